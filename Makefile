@@ -1,0 +1,43 @@
+# Everything a fresh clone needs: each target makes its own environment under .venv (Python's venv and pip).
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Chosen by version where it is used, and what vermin mistakes bytes.decode for.
+EXCLUDED := compression compression.zstd str.decode 'str.decode(errors)'
+SIMULATE := $(shell nvidia-smi -L >/dev/null 2>&1 || echo --simulate 2xH100)
+
+.PHONY: help demo test test-all lint bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/core  ## record a command (with a simulated GPU where there is none), show its report and path
+	$(BIN)/gputel record $(SIMULATE) --name demo -- $(BIN)/python docs/tiny_training.py
+
+test: .venv/dev  ## the tests, without the long ones
+	$(BIN)/pytest -q -m "not long"
+
+test-all: .venv/dev  ## every test: kill rounds, fuzz and soak too
+	$(BIN)/pytest -q
+
+lint: .venv/dev  ## ruff, mypy, import rules, oldest Python
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p gputel -p tests
+	$(BIN)/lint-imports
+	$(BIN)/vermin -q --no-tips --target=3.10- $(EXCLUDED:%=--exclude %) --violations gputel/cli telemetry analysis trainer
+
+bench: .venv/dev  ## the measurements, each beside what users would pick instead
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:  ## the environment and what tools left behind
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/core: pyproject.toml setup.py
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e .
+	@touch $@
+
+.venv/dev: .venv/core
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@

@@ -1,0 +1,180 @@
+"""A run -> one wide table in a file that spreadsheets and scripts read: a row a tick, a column `gpu0_power_w`.
+
+The rows go through memory ten minutes at a time. Segments follow each other; with several nodes each has rows of
+its own and a column `node` says whose. A file appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.run import Run, Segment
+from gputel.telemetry.store import frames
+
+MARK = {"gputel": "export"}  # in a Parquet file's metadata: a table of ours, which may be written anew
+
+
+Done: TypeAlias = Callable[[int], object]
+
+
+def _nobody(_steps: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`readings` None is all. `finish` gets the whole table, and names and forms its columns of time."""
+
+    readings: tuple[str, ...] | None
+    finish: Callable[[pl.LazyFrame, int], pl.LazyFrame]
+    several_nodes: bool
+
+
+def _as_it_is(table: pl.LazyFrame, _first_ns: int) -> pl.LazyFrame:
+    return table
+
+
+def _first_users(table: pl.LazyFrame, first_ns: int) -> pl.LazyFrame:
+    elapsed = (pl.col("time").dt.epoch("ns") - first_ns) / 1e9
+    return table.select(
+        _iso("time", 6).alias("timestamp"), elapsed.round(6).alias("elapsed_sec"), pl.exclude("time")
+    )
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "wide": Layout(None, _as_it_is, True),
+    "gpu_metrics": Layout(("power_w", "temp_c"), _first_users, False),
+}
+
+
+def steps(path: Path) -> int:
+    """How often `done` will be called: once for each ten minutes of each segment."""
+    return sum(frames.count_chunks(segment.gpu) for segment in run.open_folder(path).segments)
+
+
+def to_csv(
+    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
+) -> None:
+    """Null is an empty field; a time is ISO 8601 with all nine digits."""
+    _free(target, force)
+    table = _table(run.open_folder(path), LAYOUTS[layout], done)
+    if "time" in table.collect_schema():
+        table = table.with_columns(_iso("time", 9))
+    _written(target, lambda draft: table.sink_csv(draft))
+
+
+def to_parquet(
+    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
+) -> None:
+    _free(target, force or _is_ours(target))
+    table = _table(run.open_folder(path), LAYOUTS[layout], done)
+    _written(target, lambda draft: table.sink_parquet(draft, metadata=MARK))
+
+
+def _table(opened: Run, layout: Layout, done: Done) -> pl.LazyFrame:
+    several = any(segment.node is not None for segment in opened.segments)
+    if several and not layout.several_nodes:
+        raise GputelError(
+            str(opened.path), "holds several nodes", "leave --layout out: a column says the node"
+        )
+    schema = {name: kind for segment in opened.segments for name, kind in _schema(segment, layout).items()}
+    if not schema:
+        raise GputelError(str(opened.path), "no telemetry was recorded", "see what it holds: gputel info")
+    keys: dict[str, Any] = {"time": frames.KEYS["time"], **({"node": pl.String} if several else {})}
+    ordered = {**keys, **dict(sorted(schema.items(), key=lambda item: _gpu_of(item[0])))}
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in _rows(opened.segments, layout, ordered):
+            asked = frame.head(rows) if rows is not None else frame
+            rows = None if rows is None else rows - len(asked)
+            asked = asked if columns is None else asked.select(columns)
+            done(1)
+            yield asked if predicate is None else asked.filter(predicate)
+
+    frames_of = _rows(opened.segments, layout, ordered)
+    first_ns = next((int(frame["time"].dt.epoch("ns")[0]) for frame in frames_of if len(frame)), None)
+    if first_ns is None:
+        raise GputelError(str(opened.path), "no tick was recorded", "see what it holds: gputel info")
+    return layout.finish(register_io_source(source, schema=ordered), first_ns)
+
+
+def _rows(segments: Sequence[Segment], layout: Layout, schema: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
+    for segment in segments:
+        for chunk in frames.chunks(segment.gpu, layout.readings):
+            wide = _wide(chunk).with_columns(pl.lit(segment.node, pl.String).alias("node"))
+            missing = [
+                pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in wide.columns
+            ]
+            yield wide.with_columns(missing).select(*schema)
+
+
+def _wide(chunk: pl.DataFrame) -> pl.DataFrame:
+    """The GPUs of a tick were read with one stamp, so they meet in one row; a clock set back repeats stamps."""
+    key = ["time", "again"]
+    table = pl.DataFrame(schema={"time": frames.KEYS["time"], "again": pl.Int64})
+    for (gpu,), own in chunk.group_by("gpu", maintain_order=True):
+        again = pl.int_range(pl.len()).over("time").alias("again")
+        readings = pl.exclude("time", "gpu").name.map(partial(_column, str(gpu)))
+        named = own.select("time", again, readings)
+        table = table.join(named, on=key, how="full", coalesce=True, maintain_order="left_right")
+    return table.drop("again")
+
+
+def _schema(segment: Segment, layout: Layout) -> dict[str, Any]:
+    """All columns of the wide table, by the descriptions of the files alone."""
+    kinds = frames.columns(segment.gpu)
+    return {
+        _column(gpu, name): kind
+        for (gpu, name), kind in kinds.items()
+        if layout.readings is None or name in layout.readings
+    }
+
+
+def _column(gpu: str, name: str) -> str:
+    """`gpu0_power_w`; a MIG instance `0:1` is `gpu0_1_power_w`."""
+    return f"gpu{gpu.replace(':', '_')}_{name}"
+
+
+def _gpu_of(column: str) -> list[int]:
+    numbers = column.removeprefix("gpu").split("_")
+    return [int(number) for number in numbers[: next(i for i, n in enumerate(numbers) if not n.isdigit())]]
+
+
+def _iso(name: str, digits: int) -> pl.Expr:
+    return pl.col(name).dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{digits}fZ")
+
+
+def _free(target: Path, allowed: bool) -> None:
+    if target.exists() and not allowed:
+        raise GputelError(str(target), "is there already", "choose another name, or --force")
+
+
+def _is_ours(target: Path) -> bool:
+    try:
+        return MARK.items() <= pl.read_parquet_metadata(target).items()
+    except (OSError, pl.exceptions.PolarsError):
+        return False
+
+
+def _written(target: Path, write: Callable[[Path], object]) -> None:
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        write(draft)
+        draft.replace(target)
+    except OSError as error:
+        fault = f"cannot be written: {error.strerror or error}"
+        raise GputelError(str(target), fault, "choose another place") from error
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,216 @@
+"""Files, folders, run folders and streams -> logs. The edge of the parser: the only place where it opens anything.
+
+A compressed file is known by its first bytes, telemetry by its header, and neither by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.formats import Format
+    from gputel.analysis.parse.log import Log
+
+PIECE = 4 << 20
+HEAD = 64 << 10
+FEW_S = 5
+FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
+    """One run from a log file or a run folder."""
+    return read(Path(path), chosen(format))
+
+
+def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
+    """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
+    formats = chosen(format)
+    logs = (read(found, formats) for found in walk(Path(path)))
+    return [log for log in logs if not log.is_empty]
+
+
+def walk(path: Path) -> Iterator[Path]:
+    """The files and run folders under a path; hidden ones are nobody's logs."""
+    if not path.is_dir() or run.is_run(path):
+        yield path
+        return
+    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+        if not entry.name.startswith("."):
+            yield from walk(Path(entry.path))
+
+
+def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+    """A log file, a FIFO, or a run folder. What cannot be opened is a GputelError."""
+    if path.is_dir():
+        from gputel.analysis.parse import run_folder
+
+        return run_folder.read(path, formats)
+    try:
+        with path.open("rb", buffering=0) as raw:
+            facts = os.fstat(raw.fileno())
+            latest = datetime.fromtimestamp(
+                facts.st_mtime if stat.S_ISREG(facts.st_mode) else time.time(), timezone.utc
+            )
+            live = time.time() - facts.st_mtime < FRESH_S and has_writer(path)
+            return stream(raw, name_of(path), str(path), formats, latest, live=live)
+    except OSError as error:
+        raise GputelError(
+            str(path), f"cannot be read: {error.strerror or error}", "name a log that can"
+        ) from None
+
+
+def stream(
+    raw: Any,
+    name: str,
+    source: str,
+    formats: tuple[Format, ...] | None = None,
+    latest: datetime | None = None,
+    *,
+    live: bool = False,
+) -> Log:
+    """Whatever can be read piece by piece."""
+    from gputel.analysis.parse import engine, result
+
+    fault = None
+    head, rest = _plain(raw)
+    telemetry = _telemetry(head, rest)
+    if telemetry is not None:
+        return result.of_telemetry(telemetry, name, source)
+    parser = engine.parser(formats)
+    try:
+        for piece in _with_head(head, rest):
+            parser.feed(piece)
+    except (EOFError, OSError) as error:  # a bad gzip file is an OSError
+        fault = f"could be read only in part: {error}"
+    parser.finish()
+    return result.conclude(parser, name, source, latest, live=live, fault=fault)
+
+
+def name_of(path: Path) -> str:
+    """`d16-base` for d16-base.log.gz."""
+    name = path.name
+    for ending in (".gz", ".zst"):
+        name = name.removesuffix(ending)
+    return name.rpartition(".")[0] or name
+
+
+def has_writer(path: Path) -> bool:
+    """Whether a process that we may look at has the file open for writing.
+
+    A folder of thousands of logs is asked for once in a while; only a yes is made sure of.
+    """
+    place = os.path.realpath(path)
+    return place in _written(int(time.monotonic() / FEW_S)) and place in _written.__wrapped__(0)
+
+
+@lru_cache(maxsize=1)
+def _written(_moment: int) -> frozenset[str]:
+    """All files that are open for writing now."""
+    found: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            found.update(str(h.readlink()) for h in (process / "fd").iterdir() if _writes(process, h.name))
+        except OSError:
+            continue
+    return frozenset(found)
+
+
+def _writes(process: Path, handle: str) -> bool:
+    text = (process / "fdinfo" / handle).read_text()
+    flags = next((line.split()[1] for line in text.splitlines() if line.startswith("flags:")), "0")
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
+    if word is None:
+        return None
+    from gputel.analysis import formats as shelf
+
+    return (shelf.find(str(word)),)
+
+
+def _plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes, decompressed, and the pieces that follow them."""
+    start = _exactly(raw, 4)
+    joined = _Joined(start, raw)
+    source: Any = joined
+    if start.startswith(GZIP):
+        import gzip
+
+        source = gzip.GzipFile(fileobj=joined, mode="rb")  # type: ignore[call-overload]
+    elif start == ZSTD:
+        source = _zstd(joined)
+    head = _exactly(source, HEAD)
+    some = getattr(source, "read1", source.read)  # of a file that is cut short, all that can be had
+    return head, iter(lambda: some(PIECE), b"")
+
+
+def _with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    """The head and the first piece in one: reading has a price per piece, and most logs are small."""
+    try:
+        head += next(rest, b"")
+    except (EOFError, OSError):
+        yield head
+        raise
+    yield head
+    del head  # megabytes that nobody asks for again
+    yield from rest
+
+
+def _exactly(source: Any, size: int) -> bytes:
+    """A pipe gives what it has; a head is as long as asked, or all there is."""
+    pieces: list[bytes] = []
+    while size > 0 and (piece := source.read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _zstd(source: Any) -> IO[bytes]:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+
+        return zstd.open(source, "rb")  # type: ignore[no-any-return, unused-ignore]
+    except ImportError:
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+
+
+class _Joined:
+    """Bytes that were read ahead, and then the rest: what a pipe lacks for being looked into."""
+
+    def __init__(self, start: bytes, rest: Any) -> None:
+        self._start, self._rest = start, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self._start:
+            piece = self._start if size < 0 else self._start[:size]
+            self._start = self._start[len(piece) :]
+            return piece
+        piece = self._rest.read(size)
+        return bytes(piece or b"")
+
+
+def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
+    from gputel.analysis import telemetry_logs
+
+    kind = telemetry_logs.recognise(head) if _may_be_telemetry(head) else None
+    return (kind, telemetry_logs.parse(head + b"".join(rest))) if kind else None
+
+
+def _may_be_telemetry(head: bytes) -> bool:
+    """Spares the import where no line of the head could be such a header."""
+    lowered = head.lower()
+    return any(word in lowered for word in (b"gpu", b"power", b"timestamp", b"entity", b"util"))

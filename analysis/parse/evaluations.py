@@ -1,0 +1,74 @@
+"""Evaluations -> rows: at once where the line says the step, else when the next record, or the end, gives one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputel.analysis.parse.drafts import Draft, Line
+from gputel.analysis.parse.rows import Rows
+from gputel.analysis.parse.stages import Place, Stages
+
+
+@dataclass(eq=False, repr=False)
+class Waiting:
+    """Evaluations that the next record gives their step, or their attempt."""
+
+    line: Line
+    step: float | None
+    evals: dict[str, float]
+
+
+class Evaluations:
+    """`rows` grow; `lines` are those that evaluated the run, and not one task of a benchmark."""
+
+    def __init__(self, stages: Stages) -> None:
+        self.rows = Rows()
+        self.lines: list[Line] = []
+        self._stages = stages
+        self._waiting: list[Waiting] = []
+
+    def take(self, line: Line, step: float | None, *, on_time: bool = False) -> None:
+        """`on_time` says that the line stands among records of the steps around its own."""
+        evals = _by_task(line)
+        if not evals:
+            return
+        if step is None or (not on_time and self._stages.is_behind(step)):
+            self._waiting.append(Waiting(line, step, evals))
+        else:
+            self.write(line, evals, step, self._stages.evaluation(step))
+
+    def settle(self, draft: Draft | None) -> None:
+        """Rule 19: an evaluation without a step takes that of the next record, else of the last one."""
+        for waiting in self._waiting:
+            step = waiting.step
+            if step is None:
+                step = draft.step if draft else self._stages.last_step
+            place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
+            self.write(waiting.line, waiting.evals, step, place)
+        self._waiting.clear()
+
+    def write(self, line: Line, evals: dict[str, float], step: float | None, place: Place) -> None:
+        if line.pattern.role != "task":
+            self.lines.append(line)
+        for name, value in evals.items():
+            self.rows.append(
+                {
+                    "phase": place.phase,
+                    "attempt": place.attempt,
+                    "step": step,
+                    "name": name,
+                    "value": value,
+                    "line": line.number,
+                    "time": line.time,
+                    "rank": line.rank,
+                }
+            )
+
+
+def _by_task(line: Line) -> dict[str, float]:
+    """What is measured of a task has the task's name in front of its own; its accuracy is the task's figure."""
+    evals = line.evaluations()
+    if line.pattern.role != "task":
+        return evals
+    task = line.texts.get("task", "task")
+    return {task if name == "accuracy" else f"{task}_{name}": value for name, value in evals.items()}

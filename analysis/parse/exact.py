@@ -1,0 +1,143 @@
+"""The plain engine: every line, every pattern, one `re` search after the other.
+
+It is what the fast engine is measured and tested against, and what reads the lines that the fast one hands back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from gputel.analysis.parse import numbers
+from gputel.analysis.parse.patterns import Field, Hits, Pairs, Pattern, Reading, Reject, Values
+
+Row = tuple[int, int, int, dict[Field, float | bytes | None]]  # number, start, begin and cells of a line
+
+
+@dataclass(frozen=True)
+class Match:
+    """A pattern found in one line: where it began, and its cells with where each text stood."""
+
+    pattern: Pattern
+    begin: int
+    cells: dict[Field, tuple[int, int]]
+
+
+class UnreadableError(Exception):
+    """A value that its column needs and that is no number."""
+
+
+def read(data: bytes, patterns: tuple[Pattern, ...]) -> Reading:
+    held: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
+    rejects: list[Reject] = []
+    worth = needles(patterns)
+    count = start = 0
+    for count, line in enumerate(_lines(data), start=1):
+        if worth.search(line):
+            found = match(line, patterns)
+            if isinstance(found, Match):
+                held[found.pattern].append((count - 1, start, start + found.begin, cells(line, found)))
+            elif found:
+                rejects.append(Reject(count - 1, *found))
+        start += len(line) + 1
+    return Reading(count, [hits(pattern, rows) for pattern, rows in held.items() if rows], rejects)
+
+
+def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str] | None:
+    """What one line is: a match, a reject as (pattern, reason), or nothing of interest."""
+    for pattern in patterns:
+        if pattern.needle in line:
+            try:
+                found = _fit(line, pattern)
+            except UnreadableError as error:
+                return pattern.name, str(error)
+            if found:
+                return found
+    for pattern in patterns:
+        if pattern.looks and pattern.needle in line and pattern.looks.search(line):
+            return pattern.name, f"looks like {pattern.name}, and does not read on as such a line does"
+    return None
+
+
+def cells(line: bytes, found: Match) -> dict[Field, float | bytes | None]:
+    return {what: value(line[a:b], what) for what, (a, b) in found.cells.items()}
+
+
+def value(text: bytes, what: Field) -> float | bytes | None:
+    if what.kind == "text":
+        return None if text in what.nulls else text
+    return numbers.read(text, what)
+
+
+def hits(pattern: Pattern, rows: list[Row]) -> Hits:
+    places = np.array([row[:3] for row in rows], dtype=np.int64)
+    values: dict[Field, Values] = {}
+    texts: dict[Field, list[bytes | None]] = {}
+    for what in dict.fromkeys(what for *_, found in rows for what in found):
+        column = [found.get(what) for *_, found in rows]
+        if what.kind == "text":
+            texts[what] = [cell if isinstance(cell, bytes) else None for cell in column]
+        else:
+            values[what] = as_values([cell if isinstance(cell, float) else None for cell in column])
+    return Hits(pattern, places[:, 0], places[:, 1], places[:, 2], values, texts)
+
+
+def as_values(column: list[float | None]) -> Values:
+    present = np.array([cell is not None for cell in column], dtype=np.bool_)
+    return Values(np.array([0.0 if cell is None else cell for cell in column], dtype=np.float64), present)
+
+
+@lru_cache(maxsize=16)
+def needles(patterns: tuple[Pattern, ...]) -> re.Pattern[bytes]:
+    """Found in every line that any of the patterns could have to do with."""
+    return re.compile(b"|".join(sorted({re.escape(pattern.needle) for pattern in patterns} or {b"(?!)"})))
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return iter(lines)
+
+
+def _fit(line: bytes, pattern: Pattern) -> Match | None:
+    found = pattern.regex.search(line)
+    if not found:
+        return None
+    cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
+    if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells):
+        return None
+    return Match(pattern, found.start(), cells)
+
+
+def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, int]]) -> bool:
+    """Adds the pairs' cells. False where nothing that the pattern needs was among them."""
+    for pair in pairs.regex.finditer(line, start):
+        begin = pair.start("value")
+        what, size = _pair(pair["key"], pair["value"], pair.end() == len(line), pairs)
+        if what:
+            cells.setdefault(what, (begin, begin + size))
+        if "also" in pairs.regex.groupindex and pair["also"]:
+            what, size = _pair(pair["key"] + b"()", pair["also"], False, pairs)
+            if what:
+                cells.setdefault(what, (pair.start("also"), pair.start("also") + size))
+    return not pairs.need or any(what.column in pairs.need for what in cells)
+
+
+def _pair(key: bytes, text: bytes, last: bool, pairs: Pairs) -> tuple[Field | None, int]:
+    parts = numbers.split(text, last)
+    if parts:
+        return pairs.names.field(key, parts[1]), len(parts[0])
+    what = pairs.names.field(key, b"")
+    word = text.strip()
+    if what and what.kind != "number":
+        return what, len(text)
+    if what and word in what.nulls:
+        return what, len(word)
+    if what and what.column in pairs.must:
+        raise UnreadableError(f"{what.source} is {word.decode(errors='replace')!r}, expected a number")
+    return None, 0

@@ -1,0 +1,136 @@
+"""The fast engine: the same cells as `exact.read`, an order of magnitude sooner.
+
+Training prints millions of lines that differ in their digits only. So every digit is made a 0, in all lines at
+once; lines that are then equal have one shape, and one of them is read by the plain engine. For the others it is
+known where each number stands, and numpy reads them column by column. Lines of no common shape, and numbers that do
+not come out exactly this way, go to the plain engine: that is what makes the two agree, cell by cell.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from threading import get_ident
+
+import numpy as np
+
+from gputel.analysis.parse import exact
+from gputel.analysis.parse.fast.columns import Ints
+from gputel.analysis.parse.fast.merge import merged
+from gputel.analysis.parse.fast.shapes import LOOKED_AT, UNKNOWN, WORTH_IT, Shapes
+from gputel.analysis.parse.patterns import Field, Hits, Pattern, Reading, Reject
+
+SMALL = 4096  # bytes below which the plain engine is as fast
+_BLOCK = 1 << 17  # bytes that are blanked at once: what the processor's cache holds
+
+
+def read(data: bytes, patterns: tuple[Pattern, ...]) -> Reading:
+    if len(data) < SMALL:
+        return exact.read(data, patterns)
+    shapes = _shapes(patterns, get_ident())
+    starts = _starts(data)
+    numbers = _numbers(shapes, data, len(starts))
+    _learn(shapes, numbers, starts, data)
+    _check(shapes, numbers, starts, data)
+    layouts = np.array(shapes.layout)[numbers]
+    first = np.flatnonzero(starts[:8] < 8)
+    early = starts[first] + np.array(shapes.reach)[numbers[first]] < 8
+    layouts[first[early]] = LOOKED_AT
+    columns = np.array(shapes.column)
+    hits = []
+    for place in np.flatnonzero(np.bincount(layouts[layouts >= 0])):
+        rows = np.flatnonzero(layouts == place)
+        hits.append(shapes.layouts[place].read(rows, data, starts[rows], columns[numbers[rows]]))
+    rejects = _look(data, starts, np.flatnonzero(layouts <= LOOKED_AT), patterns, hits)
+    if shapes.full:
+        shapes.forget()
+    return Reading(len(starts), merged(hits, patterns), rejects)
+
+
+@lru_cache(maxsize=8)
+def _shapes(patterns: tuple[Pattern, ...], _thread: int) -> Shapes:
+    """Remembered, so that the next chunk of the log finds what this one learnt; a thread has its own."""
+    return Shapes(patterns)
+
+
+def _starts(data: bytes) -> Ints:
+    """Where the lines start."""
+    text = np.frombuffer(data, np.uint8)
+    feeds = [np.flatnonzero(text[at : at + _BLOCK] == ord("\n")) + at for at in range(0, len(data), _BLOCK)]
+    starts = np.concatenate([[-1], *feeds]) + 1
+    return starts[:-1] if data.endswith(b"\n") else starts
+
+
+def _numbers(shapes: Shapes, data: bytes, count: int) -> Ints:
+    """The number of each line's shape."""
+    numbers = np.empty(count, dtype=np.int64)
+    line = at = 0
+    while at < len(data):
+        end = data.rfind(b"\n", at, at + _BLOCK) + 1 or data.find(b"\n", at + _BLOCK) + 1 or len(data)
+        lines = _blanked(data, at, end).split(b"\n")
+        if data[end - 1 : end] == b"\n":
+            lines.pop()
+        numbers[line : line + len(lines)] = np.fromiter(map(shapes.__getitem__, lines), np.int64, len(lines))
+        line += len(lines)
+        at = end
+    return numbers
+
+
+def _blanked(data: bytes, start: int, end: int) -> bytes:
+    """This part of the data with every digit made a 0; five times as fast as `bytes.translate`."""
+    text = np.frombuffer(data, np.uint8, end - start, start)
+    above = text - np.uint8(ord("0"))
+    above *= above < 10
+    np.subtract(text, above, out=above)
+    return bytes(above.data)
+
+
+def _learn(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
+    """Has those shapes worked out that enough lines have."""
+    counts = np.bincount(numbers, minlength=len(shapes.layout))
+    unknown = np.flatnonzero((np.array(shapes.layout) == UNKNOWN) & (counts > 0))
+    if unknown.size:
+        example = np.zeros(len(counts), dtype=np.int64)
+        example[numbers] = starts
+        for number in unknown.tolist():
+            shapes.seen[number] += int(counts[number])
+            if shapes.seen[number] >= WORTH_IT:
+                shapes.learn(number, _line(data, int(example[number])))
+
+
+def _check(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:
+    """Gives lines whose names hold other digits than their shape's the shape that they do have."""
+    checked = np.array([len(checks) > 0 for checks in shapes.checks])
+    rows = np.flatnonzero(checked[numbers])
+    rows = rows[starts[rows] + np.array(shapes.reach)[numbers[rows]] >= 8]
+    if not rows.size:
+        return
+    wrong = rows[shapes.failing(numbers[rows], data, starts[rows])]
+    for row in wrong.tolist():
+        numbers[row] = shapes.variant(_line(data, int(starts[row])))
+    if wrong.size:
+        _learn(shapes, numbers, starts, data)
+
+
+def _look(
+    data: bytes, starts: Ints, rows: Ints, patterns: tuple[Pattern, ...], parts: list[Hits]
+) -> list[Reject]:
+    """Reads these lines with the plain engine; their hits are added to the parts."""
+    rejects = []
+    held: dict[tuple[Pattern, tuple[Field, ...]], list[exact.Row]] = {}
+    for row, start in zip(rows.tolist(), starts[rows].tolist(), strict=True):
+        line = _line(data, start)
+        found = exact.match(line, patterns)
+        if isinstance(found, exact.Match):
+            cells = exact.cells(line, found)
+            held.setdefault((found.pattern, tuple(cells)), []).append(
+                (row, start, start + found.begin, cells)
+            )
+        elif found:
+            rejects.append(Reject(row, *found))
+    parts += [exact.hits(pattern, some) for (pattern, _), some in held.items()]
+    return rejects
+
+
+def _line(data: bytes, start: int) -> bytes:
+    end = data.find(b"\n", start)
+    return data[start:] if end < 0 else data[start:end]

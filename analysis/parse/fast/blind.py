@@ -1,0 +1,84 @@
+"""Which regexes cannot tell one digit from another: for them a line reads as it does with every digit made a 0.
+
+`\\d+`, `[\\d.]+` and `\\w` are blind to digits; `[1-5]`, `\\1` and a literal `8` are not. A literal digit right
+after a literal letter (`bf16_mfu`, `rank0`) is the case between: blind but for digits that follow a letter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+Sight = Literal["blind", "after letters", "sees"]
+
+_ORDER: list[Sight] = ["blind", "after letters", "sees"]
+_parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+_DIGITS = frozenset(b"0123456789")
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_CLASSES = {"CATEGORY_DIGIT": _DIGITS, "CATEGORY_WORD": _DIGITS, "CATEGORY_NOT_SPACE": _DIGITS}
+_NO_DIGITS = frozenset({"CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD", "CATEGORY_SPACE"})
+
+
+def sight(*regexes: re.Pattern[bytes]) -> Sight:
+    """How much the regexes see of digits, all together."""
+    return worst(_sequence(_parser.parse(regex.pattern, regex.flags)) for regex in regexes)
+
+
+def worst(seen: Iterable[Sight]) -> Sight:
+    return max(seen, key=_ORDER.index, default="blind")
+
+
+def _sequence(items: Sequence[tuple[Any, Any]]) -> Sight:
+    so_far: Sight = "blind"
+    named = False  # the item before is a literal letter, or a digit of a literal name
+    for op, argument in items:
+        found = _item(str(op), argument)
+        if found == "sees" and named and str(op) in ("LITERAL", "IN"):
+            found = "after letters"
+        named = str(op) == "LITERAL" and (argument in _LETTERS or (named and argument in _DIGITS))
+        so_far = worst((so_far, found))
+    return so_far
+
+
+def _item(op: str, argument: Any) -> Sight:
+    match op:
+        case "LITERAL" | "NOT_LITERAL":
+            return "sees" if argument in _DIGITS else "blind"
+        case "ANY" | "AT" | "FAILURE":
+            return "blind"
+        case "IN":
+            return "blind" if len(_members(argument)) in (0, 10) else "sees"
+        case "BRANCH":
+            return worst(_sequence(branch) for branch in argument[1])
+        case "SUBPATTERN" | "ASSERT" | "ASSERT_NOT":
+            return _sequence(argument[-1])
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            return _sequence(argument[2])
+        case "GROUPREF_EXISTS":
+            return worst(_sequence(branch or ()) for branch in argument[1:])
+        case "ATOMIC_GROUP":
+            return _sequence(argument)
+        case _:
+            return "sees"  # back references and what a later Python may add
+
+
+def _members(items: Sequence[tuple[Any, Any]]) -> frozenset[int]:
+    """The digits that a set in brackets holds."""
+    members: frozenset[int] = frozenset()
+    for op, argument in items:
+        if str(op) == "LITERAL":
+            members |= {argument} & _DIGITS
+        elif str(op) == "RANGE":
+            members |= _DIGITS & frozenset(range(argument[0], argument[1] + 1))
+        elif str(op) == "CATEGORY":
+            members |= _category(str(argument))
+    return _DIGITS - members if items and str(items[0][0]) == "NEGATE" else members
+
+
+def _category(name: str) -> frozenset[int]:
+    if name in _NO_DIGITS:
+        return frozenset()
+    return _CLASSES.get(name, frozenset(b"0"))  # one digit of ten: a class that is not known here sees

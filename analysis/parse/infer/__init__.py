@@ -1,0 +1,199 @@
+"""A log of no known format -> the format that it is in, in one pass over its lines.
+
+Clean lines go in, the text of a format comes out (what `--learn` writes and `formats.load` reads) with what was
+understood. There is no search and no scoring of guesses: lines fall into shapes, values get names, and the shape
+that says most about training is the record that the others are held against.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gputel.analysis import formats
+from gputel.analysis.parse import exact
+from gputel.analysis.parse.infer import compiling, margins
+from gputel.analysis.parse.infer.candidates import Candidate, candidate
+from gputel.analysis.parse.infer.shapes import Shape, shapes
+from gputel.analysis.parse.plans import EVIDENCE
+
+MOST_LINES = 40_000
+MOST_SHAPES = 1_000
+MOST_PATTERNS = 40
+EXCERPT = 60  # in a text of so few lines a single record is one; in a longer one it may be an example
+_SUMMARY = re.compile(
+    rb"(?i)\b(?:best|minimum|maximum|finished|summary|total training|training took|early stop|train_runtime)"
+    rb"|^\W*wandb:"
+)
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """`text` is the format as TOML; `metrics` are the columns that change from record to record."""
+
+    format: formats.Format
+    text: str
+    metrics: tuple[str, ...]
+    step: str | None
+
+    def understood(self, hits: int, candidates: int) -> str:
+        step = f'step = "{self.step}"' if self.step else "no step"
+        known = f"inferred ({len(self.metrics)} metrics, {step})"
+        return f"{known}, {hits:,} of {candidates:,} candidate lines"
+
+
+def infer(data: bytes, title: str = "inferred") -> Inferred | None:
+    """What format these clean lines are in; None where nothing in them looks like training."""
+    lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
+    bare = margins.strip(lines)
+    found = [one for one in (candidate(shape, bare) for shape in _frequent(shapes(lines, bare))) if one]
+    main = _main(found, lines)
+    if main is None:
+        return None
+    chosen = _chosen(found, main)
+    text = _toml(chosen, main, title)
+    known = formats.load(text, "inferred", title)
+    records = [one for one in chosen if one.role in ("train", "part", "bar")]
+    metrics = dict.fromkeys(column for one in records for column in one.changing)
+    place = main.place or next((one.place for one in records if one.place), None)
+    return Inferred(known, text, tuple(metrics), place.source if place else None)
+
+
+def count(known: formats.Format, data: bytes) -> tuple[int, int]:
+    """Lines that the format reads, and those that look like its own."""
+    reading = exact.read(data, known.patterns)
+    hits = sum(len(hit.lines) for hit in reading.hits)
+    return hits, hits + len(reading.rejects)
+
+
+def _frequent(found: Sequence[Shape]) -> list[Shape]:
+    """Text has more shapes than can be looked at; those of training recur."""
+    return sorted(sorted(found, key=lambda shape: -shape.count)[:MOST_SHAPES], key=lambda shape: shape.first)
+
+
+def _main(found: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
+    """The records: the most frequent shape that gives a loss or its like, the better if it says at which step."""
+    few = len(lines) <= EXCERPT
+    records = [one for one in found if one.role in ("train", "mixed") and _is_alive(one, few)]
+    if not records:
+        evals = [one for one in found if one.role == "eval" and one.place and one.is_measured]
+        return max((one for one in evals if one.changing), key=lambda one: one.shape.count, default=None)
+
+    def weight(one: Candidate) -> float:
+        known = 1 + 2 * ("loss" in one.columns) + 2 * (one.place is not None)
+        return known * one.shape.count
+
+    return max(records, key=weight)
+
+
+def _is_alive(one: Candidate, few: bool) -> bool:
+    """Settings are printed once, or alike by every rank; measurements change, and a rate alone is of anything."""
+    if not one.evidence:
+        return False
+    if one.place and "loss" in one.columns and one.shape.count < 3:
+        rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(one.columns)) > 2
+        return few or (rich and b"`" not in one.shape.example)
+    spoken = one.place is not None or any(c in EVIDENCE or "loss" in c.lower() for c in one.columns)
+    return one.shape.count > 1 and spoken and bool(one.changing)
+
+
+def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
+    header = _header(found, main)
+    chosen = [replace(main, role="part" if header else _record_role(main))]
+    first = _opening(found, header)
+    if header and first:
+        chosen.append(replace(first, role="train"))
+        chosen += [replace(header, role="part")] if first is not header else []
+    for one in found:
+        if one not in (main, header, first):
+            role = _role_beside(one, main, header)
+            role = "bar" if role == "train" and one.shape.is_bar else role
+            chosen += [replace(one, role=role)] if role else []
+    rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
+    chosen.sort(key=lambda one: (-one.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[one.role]))
+    chosen = chosen[:MOST_PATTERNS]
+    return sorted(chosen, key=lambda one: (-len(one.columns), -one.shape.count))
+
+
+def _header(found: Sequence[Candidate], main: Candidate) -> Candidate | None:
+    """A line that only says the step, over the lines of its record."""
+    if main.place:
+        return None
+    above = [one for one in found if one.role in ("place", "other", "train") and one.place]
+    near = [one for one in above if 0.5 <= one.shape.count / main.shape.count <= 2]
+    return max(near, key=lambda one: one.shape.count, default=None)
+
+
+def _opening(found: Sequence[Candidate], header: Candidate | None) -> Candidate | None:
+    """The line that a record of several lines begins with: that of the step, or one above it in a box."""
+    if header is None or header.shape.words[0].lstrip()[:1] != b"|":
+        return header
+    boxed = [one for one in found if one.place is None and 0.8 <= one.shape.count / header.shape.count <= 1.2]
+    return min([header, *boxed], key=lambda one: one.shape.first)
+
+
+def _record_role(main: Candidate) -> str:
+    if main.shape.is_bar:
+        return "bar"
+    return "eval" if main.role == "eval" else "train"
+
+
+def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> str | None:
+    """What a shape is beside the main one, or None where it is nothing of the training."""
+    rare = one.shape.count <= max(2, main.shape.count // 50)
+    if _is_torn(one.shape, main.shape) or (rare and _SUMMARY.search(one.shape.example)):
+        return None
+    if one.role == "epoch":
+        return "epoch" if main.place is None or main.place.column not in ("step", "epoch") else None
+    if one.role == "eval":
+        return "eval" if one.is_measured else None
+    if one.place is None:
+        return "part" if _belongs(one, main, header) else None
+    if not one.evidence or _is_average(one, main):
+        return None
+    if one.role == "mixed" and one.shape.count <= main.shape.count / 2 and "lr" not in one.columns:
+        return "eval"
+    shared = [n for n in one.metrics if n.column in {m.column for m in main.metrics}]
+    fraction = any(b"." in value or b"n" in value for n in shared for value in one.shape.column(n.at))
+    known = fraction and (any(n.column == "loss" for n in shared) or 2 * len(shared) >= len(one.metrics))
+    return "train" if known or (one.shape.count > 2 and one.changing) else None
+
+
+def _belongs(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """Whether a line without a step is part of the record above it."""
+    share = one.shape.count / main.shape.count
+    if header:
+        return share >= 0.2
+    boxed = one.shape.words[0].lstrip()[:1] == b"|"
+    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(one.columns)
+    return 0.5 <= share <= 2 and (boxed or bool(spoken))
+
+
+def _is_average(one: Candidate, main: Candidate) -> bool:
+    """The means of an epoch, which say `train_` where the records do not."""
+
+    def trained(candidate: Candidate) -> float:
+        return sum(n.source.lower().startswith("train") for n in candidate.metrics) / len(candidate.metrics)
+
+    return one.shape.count < main.shape.count and trained(one) > 0.5 > trained(main)
+
+
+def _is_torn(shape: Shape, whole: Shape) -> bool:
+    """A record that breaks off, or has a `?` where a number belongs, is to be a reject and no shape of its own."""
+    if shape.count > 2 or whole.count < 50 * shape.count or shape.first < whole.first:
+        return False
+    questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
+    return questioned or shape.literals[:-1] == whole.literals[: shape.slots]
+
+
+def _toml(chosen: Sequence[Candidate], main: Candidate, title: str) -> str:
+    head = f"title = {compiling.quoted(title)}\ngrammar = 'inferred from the log itself'\n"
+    counts: dict[str, int] = {}
+    tables = []
+    for one in chosen:
+        counts[one.role] = counts.get(one.role, 0) + 1
+        label = one.role if counts[one.role] == 1 else f"{one.role}_{counts[one.role]}"
+        looks = one.shape is main.shape
+        tables.append(compiling.line(label, one.role, one.shape, list(one.named), looks=looks).toml())
+    return "\n".join([head, *tables])

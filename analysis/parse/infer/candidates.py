@@ -1,0 +1,127 @@
+"""A shape -> what it may be among the lines of a training log: a record, an evaluation, a place or a part.
+
+Every candidate has been compiled and has matched the line that it was made from: what is chosen can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gputel.analysis import formats
+from gputel.analysis.parse import names
+from gputel.analysis.parse.infer import compiling, headings
+from gputel.analysis.parse.infer.naming import name, vocabulary
+from gputel.analysis.parse.infer.places import PLACES, Named, is_place
+from gputel.analysis.parse.infer.shapes import Shape
+from gputel.analysis.parse.plans import EVIDENCE, plan
+from gputel.telemetry.errors import GputelError
+
+OFTEN = 3  # a shape that is rarer must have a value that is known
+_EVALUATION = re.compile(
+    rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
+)
+_MEASURE = re.compile(
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|reward|em$"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    shape: Shape
+    named: tuple[Named, ...]
+    role: str
+    evidence: bool  # RECORDS, rule 4
+
+    @property
+    def columns(self) -> list[str]:
+        return [one.column for one in self.named if one.column]
+
+    @property
+    def metrics(self) -> list[Named]:
+        return [one for one in self.named if one.column and not is_place(one)]
+
+    @property
+    def place(self) -> Named | None:
+        order = [*PLACES, "index", "count"]
+        places = [one for one in self.named if one.column in order]
+        return min(places, key=lambda one: order.index(one.column or "")) if places else None
+
+    @property
+    def changing(self) -> list[str]:
+        """Measurements change; settings do not."""
+        return [n.column for n in self.metrics if n.column and len(set(self.shape.column(n.at))) > 1]
+
+    @property
+    def is_measured(self) -> bool:
+        """Sizes of a test set are whole numbers, and talk has many words."""
+        fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
+        terse = len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
+        return any(_MEASURE.search(n.column or "") for n in fractions) and (self.shape.count > 1 or terse)
+
+
+def candidate(shape: Shape, lines: Sequence[bytes]) -> Candidate | None:
+    words = vocabulary()
+    named = headings.name(shape, lines, words) or name(shape, words)
+    if not any(one.column if shape.count >= OFTEN else _may_matter(one) for one in named):
+        return None
+    evidence = _is_record(shape, named)
+    if evidence is None:
+        return None
+    return _with_role(Candidate(shape, tuple(named), "train" if evidence else "other", evidence))
+
+
+def _may_matter(one: Named) -> bool:
+    return one.column is not None and (
+        is_place(one)
+        or one.column in EVIDENCE
+        or _MEASURE.search(one.column) is not None
+        or "/" in (one.unit or "")
+    )
+
+
+def _is_record(shape: Shape, named: list[Named]) -> bool | None:
+    """Whether such a line is a record; None where the pattern does not even fit the line that it was made from."""
+    line = compiling.line("try", "train", shape, named, looks=False)
+    try:
+        pattern = formats.load(line.toml(), "try", "inferred").patterns[0]
+    except GputelError:
+        return None
+    if not pattern.regex.search(shape.example):
+        return None
+    return plan(pattern, tuple(pattern.fields.values())).record
+
+
+def _with_role(one: Candidate) -> Candidate:
+    evals = [n for n in one.metrics if names.is_evaluation(n.column or "")]
+    if not one.metrics:
+        return replace(one, role="epoch" if _is_epoch(one) else "place")
+    spoken = _EVALUATION.search(b" ".join(one.shape.words)) is not None
+    if evals and (not one.evidence or len(evals) == len(one.metrics)):
+        return replace(one, role="eval")
+    if evals:
+        return replace(one, role="mixed")
+    measured = any(_MEASURE.search(n.column or "") for n in one.metrics)
+    training = {"lr", "grad_norm"} & set(one.columns) or any("train" in n.source.lower() for n in one.metrics)
+    if spoken and measured and not training:
+        renamed = [
+            replace(n, column="val_loss") if n.column in ("loss", "loss_avg") else n for n in one.named
+        ]
+        return replace(one, named=tuple(_once(renamed)), role="eval")
+    return one
+
+
+def _is_epoch(one: Candidate) -> bool:
+    """`Epoch 3/10` over the lines of that epoch, and no talk of epochs."""
+    begins = one.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
+    return begins and set(one.columns) <= {"epoch", "epochs"} and len(b"".join(one.shape.words).split()) <= 6
+
+
+def _once(named: Sequence[Named]) -> list[Named]:
+    taken: set[str | None] = set()
+    once = []
+    for one in named:
+        once.append(replace(one, column=None) if one.column in taken else one)
+        taken.add(one.column)
+    return once

@@ -1,0 +1,43 @@
+"""What programs that no format covers call things: their names on top of the shared vocabulary.
+
+A format of its own says more; these are here so that a log without one has columns under the names that all have.
+"""
+
+from __future__ import annotations
+
+FOREIGN = {
+    **dict.fromkeys("up upd gstep s num_batches_tracked".split(), "step"),
+    **dict.fromkeys("n_iter".split(), "iteration"),
+    **dict.fromkeys("e".split(), "epoch"),
+    **dict.fromkeys("sen".split(), "samples"),
+    **dict.fromkeys("ms_batch".split(), "dt_ms ms"),
+    **dict.fromkeys(
+        "s_batch sec_batch sec_iter time_batch time_step time_iter batch_cost avg_batch_cost step_cost".split(),
+        "dt_ms s",
+    ),
+    **dict.fromkeys("iter_cost interval_runtime".split(), "dt_ms s"),
+    **dict.fromkeys("tgs ips_tokens words_s tokens_s toks_s w_s".split(), "tok_per_sec"),
+    **dict.fromkeys("grad grad_l2 total_grad_norm".split(), "grad_norm"),
+    **dict.fromkeys("base_lr rate".split(), "lr"),
+    **dict.fromkeys("eta_seconds".split(), "eta_min s"),
+    **dict.fromkeys("val valid test".split(), "val_loss"),
+    **dict.fromkeys(
+        "heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(), "val_loss"
+    ),
+    **dict.fromkeys("val_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"),
+}
+
+# Measures that are trained on, the likeliest first: one of them is the loss where nothing has that name.
+LOSSES = (
+    "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss crossentropyloss train_crossentropyloss "
+    "train_cross_entropy cost objective objf train_rmse train_logloss train_mlogloss train_mae train_error "
+    "training_s_l2 training_s_binary_logloss training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
+    "train"
+).split()
+
+SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
+# Of a step, where they do not run on.
+TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
+ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
+RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the unit says so
+TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}

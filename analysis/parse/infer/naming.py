@@ -1,0 +1,175 @@
+"""The values of a shape -> columns, under the names that all formats share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gputel.analysis.parse import units
+from gputel.analysis.parse.infer import places
+from gputel.analysis.parse.infer.dialects import ENTIRE, FOREIGN, LOSSES, RATES, SETS, TIMES, TOKEN_RATES
+from gputel.analysis.parse.infer.places import PLACES, Named
+from gputel.analysis.parse.infer.shapes import Shape
+from gputel.analysis.parse.infer.slots import Slot, integers, is_text, slots
+from gputel.analysis.parse.names import Vocabulary, legal
+from gputel.analysis.parse.patterns import Field
+from gputel.analysis.parse.units import Scale
+
+_KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
+
+
+def name(shape: Shape, words: Vocabulary) -> list[Named]:
+    """Every value of the shape, in order."""
+    named = [_name(slot, shape, words) for slot in slots(shape)]
+    return _distinct(_one_time(places.find(_loss(_global(named)), shape)))
+
+
+def _global(found: list[Named]) -> list[Named]:
+    """Of two steps the global one is the step."""
+    steps = [one for one in found if one.column == "step"]
+    best = next((one for one in steps if "global" in one.source.lower()), None)
+    return [replace(one, column=None) if best and one in steps and one is not best else one for one in found]
+
+
+def name_as(shape: Shape, keys: Sequence[str], words: Vocabulary) -> list[Named]:
+    """The columns of a table, whose heading gives the names."""
+    named = []
+    for slot, key in zip(slots(shape), keys, strict=True):
+        word = "step" if key == "#" else key
+        named.append(_name(replace(slot, key=word, column=None, unit=None), shape, words))
+    return _distinct(_loss(named))
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary(FOREIGN)
+
+
+def _one_time(found: list[Named]) -> list[Named]:
+    """The time of a step that has a name or is per step goes before one that only has a unit."""
+    times = [one for one in found if one.column == "dt_ms"]
+    bare = [one for one in times if one.slot.key is None]
+    return [replace(one, column=None) if len(times) > len(bare) and one in bare else one for one in found]
+
+
+def _name(slot: Slot, shape: Shape, words: Vocabulary) -> Named:
+    column = shape.column(slot.at)
+    if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
+        return Named(slot, None, source=slot.key or "")
+    if slot.key is None:
+        time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
+        return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
+    if slot.key.lower() in ENTIRE:
+        return Named(replace(slot, column="total"), None, source=slot.key)
+    named = _known(slot, column, words)
+    is_ordinal = shape.literals[slot.at].endswith(b"#") and not places.is_place(named)
+    return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
+
+
+def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
+    """The longest end of the printed name that the vocabulary knows, else the name itself."""
+    key, unit = slot.key or "", "clock" if slot.kind == "clock" else slot.scale or slot.unit or ""
+    for end in _ends(key):
+        what = words.field(end.encode(), unit.encode())
+        if what and (what.column != legal(end) or what.column in _KNOWN):
+            return _sane(Named(slot, what.column, unit or _meant(what), key), column)
+    if (slot.unit or "").lower() in TOKEN_RATES and key.lower().split()[-1] in RATES:
+        return Named(slot, "tok_per_sec", slot.scale or None, key)
+    if key.lower().split()[-1] in TIMES and slot.kind == "number" and not _rises(column) and _is_time(slot):
+        return Named(slot, "dt_ms", unit or "s", key)
+    what = words.field(key.encode(), unit.encode())
+    return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
+
+
+def _ends(key: str) -> list[str]:
+    """`optim/total_grad_norm` and `completed step` are known by their end; a loss may be a part, and is not."""
+    ends = [key]
+    parts = re.split(r"[/ .:]+", key.removesuffix("()"))
+    if parts[0].lower() == "train" and key[5:6] == " ":
+        ends.append(key[6:])
+    if parts[-1].lower() in ("s", "sec"):  # a rate is none of what it counts
+        return [key]
+    if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
+        return ends
+    shorter = ["_".join(parts[start:]) for start in range(1, len(parts))]
+    return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]
+
+
+def _meant(what: Field) -> str | None:
+    """The unit that the vocabulary assumes where none is printed."""
+    scale = Scale(what.shift, what.times, what.over)
+    table = units.CANONICAL.get(what.column.rpartition("_")[2], {})
+    return next((unit for unit, known in table.items() if known == scale and scale != units.KEPT), None)
+
+
+def _sane(one: Named, column: Sequence[bytes]) -> Named:
+    """`iter: 0.31` is how long one took; `1.2e5` steps are no step."""
+    if one.column in ("step", "iteration", "batch") and integers(column) is None:
+        fractions = any(b"." in value for value in column)
+        return replace(one, column="dt_ms" if fractions else None, unit=one.unit or "s")
+    if one.column == "lr" and "/" in (one.unit or ""):
+        return replace(one, column=legal(one.source))
+    if one.column in PLACES and one.unit not in (None, "s"):
+        return replace(one, column=None)
+    return one
+
+
+def _is_loss(slot: Slot) -> bool:
+    return "loss" in (slot.key or "").lower()
+
+
+def _is_time(slot: Slot) -> bool:
+    return slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
+
+
+def _rises(column: Sequence[bytes]) -> bool:
+    """A clock that runs on, and not the time that one step took."""
+    try:
+        values = [float(value.replace(b",", b"")) for value in column]
+    except ValueError:
+        return False
+    rising = sum(b >= a for a, b in pairwise(values))
+    return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
+
+
+def _loss(found: list[Named]) -> list[Named]:
+    """Where nothing is called a loss, the measure that is trained on is one: nll, cross entropy, cost."""
+    if {"loss", "loss_avg"} & {one.column for one in found}:
+        return found
+    normal = [re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_") for one in found]
+    trained = next((word for word in LOSSES if word in normal), None)
+    if trained is None:
+        return found
+    renamed = [_as_loss(one, word, trained) for one, word in zip(found, normal, strict=True)]
+    return _once_named(found, renamed)
+
+
+def _as_loss(one: Named, word: str, trained: str) -> str | None:
+    """What the measure, its average and its evaluation are called then."""
+    if word == trained:
+        return "loss_avg" if one.source.endswith("()") else "loss"
+    kind, _, measure = word.rpartition("_")
+    evaluated = kind.split("_")[0] in SETS - {"train", "training"}
+    return "val_loss" if evaluated and measure == trained.split("_")[-1] else one.column
+
+
+def _once_named(found: list[Named], columns: list[str | None]) -> list[Named]:
+    named: list[Named] = []
+    for one, column in zip(found, columns, strict=True):
+        changed = column != one.column and column not in [other.column for other in named]
+        named.append(replace(one, column=column, unit=one.slot.unit) if changed else one)
+    return named
+
+
+def _distinct(found: list[Named]) -> list[Named]:
+    """Of two values for one column the first has it; a second one that is named the same says nothing new."""
+    taken: set[str] = set()
+    named: list[Named] = []
+    for one in found:
+        column = one.column if one.column not in taken else legal(one.source)
+        if column and (column in taken or not column[0].isalpha()):
+            column = None
+        taken.add(column or "")
+        named.append(replace(one, column=column))
+    return named

@@ -1,0 +1,131 @@
+"""Which values of a line say where the training is: epoch, index, step, and how many there will be.
+
+Names have been given before; here values decide. An index that starts again with each epoch is one within it, one
+that grows by whole batches counts samples and is no step, and what only counts upwards is the step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from gputel.analysis.parse.infer.dialects import SETS
+from gputel.analysis.parse.infer.shapes import BAR, Shape
+from gputel.analysis.parse.infer.slots import Slot, counter, integers, is_samples
+from gputel.analysis.parse.names import legal
+
+PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
+_RATE = re.compile(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
+_STEPS = ("step", "iteration", "batch")
+
+
+@dataclass(frozen=True)
+class Named:
+    """One value with its column; None for a value that says nothing of the training."""
+
+    slot: Slot
+    column: str | None
+    unit: str | None = None
+    source: str = ""
+
+    @property
+    def at(self) -> int:
+        return self.slot.at
+
+
+def find(found: list[Named], shape: Shape) -> list[Named]:
+    """The same values, those that are places named as such."""
+    if shape.is_bar:
+        return _totals(_in_bar(found, shape))
+    return _counted(_totals(_pairs(_epochs(found, shape), shape)), shape)
+
+
+def is_place(one: Named) -> bool:
+    return one.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
+
+
+def _epochs(found: list[Named], shape: Shape) -> list[Named]:
+    """`[3, 2000] loss` and `Train: 3 [100/1251]` do not call their epoch one."""
+    if any(one.column == "epoch" for one in found) or len(found) < 2:
+        return found
+    first, second = found[0], found[1]
+    if integers(shape.column(0)) is None or integers(shape.column(1)) is None:
+        return found
+    between = shape.literals[1].strip()
+    if (first.slot.key or "").lower() in SETS and between.endswith(b"["):
+        return [replace(first, column="epoch"), *found[1:]]
+    if between == b"," and first.column is second.column is None and first.slot.column is None:
+        batch = replace(second, column="batch", source="#")
+        return [replace(first, column="epoch", source="#"), batch, *found[2:]]
+    return found
+
+
+def _pairs(found: list[Named], shape: Shape) -> list[Named]:
+    """`12/100`: an index within the epoch that the line names, or the step and how many there will be."""
+    epoch = next((one for one in found if one.column == "epoch" and integers(shape.column(one.at))), None)
+    named = list(found)
+    for at, (one, total) in enumerate(pairwise(found)):
+        values, totals = integers(shape.column(one.at)), integers(shape.column(total.at))
+        if total.slot.column != "total" or not values or not totals or one.column == "epoch":
+            continue
+        nameless = one.slot.key is None
+        if nameless and (total.unit or any(other.column in _STEPS for other in found)):
+            continue
+        if not nameless and not (one.column in _STEPS and epoch and _restarts(values, one, epoch, shape)):
+            continue
+        if values == totals and len(values) > 1:
+            continue  # a count that was reached says nothing of where the training is
+        if nameless and is_samples(values, totals[0]):
+            named[at] = replace(one, column="samples", source="#")
+        else:
+            place, whole = ("index", "length") if epoch else ("step", "total_steps")
+            named[at] = replace(one, column=place, source=one.source or "#")
+            named[at + 1] = replace(total, column=whole, source=total.source or "#")
+    return named
+
+
+def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: Shape) -> bool:
+    """Whether the index begins again with a new epoch; of batches and iterations in one epoch that is assumed."""
+    epochs = integers(shape.column(epoch.at)) or []
+    turns = [b <= a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
+    return sum(turns) >= 0.5 * len(turns) if turns else one.column != "step"
+
+
+def _in_bar(found: list[Named], shape: Shape) -> list[Named]:
+    """A bar's own count and total; its clock and its rate say nothing of the record (rule 4)."""
+    drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
+    named = [replace(one, column=None) if _is_of_bar(one) else one for one in found]
+    for at, (one, total) in enumerate(pairwise(found)):
+        if total.slot.column == "total" and at + 1 >= drawn and one.slot.key is None:
+            named[at] = replace(one, column="count", source="#")
+            named[at + 1] = replace(total, column="total", source="#")
+            break
+    return named
+
+
+def _is_of_bar(one: Named) -> bool:
+    timed = one.slot.key is None or one.column in ("index", "dt_ms")
+    return timed or any(_RATE.search(text) for text in (one.slot.unit or "", one.source))
+
+
+def _totals(found: list[Named]) -> list[Named]:
+    """What follows a place as its total."""
+    named = list(found)
+    for at, one in enumerate(found):
+        before = named[at - 1] if at else None
+        if one.slot.column == "total" and one.column is None and before and before.column in PLACES:
+            named[at] = replace(one, column=PLACES[before.column])
+    return named
+
+
+def _counted(found: list[Named], shape: Shape) -> list[Named]:
+    """Where nothing is called a place, a nameless number that counts upwards is the step, or a strange first."""
+    if shape.slots < 2 or any(one.column in (*PLACES, "index") for one in found):
+        return found
+    strange = [
+        one for one in found if one.column is None or (one.at == 0 and one.column == legal(one.source))
+    ]
+    at = counter(shape, [one.slot for one in strange])
+    return [replace(one, column="step", source=one.source or "#") if one.slot == at else one for one in found]

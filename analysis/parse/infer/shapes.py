@@ -1,0 +1,137 @@
+"""Lines of an unknown log -> the few shapes that they come in: literals with numbers between them.
+
+Every number, clock and placeholder of a line is masked; lines with equal rests are of one shape. A shape keeps the
+values of some of its lines, since only values tell a counter from a measurement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from gputel.analysis.parse import numbers
+from gputel.analysis.parse.infer.margins import STAMP
+
+KEPT_ROWS = 400
+MOST_SHAPES = 20_000
+LONGEST = 4000
+
+_UNIT = (
+    rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
+    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|W|J|z)"
+) % ()
+UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
+SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
+_COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
+COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
+NUMBER = numbers.GRAMMAR
+_RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
+VALUE = re.compile(
+    rb"(?<![\w.])(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])" % STAMP
+    + rb"|(?:%b)(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))" % (NUMBER, _UNIT, _RATE, _COUNTED)
+    + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
+)
+_PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
+_CELL = re.compile(rb"[^,]+")
+BAR = b"\x02"  # stands for a drawn bar, of whatever length
+_GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
+_GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
+_DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
+_EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
+_WIDE = re.compile(rb"\t\s*|\s\s+")
+
+
+@dataclass(eq=False)
+class Shape:
+    """`literals` stand around the values: one more of them than of values."""
+
+    literals: tuple[bytes, ...]
+    words: tuple[bytes, ...]  # the literals of the first such line as they stand there
+    first: int
+    cut: bool  # whether a prefix stood before it
+    indented: bool
+    count: int = 0
+    rows: list[list[bytes]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    def column(self, at: int) -> list[bytes]:
+        return [row[at] for row in self.rows]
+
+    @property
+    def example(self) -> bytes:
+        """The first such line, without its margin."""
+        return self.line(self.rows[0])
+
+    def line(self, row: list[bytes]) -> bytes:
+        """A line of this shape with these values, in the words of the first."""
+        return b"".join(part for pair in zip(self.words, [*row, b""], strict=True) for part in pair)
+
+    @property
+    def is_bar(self) -> bool:
+        """A progress bar, which is drawn again and again."""
+        return any(BAR in literal for literal in self.literals)
+
+    @property
+    def slots(self) -> int:
+        return len(self.literals) - 1
+
+
+def shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[Shape]:
+    """In the order of first appearance; `bare` are the lines without what stands before their records."""
+    found: dict[tuple[bytes, ...], Shape] = {}
+    for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
+        if len(line) > LONGEST:
+            continue
+        words, values = cut(rest)
+        if not values:
+            continue
+        literals = masked(words)
+        shape = found.get(literals)
+        if shape is None:
+            if len(found) >= MOST_SHAPES:
+                continue
+            shape = found[literals] = Shape(
+                literals, words, number, len(rest) < len(line.lstrip()), line[:1].isspace()
+            )
+        shape.count += 1
+        if shape.count <= KEPT_ROWS:
+            shape.rows.append(values)
+            shape.lines.append(number)
+    return list(found.values())
+
+
+def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
+    """The values of a line, and the literals around them."""
+    value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
+    literals: list[bytes] = []
+    values: list[bytes] = []
+    start = 0
+    for found in value.finditer(text):
+        literals.append(text[start : found.start()])
+        values.append(found.group())
+        start = found.end()
+    return (*literals, text[start:]), values
+
+
+def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Literals with their blanks and digits evened out."""
+    last = len(literals) - 1
+    return tuple(_even(literal, at > 0, at < last) for at, literal in enumerate(literals))
+
+
+@lru_cache(maxsize=8192)
+def _even(literal: bytes, after_value: bool, before_value: bool) -> bytes:
+    """Blanks beside a number are padding; two of them between words set columns apart, as a tab does."""
+    if len(literal) < 4 and not literal.strip():
+        return b" " if literal else b""
+    text = _GLYPHS.sub(BAR, literal)
+    text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
+    text = re.sub(rb"\d+", b"0", text)
+    text = _WIDE.sub(b"  ", text)
+    if after_value and text[:1].isspace():
+        text = b" " + text.lstrip()
+    if before_value and text[-1:].isspace():
+        text = text.rstrip() + b" "
+    return text if before_value else text.rstrip()

@@ -1,0 +1,82 @@
+"""What was read from one log: frames of steps, evaluations and events, and how the run ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gputel.analysis import columns
+from gputel.analysis.parse.outcome import Event, Status
+from gputel.analysis.parse.patterns import Field, Reject
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gputel.analysis.telemetry_logs import Telemetry
+
+DEFAULT_PHASE = "train"
+
+
+@dataclass(frozen=True)
+class Log:
+    """One run. `records` has a row per line that reported a step; `steps` one per step, later attempts first."""
+
+    name: str
+    source: str
+    format: str | None
+    lines: int
+    records: pl.DataFrame
+    evals: pl.DataFrame
+    partials: pl.DataFrame
+    events: pl.DataFrame
+    config: dict[str, float | str]
+    summary: dict[str, float | str]
+    status: Status
+    cause: Event | None
+    rejects: list[Reject]
+    sources: dict[str, Field]
+    places: list[tuple[str, int]]  # phase and attempt, in the order of the file
+    telemetry: Telemetry | None = None
+    inferred: str | None = None  # what an unknown format was understood as, in one line
+    learned: str | None = None  # the same as a format's TOML
+    composed: bool = False  # the log says that no program which trained has printed it
+    fault: str | None = None  # why the file could not be read to its end
+    started: int | None = None
+    ended: int | None = None
+    formats: dict[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """A row per step of each phase: of several attempts the last, the mean over ranks where they differ."""
+        import polars as pl
+
+        rows = self.records.filter(pl.col("step").is_not_null())
+        last = rows.filter(pl.col("attempt") == pl.col("attempt").max().over("phase", "step"))
+        if last.select("phase", "step").is_duplicated().any():
+            metrics = [n for n, kind in last.schema.items() if kind == pl.Float64]
+            others = [n for n in last.columns if n not in (*metrics, "phase", "step")]
+            last = last.group_by("phase", "step", maintain_order=True).agg(
+                [pl.col(others).first(), pl.col(metrics).mean()]
+            )
+        unnumbered = self.records.filter(pl.col("step").is_null())
+        whole = pl.concat([last.select(self.records.columns), unnumbered], how="vertical")
+        order = {name: i for i, (name, _) in reversed(list(enumerate(self.places)))}
+        keyed = whole.with_columns(
+            pl.col("phase").replace_strict(order, return_dtype=pl.Int64).alias("_phase")
+        )
+        return keyed.sort("_phase", "step", "line", nulls_last=True, maintain_order=True).drop("_phase")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all was read (no record, evaluation, event or reading of a GPU)."""
+        read = self.records.height + self.evals.height + self.events.height
+        return not read and not (self.telemetry and self.telemetry.rows.height)
+
+    def metrics(self) -> list[str]:
+        """The columns of `records` that hold measurements, in the order of DESIGN's words."""
+        known = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
+        return [name for name in self.records.columns if name not in known]

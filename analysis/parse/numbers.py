@@ -1,0 +1,71 @@
+"""Text of a value -> number and unit. The one place that knows what a number looks like in a log."""
+
+from __future__ import annotations
+
+from gputel.analysis.parse import lazily
+from gputel.analysis.parse.patterns import Field
+
+GRAMMAR = (
+    rb"[+-]?(?:(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+    rb"|[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
+)
+NUMBER = lazily.regex(GRAMMAR)
+CLOCK_GRAMMAR = rb"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)"
+CLOCK = lazily.regex(CLOCK_GRAMMAR)
+UNIT = lazily.regex(
+    rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
+    rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"
+    rb"|[TPG]FLOP/?S|[TPG]FLOPs?(?:/s)?|W|J|z))(?![\w/.?])"
+)
+STUCK = lazily.regex(rb"[\w.?:]")  # a character that, right after a number, says that this was no number
+
+
+def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
+    """`658.60ms` -> (`658.60`, `ms`), `0:09:32` -> (`0:09:32`, `clock`). None where the value is no number.
+
+    `last` says that nothing of the record follows, so that letters stuck to the number belong to whatever another
+    process printed into the line, and not to the value.
+    """
+    if b":" in value:
+        clock = CLOCK.match(value)
+        if clock and not STUCK.match(value, clock.end()):
+            return clock.group(), b"clock"
+    number = NUMBER.match(value)
+    if not number:
+        return None
+    unit = UNIT.match(value, number.end())
+    if unit:
+        return number.group(), unit["unit"]
+    rest = value[number.end() :]
+    stuck = STUCK.match(rest) is not None
+    if stuck and not (last and rest[:1].isalpha() and number.group()[-1:].isdigit()):
+        return None
+    return number.group(), b""
+
+
+def read(text: bytes, what: Field) -> float | None:
+    """The number that a matched text stands for; None for a placeholder."""
+    if text in what.nulls:
+        return None
+    if what.kind == "clock":
+        value = seconds(text)
+    else:
+        plain = text.replace(b",", b"")
+        value = _shifted(plain, what.shift) if what.shift else float(plain)
+    return value * what.times / what.over if what.times != what.over else value
+
+
+def _shifted(plain: bytes, by: int) -> float:
+    if plain[-1:].isalpha():
+        return float(plain)  # nan, inf
+    mantissa, _, exponent = plain.lower().partition(b"e")
+    return float(b"%be%d" % (mantissa, by + int(exponent or 0)))
+
+
+def seconds(text: bytes) -> float:
+    """`1 day, 0:09:32` and `44:31`; a plain number is seconds already."""
+    found = CLOCK.fullmatch(text)
+    if not found:
+        return float(text)
+    days, hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest

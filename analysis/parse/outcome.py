@@ -1,0 +1,248 @@
+"""What happened in a run, read from the lines that are no records: events, how it ended, and what ended it.
+
+The cause is the first fatal line after the last record: what other ranks and launchers print afterwards are
+victims. A launcher's own error (`ChildFailedError`) is the cause only where nothing else was printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from gputel.analysis.parse import lazily
+
+KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
+Fatal = Literal["failed", "interrupted", "victim"]
+Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: str
+    line: int
+    text: str
+    time: int | None = None
+    rank: str | None = None
+    fatal: Fatal | None = None
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A kind of line that matters. `kind` None: no event, but the end of the run."""
+
+    kind: str | None
+    regex: re.Pattern[bytes]
+    fatal: Fatal | None = None
+
+
+def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
+    return Sign(kind, lazily.regex(regex), fatal)
+
+
+# In the order in which a line is asked; the first that fits decides.
+SIGNS = (
+    _sign(
+        None,
+        rb"(?i)\b(?:stopped|ended|exiting) at (?:step|iteration|epoch)\b.*\bSIG(?:TERM|INT|HUP)\b",
+        "interrupted",
+    ),
+    _sign(
+        "stop", rb"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE)|\bCANCELLED AT\b", "interrupted"
+    ),
+    _sign(
+        "stop",
+        rb"(?i)\b(?:received|caught|got|handling)\b[^:]{0,40}\b(?:SIG(?:TERM|INT|HUP|USR1|USR2|KILL)\b|signal:? \d+"
+        rb"|preemption)|death signal|SignalException|SLURM_JOB_PREEMPT|\bpreempted\b"
+        rb"|\bwall[- ]?(?:clock|time) limit"
+        rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption",
+        "interrupted",
+    ),
+    _sign(
+        "stop",
+        rb"^\W*(?:\[?rank ?\d+\]?:? *)*KeyboardInterrupt\b|(?i:interrupted by (?:the )?user)|^\^C",
+        "interrupted",
+    ),
+    _sign(
+        "stop",
+        rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b)"
+        rb"|\bstopping early\b|\bsignaling trainer to stop\b|\bstopped early\b",
+    ),
+    _sign(
+        "oom",
+        rb"OutOfMemoryError|(?i:CUDA(?: error)?: out of memory|CUDA out of memory|HIP out of memory|oom[-_ ]kill"
+        rb"|OOMKilled|out of memory: killed|RESOURCE_EXHAUSTED|CUBLAS_STATUS_ALLOC_FAILED|cannot allocate memory)",
+        "failed",
+    ),
+    _sign(
+        "nccl",
+        rb"Watchdog caught collective operation timeout|(?i:NCCL (?:error|failure|timeout)|ncclSystemError"
+        rb"|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|ncclInvalidUsage)|DistBackendError"
+        rb"|NCCL communicator was aborted",
+        "failed",
+    ),
+    _sign(
+        None,
+        rb"ChildFailedError|CalledProcessError|Process \d+ terminated with|\bexitcode *: *-?[1-9]"
+        rb"|(?:srun|mpirun|slurmstepd): error:|ProcessExitedException|Some of your processes failed",
+        "victim",
+    ),
+    _sign(
+        None,
+        rb"\bSegmentation fault\b|\bBus error\b|\(core dumped\)|Fatal Python error|terminate called after throwing"
+        rb"|CUDA error: (?!out of memory)|(?i:device-side assert triggered)|No space left on device|^\s*Killed\s*$"
+        rb"|\bXid\b.{0,40}\b(?:79|48|63|64|74|94|95)\b",
+        "failed",
+    ),
+    _sign(
+        "nan",
+        rb"(?i)\b(?:loss|grad(?:ient)?s?|grad[_ ]norm)\b[^|,{}]{0,24}\b(?:is|became|are|was|turned)\b[^|,{}]{0,12}"
+        rb"\b(?:nan|inf)\b|\b(?:nan|inf|non-?finite)\b(?: or (?:nan|inf))? (?:loss|grad)"
+        rb"|nan(?:s)? detected|detected nan",
+    ),
+    _sign(
+        "restart",
+        rb"(?i)\brestart(?:ing|ed)\b[^:]{0,40}\b(?:worker|workers|training|job|run|rank|process|from)\b"
+        rb"|\bRESTART #?\d",
+    ),
+    _sign(
+        "resume",
+        rb"(?i)\bresum(?:ing|ed)\b(?!\s*[=:])|\bcontinuing training from\b|\bloading checkpoint\b.*\bat iteration\b"
+        rb"|\bsuccessfully loaded checkpoint\b|\brestored (?:all )?(?:the )?(?:states? )?from\b"
+        rb"|\bloaded checkpoint\b.{0,120}\b(?:step|epoch|iter\w*|at)\b",
+    ),
+    _sign(
+        "checkpoint",
+        rb"(?i)\bsav(?:ed|ing)\b.{0,60}\b(?:checkpoint|ckpt|model|weights|optimizer|optim|metadata|state|snapshot)"
+        rb"|\b(?:checkpoint|model|weights|snapshot)s?\b.{0,40}\bsaved\b|\b(?:writing|wrote|written)\b.{0,30}\bcheckpoint"
+        rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
+    ),
+)
+COMPLETED = lazily.regex(
+    rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
+    rb"|\b(?:finished|completed) training"
+    rb"|\bdone training\b|\btotal training time\b|train_runtime"
+    rb"|\d+ epochs completed in|max_(?:steps|epochs)=\d+` reached"
+    rb"|\bend of training\b|\btraining loop (?:finished|completed|ended)|\btraining successfully"
+    rb"|\bdone in [\d.]+ (?:s|m|h)"
+)
+TRACEBACK = b"Traceback (most recent call last)"
+_WORTH = lazily.regex(
+    rb"(?i)Traceback \(most|TIME LIMIT|PREEMPT|CANCELLED|NODE FAILURE|REQUEUE|\bSIG[A-Z]{3,4}\b|signal"
+    rb"|Interrupt|\^C"
+    rb"|early[- ]?stop|wall[- ]?(?:time|clock)|memory|oom|EXHAUSTED|ALLOC_FAILED|nccl|Watchdog"
+    rb"|DistBackend|ChildFailed"
+    rb"|CalledProcess|terminat|exitcode|error|core dumped|fault|assert|No space|Killed|\bXid\b"
+    rb"|nan|inf\b|non-?finite|restart"
+    rb"|resum|continuing|load|restored|sav(?:ed|ing)|checkpoint|writ|wrote|train"
+    rb"|epochs completed|reached|\bdone\b|Exception"
+)
+_PREFIX = lazily.regex(
+    rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
+)
+_ERROR = lazily.regex(
+    rb"^(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::|\s*$)"
+    rb"|^[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Warning|Timeout|Failure)(?::|\s*$)"
+)
+
+
+class Outcome:
+    """Takes the lines that are no records, in order; knows the events, and at the end the status and its cause."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.completed: int | None = None  # the line that says so
+        self._open: dict[
+            bytes, int
+        ] = {}  # tracebacks whose error has not been printed yet, by what precedes them
+        self._saved: set[bytes] = set()  # shapes of save lines since the last record
+
+    def read(self, line: bytes, number: int) -> Iterator[Event]:
+        """The events of one line."""
+        if self._open and (event := self._error(line, number)):
+            yield event
+            return
+        if not _WORTH.search(line):
+            return
+        if TRACEBACK in line:
+            head = line[: line.index(TRACEBACK)]
+            self._open[_prefix(head)] = number
+            yield Event("traceback", number, "")
+            return
+        for sign in SIGNS:
+            if sign.regex.search(line) and not _is_code(line):
+                if sign.kind == "checkpoint" and (_INTENT.search(line) or self._again(line)):
+                    return
+                yield Event(sign.kind or "", number, _text(line), fatal=sign.fatal)
+                return
+        if COMPLETED.search(line):
+            self.completed = number
+
+    def recorded(self) -> None:
+        """A record stands here: a checkpoint saved from now on is another one."""
+        self._saved.clear()
+
+    def _again(self, line: bytes) -> bool:
+        """Several ranks and files of one checkpoint print one kind of line each."""
+        shape = re.sub(rb"\d+", b"0", _PREFIX.sub(b"", line))
+        known = shape in self._saved
+        self._saved.add(shape)
+        return known
+
+    def _error(self, line: bytes, number: int) -> Event | None:
+        """The line that ends a traceback: not indented, and an exception's name."""
+        head = _prefix(line)
+        body = line[len(head) :] if head in self._open else b""
+        if not body or body[:1] in b" \t|" or not _ERROR.match(body):
+            return None
+        del self._open[head]
+        text = _text(line)
+        fatal: Fatal = "failed"
+        kind = ""
+        for sign in SIGNS:
+            if sign.regex.search(body):
+                fatal, kind = sign.fatal or fatal, sign.kind or ""
+                break
+        return Event(kind if kind in ("oom", "nccl", "stop") else "", number, text, fatal=fatal)
+
+
+def _prefix(line: bytes) -> bytes:
+    found = _PREFIX.match(line)
+    return found.group() if found else b""
+
+
+def _text(line: bytes) -> str:
+    return line.strip().decode(errors="replace")[:500]
+
+
+_INTENT = lazily.regex(
+    rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
+)
+
+
+def _is_code(line: bytes) -> bool:
+    """Source that is echoed into the log, such as `print0(f"Saved checkpoint to {path}")`."""
+    return (
+        re.search(
+            rb"""\b(?:print\w*|log\w*\.\w+|raise \w+)\(\s*f?["']"""
+            rb"""|^\s*(?:#|def |import |from \w+ import)|["']\)\s*$""",
+            line,
+        )
+        is not None
+    )
+
+
+def cause(events: list[Event], after: int) -> Event | None:
+    """What ended the run: the first fatal event after the last record, a launcher's only where it stands alone."""
+    fatal = [event for event in events if event.fatal and event.line > after]
+    own = [event for event in fatal if event.fatal != "victim"]
+    return next(iter(own or fatal), None)
+
+
+def status(ended_by: Event | None, completed: bool, live: bool) -> Status:
+    if ended_by:
+        return "interrupted" if ended_by.fatal == "interrupted" else "failed"
+    if completed:
+        return "completed"
+    return "running" if live else "unknown"

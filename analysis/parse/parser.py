@@ -1,0 +1,219 @@
+"""One log: bytes in any pieces -> lines -> engine -> rows and events.
+
+`feed` does work that grows with what is new, so the same object reads a file that exists and one that grows. Where
+no known format fits, the lines that nothing was read from are kept (a few megabytes at most) until their shapes say
+what they are; then they are read once more with the format that was inferred.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gputel.analysis.formats import Format
+from gputel.analysis.parse import exact
+from gputel.analysis.parse.lines import Chunk, Splitter
+from gputel.analysis.parse.outcome import TRACEBACK, Event, Outcome
+from gputel.analysis.parse.patterns import Engine, Field, Hits, Pattern, Reading, Reject
+from gputel.analysis.parse.records import Assembler
+
+if TYPE_CHECKING:
+    from gputel.analysis.parse.infer import Inferred
+
+    Infer = Callable[[bytes], Inferred | None]
+
+RECORDS = ("train", "part", "bar", "eval", "task")
+SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format is; then it is given up
+
+
+class Parser:
+    """`records`, `outcome`, `rejects`, `summary` and `config` hold what was read; complete after `finish`."""
+
+    def __init__(
+        self, formats: tuple[Format, ...], engine: Engine = exact.read, infer: Infer | None = None
+    ) -> None:
+        self.formats = formats
+        self.patterns = tuple(pattern for known in formats for pattern in known.patterns)
+        self.engine = engine
+        self.records = Assembler()
+        self.outcome = Outcome()
+        self.rejects: list[Reject] = []
+        self.summary: dict[str, float | str] = {}
+        self.config: dict[str, float | str] = {}
+        self.hits: Counter[str] = Counter()  # lines by format
+        self.inferred: Inferred | None = None
+        self._infer = infer
+        self._sample: list[Chunk] = []
+        self._seen = self._asked = 0
+        self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
+        self._ends = False  # whether the line that is read now is the last, and has no end
+        self._recorded = False  # whether the chunk before ended with a record
+        self._lines = Splitter()
+
+    @property
+    def lines(self) -> int:
+        return self._lines.lines
+
+    def feed(self, data: bytes) -> None:
+        for chunk in self._lines.feed(data):
+            self._take(chunk)
+
+    def finish(self) -> None:
+        for chunk in self._lines.finish():
+            self._ends = not chunk.data.endswith(b"\n")
+            self._take(chunk)
+        self._understand()
+        self.records.finish()
+
+    def _take(self, chunk: Chunk) -> None:
+        """While the format may be unknown, stops where the sample is large enough to say what it is."""
+        while self._infer and self._seen + len(chunk.data) >= SAMPLES[self._asked]:
+            part, chunk = chunk.cut(SAMPLES[self._asked] - self._seen)
+            self._piece(part)
+            self._understand()
+            self._asked += 1
+            if self._asked == len(SAMPLES):
+                self._infer, self._sample = None, []
+        if chunk.data:
+            self._piece(chunk)
+
+    def _piece(self, chunk: Chunk) -> None:
+        self._seen += len(chunk.data)
+        reading = self._read(chunk)
+        for first, region, recorded in unread(reading, chunk):
+            if recorded or self._recorded:
+                self.outcome.recorded()
+                self._recorded = False
+            self._events(chunk, first, region)
+            if self._infer and not self.records.begun:
+                self._sample.append(_unknown(reading, chunk, first, region))
+
+        self._recorded = self._recorded or _ends_with_record(reading)
+
+    def _read(self, chunk: Chunk) -> Reading:
+        reading = self.engine(chunk.data, self.patterns)
+        if self._ends:
+            reading = self._without_cut(reading, chunk.data)
+        self._shapes.update({hits.pattern: _printed(hits) for hits in reading.hits})
+        self.records.add(reading, chunk)
+        for reject in reading.rejects:
+            number = int(chunk.number(np.array([reject.line]))[0])
+            self.rejects.append(Reject(number, reject.pattern, reject.reason))
+        for hits in reading.hits:
+            self.hits[hits.pattern.name.rpartition(".")[0]] += len(hits.lines) * (
+                hits.pattern.role in RECORDS
+            )
+        self._facts(reading)
+        return reading
+
+    def _without_cut(self, reading: Reading, data: bytes) -> Reading:
+        """A log may end in the middle of a number: that of a line which prints less than usual is none."""
+        last = reading.lines - 1
+        ends = [h for h in reading.hits if int(h.lines[-1]) == last]
+        cut = [h for h in ends if _printed(h) < self._shapes.get(h.pattern, frozenset())]
+        if not cut or not data[-1:].isdigit() or reading.lines > 1:
+            return reading
+        reject = Reject(last, cut[0].pattern.name, "the log ends in the middle of a number")
+        return Reading(
+            reading.lines, [h for h in reading.hits if h is not cut[0]], [*reading.rejects, reject]
+        )
+
+    def _understand(self) -> None:
+        """Reads the lines that no format knew once more, in the format that they turn out to be in."""
+        if not self._infer or self.records.begun or not self._sample:
+            return
+        self.inferred = self._infer(b"".join(chunk.data for chunk in self._sample))
+        if self.inferred is None:
+            return
+        sample, self._sample, self._infer = self._sample, [], None
+        self.rejects.clear()  # of formats that it turns out not to be
+        known, self.patterns = self.patterns, self.inferred.format.patterns
+        for chunk in sample:
+            self._read(chunk)
+        self.patterns = (*known, *self.inferred.format.patterns)
+
+    def _facts(self, reading: Reading) -> None:
+        """What banners and summaries say; of a fact said twice a banner's first and a summary's last counts."""
+        for hits in reading.hits:
+            if hits.pattern.role not in ("summary", "config"):
+                continue
+            found: dict[str, float | str] = {}
+            for what, values in hits.values.items():
+                numbers = values.numbers[values.present]
+                if len(numbers):
+                    name = "train_loss" if what.column == "loss" else what.column
+                    found[name] = float(numbers[-1 if hits.pattern.role == "summary" else 0])
+            for what, texts in hits.texts.items():
+                said = [text for text in texts if text]
+                if said:
+                    found[what.column] = said[0].decode(errors="replace").strip()
+            if hits.pattern.role == "summary":
+                self.summary.update(found)
+            else:
+                self.config = {**found, **self.config}
+
+    def _events(self, chunk: Chunk, first: int, region: bytes) -> None:
+        stamps = self.records.stamps
+        for at, line in enumerate(region.split(b"\n"), start=first):
+            for event in self.outcome.read(line, at):
+                number = int(chunk.number(np.array([at]))[0])
+                time = stamps.read(line[:80])
+                self.outcome.events.append(
+                    Event(event.kind, number, event.text, time, event.rank, event.fatal)
+                )
+
+
+def unread(reading: Reading, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
+    """The lines that are no records, as (number of the first, lines, whether a record stands right before)."""
+    data = chunk.data
+    hits = [h for h in reading.hits if h.pattern.role in RECORDS]
+    if not hits:
+        yield 0, data.removesuffix(b"\n"), False
+        return
+    lines = np.concatenate([h.lines for h in hits])
+    order = np.argsort(lines, kind="stable")
+    lines, starts = lines[order], np.concatenate([h.starts for h in hits])[order]
+    glued = _glued(data, starts)
+    if len(glued):
+        lines, starts = np.delete(lines, glued), np.delete(starts, glued)
+    gaps = np.flatnonzero(np.diff(lines, prepend=-1, append=reading.lines) > 1).tolist()
+    for gap in gaps:
+        begin = data.index(b"\n", int(starts[gap - 1])) + 1 if gap else 0
+        end = int(starts[gap]) if gap < len(starts) else len(data)
+        yield int(lines[gap - 1]) + 1 if gap else 0, data[begin:end].removesuffix(b"\n"), gap > 0
+
+
+def _unknown(reading: Reading, chunk: Chunk, first: int, region: bytes) -> Chunk:
+    """The lines of a region that no pattern at all has read."""
+    numbers = np.arange(first, first + region.count(b"\n") + 1)
+    read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
+    strange = ~np.isin(numbers, read)
+    if not strange.all():
+        region = b"\n".join(np.array(region.split(b"\n"), dtype=object)[strange])
+    return Chunk(region + b"\n" if strange.any() else b"", 0, chunk.number(numbers[strange]))
+
+
+def _printed(hits: Hits) -> frozenset[Field]:
+    """What the last of these lines printed."""
+    numbers = [what for what, values in hits.values.items() if values.present[-1]]
+    return frozenset([*numbers, *(what for what, texts in hits.texts.items() if texts[-1] is not None)])
+
+
+def _ends_with_record(reading: Reading) -> bool:
+    last = reading.lines - 1
+    return any(h.pattern.role in RECORDS and int(h.lines[-1]) == last for h in reading.hits)
+
+
+def _glued(data: bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+    """Records that a traceback was printed into the line of."""
+    found = []
+    at = data.find(TRACEBACK)
+    while at >= 0:
+        owner = int(np.searchsorted(starts, at, side="right")) - 1
+        if owner >= 0 and b"\n" not in data[int(starts[owner]) : at]:
+            found.append(owner)
+        at = data.find(TRACEBACK, at + 1)
+    return found

@@ -1,0 +1,131 @@
+"""What a format asks of a line, and what an engine answers: the door between formats and engines.
+
+An engine is a function `read(data, patterns) -> Reading`. `data` is whole lines, already clean (no ANSI, no CR;
+each line ends in a line feed, but the last may lack it). Each line belongs to the first pattern in the list that
+fits anywhere in it; what stands before the match (stamps, ranks, echo) is not the engine's business, so it only
+says where the match began. `exact.read` is that sentence in plain Python; `fast.read` must give the same cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Role = Literal[
+    "train", "part", "bar", "eval", "task", "summary", "config", "epoch", "header", "begins", "names"
+]
+Kind = Literal["number", "clock", "text"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value that lines print: its column, its printed name and unit, and how its text becomes a number.
+
+    A number is float(text without commas, exponent moved by `shift`) * times / over: moving the exponent keeps
+    0.4066 s at exactly 406.6 ms. A clock is seconds, then the same. Texts in `nulls` mean "not measured".
+    """
+
+    column: str
+    source: str
+    unit: str | None = None
+    kind: Kind = "number"
+    shift: int = 0
+    times: int = 1
+    over: int = 1
+    nulls: frozenset[bytes] = frozenset()
+
+    def __hash__(self) -> int:
+        return hash((self.column, self.source, self.unit))  # the rest costs more than it tells apart
+
+
+class Names(Protocol):
+    """A vocabulary: which field a printed name with a printed unit is. None: a pair that says nothing."""
+
+    def field(self, key: bytes, unit: bytes) -> Field | None: ...
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """`name value` pairs, scanned from where the pattern's own regex ended to the end of the line.
+
+    `regex` has the groups `key` and `value`, and may have `also`: a second number of the same pair, in brackets,
+    whose key is the pair's with `()` behind it. Each value is a number and then perhaps its unit (`numbers.split`):
+    `658.60ms`, `11.5K`, `93.46 GiB`. A value that is neither number nor placeholder is passed over; where its
+    column is one of `must`, the line is a reject. A line in which none of the columns `need` was read is not a
+    line of this pattern (nothing needed: any will do).
+    Of two pairs with the same field the first counts.
+    """
+
+    regex: re.Pattern[bytes]
+    names: Names
+    must: frozenset[str] = frozenset()
+    need: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """One kind of line. `regex` is searched; its groups named in `fields` are values, null where one took no part.
+
+    Every line that `regex` or `looks` is found in holds the literal `needle`. A line that no pattern fits is a
+    reject of the first pattern whose `looks` is found in it.
+    """
+
+    name: str
+    role: Role
+    regex: re.Pattern[bytes]
+    needle: bytes
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    pairs: Pairs | None = None
+    looks: re.Pattern[bytes] | None = None
+    stage: str | None = None  # the phase that such a line belongs to, begins or names
+    whole_epochs: bool = True  # whether an epoch without a fraction may stand for the step
+    first_epoch: int | None = (
+        None  # what epochs are counted from; None: from 0 where a 0 was seen, else from 1
+    )
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column of one pattern's hits. NaN is a number that was printed; `present` says whether one was."""
+
+    numbers: npt.NDArray[np.float64]  # 0.0 where not present
+    present: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The lines of one pattern, column by column. `lines` counts the lines of `data` from 0 and rises."""
+
+    pattern: Pattern
+    lines: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]  # where the line starts in data
+    begins: npt.NDArray[np.int64]  # where the match begins in data: between the two stand stamp and rank
+    values: dict[Field, Values]  # in the order in which the fields were first met
+    texts: dict[Field, list[bytes | None]]  # of the fields whose kind is text
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A line that looks like a record and cannot be read."""
+
+    line: int
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an engine found in one piece of data: hits in the order of patterns, rejects in the order of lines."""
+
+    lines: int
+    hits: list[Hits]
+    rejects: list[Reject]
+
+
+class Engine(Protocol):
+    def __call__(self, data: bytes, patterns: tuple[Pattern, ...]) -> Reading: ...

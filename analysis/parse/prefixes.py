@@ -1,0 +1,136 @@
+"""What stands before a record: who printed it (rank) and when (a stamp of any kind).
+
+A stamp may lack the year, or the date, or the zone. It is read as a moment in `Stamps`' own count of years and
+days first, in which midnight and New Year are crossed as the lines go on; where that count lies on the calendar is
+decided at the end, from the latest moment that the log can have been written at. A stamp without a zone is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timezone
+
+from gputel.analysis.parse import lazily
+
+_RANK = lazily.regex(
+    rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
+    rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
+    rb"|^\s*(?P<srun>\d+): |\[(?P<bare>\d+)\]:|^(?P<host>[A-Za-z][\w.-]*-?\d+): |\[(?P<node>[\w.-]+)\]\[rank",
+    re.IGNORECASE,
+)
+_MONTHS = {m: i + 1 for i, m in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split())}
+_CLOCK = (
+    rb"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?(?P<z> ?(?:Z\b|UTC\b|[+-]\d\d:?\d\d\b))?"
+)
+_DATED = [
+    lazily.regex(form + _CLOCK)
+    for form in (
+        rb"(?P<y>\d{4})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)(?:[T _]|, ?)",
+        rb"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{4})(?: |, ?)",
+        rb"(?P<d>\d\d)/(?P<name>[A-Z][a-z]{2})/(?P<y>\d{4})[ :]",
+        rb"(?P<name>[A-Z][a-z]{2}) +(?P<d>\d\d?) (?P<y>\d{4}) ",
+        rb"\b[IWEFDC](?P<mo>\d\d)(?P<d>\d\d) ",
+        rb"\b[IWEFDC](?P<y>\d{4})(?P<mo>\d\d)(?P<d>\d\d) ",
+        rb"(?<!\d)(?P<mo>\d\d)[-/](?P<d>\d\d)(?: |, ?)",
+        rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<d>\d\d?) ",
+        rb"\[E(?P<mo>\d)(?P<d>\d\d) ",
+    )
+]
+_BARE = lazily.regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
+_SECONDS = lazily.regex(rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,])")
+_DAY = 86_400_000_000_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
+_NO_YEAR = 1972  # a leap year, so that 29 February is a day
+
+
+def rank(prefix: bytes) -> str | None:
+    """The rank or host that the line names before its record."""
+    found = _RANK.search(prefix)
+    if not found:
+        return None
+    return next(group for group in found.groups() if group is not None).decode(errors="replace")
+
+
+class Stamps:
+    """Prefixes in the order of the lines -> nanoseconds since 1970, once `shift` has been added."""
+
+    def __init__(self) -> None:
+        self._kind: re.Pattern[bytes] | None = None
+        self._last: int | None = None
+        self._turns = 0  # days or years that have gone by uncounted
+        self._lacks = ""  # what the stamps lack: "", "year" or "date"
+
+    def read(self, prefix: bytes) -> int | None:
+        if len(prefix) < 8:
+            return None
+        found = self._find(prefix)
+        if not found:
+            return None
+        try:
+            return self._moment(found)
+        except ValueError:
+            return None  # a 13th month: digits that are no date
+
+    def shift(self, latest: datetime) -> int:
+        """What brings the last moment that was read to the latest possible one, in whole days or years."""
+        if self._last is None or not self._lacks:
+            return 0
+        end = int(latest.timestamp()) * 1_000_000_000
+        if self._lacks == "date":
+            return (end - self._last) // _DAY * _DAY
+        last = datetime.fromtimestamp(self._last // 1_000_000_000, timezone.utc)
+        year = latest.year
+        while year > _NO_YEAR and _at(year, last) > latest:
+            year -= 1
+        return int(_at(year, last).timestamp() - last.timestamp()) * 1_000_000_000
+
+    def _find(self, prefix: bytes) -> re.Match[bytes] | None:
+        """Lines of one log mostly stamp alike, so what fitted last is tried first."""
+        if self._kind and (found := self._kind.search(prefix)):
+            return found
+        for kind in (*_DATED, _SECONDS, _BARE):
+            if found := kind.search(prefix):
+                self._kind = kind
+                return found
+        return None
+
+    def _moment(self, found: re.Match[bytes]) -> int:
+        part = found.groupdict()
+        fraction = int((part["f"] or b"").ljust(9, b"0"))
+        if "h" not in part:
+            return int(part["s"]) * 1_000_000_000 + (int(part["ms"]) * 1_000_000 if part["ms"] else fraction)
+        clock = (int(part["h"]) * 60 + int(part["mi"])) * 60 + int(part["s"]) - _zone(part["z"])
+        if "d" not in part:
+            return self._turned(clock * 1_000_000_000 + fraction, _DAY, "date")
+        month = _MONTHS[part["name"].lower()] if part.get("name") else int(part["mo"])
+        year = int(part.get("y") or _NO_YEAR)
+        if year not in _YEARS:
+            raise ValueError(year)
+        day = date(year, month, int(part["d"]))
+        moment = ((day.toordinal() - _EPOCH_DAY) * 86_400 + clock) * 1_000_000_000 + fraction
+        return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
+
+    def _turned(self, moment: int, turn: int, lacks: str) -> int:
+        """Midnight, or New Year, lies between two lines where a stamp falls by more than half a turn."""
+        self._lacks = lacks
+        moment += self._turns * turn
+        if self._last is not None and moment < self._last - turn // 2:
+            self._turns += 1
+            moment += turn
+        self._last = moment if self._last is None else max(moment, self._last)
+        return moment
+
+
+def _at(year: int, moment: datetime) -> datetime:
+    day = min(moment.day, 28) if moment.month == 2 else moment.day
+    return moment.replace(year=year, day=day)
+
+
+def _zone(text: bytes | None) -> int:
+    word = (text or b"").strip()
+    if word[:1] not in (b"+", b"-"):
+        return 0
+    digits = word[1:].replace(b":", b"")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return seconds if word[:1] == b"+" else -seconds

@@ -1,0 +1,174 @@
+"""A `Log` -> what `gputel parse --json` prints of it: figures per phase and attempt, strict JSON."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis.parse.outcome import KINDS
+from gputel.telemetry import clock
+
+if TYPE_CHECKING:
+    from gputel.analysis.parse.log import Log
+
+SCHEMA = 1
+Json = dict[str, Any]
+
+
+def answer(logs: list[Log], errors: list[Json]) -> Json:
+    return {"schema": SCHEMA, "runs": [run(log) for log in logs], "errors": errors}
+
+
+def run(log: Log) -> Json:
+    counts = dict(log.events.group_by("kind").len().iter_rows())
+    moments = pl.concat([frame["time"] for frame in (log.records, log.evals)]).drop_nulls()
+    return {
+        "run": log.name,
+        "source": log.source,
+        "format": log.format,
+        "status": log.status,
+        "lines": log.lines,
+        "rejects": len(log.rejects),
+        "started": _moment(log.started if log.started is not None else moments.min()),
+        "ended": _moment(log.ended if log.ended is not None else moments.max()),
+        "config": {name: _fact(value) for name, value in log.config.items()},
+        "summary": {name: _fact(value) for name, value in log.summary.items()},
+        "phases": [_phase(log, phase, attempt) for phase, attempt in log.places],
+        "events": {kind: counts.get(kind, 0) for kind in dict.fromkeys([*KINDS, *counts])},
+        "cause": {"line": log.cause.line, "text": log.cause.text} if log.cause else None,
+        "telemetry": _telemetry(log),
+    }
+
+
+def _phase(log: Log, phase: str, attempt: int) -> Json:
+    here = (pl.col("phase") == phase) & (pl.col("attempt") == attempt)
+    rows, evals = log.records.filter(here), log.evals.filter(here)
+    steps = rows["step"].drop_nulls()
+    total = rows["total_steps"].drop_nulls().last() if "total_steps" in rows.columns else None
+    metrics = {name: _metric(log, rows, name) for name in log.metrics()}
+    names = dict.fromkeys(evals["name"].to_list())
+    return {
+        "phase": phase,
+        "attempt": attempt,
+        "records": rows.height,
+        "steps": steps.n_unique(),
+        "first_step": _whole(steps.first()),
+        "last_step": _whole(steps.last()),
+        "total_steps": _whole(total if total is not None else log.config.get("total_steps")),
+        "duration_s": duration_s(rows),
+        "metrics": {name: figures for name, figures in metrics.items() if figures["count"] or figures["nan"]},
+        "evals": {name: _evaluation(log, evals.filter(pl.col("name") == name), name) for name in names},
+    }
+
+
+def _metric(log: Log, rows: pl.DataFrame, name: str) -> Json:
+    what = log.sources.get(name)
+    return {
+        "unit": what.unit if what else None,
+        "source": what.source if what else name,
+        **figures(rows[name], rows["step"]),
+    }
+
+
+def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
+    what = log.sources.get(name)
+    found = figures(rows["value"], rows["step"])
+    found.pop("mean")
+    finite = rows.filter(pl.col("value").is_finite())["step"]
+    at = {"first_step": _whole(finite.first()), "last_step": _whole(finite.last())}
+    order = ("count", "nan", "first", "first_step", "last", "last_step", "min", "min_step", "max", "max_step")
+    both = {**found, **at}
+    return {
+        "unit": what.unit if what else None,
+        "source": what.source if what else name,
+        **{key: both[key] for key in order},
+    }
+
+
+def figures(values: pl.Series, steps: pl.Series) -> Json:
+    """`count` counts all that was printed, `nan` what is not finite; the other figures leave those out."""
+    printed = values.is_not_null()
+    values, steps = values.filter(printed), steps.filter(printed)
+    finite = values.is_finite()
+    count, values, steps = len(values), values.filter(finite), steps.filter(finite)
+    low, high = values.arg_min(), values.arg_max()
+    return {
+        "count": count,
+        "nan": count - len(values),
+        "first": _number(values.first()),
+        "last": _number(values.last()),
+        "mean": _number(values.mean()),
+        "min": _number(values[low]) if low is not None else None,
+        "min_step": _whole(steps[low]) if low is not None else None,
+        "max": _number(values[high]) if high is not None else None,
+        "max_step": _whole(steps[high]) if high is not None else None,
+    }
+
+
+def duration_s(rows: pl.DataFrame) -> float | None:
+    """Of a phase: as its own clock prints it, else by the stamps of its lines, else by its step times."""
+    if "total_time_min" in rows.columns:
+        clock = rows["total_time_min"].drop_nulls()
+        if len(clock):
+            last: Any = clock.last()
+            return round(float(last) * 60, 6)
+    stamps = rows["time"].drop_nulls()
+    if len(stamps) > 1:
+        first: Any = stamps.first()
+        last = stamps.last()
+        return float((last - first).total_seconds())
+    if "dt_ms" in rows.columns and rows.height and _every_step(rows["step"]):
+        times = rows["dt_ms"].drop_nulls()
+        return float(times.sum()) / 1000 if len(times) == rows.height else None
+    return None
+
+
+def _every_step(steps: pl.Series) -> bool:
+    return steps.null_count() == 0 and bool((steps.diff().drop_nulls() == 1).all())
+
+
+def _telemetry(log: Log) -> Json | None:
+    if not log.telemetry:
+        return None
+    rows = log.telemetry.rows
+    gpus = sorted(rows["gpu"].drop_nulls().unique().to_list(), key=lambda gpu: (len(gpu), gpu))
+    numeric = [name for name, kind in rows.schema.items() if kind.is_numeric()]
+    return {
+        "rows": rows.height,
+        "gpus": gpus,
+        "first": _moment(rows["time"].min()),
+        "last": _moment(rows["time"].max()),
+        "columns": {name: _reading(log, rows[name].cast(pl.Float64), name) for name in numeric},
+    }
+
+
+def _reading(log: Log, values: pl.Series, name: str) -> Json:
+    found = figures(values, pl.Series([None] * len(values), dtype=pl.Int64))
+    unit = log.telemetry.units.get(name) if log.telemetry else None
+    return {"unit": unit, **{key: found[key] for key in ("count", "nan", "min", "mean", "max")}}
+
+
+def _number(value: Any) -> float | None:
+    """Strict JSON has no NaN."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _fact(value: float | str) -> float | int | str | None:
+    """A depth of 24 is 24 and not 24.0."""
+    if isinstance(value, str):
+        return value
+    return int(value) if value.is_integer() and abs(value) < 2**53 else _number(value)
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _moment(value: Any) -> str | None:
+    """A moment of a frame, or nanoseconds since 1970, in ISO 8601."""
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return None if value is None else clock.iso(value)

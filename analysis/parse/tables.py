@@ -1,0 +1,129 @@
+"""An engine's hits, seen as rows: runs of lines of one pattern that printed the same fields, in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.parse.lines import Chunk
+from gputel.analysis.parse.patterns import Field, Hits, Pattern
+from gputel.analysis.parse.plans import Plan, plan
+
+SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
+
+
+class Table:
+    """The hits of one pattern in one chunk, by row and by column."""
+
+    def __init__(self, hits: Hits, chunk: Chunk) -> None:
+        self.pattern: Pattern = hits.pattern
+        self.lines = hits.lines
+        self.numbers = chunk.number(hits.lines)
+        self.heads: dict[int, tuple[int | None, str | None]] = {}  # time and rank, by row, once read
+        self._hits, self._data = hits, chunk.data
+        self._fields: list[Field] = [*hits.values, *hits.texts]
+        masks = [values.present for values in hits.values.values()]
+        masks += [
+            np.array([text is not None for text in texts], dtype=np.bool_) for texts in hits.texts.values()
+        ]
+        self._present = np.array(masks, dtype=np.bool_).reshape(len(masks), len(hits.lines))
+        self._plans: dict[bytes, Plan] = {}  # by what is present
+
+    def breaks(self) -> npt.NDArray[np.bool_]:
+        """Whether each row but the first printed other fields than the one before."""
+        changed: npt.NDArray[np.bool_] = (self._present[:, 1:] != self._present[:, :-1]).any(axis=0)
+        return changed
+
+    def plan(self, row: int) -> Plan:
+        present = self._present[:, row].tobytes()
+        if present not in self._plans:
+            fields = tuple(what for what, there in zip(self._fields, present, strict=True) if there)
+            self._plans[present] = plan(self.pattern, fields)
+        return self._plans[present]
+
+    def cells(self, shape: Plan, row: int) -> dict[str, float]:
+        columns = (*shape.columns.items(), *shape.evals.items())
+        return {
+            name: self._hits.values[what].numbers.item(row) for name, what in columns if what.kind != "text"
+        }
+
+    def texts(self, shape: Plan, row: int) -> dict[str, str]:
+        found = {name: self._hits.texts[what][row] for name, what in shape.texts.items()}
+        return {name: text.decode(errors="replace") for name, text in found.items() if text is not None}
+
+    def columns(self, shape: Plan, first: int, end: int) -> dict[str, npt.NDArray[np.float64]]:
+        return {name: self._hits.values[what].numbers[first:end] for name, what in shape.columns.items()}
+
+    @cached_property
+    def has_prefixes(self) -> bool:
+        return self.prefixed(0, len(self.lines))
+
+    def prefixed(self, first: int, end: int) -> bool:
+        gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
+        return bool((gaps >= SHORTEST_PREFIX).any())
+
+    def prefix(self, row: int) -> bytes:
+        return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
+
+
+class Run(NamedTuple):
+    """Neighbours in the file that are of one pattern and one shape."""
+
+    table: Table
+    first: int
+    end: int
+
+    @property
+    def shape(self) -> Plan:
+        return self.table.plan(self.first)
+
+
+class Aside(NamedTuple):
+    """Evaluations that stand in the midst of a run, before one of its rows."""
+
+    before: int
+    run: Run
+
+
+def joined(found: Iterable[Run]) -> Iterator[tuple[Run, list[Aside]]]:
+    """Runs that nothing but evaluations interrupts are one."""
+    held: Run | None = None
+    asides: list[Aside] = []
+    waiting: list[Run] = []
+    for run in found:
+        if held and run.table is held.table and run.shape is held.shape:
+            asides += [Aside(held.end, one) for one in waiting]
+            held, waiting = held._replace(end=run.end), []
+        elif held and run.table.pattern.role == "eval":
+            waiting.append(run)
+        else:
+            yield from _parted(held, asides, waiting)
+            held, asides, waiting = run, [], []
+    yield from _parted(held, asides, waiting)
+
+
+def _parted(held: Run | None, asides: list[Aside], waiting: list[Run]) -> Iterator[tuple[Run, list[Aside]]]:
+    if held:
+        yield held, asides
+    yield from ((run, []) for run in waiting)
+
+
+def runs(tables: Sequence[Table]) -> Iterator[Run]:
+    """All rows of the tables in the order of their lines."""
+    if not tables:
+        return
+    owner = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
+    row = np.concatenate([np.arange(len(t.lines)) for t in tables])
+    new_shape = np.concatenate([np.concatenate([[True], t.breaks()]) for t in tables])
+    order = np.argsort(np.concatenate([t.lines for t in tables]), kind="stable")
+    owner, row, new_shape = owner[order], row[order], new_shape[order]
+    new_shape[1:] |= owner[1:] != owner[:-1]
+    new_shape[0] = True
+    firsts = np.flatnonzero(new_shape).tolist()
+    for first, end in zip(firsts, [*firsts[1:], len(order)], strict=True):
+        start = int(row[first])
+        yield Run(tables[int(owner[first])], start, start + end - first)

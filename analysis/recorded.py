@@ -1,0 +1,100 @@
+"""The report that ends a recording: how long, how well, and what each GPU did. The same for people and for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gputel.analysis import account
+from gputel.analysis.runs import Recording, open_run, total
+from gputel.analysis.sensors import FEW_REFRESHES
+from gputel.telemetry import events
+from gputel.telemetry.store import parts
+
+TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
+"""The readings whose refresh people ask about."""
+
+
+def of(path: Path) -> dict[str, Any]:
+    recording = open_run(path)
+    gpus = account.of(recording.folder.segments)
+    return {
+        "run": recording.name,
+        "path": str(path),
+        "simulated": recording.simulated,
+        "segments": len(recording.folder.segments),
+        "duration_s": recording.duration_s,
+        "downtime_s": recording.downtime_s,
+        "exit_code": recording.descriptions[-1].get("exit_code"),
+        "sampling": sampling(recording),
+        "energy_j": total(_best(gpu) for gpu in gpus),
+        "gpus": [{**gpu, "few_refreshes": few(gpu), **_facts(recording, gpu)} for gpu in gpus],
+        "events": dict(Counter(str(event.get("kind")) for event in _events(recording))),
+        "gpu_bytes": sum(_size(segment.gpu) for segment in recording.folder.segments),
+        "output_bytes": total(_length(segment.output) for segment in recording.folder.segments),
+    }
+
+
+def sampling(recording: Recording) -> dict[str, Any] | None:
+    """What the recorder achieved and cost, of the last sampler that told; None where nothing was sampled."""
+    plans: list[dict[str, Any]] = [facts.get("sampling") or {} for facts in recording.descriptions]
+    told = [(plan, plan["statistics"]) for plan in plans if plan.get("statistics")]
+    if not told:
+        return None
+    plan, statistics = told[-1]
+    seconds = statistics["ticks"] / statistics["hz"] if statistics["hz"] else None
+    inside = sum(statistics["inside_driver_s"].values())
+    return {
+        "asked_hz": plan["hz"],
+        "polled_hz": statistics["hz"],
+        "ticks": statistics["ticks"],
+        "late": statistics["late"],
+        "missed": statistics["missed"],
+        "lateness_max_ms": statistics["lateness_us"]["max"] and statistics["lateness_us"]["max"] / 1000,
+        "cpu_share": seconds and statistics["cpu_s"] / seconds,
+        "driver_share": seconds and inside / seconds,
+        "resident_mib": statistics["resident_mib"],
+        "lowered": statistics["lowered"],
+    }
+
+
+def refreshed(gpu: dict[str, Any]) -> dict[str, float | None]:
+    """Of the readings that this GPU has; None is indeterminate."""
+    return {name: gpu["refresh_hz"][name] for name in TELLING if name in gpu["refresh_hz"]}
+
+
+def few(gpu: dict[str, Any]) -> bool:
+    """Too short to compare two ways of reckoning energy: each may be wrong by a refresh at either end."""
+    hz = gpu["refresh_hz"].get("power_w")
+    return hz is not None and gpu["measured_s"] * hz < FEW_REFRESHES
+
+
+def _best(gpu: dict[str, Any]) -> float | None:
+    """The driver's counter where there is one, for it misses nothing between two samples."""
+    counter: float | None = gpu["energy_counter_j"]
+    return gpu["energy_integral_j"] if counter is None else counter
+
+
+def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
+    """The GPU's name and limits, from the last description of its node that has it."""
+    for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
+        for known in facts.get("gpus") or []:
+            if segment.node == gpu["node"] and known["gpu"] == gpu["gpu"]:
+                limit = (known.get("limits") or {}).get("power_w")
+                total = known.get("memory_total_mib")
+                return {"name": known["name"], "power_limit_w": limit, "mem_total_mib": total}
+    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
+
+
+def _events(recording: Recording) -> list[dict[str, object]]:
+    return [event for segment in recording.folder.segments for event in events.read(segment.path)]
+
+
+def _size(folder: Path) -> int:
+    """Of the files that are read; what compaction is about to remove does not count."""
+    return sum(_length(part.path) or 0 for part in parts.current(folder))
+
+
+def _length(path: Path) -> int | None:
+    return path.stat().st_size if path.exists() else None

@@ -1,0 +1,1 @@
+"""Frames and descriptions -> bytes of files that people open."""

@@ -1,0 +1,142 @@
+"""What a sensor really did: how often it refreshed, and the energy of a stretch of time, reckoned in two ways.
+
+Ticks go in. Polling a sensor faster than it refreshes repeats its values, so the gaps between changes tell its
+period; the shortest gap is too short, as the poll that saw the change before came late. Where a value hardly
+changes, or only when it likes, the answer is None: indeterminate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+WINDOW_NS = 5_000_000_000
+TRIM = 0.35  # of the median: beyond lie refreshes that changed nothing, and holes
+POLLS = 1.2  # but a gap may always be a poll longer or shorter, for that is how it is seen
+FEWEST_GAPS = 3
+FEW_REFRESHES = 10
+KEYS = ("time", "gpu", "node")
+
+Numbers: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """`every_poll`: it changed as often as it was asked, so the sensor may be faster."""
+
+    hz: float
+    spread_ms: float
+    every_poll: bool
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Of one GPU in one stretch; `few` where power refreshed less than ten times in it."""
+
+    counter_j: float | None
+    integral_j: float | None
+    refreshes: int
+
+    @property
+    def few(self) -> bool:
+        return self.refreshes < FEW_REFRESHES
+
+    @property
+    def difference(self) -> float | None:
+        """Of the integral from the counter, as a share."""
+        return difference(self.counter_j, self.integral_j)
+
+
+def difference(counter_j: float | None, integral_j: float | None) -> float | None:
+    return None if not counter_j or integral_j is None else integral_j / counter_j - 1
+
+
+def refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], Refresh | None]:
+    """By GPU and reading; None is indeterminate. A reading that was never measured is absent."""
+    found: dict[tuple[str, str], Refresh | None] = {}
+    for (gpu,), own in ticks.group_by("gpu", maintain_order=True):
+        times = own["time"].dt.epoch("ns").to_numpy()
+        for name in own.columns:
+            present = own[name].is_not_null().to_numpy()
+            if name not in KEYS and present.any():
+                values = own[name].filter(own[name].is_not_null()).to_numpy()
+                found[str(gpu), name] = period(times[present], values)
+    return found
+
+
+def period(times: Numbers, values: Numbers) -> Refresh | None:
+    """A trimmed mean of the gaps between changes in each window of 5 s; their mean is the answer."""
+    changes = times[1:][values[1:] != values[:-1]]
+    if len(changes) <= FEWEST_GAPS:
+        return None
+    gaps, window = np.diff(changes), (changes[1:] - times[0]) // WINDOW_NS
+    borders = np.flatnonzero(np.diff(window)) + 1
+    poll = float(np.median(np.diff(times)))
+    means = [mean for own in np.split(gaps, borders) if (mean := _trimmed(own, poll)) is not None]
+    windows = int((times[-1] - times[0]) // WINDOW_NS) + 1
+    if 2 * len(means) < windows:
+        return None
+    mean = float(np.mean(means))
+    return Refresh(1e9 / mean, float(np.std(means)) / 1e6, mean < 1.5 * poll)
+
+
+def energy(ticks: pl.DataFrame, start_ns: int, end_ns: int) -> Energy:
+    """Of one GPU: each power holds until the next; the counter is interpolated at the edges of the stretch."""
+    times = ticks["time"].dt.epoch("ns").to_numpy()
+    power = _floats(ticks, "power_w")
+    inside = (times >= start_ns) & (times <= end_ns)
+    changed = np.diff(power[inside & ~np.isnan(power)]) != 0
+    return Energy(
+        _by_counter(times, _floats(ticks, "energy_j"), power, start_ns, end_ns),
+        integral(times, power, start_ns, end_ns),
+        int(changed.sum()) + bool(inside.any()),
+    )
+
+
+def integral(times: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:
+    """Joules by zero-order hold; None where nothing was measured. A tick without a value adds nothing."""
+    edges = np.clip(np.append(times, end_ns), start_ns, end_ns)
+    widths = np.diff(edges) / 1e9
+    measured = ~np.isnan(power) & (widths > 0)
+    return float((power[measured] * widths[measured]).sum()) if measured.any() else None
+
+
+def counter_at(times: Numbers, counter: Numbers, power: Numbers, moment: int) -> float | None:
+    """The counter between two of its refreshes; before the first and after the last, power says how it went on."""
+    known = ~np.isnan(counter)
+    times_known, values = times[known], counter[known]
+    changed = np.flatnonzero(np.diff(values)) + 1
+    if len(changed) == 0 or (np.diff(values) < 0).any():
+        return None
+    at, count = times_known[changed], values[changed]
+    if at[0] <= moment <= at[-1]:
+        return float(np.interp(moment - at[0], at - at[0], count))  # 64-bit floats would round ns since 1970
+    near = 0 if moment < at[0] else -1
+    beyond = integral(times, power, *sorted((moment, int(at[near]))))
+    return None if beyond is None else float(count[near]) + (beyond if near else -beyond)
+
+
+def _by_counter(times: Numbers, counter: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:
+    start = counter_at(times, counter, power, start_ns)
+    end = counter_at(times, counter, power, end_ns)
+    return None if start is None or end is None else end - start
+
+
+def _trimmed(gaps: Numbers, poll: float) -> float | None:
+    """None where the gaps are too few, or most of them lie far from the median: that is no clockwork."""
+    if len(gaps) < FEWEST_GAPS:
+        return None
+    median = np.median(gaps)
+    kept = gaps[np.abs(gaps - median) <= max(TRIM * median, POLLS * poll)]
+    return float(kept.mean()) if 2 * len(kept) >= len(gaps) else None
+
+
+def _floats(ticks: pl.DataFrame, name: str) -> Numbers:
+    if name not in ticks.columns:
+        return np.full(len(ticks), np.nan)
+    numbers: Numbers = ticks[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return numbers

@@ -1,0 +1,5 @@
+"""`python -m gputel` is `gputel`."""
+
+from gputel.cli import main
+
+main()

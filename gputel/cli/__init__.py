@@ -1,0 +1,93 @@
+"""The commands. Each lives in the file of its name and is imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from gputel import __version__
+from gputel.telemetry.errors import GputelError
+
+COMMANDS = ("record", "parse", "info", "export", "mark", "formats", "doctor")
+
+
+class Commands(click.Group):
+    """Commands in the order in which people meet them; what the project's settings say are their defaults."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"gputel.cli.{name}").command
+        for option in command.params:
+            if isinstance(option, click.Option) and option.envvar is None:
+                option.envvar = variable(name, option)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not ctx.resilient_parsing:
+            ctx.default_map = {name: project_defaults(name, command)}
+        return name, command, rest
+
+
+def variable(command: str, option: click.Option) -> str:
+    """GPUTEL_RECORD_MAX_OVERHEAD for `record --max-overhead`: named after what people type."""
+    return f"GPUTEL_{command}_{option.opts[0].lstrip('-')}".upper().replace("-", "_")
+
+
+def project_defaults(name: str, command: click.Command) -> dict[str, object]:
+    """The command's table in gputel.toml, keyed as click wants it; options are spelled there as on the line."""
+    from gputel.telemetry import settings
+
+    place, tables = settings.load(Path.cwd())
+    spelled = {
+        opt.lstrip("-"): p.name for p in command.params if isinstance(p, click.Option) for opt in p.opts
+    }
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise GputelError(place, f"'{name}' is not a table", f"write [{name}]", exit_code=2)
+    defaults: dict[str, object] = {}
+    for key, value in table.items():
+        option = spelled.get(key.replace("_", "-"))
+        if option is None:
+            raise GputelError(
+                place, f"'{name}' has no option '{key}'", f"see 'gputel {name} --help'", exit_code=2
+            )
+        defaults[option] = value
+    return defaults
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gputel")
+def group() -> None:
+    """A flight recorder for training runs: what the GPUs did, what the training printed, every line stamped."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The one place where an exception becomes a line and an exit code."""
+    from gputel.cli import show
+
+    try:
+        code = group.main(args, prog_name="gputel", standalone_mode=False)
+    except GputelError as error:
+        show.error(str(error))
+        code = error.exit_code
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gputel"
+        show.error(f"{path}: {error.format_message().rstrip('.')}; see '{path} --help'")
+        code = error.exit_code
+    except click.Abort:
+        code = 130
+    except BrokenPipeError:
+        show.stop_writing()
+        code = 0
+    sys.exit(code or 0)

@@ -1,0 +1,51 @@
+"""`gputel doctor`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gputel.telemetry.doctor import Finding
+
+COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
+
+
+@click.command("doctor")
+@click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
+@click.option(
+    "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.pass_context
+def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -> None:
+    """Say what is wrong with this machine for a recording, and the mend of each."""
+    from gputel.analysis import instruments
+    from gputel.cli import show
+    from gputel.telemetry import doctor
+
+    findings = list(doctor.examine(Path(out)))
+    gpus, readings = instruments.examine(f"simulate:{simulate}" if simulate else "nvml")
+    findings = [gpus, *findings]
+    if as_json:
+        show.as_json({"findings": [finding.as_json() for finding in findings], "readings": readings})
+    else:
+        _print(findings, readings)
+    ctx.exit(1 if any(finding.state == "bad" for finding in findings) else 0)
+
+
+def _print(findings: Sequence[Finding], readings: Sequence[dict[str, Any]]) -> None:
+    from gputel.cli import show
+
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        state = click.style(f"{finding.state:<4}", fg=COLOURS[finding.state])
+        show.say(f"{state}  {finding.check:<{width}}  {finding.found}")
+        if finding.mend:
+            show.say(f"{'':<{width + 8}}mend: {finding.mend}")
+    if readings:
+        names = ("gpu", "reading", "unit", "tier", "from", "latency µs", "refreshed Hz", "")
+        show.table(names, [tuple(reading.values()) for reading in readings])

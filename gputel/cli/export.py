@@ -1,0 +1,43 @@
+"""`gputel export RUN`"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+
+@click.command("export")
+@click.argument("run", default="latest")
+@click.option("--csv", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV file.")
+@click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a Parquet file.")
+@click.option(
+    "--layout",
+    type=click.Choice(["wide", "gpu_metrics"]),
+    default="wide",
+    show_default=True,
+    help="wide: every reading; gpu_metrics: timestamp, elapsed_sec, gpu0_power_w, gpu0_temp_c, ...",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that gputel did not write.")
+def command(run: str, csv: Path | None, parquet: Path | None, layout: str, force: bool) -> None:
+    """Write a run's GPU telemetry as one wide table: a row a tick, a column a GPU and reading.
+
+    RUN is a run folder, or `latest`.
+    """
+    from gputel.analysis import export
+    from gputel.analysis.runs import open_run
+    from gputel.cli import show, sources
+
+    if csv is None and parquet is None:
+        raise click.UsageError("nothing to write: name a file with --csv or --parquet")
+    path = sources.one_run(run)
+    simulated = open_run(path).simulated
+    for target, write in ((csv, export.to_csv), (parquet, export.to_parquet)):
+        if target is not None:
+            watched = click.progressbar(length=export.steps(path), file=sys.stderr, label=str(target))
+            with watched if sys.stderr.isatty() else nullcontext() as bar:
+                write(path, target, layout, force=force, **({"done": bar.update} if bar else {}))
+            said = f"; SIMULATED: {simulated}" if simulated else ""
+            show.note(f"{target}: {show.size(target.stat().st_size)}{said}")

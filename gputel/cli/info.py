@@ -1,0 +1,74 @@
+"""`gputel info RUN`"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+@click.command("info")
+@click.argument("run", default="latest")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def command(run: str, as_json: bool) -> None:
+    """Say what a run folder holds: what ran, on which GPUs, what was recorded.
+
+    RUN is a run folder, or `latest`.
+    """
+    from gputel.analysis import contents
+    from gputel.cli import show, sources
+
+    held = contents.of(sources.one_run(run))
+    if as_json:
+        show.as_json(held)
+    else:
+        _print(held)
+
+
+def _print(held: dict[str, Any]) -> None:
+    from gputel.analysis.instruments import counted
+    from gputel.cli import show
+
+    if held["simulated"]:
+        show.say(f"SIMULATED: {held['simulated']}; nothing here was measured on a GPU")
+    show.facts(
+        {
+            "run": held["run"],
+            "path": held["path"],
+            "command": " ".join(held["argv"] or []) or "none: the GPUs were sampled",
+            "host": held["host"],
+            "commit": held["git"]
+            and held["git"]["commit"][:12] + (" and changes" if held["git"]["dirty"] else ""),
+            "tags": ", ".join(f"{key}={value}" for key, value in held["tags"].items()) or None,
+            "time": held["duration_s"] and show.duration(held["duration_s"]),
+            "downtime": held["downtime_s"] and show.duration(held["downtime_s"]),
+        }
+    )
+    names = ("node", "attempt", "started", "time", "exit", "output", "telemetry", "events")
+    show.table(names, [_segment(segment) for segment in held["segments"]])
+    if held["telemetry"]:
+        told = held["telemetry"]
+        rows = [
+            (name, facts["unit"], *(show.plain(facts[key], 2) for key in ("min", "mean", "max")))
+            for name, facts in told["columns"].items()
+        ]
+        show.say(f"{told['rows']:,} rows of {len(told['gpus'])} GPUs: {counted(held['gpus'])}")
+        show.table(("reading", "unit", "min", "mean", "max"), rows)
+    show.note(f"next: gputel export {held['path']} --parquet FILE, gputel parse {held['path']}")
+
+
+def _segment(segment: dict[str, Any]) -> tuple[object, ...]:
+    from gputel.cli import show
+
+    started = segment["started"]
+    output = segment["output_bytes"]
+    return (
+        segment["node"],
+        segment["attempt"],
+        started and started[:19].replace("T", " ") + " UTC",
+        "no end" if segment["duration_s"] is None else show.duration(segment["duration_s"]),
+        segment["exit_code"],
+        None if output is None else show.size(output),
+        show.size(segment["gpu_bytes"]),
+        ", ".join(f"{count} {kind}" for kind, count in segment["events"].items()) or None,
+    )

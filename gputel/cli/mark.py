@@ -1,0 +1,23 @@
+"""`gputel mark TEXT`"""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("mark")
+@click.argument("text")
+@click.option(
+    "--run", envvar="GPUTEL_RUN", default="latest", help="The run to mark, if not the latest.", metavar="RUN"
+)
+def command(text: str, run: str) -> None:
+    """Write a mark into the run that is being recorded, for pages and comparisons to show.
+
+    Inside a recorded command the run is known from the environment.
+    """
+    from gputel.cli import show, sources
+    from gputel.telemetry import marks
+
+    path = sources.one_run(run)
+    marks.write(path, text)
+    show.note(f"marked {path}: {text}")

@@ -1,0 +1,190 @@
+"""What `gputel parse` says of the logs that it read: a table, rows, rejects, files, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputel.cli import show
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.parse.log import Log
+    from gputel.cli.sources import Source
+
+COLUMNS = (
+    "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
+    "status",
+)  # fmt: skip
+NOT_YET = {"html": "pages", "png": "pictures"}
+
+
+def read(
+    paths: Sequence[str], chosen: str | None, find: Callable[[str], list[Source]]
+) -> tuple[list[Log], list[dict[str, str]]]:
+    """Every log that the paths name, and what could not be read: one fault keeps none of the others from it."""
+    from gputel.analysis import logs
+
+    formats = logs.chosen(chosen)
+    found: list[Source] = []
+    errors: list[dict[str, str]] = []
+    for word in paths:
+        try:
+            found += find(word)
+        except GputelError as error:
+            errors.append(_fault(error, word))
+    read: list[Log] = []
+    for source in _with_progress(found):
+        try:
+            log = _open(source, formats)
+        except GputelError as error:
+            errors.append(_fault(error, str(source.path)))
+            continue
+        read.append(log)
+        if log.fault:
+            errors.append({"path": log.source, "message": log.fault})
+    return read, errors
+
+
+def answer(logs: list[Log], errors: list[dict[str, str]]) -> dict[str, Any]:
+    from gputel.analysis.parse import summary
+
+    return summary.answer(logs, errors)
+
+
+def print_rows(logs: list[Log]) -> None:
+    from gputel.analysis.parse import listing
+
+    for log in logs:
+        for row in listing.rows(log):
+            sys.stdout.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def print_rejects(logs: list[Log]) -> None:
+    from gputel.analysis.parse import listing
+
+    for log in logs:
+        for line in listing.rejects(log):
+            show.say(line)
+
+
+def print_table(logs: list[Log]) -> None:
+    """A line per attempt of each phase; a log without any has one too."""
+    from gputel.analysis.parse import summary
+
+    rows = [row for log in logs if not log.is_empty for row in _rows(log, summary.run(log))]
+    if rows:
+        show.table(COLUMNS, rows)
+    composed = [log.name for log in logs if log.composed]
+    if composed:
+        show.say(f"COMPOSED, not printed by a program that trained: {', '.join(composed)}")
+
+
+def write(logs: list[Log], folder: Path, kind: str, *, force: bool) -> None:
+    if kind in NOT_YET:
+        raise GputelError(f"--{kind}", f"{NOT_YET[kind]} are not made yet", "use --csv, --parquet or --json")
+    from gputel.analysis.render import table
+
+    for path in table.write(logs, folder, "csv" if kind == "csv" else "parquet", force=force):
+        show.note(f"wrote {path}")
+
+
+def learn(logs: list[Log], path: Path, *, force: bool) -> None:
+    """The format that was inferred, for its user to edit and give back with --format."""
+    learned = next((log.learned for log in logs if log.learned), None)
+    if learned is None:
+        raise GputelError(str(path), "nothing was inferred", "the logs are of known formats, or of none")
+    if path.exists() and not force:
+        raise GputelError(str(path), "is there already", "choose another name, or --force it")
+    path.write_text(learned)
+    show.note(f"wrote {path}\nnext: gputel parse LOG --format {path}")
+
+
+def conclude(logs: list[Log], errors: list[dict[str, str]]) -> int:
+    """What was understood, refused and not found, on standard error; and the exit code."""
+    for log in logs:
+        if log.inferred:
+            show.note(f"{log.source}: {log.inferred}")
+        if log.rejects:
+            show.note(
+                f"{log.source}: {len(log.rejects)} lines look like records and could not be read; see --rejects"
+            )
+        if log.is_empty:
+            show.note(
+                f"{log.source}: nothing to parse: no record, evaluation, event or GPU reading in {log.lines} lines"
+            )
+    for error in errors:
+        show.error(f"{error['path']}: {error['message']}")
+    if all(log.is_empty for log in logs):
+        return 3 if logs or not errors else 1
+    return 1 if errors else 0
+
+
+def _open(source: Source, formats: Any) -> Log:
+    from gputel.analysis import logs
+
+    if source.kind == "stdin":
+        return logs.stream(sys.stdin.buffer, "stdin", "-", formats)
+    return logs.read(source.path, formats)
+
+
+def _fault(error: GputelError, path: str) -> dict[str, str]:
+    return {"path": error.place or path, "message": error.fault + (f"; {error.mend}" if error.mend else "")}
+
+
+def _with_progress(found: list[Source]) -> Iterator[Source]:
+    if len(found) < 2 or not sys.stderr.isatty():
+        yield from found
+        return
+    with click.progressbar(found, label="reading", file=sys.stderr) as bar:
+        yield from bar
+
+
+def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:
+    phases = run["phases"] or [None]
+    return [_row(log, run, phase, i == len(phases) - 1) for i, phase in enumerate(phases)]
+
+
+def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool) -> list[object]:
+    if phase is None:
+        known = run["telemetry"]
+        rows = f"{known['rows']:,} readings" if known else "-"
+        return [log.name, log.format, None, rows, None, None, None, None, None, None, log.status]
+    metrics = phase["metrics"]
+    loss = metrics.get("loss", {})
+    name = phase["phase"] if phase["attempt"] == 1 else f"{phase['phase']} #{phase['attempt']}"
+    return [
+        log.name,
+        log.format,
+        name,
+        show.plain(phase["records"]),
+        show.plain(loss.get("first")),
+        show.plain(loss.get("last")),
+        _best(phase["evals"]),
+        show.plain(_mean(metrics, "tok_per_sec"), 0),
+        show.plain(_mean(metrics, "mfu"), 1),
+        show.duration(phase["duration_s"]) if phase["duration_s"] is not None else None,
+        log.status if last else None,
+    ]
+
+
+def _mean(metrics: dict[str, Any], name: str) -> float | None:
+    found = metrics.get(name)
+    return None if found is None else found["mean"]
+
+
+def _best(evals: dict[str, Any]) -> str | None:
+    """The least loss; of a log without one, whatever validation it has."""
+    for name in ("val_loss", "val_bpb"):
+        if name in evals and evals[name]["min"] is not None:
+            return f"{evals[name]['min']:.4f} {name.removeprefix('val_')}"
+    named = sorted(evals, key=lambda name: not re.search("map50_95|acc|core|hellaswag", name, re.IGNORECASE))
+    return next(
+        (f"{evals[name]['max']:.4f} {name}" for name in named if evals[name]["max"] is not None), None
+    )

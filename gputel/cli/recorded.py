@@ -1,0 +1,130 @@
+"""What is printed when a recording ends, for people. Everything here comes from `analysis.recorded`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import Any
+
+from gputel.cli import show
+
+SHORT = {
+    "power_w": "power",
+    "power_avg_w": "average power",
+    "energy_j": "energy",
+    "temp_c": "temperature",
+    "util": "utilisation",
+    "sm_mhz": "clock",
+}
+
+
+def report(told: dict[str, Any]) -> None:
+    """Folded under its own first column on a terminal, whole lines elsewhere."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 10_000
+    for line in lines(told):
+        show.note(textwrap.fill(line, max(width, 40), subsequent_indent=" " * 9, break_on_hyphens=False))
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """Duration and rate, a line a GPU, what the sensors really did, what it cost, where it lies, what is next."""
+    text = ["", *_simulated(told), _duration(told)]
+    text += [_gpu(gpu) for gpu in told["gpus"]]
+    text += _sensors(told) + _cost(told) + _events(told)
+    text += [f"run      {told['path']} ({_sizes(told)})", f"next     gputel info {told['path']}"]
+    return text
+
+
+def _simulated(told: dict[str, Any]) -> list[str]:
+    if not told["simulated"]:
+        return []
+    return [f"SIMULATED: {told['simulated']}; nothing here was measured on a GPU"]
+
+
+def _duration(told: dict[str, Any]) -> str:
+    sampling, seconds = told["sampling"], told["duration_s"]
+    text = "recorded " + ("an unknown time" if seconds is None else show.duration(seconds))
+    if told["segments"] > 1:
+        text += f" in {told['segments']} segments"
+    if told["downtime_s"]:
+        text += f", down {show.duration(told['downtime_s'])} between them"
+    if not sampling:
+        return text + "; no GPU was sampled"
+    text += f"; polled {_hz(sampling['polled_hz'])}"
+    if sampling["lateness_max_ms"] is not None:
+        text += f", at worst {sampling['lateness_max_ms']:.1f} ms late"
+    if sampling["missed"]:
+        text += f", {sampling['missed']:,} ticks missed"
+    return text
+
+
+def _gpu(gpu: dict[str, Any]) -> str:
+    name = f"GPU {gpu['gpu']}" if gpu["node"] is None else f"node {gpu['node']} GPU {gpu['gpu']}"
+    said = [
+        _unit(gpu["power_mean_w"], "{:.0f} W mean"),
+        _unit(gpu["power_peak_w"], "{:.0f} W peak"),
+        _energy(gpu),
+        _unit(gpu["mem_peak_mib"], "{:.1f} GiB peak", 1024),
+        _unit(gpu["temp_peak_c"], "{:.0f} °C peak"),
+    ]
+    said += [f"{seconds} s of {reason}" for reason, seconds in gpu["throttle_s"].items()]
+    return f"{name:<8} " + ", ".join(part for part in said if part)
+
+
+def _energy(gpu: dict[str, Any]) -> str | None:
+    """Both ways, and how far the integral is from the counter."""
+    counter, integral, off = gpu["energy_counter_j"], gpu["energy_integral_j"], gpu["energy_difference"]
+    if counter is None:
+        return None if integral is None else f"{_joules(integral)} by integral (no counter)"
+    if integral is None:
+        return f"{_joules(counter)} by counter"
+    apart = "too short to compare" if gpu["few_refreshes"] else f"{100 * (off or 0):+.1f} %"
+    return f"{_joules(counter)} by counter, {_joules(integral)} by integral ({apart})"
+
+
+def _sensors(told: dict[str, Any]) -> list[str]:
+    """`power refreshed 9.9 Hz`: of the first GPU, since those of one machine are alike."""
+    from gputel.analysis.recorded import refreshed
+
+    if not told["gpus"]:
+        return []
+    found = refreshed(told["gpus"][0])
+    known = [f"{SHORT[name]} {_hz(hz)}" for name, hz in found.items() if hz is not None]
+    unknown = [SHORT[name] for name, hz in found.items() if hz is None]
+    text = f"sensors  polled {_hz(told['sampling'] and told['sampling']['polled_hz'])}"
+    if known:
+        text += f"; refreshed: {', '.join(known)}"
+    return [text, f"         indeterminate: {', '.join(unknown)}"] if unknown else [text]
+
+
+def _cost(told: dict[str, Any]) -> list[str]:
+    sampling = told["sampling"]
+    if not sampling or sampling["cpu_share"] is None:
+        return []
+    whole, driver = 100 * sampling["cpu_share"], 100 * sampling["driver_share"]
+    text = f"cost     {whole:.1f} % of a core, of it {driver:.2f} % in the driver"
+    text += f"; {sampling['resident_mib']:.0f} MiB resident"
+    lowered = [str(tier.get("tier")) for tier in sampling["lowered"]]
+    return [text + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")]
+
+
+def _events(told: dict[str, Any]) -> list[str]:
+    counted = [f"{count} {kind}" for kind, count in told["events"].items()]
+    return [f"events   {', '.join(counted)}"] if counted else []
+
+
+def _sizes(told: dict[str, Any]) -> str:
+    held = [] if told["output_bytes"] is None else [f"{show.size(told['output_bytes'])} of output"]
+    return ", ".join([*held, f"{show.size(told['gpu_bytes'])} of telemetry"])
+
+
+def _joules(joules: float) -> str:
+    return f"{joules / 1000:,.1f} kJ" if joules < 3_600_000 else f"{joules / 3_600_000:,.2f} kWh"
+
+
+def _hz(rate: float | None) -> str:
+    return "at an unknown rate" if rate is None else f"{rate:.1f} Hz"
+
+
+def _unit(value: float | None, text: str, divisor: float = 1) -> str | None:
+    return None if value is None else text.format(value / divisor)

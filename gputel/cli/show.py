@@ -1,0 +1,105 @@
+"""What people read: tables and answers on standard output, notes and errors on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+
+def error(line: str) -> None:
+    """The only place that prints an error."""
+    click.echo(click.style("error: ", fg="red", bold=True) + line, err=True, color=_colour(sys.stderr))
+
+
+def note(line: str) -> None:
+    """A hint, a path, a next command: on standard error, so that data can be piped."""
+    click.echo(line, err=True, color=_colour(sys.stderr))
+
+
+def say(line: str) -> None:
+    click.echo(line, color=_colour(sys.stdout))
+
+
+def as_json(answer: object) -> None:
+    """Strict JSON: a NaN that was not made null before is a bug here."""
+    click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
+    """Numbers to the right, words to the left, `-` where nothing was measured; as wide as it must be in a pipe."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for i, name in enumerate(columns):
+        numeric = all(
+            row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows
+        )
+        drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    terminal = sys.stdout.isatty()
+    console = Console(
+        file=sys.stdout, width=None if terminal else 10_000, highlight=False, no_color=not _colour(sys.stdout)
+    )
+    console.print(drawn, soft_wrap=not terminal)
+
+
+def facts(pairs: Mapping[str, object], *, indent: int = 0) -> None:
+    """`name   value` lines; nested ones indented, what is not known left out."""
+    width = max((len(name) for name, value in pairs.items() if value is not None), default=0)
+    for name, value in pairs.items():
+        if isinstance(value, Mapping):
+            say(" " * indent + name)
+            facts(value, indent=indent + 2)
+        elif value is not None:
+            say(f"{' ' * indent}{name:<{width}}  {value}")
+
+
+def stop_writing() -> None:
+    """The reader of our pipe has gone (`| head`): Python must not complain about it when it flushes at exit."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def plain(value: Any, digits: int = 4) -> str:
+    """A number for a table: no exponent where people write none, thousands separated, `-` for null."""
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{digits}f}" if abs(value) >= 10**-digits or value == 0 else f"{value:.3g}"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3 min 20 s`, `7 h 05 min`, `2 d 03 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600:02d} h"
+
+
+def _numeric(text: str) -> bool:
+    return text in ("", "-") or text[:1].isdigit() or (text[:1] in "+-−" and text[1:2].isdigit())
+
+
+def _colour(stream: Any) -> bool:
+    return not os.environ.get("NO_COLOR") and stream.isatty()

@@ -1,0 +1,99 @@
+"""What RUN may be: a run folder, a log file, a folder of either, a glob, `latest`, or `-` for standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+
+RUNS = Path("runs")
+COMPRESSED = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing that a command can open. A FIFO is a log; standard input has no path of its own."""
+
+    kind: Literal["run", "log", "stdin"]
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """`d16-base` for d16-base.log.gz, the folder's name for a run."""
+        name = self.path.name or self.path.resolve().name
+        if self.kind != "log":
+            return name
+        for ending in COMPRESSED:
+            name = name.removesuffix(ending)
+        return name.rpartition(".")[0] or name
+
+
+def find(word: str) -> list[Source]:
+    """Everything that one argument names, in a stable order. Names nothing: a GputelError."""
+    if word == "-":
+        return [Source("stdin", Path("-"))]
+    path = Path(word)
+    if word == "latest" and not path.exists():
+        return [Source("run", latest())]
+    if path.exists():
+        return list(_in(path)) or _nothing(
+            word, "the folder is empty", "name a folder that holds logs or runs"
+        )
+    matches = (
+        [Path(match) for match in sorted(glob.glob(word, recursive=True))] if glob.has_magic(word) else []
+    )
+    found = [source for match in matches for source in _in(match)]
+    return found or _nothing(
+        word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
+    )
+
+
+def one_run(word: str) -> Path:
+    """The run folder that an argument names, for commands that open just one."""
+    runs = [source.path for source in find(word) if source.kind == "run"]
+    if not runs:
+        _nothing(word, "no run is here", f"a run folder holds a {run.DESCRIPTION}")
+    if len(runs) > 1:
+        _nothing(word, f"holds {len(runs)} runs, and this needs one", f"name one of them, such as {runs[-1]}")
+    return runs[0]
+
+
+def latest(under: Path = RUNS) -> Path:
+    """The run under `runs/` that started last."""
+    runs = [path for path in under.glob("*") if path.is_dir() and run.is_run(path)] if under.is_dir() else []
+    if not runs:
+        _nothing("latest", f"there is no run under {under}/", "record one: gputel record -- COMMAND")
+    return max(runs, key=_started)
+
+
+def _started(path: Path) -> int:
+    """The last start of any of its segments; a run.json that cannot be read goes by its date."""
+    moments = []
+    for segment in run.open_folder(path).segments:
+        try:
+            started = run.describe(segment.path).get("started")
+            moments.append(int(started["wall_ns"]) if isinstance(started, dict) else 0)
+        except GputelError:
+            moments.append((segment.path / run.DESCRIPTION).stat().st_mtime_ns)
+    return max(moments)
+
+
+def _in(path: Path) -> Iterator[Source]:
+    if not path.is_dir():
+        yield Source("log", path)
+    elif run.is_run(path):
+        yield Source("run", path)
+    else:
+        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+            if not entry.name.startswith("."):
+                yield from _in(Path(entry.path))
+
+
+def _nothing(word: str, fault: str, mend: str) -> list[Source]:
+    raise GputelError(word, fault, mend)

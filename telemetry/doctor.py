@@ -1,0 +1,197 @@
+"""What is wrong with this machine for a recording, and the mend. Each check is a function that gives one finding.
+
+The checks of the driver and of its readings stand in `plan.py`, which every recording uses; here is the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+MIB = 1024 * 1024
+SCHED_RESET_ON_FORK = 0x40000000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`mend` is empty where nothing is wrong."""
+
+    check: str
+    state: Literal["good", "poor", "bad"]
+    found: str
+    mend: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def examine(folder: Path) -> Iterator[Finding]:
+    """Everything but the GPUs; `folder` is where recordings will be written."""
+    yield platform()
+    if sys.platform == "linux":
+        yield realtime()
+        yield clock_source()
+        yield synchronised()
+        yield wake_ups()
+    yield disk_speed(folder)
+    yield disk_space(folder)
+    if sys.platform == "linux":
+        yield container_cpu()
+        yield container_memory()
+
+
+def platform() -> Finding:
+    system = os.uname()
+    if system.sysname == "Linux":
+        return Finding("platform", "good", f"Linux {system.release}")
+    return Finding("platform", "poor", system.sysname, "record on Linux; every other command works here")
+
+
+def realtime() -> Finding:
+    """Tried for real, for this process alone, and given back."""
+    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | SCHED_RESET_ON_FORK, os.sched_param(1))
+    except OSError as error:
+        nice = resource.getrlimit(resource.RLIMIT_NICE)[0] > 20 or os.geteuid() == 0
+        instead = "a higher nice value will be used" if nice else "ordinary priority will be used"
+        mend = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
+        return Finding("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", mend)
+    os.sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, parameter)
+    return Finding("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
+
+
+def clock_source() -> Finding:
+    cost_ns = _median_ns(time.monotonic_ns, 2000)
+    try:
+        source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
+    except OSError:
+        source = "unknown"
+    found = f"{source}, {cost_ns:.0f} ns a reading"
+    if cost_ns > 1000:
+        return Finding("clock", "poor", found, "boot with clocksource=tsc, or choose another kind of machine")
+    return Finding("clock", "good", found)
+
+
+def synchronised() -> Finding:
+    """adjtimex tells whether anything keeps the wall clock right; several nodes are compared by it."""
+    buffer = ctypes.create_string_buffer(256)
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
+    if state == 5:  # TIME_ERROR
+        return Finding("wall clock", "poor", "nothing keeps it right", "start chrony or systemd-timesyncd")
+    if state < 0:
+        return Finding(
+            "wall clock", "poor", f"cannot be asked ({os.strerror(ctypes.get_errno())})", "ask the host"
+        )
+    return Finding("wall clock", "good", "synchronised")
+
+
+def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Finding:
+    """How late a sleeping process is woken, as the sampler would be."""
+    late = []
+    deadline = time.monotonic_ns()
+    for _ in range(ticks):
+        deadline += period_ns
+        time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
+        late.append((time.monotonic_ns() - deadline) / 1e6)
+    worst = statistics.quantiles(late, n=100)[98]
+    found = f"{statistics.median(late):.2f} ms late in the middle, {worst:.2f} ms at the 99th percentile"
+    if worst > 5:
+        return Finding("wake-ups", "poor", found, "leave a core free, or lower --hz")
+    return Finding("wake-ups", "good", found)
+
+
+def disk_speed(folder: Path) -> Finding:
+    """8 MiB written and flushed where recordings will be."""
+    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    try:
+        with tempfile.NamedTemporaryFile(dir=home, prefix=".gputel-doctor-") as file:
+            began = time.perf_counter()
+            file.write(os.urandom(8 * MIB))
+            file.flush()
+            os.fsync(file.fileno())
+            seconds = time.perf_counter() - began
+    except OSError as error:
+        return Finding(
+            "disk speed", "bad", f"cannot write in {home} ({error.strerror})", "choose another --out"
+        )
+    found = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem(home)})"
+    if seconds > 4:
+        return Finding(
+            "disk speed", "poor", found, "record to a local disk with --out and copy the run afterwards"
+        )
+    return Finding("disk speed", "good", found)
+
+
+def disk_space(folder: Path) -> Finding:
+    """A day of eight GPUs at 100 Hz takes about a GiB, what the training prints besides."""
+    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(home).free
+    found = f"{free / 2**30:.1f} GiB free"
+    if free < 2 * 2**30:
+        return Finding("disk space", "poor", found, "make room, or choose another --out")
+    return Finding("disk space", "good", found)
+
+
+def filesystem(folder: Path) -> str:
+    """The type of the longest mount that holds the folder."""
+    best, kind = "", "unknown filesystem"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mounts").read_text().splitlines():
+            _, mount, name, *_ = line.split(" ")
+            if folder.is_relative_to(mount) and len(mount) >= len(best):
+                best, kind = mount, name
+    return kind
+
+
+def container_cpu() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    quota = _control("cpu.max")
+    share = None if quota is None or quota.startswith("max") else _ratio(quota)
+    found = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
+    if cores < 2 or (share and share < 2):
+        return Finding("cores", "poor", found, "give it two cores or more: the sampler wants one at times")
+    return Finding("cores", "good", found)
+
+
+def container_memory() -> Finding:
+    limit = _control("memory.max")
+    if limit is None or limit == "max":
+        return Finding("memory", "good", "no limit of the container")
+    room = int(limit) - int(_control("memory.current") or 0)
+    found = f"{room / 2**20:,.0f} MiB left under the container's limit"
+    if room < 512 * MIB:
+        return Finding("memory", "poor", found, "raise the container's memory limit")
+    return Finding("memory", "good", found)
+
+
+def _control(name: str) -> str | None:
+    """A cgroup v2 file of this process's own group, as a container sees it."""
+    with contextlib.suppress(OSError):
+        return (Path("/sys/fs/cgroup") / name).read_text().strip()
+    return None
+
+
+def _ratio(quota: str) -> float:
+    microseconds, period = quota.split()
+    return int(microseconds) / int(period)
+
+
+def _median_ns(call: Callable[[], object], times: int) -> float:
+    costs = []
+    for _ in range(times):
+        began = time.perf_counter_ns()
+        call()
+        costs.append(time.perf_counter_ns() - began)
+    return statistics.median(costs)

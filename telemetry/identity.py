@@ -1,0 +1,200 @@
+"""Who records what, where: the facts of run.json. Secrets are masked here and nowhere else.
+
+Nothing is asked of the network, and of other programs only git, which gets two seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+MASK = "***"
+KEPT = ("NCCL_", "CUDA_", "PYTORCH_", "TORCH_", "NVIDIA_", "OMP_", "SLURM_", "PET_", "GLOO_", "UCX_", "FI_")
+KEPT_EXACTLY = frozenset(
+    "MASTER_ADDR MASTER_PORT NNODES NODE_RANK GROUP_RANK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE "
+    "JOB_COMPLETION_INDEX HOSTNAME VIRTUAL_ENV CONDA_DEFAULT_ENV".split()
+)
+
+SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.I)
+SECRET_OPTION = re.compile(r"(?:^|[-_])(?:key|apikey|token|secret|password|passwd|credentials?)$", re.I)
+ASSIGNMENT = re.compile(
+    r"(?P<name>[A-Za-z_][\w-]*)(?P<by>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
+)
+OPTION_AND_VALUE = re.compile(
+    r"(?P<name>--?[A-Za-z][\w-]*)(?P<by>\s+)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;,&|'\"-][^\s;,&|'\"]*)"
+)
+CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.I)
+KEY_ITSELF = re.compile(
+    r"""\b(?: (?:sk|pk|rk)-[\w-]{16,}          # OpenAI, Anthropic, Stripe
+        | (?:hf|gh[pousr]|glpat|npm|dop|r8)[_-][\w-]{16,}
+        | github_pat_\w{16,} | xox[abeprs]-[\w-]{10,} | A(?:KIA|SIA)[A-Z0-9]{16}
+        | AIza[\w-]{30,} | ya29\.[\w-]{20,} | eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?
+        | (?:nvapi|gsk|tgp|rpa|local)[_-][\w-]{24,} )""",
+    re.X,
+)
+BEARER = re.compile(r"(?P<word>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.I)
+LONG_WORD = re.compile(r"(?<![\w/.@-])[A-Za-z0-9+_]{32,}={0,2}(?![\w/.-])")
+
+
+class Node(NamedTuple):
+    """This machine's place among several; `rank` is None where it is the only one."""
+
+    rank: str | None
+    nodes: int | None
+    source: str | None
+
+
+NODE_VARIABLES = (  # rank, number of nodes, who sets them; the first that is set decides
+    ("NODE_RANK", "NNODES", "environment"),
+    ("PET_NODE_RANK", "PET_NNODES", "torchrun"),
+    ("GROUP_RANK", "GROUP_WORLD_SIZE", "torchrun"),
+    ("SLURM_NODEID", "SLURM_NNODES", "slurm"),
+    ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "kubernetes"),
+)
+
+
+def node(env: Mapping[str, str]) -> Node:
+    """Several nodes are named by a rank with a count above one, or, where nothing counts them, by a rank alone."""
+    for rank_name, count_name, source in NODE_VARIABLES:
+        rank, count = env.get(rank_name, ""), _number(env.get(count_name, ""))
+        if rank.isdigit():
+            return Node(None, count, source) if count == 1 else Node(str(int(rank)), count, source)
+    return Node(None, None, None)
+
+
+def facts(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    name: str,
+    tags: Mapping[str, str],
+) -> dict[str, object]:
+    """What run.json says before the command starts."""
+    place = node(env)
+    return {
+        "run": mask(name),
+        "argv": mask_argv(argv),
+        "cwd": str(cwd),
+        "git": git(cwd),
+        "host": {"name": socket.gethostname(), "cpus": os.cpu_count(), "kernel": platform.release()},
+        "node_rank": None if place.rank is None else int(place.rank),
+        "nodes": place.nodes,
+        "packages": packages(argv[0] if argv else None),
+        "env": environment(env),
+        "tags": {key: mask_value(key, value) for key, value in tags.items()},
+        "gpus": [],
+        "simulated": None,
+        "sampling": None,
+        "started": None,
+        "ended": None,
+        "exit_code": None,
+    }
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which people compare runs."""
+    kept = (name for name in sorted(env) if name.startswith(KEPT) or name in KEPT_EXACTLY)
+    return {name: mask_value(name, env[name]) for name in kept}
+
+
+def mask_value(name: str, value: str) -> str:
+    return MASK if SECRET_VARIABLE.search(name) else mask(value)
+
+
+def mask_argv(argv: Sequence[str]) -> list[str]:
+    """Arguments as they were, without the secrets: `--api-key X`, `--api-key=X`, `TOKEN=X` and keys themselves."""
+    masked = []
+    after_secret = False
+    for argument in argv:
+        option = argument.startswith("-") and "=" not in argument
+        masked.append(MASK if after_secret and not argument.startswith("-") else mask(argument))
+        after_secret = option and bool(SECRET_OPTION.search(argument))
+    return masked
+
+
+def mask(text: str) -> str:
+    """Free text, a shell command say, with everything that is or is called a key replaced."""
+    text = CREDENTIALS_IN_URL.sub(rf"\g<scheme>{MASK}@", text)
+    text = BEARER.sub(rf"\g<word>{MASK}", text)
+    text = KEY_ITSELF.sub(MASK, text)
+    text = ASSIGNMENT.sub(_masked_if_named_so, text)
+    text = OPTION_AND_VALUE.sub(_masked_if_named_so, text)
+    return LONG_WORD.sub(lambda word: MASK if _looks_random(word[0]) else word[0], text)
+
+
+def _masked_if_named_so(found: re.Match[str]) -> str:
+    secret = SECRET_OPTION.search(found["name"])
+    return f"{found['name']}{found['by']}{MASK}" if secret else found[0]
+
+
+def _looks_random(word: str) -> bool:
+    """Digits among letters of both cases, or all hexadecimal: names that people give have neither."""
+    digits = sum(letter.isdigit() for letter in word)
+    mixed = any(c.islower() for c in word) and any(c.isupper() for c in word)
+    return digits >= 4 and (mixed or re.fullmatch("[0-9a-f]+|[0-9A-F]+", word) is not None)
+
+
+def git(cwd: Path) -> dict[str, object] | None:
+    """Commit, branch, whether the tree differs from it, and the remote; None outside a repository."""
+    commit = _git(cwd, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changes, branch = (
+        _git(cwd, "status", "--porcelain", "--untracked-files=no"),
+        _git(cwd, "branch", "--show-current"),
+    )
+    remote = _git(cwd, "config", "--get", "remote.origin.url")
+    return {
+        "commit": commit,
+        "branch": branch or None,
+        "dirty": None if changes is None else bool(changes),
+        "remote": mask(remote) if remote else None,
+    }
+
+
+def _git(cwd: Path, *arguments: str) -> str | None:
+    quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(cwd), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=2,
+            env=quiet,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def packages(program: str | None) -> dict[str, str]:
+    """Versions in the environment of the command's own interpreter, read from folder names: nothing is run."""
+    site = _site_packages(program)
+    found: dict[str, str] = {}
+    for info in site.glob("*.dist-info"):
+        name, _, version = info.name.removesuffix(".dist-info").partition("-")
+        found.setdefault(name.replace("_", "-").lower(), version)
+    return {"python": site.parent.name.removeprefix("python"), **dict(sorted(found.items()))}
+
+
+def _site_packages(program: str | None) -> Path:
+    """Beside the program's `bin/`, as venv and conda lay it out; else ours."""
+    executable = shutil.which(program) if program else None
+    beside = Path(executable).parent.parent.glob("lib/python3*/site-packages") if executable else iter(())
+    return next(beside, Path(sysconfig.get_path("purelib")))
+
+
+def _number(text: str) -> int | None:
+    """`2`; of torchrun's elastic `1:4` the larger."""
+    last = text.rpartition(":")[2]
+    return int(last) if last.isdigit() else None

@@ -1,0 +1,1 @@
+"""The edge to the driver: the only modules that know NVML."""

@@ -1,0 +1,144 @@
+"""The driver's library: raw calls, and what its return codes mean.
+
+A CDLL of our own, since argument types set on pynvml's functions would change them for everybody in the process.
+From pynvml come the constants and the names of errors. A function that this driver does not have answers like one
+that is there and says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_int, c_uint, c_void_p
+
+import pynvml  # type: ignore[import-untyped]
+
+from gputel.telemetry.errors import GputelError
+
+NAME = "libnvidia-ml.so.1"
+WSL = "/usr/lib/wsl/lib/libnvidia-ml.so.1"
+OK = pynvml.NVML_SUCCESS
+NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
+NOT_FOUND = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+UNINITIALIZED = pynvml.NVML_ERROR_UNINITIALIZED
+UNKNOWN = pynvml.NVML_ERROR_UNKNOWN
+TIMEOUT = pynvml.NVML_ERROR_TIMEOUT
+LOST = frozenset(
+    {
+        UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+"""Answers after which this handle is of no use: the GPU fell off the bus, or its driver was restarted."""
+
+MENDS = {
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
+        "the NVIDIA driver is not loaded",
+        "try `modprobe nvidia`; in a container start it with --gpus all; or try --simulate 2xH100",
+    ),
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "the driver in the kernel and its library are of different versions",
+        "reboot, or reload the driver: it was updated under a running system",
+    ),
+    pynvml.NVML_ERROR_NO_PERMISSION: (
+        "no permission to talk to the driver",
+        "look at who may read /dev/nvidiactl and /dev/nvidia0",
+    ),
+}
+
+Call = Callable[..., int]
+Handle = c_void_p
+Prepared = tuple[Call, tuple[object, ...]]
+
+
+def error_name(status: int) -> str:
+    """`NotSupported` for NVML_ERROR_NOT_SUPPORTED."""
+    return ERRORS.get(status, f"error {status}")
+
+
+ERRORS: dict[int, str] = {
+    value: name.removeprefix("NVML_ERROR_").replace("_", " ").title().replace(" ", "")
+    for name, value in vars(pynvml).items()
+    if name.startswith("NVML_ERROR_") and isinstance(value, int)
+}
+
+
+class Library:
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._functions: dict[str, Call] = {}
+        self._untyped: dict[str, Call] = {}
+        self._handles: dict[int | None, object] = {}
+
+    def prepare(self, name: str, handle: Handle, *arguments: c_void_p | c_uint | c_int) -> Prepared:
+        """The same call again and again: arguments converted once, not at each call, which takes a third off it.
+
+        A handle is one object for all calls: at 100 Hz the processor's caches are cold at every tick, and each
+        object counts.
+        """
+        if name not in self._untyped:
+            self._untyped[name] = self._bind(name, None)
+        one = self._handles.setdefault(handle.value, c_void_p.from_param(handle.value))
+        return self._untyped[name], (one, *(type(other).from_param(other.value) for other in arguments))
+
+    def function(self, name: str, *argtypes: type) -> Call:
+        """One object for each name; its types are those of its first use."""
+        if name not in self._functions:
+            self._functions[name] = self._bind(name, argtypes)
+        return self._functions[name]
+
+    def _bind(self, name: str, argtypes: tuple[type, ...] | None) -> Call:
+        try:
+            function = self._library[name]
+        except AttributeError:
+            return lambda *_: NOT_FOUND
+        function.restype = c_int
+        if argtypes is not None:
+            function.argtypes = argtypes
+        return function
+
+    def text(self, name: str, *handle: Handle) -> str | None:
+        buffer = ctypes.create_string_buffer(96)
+        status = self.function(name, *[c_void_p] * len(handle), c_char_p, c_uint)(
+            *handle, buffer, len(buffer)
+        )
+        return None if status else buffer.value.decode(errors="replace")
+
+    def number(self, name: str, handle: Handle, *arguments: int) -> int | None:
+        """An unsigned int that stands behind the arguments."""
+        answer = c_uint()
+        types = [c_void_p, *[c_uint] * len(arguments), c_void_p]
+        status = self.function(name, *types)(handle, *arguments, byref(answer))
+        return None if status else answer.value
+
+    def start(self) -> int:
+        return self.function("nvmlInit_v2")()
+
+    def stop(self) -> None:
+        self.function("nvmlShutdown")()
+
+
+def load() -> Library:
+    """The library, started. Says in one line why it cannot be."""
+    library = Library(_open())
+    status = library.start()
+    if status != OK:
+        fault, mend = MENDS.get(
+            status, (f"it answers {error_name(status)}", "see whether `nvidia-smi` works")
+        )
+        raise GputelError("NVML", fault, mend)
+    return library
+
+
+def _open() -> ctypes.CDLL:
+    for place in (NAME, WSL):
+        try:
+            return ctypes.CDLL(place)
+        except OSError:
+            continue
+    raise GputelError(
+        NAME, "the NVIDIA driver's library is not there", "install the driver, or try --simulate 2xH100"
+    )

@@ -1,0 +1,174 @@
+"""The table of readings: every column of telemetry, its unit, how often it is wanted, and where a driver has it.
+
+A value is an integer of `1 / per_unit` of its unit. Several sources stand in order of preference: an older driver
+or GPU gets the next one. Only `nvml/` knows how a source is asked; a simulated machine goes by the names alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Pace(Enum):
+    """How often a reading is wanted; the fast ones follow `--hz`."""
+
+    FAST = None
+    MEDIUM = 10.0
+    GPM = 5.0  # two samples must lie 100 ms apart, and others use 200
+    SLOW = 1.0
+
+    @property
+    def tier(self) -> str:
+        return self.name.lower()
+
+
+class Field(NamedTuple):
+    """One of the field ids that `nvmlDeviceGetFieldValues` answers in a batch."""
+
+    id: int
+    scope: int = 0
+
+    def __str__(self) -> str:
+        return f"field {self.id}"
+
+
+class Call(NamedTuple):
+    """A function of its own; `part` tells apart the numbers that one call answers."""
+
+    function: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.function} {self.part}".strip()
+
+
+class Gpm(NamedTuple):
+    """A metric that the driver computes between two samples (Hopper and newer)."""
+
+    metric: int
+
+    def __str__(self) -> str:
+        return f"GPM metric {self.metric}"
+
+
+Source = Field | Call | Gpm
+ALL_LINKS = 0xFFFFFFFF
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Reading:
+    name: str
+    unit: str | None
+    per_unit: int
+    pace: Pace
+    sources: tuple[Source, ...]
+    bytes_a_count: int = 0
+    """For a rate: how many bytes one count of the driver's counter stands for; 0 for what is no rate."""
+    about: str = ""
+
+
+def _reading(
+    name: str, unit: str | None, per_unit: int, *sources: Source, pace: Pace = Pace.FAST, about: str = ""
+) -> Reading:
+    return Reading(name, unit, per_unit, pace, sources, about=about)
+
+
+def _rate(name: str, field: Field, bytes_a_count: int, about: str) -> Reading:
+    return Reading(name, "MiB/s", 1024, Pace.FAST, (field,), bytes_a_count, about)
+
+
+READINGS: tuple[Reading, ...] = (
+    _reading("power_w", "W", 1000, Field(186), Call("nvmlDeviceGetPowerUsage"), about="power now"),
+    _reading("power_avg_w", "W", 1000, Field(185), about="power, mean of the last second"),
+    _reading(
+        "energy_j",
+        "J",
+        1000,
+        Field(83),
+        Call("nvmlDeviceGetTotalEnergyConsumption"),
+        about="energy since the driver was loaded",
+    ),
+    _reading(
+        "temp_c",
+        "°C",
+        1,
+        Call("nvmlDeviceGetTemperatureV"),
+        Call("nvmlDeviceGetTemperature"),
+        about="temperature of the GPU",
+    ),
+    _reading("temp_mem_c", "°C", 1, Field(82), about="temperature of its memory"),
+    _reading(
+        "util",
+        "%",
+        1,
+        Call("nvmlDeviceGetUtilizationRates", "gpu"),
+        about="share of time in which a kernel ran",
+    ),
+    _reading(
+        "mem_util",
+        "%",
+        1,
+        Call("nvmlDeviceGetUtilizationRates", "memory"),
+        about="share of time in which memory was read or written",
+    ),
+    _reading(
+        "mem_used_mib",
+        "MiB",
+        MIB,
+        Call("nvmlDeviceGetMemoryInfo_v2", "used"),
+        Call("nvmlDeviceGetMemoryInfo", "used"),
+        about="memory in use",
+    ),
+    _reading("sm_mhz", "MHz", 1, Call("nvmlDeviceGetClockInfo", "sm"), about="clock of the SMs"),
+    _reading("mem_mhz", "MHz", 1, Call("nvmlDeviceGetClockInfo", "memory"), about="clock of the memory"),
+    _reading(
+        "pstate", None, 1, Call("nvmlDeviceGetPerformanceState"), about="performance state, 0 is the fastest"
+    ),
+    _reading(
+        "throttle",
+        None,
+        1,
+        Call("nvmlDeviceGetCurrentClocksEventReasons"),
+        Call("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        about="why the clocks are where they are: NVML's bit mask of clocks event reasons",
+    ),
+    _reading(
+        "power_limit_w",
+        "W",
+        1000,
+        Field(190),
+        Call("nvmlDeviceGetEnforcedPowerLimit"),
+        about="power limit in force",
+    ),
+    _reading("fan", "%", 1, Call("nvmlDeviceGetFanSpeed"), pace=Pace.SLOW, about="fan speed"),
+    _reading(
+        "ecc",
+        None,
+        1,
+        Call("nvmlDeviceGetTotalEccErrors", "uncorrected"),
+        pace=Pace.SLOW,
+        about="uncorrected memory errors since the driver was loaded",
+    ),
+    _reading(
+        "remapped_rows",
+        None,
+        1,
+        Call("nvmlDeviceGetRemappedRows"),
+        pace=Pace.SLOW,
+        about="memory rows remapped in the GPU's life",
+    ),
+    _rate("pcie_rx_mib_s", Field(198), 1, "received over PCIe"),
+    _rate("pcie_tx_mib_s", Field(197), 1, "sent over PCIe"),
+    _rate("nvlink_rx_mib_s", Field(139, ALL_LINKS), 1024, "received over all NVLinks"),
+    _rate("nvlink_tx_mib_s", Field(138, ALL_LINKS), 1024, "sent over all NVLinks"),
+    _reading("sm_active", "%", 100, Gpm(2), pace=Pace.GPM, about="SMs that were busy"),
+    _reading(
+        "tensor_active", "%", 100, Gpm(5), pace=Pace.GPM, about="cycles in which the tensor cores were busy"
+    ),
+    _reading("dram_active", "%", 100, Gpm(10), pace=Pace.GPM, about="share of the memory bandwidth in use"),
+)
+
+BY_NAME = {reading.name: reading for reading in READINGS}

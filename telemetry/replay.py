@@ -1,0 +1,135 @@
+"""A recording as a machine behind the same door as the driver: what its GPUs did, played from its first sample on.
+
+In: a run folder, or any frame of telemetry (`time`, `gpu` and columns named as readings). Each moment is answered
+with the last value recorded before it; a null stays null; after the last sample there is nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputel.telemetry import run
+from gputel.telemetry.clock import Clock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.readings import BY_NAME, Reading
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Column = Sequence[int | None]
+
+
+@dataclass(frozen=True)
+class Track:
+    """What one GPU did: nanoseconds since the recording's start, and for each reading a value at each of them."""
+
+    times: Sequence[int]
+    columns: Mapping[str, Column]
+
+    def at(self, elapsed: int) -> int | None:
+        """The number of the last sample by then."""
+        place = bisect_right(self.times, elapsed) - 1
+        return None if place < 0 or elapsed > self.times[-1] else place
+
+
+class Replay:
+    """The recording begins when the machine is opened."""
+
+    def __init__(self, named: str, tracks: Mapping[Gpu, Track], clock: Clock) -> None:
+        self.simulated: str | None = f"replay of {named}"
+        self.gpus = tuple(tracks)
+        self._tracks, self._start = tracks, clock.monotonic()
+
+    def probe(self, gpu: Gpu, reading: Reading) -> Answer:
+        column = self._tracks[gpu].columns.get(reading.name)
+        if column is None or all(value is None for value in column):
+            return Answer(None, None, "NotRecorded")
+        return Answer(column[0], "replay")
+
+    def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> ReplayReader:
+        return ReplayReader(self._tracks[gpu], self._start, [reading.name for reading in readings])
+
+    def revive(self, gpu: Gpu) -> None:
+        """It is never lost."""
+
+    def listen(self, report: Report) -> None:
+        """The events of the recording are its own."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ReplayReader:
+    def __init__(self, track: Track, start: int, names: Sequence[str]) -> None:
+        nothing: Column = [None] * len(track.times)
+        self._track, self._start = track, start
+        self._columns = [track.columns.get(name, nothing) for name in names]
+
+    def ask(self) -> None:
+        """Nobody is asked: the answer stands in the recording."""
+
+    def answer(self, now: int) -> Values:
+        place = self._track.at(now - self._start)
+        return [None if place is None else column[place] for column in self._columns]
+
+
+def of_frame(named: str, frame: pl.DataFrame, clock: Clock, known: Mapping[str, Gpu] | None = None) -> Replay:
+    """`known` tells the names and limits of its GPUs."""
+    rows = frame.filter(frame["time"].is_not_null() & frame["gpu"].is_not_null()).sort("time")
+    if rows.is_empty():
+        raise GputelError(named, "holds no sample of a GPU", "replay a run that has some")
+    start = rows["time"].dt.epoch("ns")[0]
+    known = known or {}
+    tracks = {
+        known.get(index) or Gpu(index, "recorded", f"GPU-replayed-{index}", None): _track(part, start)
+        for (index,), part in rows.partition_by("gpu", as_dict=True, maintain_order=True).items()
+    }
+    return Replay(named, dict(sorted(tracks.items(), key=lambda item: item[0].index)), clock)
+
+
+def open_machine(path: Path, clock: Clock) -> Replay:
+    """The first segment of a run folder."""
+    from gputel.telemetry.store import frames
+
+    segment = run.open_folder(path).segments[0]
+    return of_frame(str(path), frames.ticks(segment.gpu), clock, _gpus(segment.path))
+
+
+def _track(frame: pl.DataFrame, start: int) -> Track:
+    times = (frame["time"].dt.epoch("ns") - start).to_list()
+    names = [name for name in frame.columns if name in BY_NAME]
+    return Track(times, {name: _counts(frame[name], BY_NAME[name].per_unit) for name in names})
+
+
+def _counts(values: pl.Series, per_unit: int) -> Column:
+    """As integers of `1 / per_unit`, as a driver gives them; NaN is no value."""
+    import polars as pl
+
+    scaled = (values.cast(pl.Float64, strict=False) * per_unit).round()
+    counts: list[int | None] = scaled.fill_nan(None).cast(pl.Int64).to_list()
+    return counts
+
+
+def _gpus(segment: Path) -> dict[str, Gpu]:
+    """As run.json knows them."""
+    described = run.describe(segment).get("gpus")
+    listed = described if isinstance(described, list) else []
+    return {str(facts["gpu"]): _gpu(facts) for facts in listed}
+
+
+def _gpu(facts: Mapping[str, object]) -> Gpu:
+    limits, memory = facts.get("limits"), facts.get("memory_total_mib")
+    return Gpu(
+        str(facts["gpu"]),
+        str(facts.get("name")),
+        str(facts.get("uuid")),
+        None if facts.get("driver") is None else str(facts["driver"]),
+        memory if isinstance(memory, int) else None,
+        limits if isinstance(limits, dict) else {},
+        None if facts.get("parent") is None else str(facts["parent"]),
+    )

@@ -1,0 +1,84 @@
+"""What the sampler costs and how well it keeps time: counted at each tick, in memory that does not grow.
+
+Lateness goes into buckets whose width is a sixteenth of their value: a quantile is right to 6 %, after a week too.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass, field
+
+SECOND = 1_000_000_000
+BUCKETS_AN_OCTAVE = 16
+
+
+class Lateness:
+    def __init__(self) -> None:
+        self._counts = [0] * (64 * BUCKETS_AN_OCTAVE)
+        self.most = 0
+        self.count = 0
+
+    def add(self, ns: int) -> None:
+        octave = ns.bit_length()
+        self._counts[(octave << 4) | ((ns << 5 >> octave) & 15)] += 1
+        self.count += 1
+        if ns > self.most:
+            self.most = ns
+
+    def quantile(self, share: float) -> int | None:
+        """Nanoseconds; the upper edge of the bucket in which it lies. None before the first tick."""
+        seen = 0
+        for bucket, count in enumerate(self._counts):
+            seen += count
+            if count and seen >= share * self.count:
+                octave, part = bucket >> 4, bucket & 15
+                return min(self.most, (17 + part << octave) >> 5)
+        return None
+
+
+@dataclass
+class Cost:
+    """Of one life of the sampler, over all of its threads."""
+
+    period_ns: int
+    lateness: Lateness = field(default_factory=Lateness)
+    ticks: int = 0
+    late: int = 0
+    missed: int = 0
+    inside_ns: dict[str, int] = field(default_factory=dict)
+    lowered: list[dict[str, object]] = field(default_factory=list)
+    first: int | None = None
+    last: int | None = None
+
+    def tick(self, deadline: int, now: int) -> None:
+        late = max(0, now - deadline)
+        self.ticks += 1
+        self.late += late > self.period_ns
+        self.lateness.add(late)
+        self.first = self.first or now
+        self.last = now
+
+    @property
+    def hz(self) -> float | None:
+        if self.first is None or self.last is None or self.last == self.first:
+            return None
+        return (self.ticks - 1) * SECOND / (self.last - self.first)
+
+    def as_json(self) -> dict[str, object]:
+        p50, p99 = self.lateness.quantile(0.5), self.lateness.quantile(0.99)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "ticks": self.ticks,
+            "hz": None if self.hz is None else round(self.hz, 3),
+            "late": self.late,
+            "missed": self.missed,
+            "lateness_us": {
+                "p50": None if p50 is None else p50 / 1000,
+                "p99": None if p99 is None else p99 / 1000,
+                "max": self.lateness.most / 1000 if self.ticks else None,
+            },
+            "inside_driver_s": {tier: ns / SECOND for tier, ns in self.inside_ns.items()},
+            "cpu_s": round(used.ru_utime + used.ru_stime, 4),
+            "resident_mib": used.ru_maxrss / 1024,
+            "lowered": list(self.lowered),
+        }

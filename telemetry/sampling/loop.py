@@ -1,0 +1,245 @@
+"""The loop: absolute deadlines, one row a tick and tier into the store, and a record of what it cost.
+
+A late tick fires late and is counted. One that is later than a quarter of a second is missed: it is counted, and
+nothing is filled in for it. The thread that runs it may be stuck in a call for ever; `Turn` says whether it still
+has the right to write when it comes back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gputel.telemetry.clock import SECOND, Clock
+from gputel.telemetry.machine import Gpu, GpuLost, Machine, Reader, Report, Values
+from gputel.telemetry.readings import Reading
+from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling.cost import Cost
+
+CATCH_UP = SECOND // 4
+LOOK_AGAIN = SECOND
+SLOWEST_S = 10
+
+
+class Store(Protocol):
+    def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Entry = tuple[int, Gpu, int]
+"""A call into the driver that has not returned yet: generation, GPU, since when. A plain tuple is made fastest."""
+
+
+@dataclass
+class Turn:
+    """Shared by the threads that sample one after the other: only the one of the current generation may write."""
+
+    generation: int = 0
+    stopping: bool = False
+    entered: Entry | None = None
+    left_out: set[Gpu] = field(default_factory=set)
+    """GPUs in whose calls a thread is or was stuck."""
+    hangs: dict[Gpu, int] = field(default_factory=dict)
+    returned: dict[Gpu, int] = field(default_factory=dict)
+    """Those of `left_out` whose call has come back, and when to try them again."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Stale(Exception):  # noqa: N818 - how a thread ends whose place was taken
+    """Another thread samples now."""
+
+
+@dataclass
+class Part:
+    """One GPU's share of a tier's row; without a reader it is null."""
+
+    gpu: Gpu
+    readings: tuple[Reading, ...]
+    reader: Reader | None
+    blank: tuple[None, ...]
+
+
+@dataclass
+class Post:
+    """One tier at work."""
+
+    number: int
+    name: str
+    every: int
+    due: int
+    parts: list[Part]
+    inside: int = 0
+
+
+class Loop:
+    """One thread's life of sampling. A successor is another Loop with the same plan, store, cost and turn."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        plan: planning.Plan,
+        store: Store,
+        clock: Clock,
+        *,
+        cost: Cost,
+        turn: Turn,
+        report: Report,
+        show: Callable[[int, Values], None] | None = None,
+    ) -> None:
+        self._machine, self._plan, self._store, self._clock = machine, plan, store, clock
+        self._cost, self._turn, self._report, self._show = cost, turn, report, show
+        self._generation = turn.generation
+        self._period = round(SECOND / plan.hz)
+        self._tick = 0
+        self._window = clock.monotonic()
+        self._posts = [self._post(number, planned) for number, planned in enumerate(plan.tiers)]
+
+    def run(self, until: int | None = None) -> None:
+        """Samples until it is told to stop, loses its turn, or (monotonic ns) `until`."""
+        try:
+            deadline = self._clock.monotonic() + self._period
+            while not self._turn.stopping and (until is None or deadline <= until):
+                if not self._sleep(deadline):
+                    return
+                self._cost.tick(deadline, self._clock.monotonic())
+                self._fire(deadline)
+                self._chores()
+                deadline = self._next(deadline)
+        except Stale:
+            return
+
+    def _sleep(self, deadline: int) -> bool:
+        """In naps, so that a slow rate does not delay the end; False where that has come."""
+        while deadline - self._clock.monotonic() > CATCH_UP:
+            if self._turn.stopping:
+                return False
+            self._clock.sleep_until(self._clock.monotonic() + CATCH_UP)
+        self._clock.sleep_until(deadline)
+        return True
+
+    def _next(self, deadline: int) -> int:
+        behind = self._clock.monotonic() - deadline - self._period
+        missed = behind // self._period if behind > CATCH_UP else 0
+        self._cost.missed += missed
+        self._tick += 1 + missed
+        return deadline + (1 + missed) * self._period
+
+    def _fire(self, deadline: int) -> None:
+        for post in self._posts:
+            if self._tick >= post.due:
+                post.due = self._tick + post.every
+                self._read(post, deadline)
+
+    def _read(self, post: Post, deadline: int) -> None:
+        monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
+        stamp = now = monotonic()
+        for part in post.parts:
+            if part.reader is not None:
+                turn.entered = generation, part.gpu, now
+                part.reader.ask()
+                now = monotonic()
+                if turn.generation != generation:
+                    self._come_back(part.gpu)
+        turn.entered = None
+        post.inside += now - stamp
+        values = self._answers(post.parts, now)
+        with turn.lock:
+            if turn.generation != generation:
+                raise Stale
+            self._store.append(post.number, deadline, stamp, values)
+        if self._show is not None:
+            self._show(post.number, values)
+
+    def _answers(self, parts: Sequence[Part], now: int) -> list[int | None]:
+        values: list[int | None] = []
+        for part in parts:
+            try:
+                values += part.blank if part.reader is None else part.reader.answer(now)
+            except GpuLost as lost:
+                values += part.blank
+                self._lose(part.gpu, lost)
+        return values
+
+    def _leave(self, gpu: Gpu) -> None:
+        if self._turn.generation != self._generation:
+            self._come_back(gpu)
+        self._turn.entered = None
+
+    def _come_back(self, gpu: Gpu) -> None:
+        """A call returned after the watchdog gave it up: the GPU may be tried again, later each time."""
+        wait = min(60, 2 ** self._turn.hangs.get(gpu, 1) // 2) * SECOND
+        self._turn.returned[gpu] = self._clock.monotonic() + wait
+        raise Stale
+
+    def _lose(self, gpu: Gpu, lost: GpuLost) -> None:
+        for part in self._parts(gpu):
+            part.reader = None
+        self._report("gpu_lost", f"GPU {gpu.index} does not answer: {lost}", gpu=gpu.index)
+
+    def _chores(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._window < LOOK_AGAIN:
+            return
+        self._keep_budget(now - self._window)
+        for gpu in self._absent():
+            if gpu not in self._turn.left_out:
+                self._readmit(gpu, "answers again")
+            elif self._turn.returned.get(gpu, now + 1) <= now:
+                self._readmit(gpu, "answers again after a call that hung")
+        self._window = self._clock.monotonic()
+
+    def _keep_budget(self, elapsed: int) -> None:
+        costs = [post.inside / elapsed for post in self._posts]
+        for post in self._posts:
+            self._cost.inside_ns[post.name] = self._cost.inside_ns.get(post.name, 0) + post.inside
+            post.inside = 0
+        slowest = max(1, round(SLOWEST_S * self._plan.hz))
+        dear = planning.lower([post.every for post in self._posts], costs, self._plan.max_overhead, slowest)
+        if dear is not None:
+            post = self._posts[dear]
+            post.every *= 2
+            hz = round(self._plan.hz / post.every, 4)
+            self._cost.lowered.append({"tier": post.name, "hz": hz, "driver_took": round(sum(costs), 5)})
+
+    def _absent(self) -> set[Gpu]:
+        return {part.gpu for post in self._posts for part in post.parts if part.reader is None}
+
+    def _readmit(self, gpu: Gpu, how: str) -> None:
+        self._turn.entered = (self._generation, gpu, self._clock.monotonic())
+        try:
+            self._machine.revive(gpu)
+            readers = [self._machine.reader(gpu, part.readings) for part in self._parts(gpu)]
+        except GpuLost:
+            return
+        finally:
+            self._leave(gpu)
+        for part, reader in zip(self._parts(gpu), readers, strict=True):
+            part.reader = reader
+        self._turn.left_out.discard(gpu)
+        self._turn.returned.pop(gpu, None)
+        self._report("gpu_back", f"GPU {gpu.index} {how}", gpu=gpu.index)
+
+    def _parts(self, gpu: Gpu) -> list[Part]:
+        return [part for post in self._posts for part in post.parts if part.gpu is gpu]
+
+    def _post(self, number: int, planned: planning.PlannedTier) -> Post:
+        parts = [
+            Part(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
+            for gpu, readings in planned.parts
+        ]
+        return Post(number, planned.tier.name, planned.every, number if planned.every > number else 0, parts)
+
+    def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
+        """None for a GPU that is lost or hangs: the chores try it again."""
+        if gpu in self._turn.left_out:
+            return None
+        self._turn.entered = (self._generation, gpu, self._clock.monotonic())
+        try:
+            return self._machine.reader(gpu, readings)
+        except GpuLost:
+            return None
+        finally:
+            self._leave(gpu)

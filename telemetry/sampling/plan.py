@@ -1,0 +1,179 @@
+"""Probe every reading on every GPU, time it, drop what is not there, sort the rest into tiers; keep the budget.
+
+In: a machine. Out: a plan, which is tiers of columns, and with each reading where it comes from and what it cost.
+A GPU that does not answer while it is probed keeps every column, for it may come back.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gputel.telemetry.clock import Clock
+from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
+from gputel.telemetry.readings import READINGS, Pace, Reading
+from gputel.telemetry.tiers import Column, Tier
+
+PROBES = 5
+SLOWER_THAN_FAST_NS = 500_000
+SLOWER_THAN_MEDIUM_NS = 5_000_000
+TOO_SLOW_NS = 100_000_000
+WORTH_LOWERING = 0.1
+"""A tier is lowered only if it costs this share of the budget; else slow readings would be lost for nothing."""
+CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
+"""What loses least at 10 Hz instead of `--hz`, first what changes least. Power, energy and temperature stay."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What probing one reading of one GPU found. A lost GPU keeps all its readings, without a latency."""
+
+    gpu: Gpu
+    reading: Reading
+    answer: Answer
+    latency_ns: int | None = None
+    lost: bool = False
+    waits: bool = False
+    """It goes to 10 Hz, since all readings at the full rate would cost more than the budget."""
+
+    @property
+    def pace(self) -> Pace | None:
+        """None for what is not read at all."""
+        cost, pace = self.latency_ns or 0, self.reading.pace
+        if (self.answer.fault is not None and not self.lost) or cost > TOO_SLOW_NS:
+            return None
+        if cost > SLOWER_THAN_MEDIUM_NS:
+            return Pace.SLOW
+        slow = cost > SLOWER_THAN_FAST_NS or self.waits
+        return Pace.MEDIUM if slow and pace is Pace.FAST else pace
+
+    @property
+    def call(self) -> str:
+        """Readings with the same call cost only once; all fields are one call."""
+        return (
+            "fields"
+            if (self.answer.source or "").startswith("field")
+            else (self.answer.source or "").split(" ")[0]
+        )
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "tier": self.pace.tier if self.pace else None,
+            "source": self.answer.source,
+            "latency_us": None if self.latency_ns is None else round(self.latency_ns / 1000, 2),
+            "fault": self.answer.fault or ("too slow" if self.pace is None else None),
+        }
+
+
+@dataclass(frozen=True)
+class PlannedTier:
+    """Due at every `every`-th tick. `parts` are the readings of each GPU, in the order of the tier's columns."""
+
+    tier: Tier
+    every: int
+    parts: tuple[tuple[Gpu, tuple[Reading, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    hz: float
+    max_overhead: float
+    tiers: tuple[PlannedTier, ...]
+    findings: tuple[Finding, ...]
+
+    def as_json(self) -> dict[str, object]:
+        tiers = [
+            {"tier": planned.tier.name, "hz": planned.tier.hz, "columns": len(planned.tier.columns)}
+            for planned in self.tiers
+        ]
+        readings: dict[str, dict[str, object]] = {}
+        for finding in self.findings:
+            readings.setdefault(finding.gpu.index, {})[finding.reading.name] = finding.as_json()
+        return {"hz": self.hz, "max_overhead": self.max_overhead, "tiers": tiers, "readings": readings}
+
+
+def make(
+    machine: Machine,
+    gpus: Sequence[Gpu],
+    hz: float,
+    clock: Clock,
+    *,
+    max_overhead: float = 0.02,
+    entering: Callable[[Gpu], object] = id,
+) -> Plan:
+    """`entering` hears of each GPU before the driver is asked about it."""
+    findings: list[Finding] = []
+    for gpu in gpus:
+        entering(gpu)
+        findings += probe(machine, gpu, clock)
+    return arrange(findings, hz, max_overhead)
+
+
+def probe(machine: Machine, gpu: Gpu, clock: Clock) -> list[Finding]:
+    try:
+        return [_probe(machine, gpu, reading, clock) for reading in READINGS]
+    except GpuLost as lost:
+        return [Finding(gpu, reading, Answer(None, None, str(lost)), lost=True) for reading in READINGS]
+
+
+def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock) -> Finding:
+    answer = machine.probe(gpu, reading)
+    if answer.fault is not None:
+        return Finding(gpu, reading, answer)
+    reader = machine.reader(gpu, [reading])
+    latencies = []
+    for _ in range(PROBES):
+        before = clock.monotonic()
+        reader.ask()
+        latencies.append(clock.monotonic() - before)
+    return Finding(gpu, reading, answer, round(statistics.median(latencies)))
+
+
+def arrange(findings: Sequence[Finding], hz: float, max_overhead: float = 0.02) -> Plan:
+    """Tiers from what was found. Over the budget, what can wait does."""
+    for name in CAN_WAIT:
+        if fast_cost(findings) * hz <= max_overhead:
+            break
+        findings = [replace(f, waits=f.waits or f.reading.name == name) for f in findings]
+    planned = [_tier(pace, findings, hz) for pace in Pace]
+    return Plan(hz, max_overhead, tuple(tier for tier in planned if tier.tier.columns), tuple(findings))
+
+
+def fast_cost(findings: Sequence[Finding]) -> float:
+    """Seconds inside the driver that one tick of the fast tier takes."""
+    calls: dict[tuple[str, str], int] = {}
+    for finding in findings:
+        if finding.pace is Pace.FAST:
+            key = finding.gpu.index, finding.call
+            calls[key] = max(calls.get(key, 0), finding.latency_ns or 0)
+    return sum(calls.values()) / 1e9
+
+
+def _tier(pace: Pace, findings: Sequence[Finding], hz: float) -> PlannedTier:
+    parts: dict[Gpu, list[Reading]] = {}
+    for finding in sorted(
+        findings, key=lambda f: f.call != "fields"
+    ):  # as they stand in memory, which saves sorting
+        if finding.pace is pace:
+            parts.setdefault(finding.gpu, []).append(finding.reading)
+    columns = tuple(
+        Column(reading.name, reading.unit, reading.per_unit, gpu.index)
+        for gpu, readings in parts.items()
+        for reading in readings
+    )
+    every = 1 if pace.value is None else max(1, round(hz / pace.value))
+    return PlannedTier(
+        Tier(pace.tier, hz / every, columns), every, tuple((gpu, tuple(rs)) for gpu, rs in parts.items())
+    )
+
+
+def lower(every: Sequence[int], costs: Sequence[float], budget: float, slowest: int) -> int | None:
+    """Which tier to ask half as often where costs (shares of a core) are over the budget: the slowest that costs.
+
+    `slowest` is the most ticks that may lie between two readings. None where the budget is kept or nothing is left.
+    """
+    if sum(costs) <= budget:
+        return None
+    dear = [i for i, cost in enumerate(costs) if cost >= WORTH_LOWERING * budget and every[i] * 2 <= slowest]
+    return max(dear, key=lambda i: (every[i], i), default=None)

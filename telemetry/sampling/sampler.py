@@ -1,0 +1,266 @@
+"""The sampler's process: a machine, a plan, a store, and threads: one samples, this one looks after it.
+
+In: what to record (`Spec`) and descriptors that end it. Out: gpu/ in the segment's folder, facts in run.json,
+events, and a page of memory with the latest. This thread writes nothing to disk: a slow one must not stop it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputel.telemetry import run as runs
+from gputel.telemetry.board import Board
+from gputel.telemetry.clock import SECOND, Clock, SystemClock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.machine import Machine, choose
+from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.loop import Loop, Stale, Turn
+from gputel.telemetry.sampling.news import News
+from gputel.telemetry.sampling.priority import raise_own
+from gputel.telemetry.sampling.scribe import Scribe
+from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
+from gputel.telemetry.store.journal import Writer
+
+SIMULATE, REPLAY = "simulate:", "replay:"
+START_LIMIT = 90 * SECOND
+"""A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
+DESCRIBE_EVERY = 60 * SECOND
+PUBLISH_EVERY = SECOND // 2
+GIL_WAIT_S = 0.0005
+"""How long another thread may keep the sampling one waiting: Python's own 5 ms are half a period at 100 Hz."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    folder: Path
+    machine: str
+    """`nvml`, `simulate:2xH100`, or `replay:` and a run folder."""
+    hz: float
+    gpus: tuple[str, ...] | None
+    max_overhead: float = 0.02
+
+
+def open_machine(named: str, clock: Clock) -> Machine:
+    if named.startswith(SIMULATE):
+        from gputel.telemetry.simulated import open_machine as simulate
+
+        return simulate(named.removeprefix(SIMULATE), clock)
+    if named.startswith(REPLAY):
+        from gputel.telemetry.replay import open_machine as replay
+
+        return replay(Path(named.removeprefix(REPLAY)), clock)
+    from gputel.telemetry.nvml.devices import open_machine as open_nvml
+
+    return open_nvml()
+
+
+def run(spec: Spec, board: Board, stop_fds: Sequence[int], clock: Clock | None = None) -> int:
+    """Samples until one of `stop_fds` is readable, seals the store, and gives the exit code.
+
+    With a call into the driver in flight it does not return but ends the process, the only way out of such a call.
+    """
+    clock = clock or SystemClock()
+    sys.setswitchinterval(GIL_WAIT_S)
+    sampler = Sampler(spec, board, clock)
+    code = sampler.watch(stop_fds)
+    if sampler.stuck:
+        os._exit(code)
+    return code
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What sampling takes, once the machine has been probed."""
+
+    machine: Machine
+    plan: planning.Plan
+    store: Writer
+    news: News
+    facts: dict[str, object]
+    """Of `sampling` in run.json, as far as they are known at the start."""
+
+
+class Sampler:
+    def __init__(self, spec: Spec, board: Board, clock: Clock) -> None:
+        self._spec, self._board, self._clock = spec, board, clock
+        self._seen_alive = board.heartbeat
+        self._began = clock.monotonic()
+        self._turn, self.cost = Turn(), Cost(round(SECOND / spec.hz))
+        self._scribe = Scribe(spec.folder, clock)
+        self._watchdog = Watchdog(self._turn, self._succeed, self._scribe.event)
+        self._ready: Ready | None = None
+        self._fault: GputelError | None = None
+        self._thread = self._thread_for(self._start)
+
+    @property
+    def columns(self) -> int:
+        """How many readings of all GPUs are recorded."""
+        return sum(len(planned.tier.columns) for planned in self._ready.plan.tiers) if self._ready else 0
+
+    @property
+    def stuck(self) -> bool:
+        return self._thread.is_alive() or self._watchdog.stuck()
+
+    def watch(self, stop_fds: Sequence[int]) -> int:
+        """Look every 50 ms whether to stop, whether a call hangs, and what there is to show."""
+        poll = select.poll()
+        for descriptor in stop_fds:
+            poll.register(descriptor, select.POLLIN | select.POLLHUP)
+        published, described = 0, self._clock.monotonic()
+        self._publish("probing")
+        while self._fault is None and not poll.poll(LOOK_EVERY_S * 1000):
+            now = self._clock.monotonic()
+            self._look(now)
+            if now - published >= PUBLISH_EVERY:
+                published = now
+                self._publish("sampling" if self._ready else "probing")
+                if self._ready:
+                    self._ready.news.look_for_throttling()
+            if self._ready and now - described >= DESCRIBE_EVERY:
+                described = now
+                self._describe(self._ready)
+        return self._end()
+
+    def _look(self, now: int) -> None:
+        self._board.beat(now)
+        if self._ready is not None:
+            self._watchdog.look(now)
+        elif now - self._began > START_LIMIT:
+            self._fault = GputelError(
+                "NVML", "the driver does not answer", "look at `dmesg` and `nvidia-smi`"
+            )
+
+    def _end(self) -> int:
+        """Seal in a thread: a slow disk takes its time, and we must not be taken for dead meanwhile."""
+        sealing = threading.Thread(target=self._seal, name="sealing")
+        sealing.start()
+        while sealing.is_alive():
+            self._board.beat(self._clock.monotonic())
+            sealing.join(LOOK_EVERY_S)
+        self._publish("failed" if self._fault else "ended")
+        return self._fault.exit_code if self._fault else 0
+
+    def _seal(self) -> None:
+        self._turn.stopping = True
+        self._thread.join(2.0)
+        with self._turn.lock:
+            self._turn.generation += 1  # a thread that is stuck must not write behind the seal
+        if self._ready is not None:
+            self._ready.store.close()
+            self._describe(self._ready)
+            if not self.stuck:
+                self._ready.machine.close()
+        self._scribe.close()
+
+    def _start(self) -> None:
+        """Open the machine, probe it, and sample: all of it in the thread that may be lost to a hanging call."""
+        ready = self._prepare()
+        ready.facts["priority"] = raise_own()  # after the other threads were started: they are not to have it
+        self._scribe.describe(sampling=ready.facts)
+        gc.freeze()  # what lives so far is not looked through again: collections stay short
+        loop = self._loop(ready)
+        self._ready = ready
+        loop.run()
+
+    def _prepare(self) -> Ready:
+        spec, clock, report = self._spec, self._clock, self._scribe.event
+        machine = open_machine(spec.machine, clock)
+        gpus = choose(machine.gpus, spec.gpus)
+        if not gpus:
+            mend = "look at `nvidia-smi -L`, or try --simulate 2xH100"
+            raise GputelError("NVML", "the driver knows no GPU", mend)
+        plan = planning.make(machine, gpus, spec.hz, clock, max_overhead=spec.max_overhead)
+        if not plan.tiers:
+            raise GputelError("NVML", "no GPU has a reading that could be recorded", "see `gputel doctor`")
+        facts = {**plan.as_json(), "starts": self._starts()}
+        self._scribe.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
+        tiers = [planned.tier for planned in plan.tiers]
+        store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report)
+        machine.listen(report)
+        return Ready(machine, plan, store, News(gpus, plan, report), facts)
+
+    def _starts(self) -> int:
+        """How often this segment's sampler has been started; after the first time there was a gap."""
+        starts = _sampling_so_far(self._spec.folder).get("starts")
+        if not isinstance(starts, int):
+            if not self._seen_alive:
+                return 1
+            starts = 1  # the first was killed before its plan was written
+        gap = (self._clock.monotonic() - self._seen_alive) / SECOND if self._seen_alive else None
+        text = "the sampler was started again" + (f" after {gap:.1f} s" if gap else "")
+        self._scribe.event("gap", text, seconds=gap and round(gap, 3))
+        return starts + 1
+
+    def _succeed(self) -> None:
+        """Another thread takes the turn of the one that is stuck."""
+        self._thread = self._thread_for(self._go_on)
+
+    def _go_on(self) -> None:
+        raise_own()
+        if self._ready is not None:
+            self._loop(self._ready).run()
+
+    def _loop(self, ready: Ready) -> Loop:
+        return Loop(
+            ready.machine,
+            ready.plan,
+            ready.store,
+            self._clock,
+            cost=self.cost,
+            turn=self._turn,
+            report=self._scribe.event,
+            show=ready.news.show,
+        )
+
+    def _thread_for(self, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(work,), name="sampling", daemon=True)
+        thread.start()
+        return thread
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Stale:
+            return
+        except GputelError as error:
+            self._fault = error
+        except Exception as error:
+            self._fault = GputelError("sampler", f"{type(error).__name__}: {error}", "please report this")
+            raise
+
+    def _describe(self, ready: Ready) -> None:
+        self._scribe.describe(sampling={**ready.facts, "statistics": self.cost.as_json()})
+
+    def _publish(self, state: str) -> None:
+        fault, ready = self._fault, self._ready
+        self._board.publish(
+            {
+                "state": state,
+                "error": fault and {"place": fault.place, "fault": fault.fault, "mend": fault.mend},
+                "simulated": ready and ready.machine.simulated,
+                "gpus": ready.news.gpus() if ready else [],
+                "hz": self.cost.hz,
+                "ticks": self.cost.ticks,
+                "late": self.cost.late,
+                "missed": self.cost.missed,
+                "lowered": list(self.cost.lowered),
+                "bytes": ready.store.bytes_written if ready else 0,
+            }
+        )
+
+
+def _sampling_so_far(folder: Path) -> dict[str, object]:
+    """What an earlier life of the sampler wrote of this segment."""
+    try:
+        sampling = runs.describe(folder).get("sampling")
+    except GputelError:
+        return {}
+    return sampling if isinstance(sampling, dict) else {}

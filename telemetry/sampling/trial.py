@@ -1,0 +1,42 @@
+"""A recording of a few seconds into a folder that is thrown away: what the doctor looks at.
+
+It goes through the same sampler and store as a real one, in a process of its own as there.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+
+from gputel.telemetry import run
+from gputel.telemetry.board import Board
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.sampling import sampler
+
+
+def record(folder: Path, machine: str, seconds: float, hz: float = 100.0) -> Path:
+    """The segment that was recorded; a GputelError where this machine cannot be sampled."""
+    segment = run.create(folder, {"run": "trial"})
+    board = Board()
+    spec = sampler.Spec(segment.path, machine, hz, None)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os._exit(sampler.run(spec, board, [reading]))
+    os.close(reading)
+    ended = os.pidfd_open(child)
+    select.select([ended], [], [], seconds)
+    os.close(writing)
+    os.waitpid(child, 0)
+    os.close(ended)
+    _raise_fault(board)
+    return segment.path
+
+
+def _raise_fault(board: Board) -> None:
+    news = board.read() or {}
+    fault = news.get("error")
+    if isinstance(fault, dict):
+        raise GputelError(fault["place"], fault["fault"], fault["mend"])

@@ -1,0 +1,206 @@
+"""A machine with physics behind the same door as the driver: `2xH100` in, readings of two GPUs that train out.
+
+Everything follows from the clock that it is given: the same moment gives the same power and energy. Each kind has
+the sensor that was measured on it (its window and how often it refreshes), and lacks the readings that the real one
+lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gputel.telemetry.clock import Clock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.physics import MS, SECOND, Sensor, Temperature, Waveform, training, wobble
+from gputel.telemetry.readings import BY_NAME, MIB, Reading
+
+NO_DRIVER = "simulated"
+APART = 37 * MS
+"""How far the GPUs of one machine are apart in their steps and refreshes."""
+
+GPM = ("sm_active", "tensor_active", "dram_active")
+NVLINK = ("nvlink_rx_mib_s", "nvlink_tx_mib_s")
+UNIFIED_MEMORY = ("mem_used_mib", "mem_util", "mem_mhz", "temp_mem_c", "ecc", "remapped_rows")
+HOPPER = Sensor(25 * MS, 100 * MS)
+AVERAGE = Sensor(SECOND, 100 * MS)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One GPU as far as a simulation needs it; `lacks` are the readings that it answers with NotSupported."""
+
+    name: str
+    memory_mib: int
+    idle_w: float
+    limit_w: float
+    sensor: Sensor
+    sm_mhz: tuple[int, int]
+    mem_mhz: int
+    lacks: tuple[str, ...] = ()
+
+
+KINDS = {
+    "H100": Kind("NVIDIA H100 80GB HBM3", 81559, 72, 700, HOPPER, (345, 1980), 2619, ("fan",)),
+    "H100-PCIe": Kind("NVIDIA H100 PCIe", 81559, 48, 350, HOPPER, (345, 1755), 1593, ("fan", *NVLINK)),
+    "H200": Kind("NVIDIA H200", 143771, 76, 700, HOPPER, (345, 1980), 3201, ("fan",)),
+    "A100": Kind("NVIDIA A100-SXM4-80GB", 81920, 62, 400, HOPPER, (210, 1410), 1593, ("fan", *GPM)),
+    "V100": Kind(
+        "Tesla V100-SXM2-32GB", 32768, 42, 300, Sensor(10 * MS, 20 * MS), (135, 1530), 877,
+        ("fan", "power_avg_w", "remapped_rows", "pcie_rx_mib_s", "pcie_tx_mib_s", *GPM, *NVLINK),
+    ),
+    "GB10": Kind(
+        "NVIDIA GB10", 124610, 9, 100, Sensor(100 * MS, 100 * MS), (208, 2418), 0,
+        ("fan", "power_limit_w", "energy_j", *UNIFIED_MEMORY, *GPM, *NVLINK),
+    ),
+}  # fmt: skip
+
+
+def open_machine(wanted: str, clock: Clock) -> Simulated:
+    """`H100`, `2xH100`; several kinds are joined by commas."""
+    kinds: list[str] = []
+    for part in wanted.split(","):
+        found = re.fullmatch(r"\s*(?:(\d+)\s*[x*])?\s*([A-Za-z][\w-]*)\s*", part)
+        names = {name.lower(): name for name in KINDS}
+        if not found or found[2].lower() not in names or int(found[1] or 1) not in range(1, 65):
+            known = ", ".join(KINDS)
+            raise GputelError(
+                "--simulate",
+                f"there is no {part!r} to simulate",
+                f"name one of {known}, or 2xH100",
+                exit_code=2,
+            )
+        kinds += [names[found[2].lower()]] * int(found[1] or 1)
+    return Simulated(wanted, kinds, clock)
+
+
+class Simulated:
+    def __init__(self, wanted: str, kinds: Sequence[str], clock: Clock, load: Waveform | None = None) -> None:
+        self.simulated: str | None = wanted
+        start = clock.monotonic()
+        load = load or training()
+        self._models = {str(i): Model(KINDS[kind], load, start, i) for i, kind in enumerate(kinds)}
+        self._clock = clock
+        self.gpus = tuple(_gpu(index, model.kind) for index, model in self._models.items())
+
+    def probe(self, gpu: Gpu, reading: Reading) -> Answer:
+        if reading.name in self._models[gpu.index].kind.lacks:
+            return Answer(None, None, "NotSupported")
+        return Answer(self.reader(gpu, [reading]).answer(self._clock.monotonic())[0], "simulated")
+
+    def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> SimulatedReader:
+        return SimulatedReader(self._models[gpu.index], readings)
+
+    def revive(self, gpu: Gpu) -> None:
+        """A simulated GPU is never lost."""
+
+    def listen(self, report: Report) -> None:
+        """No driver is here that could speak."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SimulatedReader:
+    def __init__(self, model: Model, readings: Sequence[Reading]) -> None:
+        self._model, self._names = model, [reading.name for reading in readings]
+        self._lacks = set(model.kind.lacks)
+
+    def ask(self) -> None:
+        """Nobody is asked: the answer follows from the time."""
+
+    def answer(self, now: int) -> Values:
+        held = self._model.at(now)
+        return [None if name in self._lacks else held[name] for name in self._names]
+
+
+class Model:
+    """One GPU: what its true load is, and what its sensors held when they last refreshed."""
+
+    def __init__(self, kind: Kind, load: Waveform, start: int, number: int) -> None:
+        self.kind, self._load, self._number = kind, load, number
+        self._offset = number * APART - start
+        self._gain = 0.985 - 0.012 * (number % 4)
+        warm, lag = 42.0 / kind.limit_w, 14.0
+        self._core = Temperature(28.0 + number % 3, warm, lag)
+        self._memory = Temperature(34.0 + number % 3, warm * 1.1, 2 * lag)
+        self._refreshed, self._held = -1, dict[str, int | None]()
+
+    def watts(self, load: float) -> float:
+        return self.kind.idle_w + (self.kind.limit_w - self.kind.idle_w) * self._gain * load
+
+    def joules(self, now: int) -> float:
+        """True energy since the simulation began."""
+        elapsed = now + self._offset
+        span = self.kind.limit_w - self.kind.idle_w
+        return (self.kind.idle_w * elapsed + span * self._gain * self._load.integral(elapsed)) / SECOND
+
+    def at(self, now: int) -> dict[str, int | None]:
+        elapsed = now + self._offset
+        number = self.kind.sensor.last(elapsed)
+        if number != self._refreshed:
+            self._held = self._refresh(number)
+            self._refreshed = number
+        return self._held
+
+    def _refresh(self, number: int) -> dict[str, int | None]:
+        start, end = self.kind.sensor.span(number)
+        load, average = self._mean(start, end), self._mean(end - AVERAGE.window, end)
+        passed = min(600.0, max(1, number - self._refreshed) * self.kind.sensor.refresh / SECOND)
+        noise = wobble(number * 64 + self._number)
+        held = {**self._electrical(load, average, noise, end), **self._busy(load, average, noise)}
+        held["temp_c"] = round(self._core.warm(self.watts(average), passed))
+        held["temp_mem_c"] = round(self._memory.warm(self.watts(average), passed))
+        return held
+
+    def _mean(self, start: int, end: int) -> float:
+        return self._load.mean(max(start, 0), end) if end > 0 else 0.0
+
+    def _electrical(self, load: float, average: float, noise: float, end: int) -> dict[str, int | None]:
+        slow, fast = self.kind.sm_mhz
+        capped = load > 0.95
+        return {
+            "power_w": round(1000 * self.watts(load) * (1 + 0.004 * noise)),
+            "power_avg_w": round(1000 * self.watts(average)),
+            "energy_j": round(1000 * self.joules(max(end, 0) - self._offset)),
+            "power_limit_w": round(1000 * self.kind.limit_w),
+            "sm_mhz": slow if load < 0.05 else fast - 15 * round(12 * (load > 0.6) * load + 2 * abs(noise)),
+            "mem_mhz": self.kind.mem_mhz,
+            "pstate": 0,
+            "throttle": 1 if load < 0.05 else 4 if capped else 0,
+            "fan": None,
+            "ecc": 0,
+            "remapped_rows": 0,
+        }
+
+    def _busy(self, load: float, average: float, noise: float) -> dict[str, int | None]:
+        active = load > 0.05
+        traffic = (0.05 if not active else 1.0 + 0.2 * noise) * BY_NAME["pcie_rx_mib_s"].per_unit
+        links = round(traffic * (9000 if 0.3 < load < 0.9 else 1500 if active else 0))
+        return {
+            "util": round(100 * min(1.0, average * 1.12)) if average > 0.04 else 0,
+            "mem_util": round(62 * average),
+            "mem_used_mib": round((0.79 if active or self._refreshed > 50 else 0.006) * self.kind.memory_mib)
+            * MIB,
+            "pcie_rx_mib_s": round(traffic * 140),
+            "pcie_tx_mib_s": round(traffic * 22),
+            "nvlink_rx_mib_s": links,
+            "nvlink_tx_mib_s": links,
+            "sm_active": round(9300 * load),
+            "tensor_active": round(4700 * load + 60 * noise) if active else 0,
+            "dram_active": round(5200 * load + 90 * noise) if active else 0,
+        }
+
+
+def _gpu(index: str, kind: Kind) -> Gpu:
+    memory = None if "mem_used_mib" in kind.lacks else kind.memory_mib
+    limit = None if "power_limit_w" in kind.lacks else kind.limit_w
+    limits = {
+        "power_w": limit,
+        "power_max_w": limit,
+        "sm_mhz": float(kind.sm_mhz[1]),
+        "mem_mhz": float(kind.mem_mhz) or None,
+    }
+    return Gpu(index, kind.name, f"GPU-simulated-{index}", NO_DRIVER, memory, limits)

@@ -1,0 +1,252 @@
+"""A gpu/ folder -> frames that people use: a row per tick and GPU, physical units, null where nothing was measured.
+
+The rows are those of each GPU's fastest tier. A slower reading is joined as of its own time, never from the future,
+and becomes null once its tier has been silent for a few periods. Journals and Parquet files are read alike, so it
+does not matter whether, or how far, a recording was compacted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import parts, wide
+from gputel.telemetry.store import seconds as whole_seconds
+from gputel.telemetry.store.parts import Part
+from gputel.telemetry.tiers import Column, Tier
+
+Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
+
+FRESH_PERIODS = 3
+KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
+CARRIED = 8  # ticks of a slower tier that the next part begins with
+
+Loaded: TypeAlias = list[tuple[Tier, pl.DataFrame]]
+
+
+def ticks(folder: Path) -> pl.DataFrame:
+    """Everything at once; `scan` is for what memory cannot hold."""
+    held = _files(folder)
+    schema = _schema([tier for _, tier in held])
+    frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema))]
+    return pl.concat(frames, how="diagonal").select(*schema)
+
+
+def scan(folder: Path) -> pl.LazyFrame:
+    """The same rows, part by part: columns that are not asked for are not read, and memory holds one part."""
+    held = _files(folder)
+    schema = _schema([tier for _, tier in held])
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = list(schema) if columns is None else columns
+        left = rows
+        for frame in _by_part(held, [name for name in schema if name in wanted]):
+            whole = _completed(frame, {name: schema[name] for name in schema if name in wanted})
+            if left is not None:
+                whole = whole.head(left)
+                left -= len(whole)
+            yield whole if predicate is None else whole.filter(predicate)
+            if left == 0:
+                return
+
+    return register_io_source(source, schema=schema, is_pure=True)
+
+
+def seconds(folder: Path) -> pl.DataFrame:
+    """A row a second and GPU: `power_w_min`, `_mean`, `_max`, `_last` and so on; `energy_j`, that of the second."""
+    tables = list(_tables_of_seconds(folder, None))
+    tiers = list(dict.fromkeys(tier for kinds, _ in tables for tier in kinds))
+    whole = whole_seconds.merged([frame for _, frame in tables], tiers) if tables else pl.DataFrame()
+    return _seconds(whole, tiers)
+
+
+def seconds_in_turn(folder: Path, readings: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The same a few hours at a time and for some readings, for what runs over days of them."""
+    for tiers, frame in _tables_of_seconds(folder, readings):
+        yield _seconds(frame, tiers)
+
+
+def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
+    """What was recorded, by GPU and reading, without reading a tick."""
+    tiers = sorted((tier for _, tier in _files(folder)), key=lambda tier: -tier.hz)
+    kinds = _schema(tiers)
+    return {(column.gpu, column.name): kinds[column.name] for tier in tiers for column in tier.columns}
+
+
+def count_chunks(folder: Path) -> int:
+    return len({part.first for part, _ in _files(folder)})
+
+
+def chunks(
+    folder: Path, readings: Sequence[str] | None = None, most: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Ticks as `ticks` gives them, ten minutes at a time; at most so many, from start to end of the recording."""
+    held = _files(folder)
+    wanted = list(_schema([tier for _, tier in held])) if readings is None else readings
+    numbers = sorted({part.first for part, _ in held})
+    if most is not None and len(numbers) > most:
+        chosen = {numbers[round(place * (len(numbers) - 1) / (most - 1))] for place in range(most)}
+        held = [(part, tier) for part, tier in held if part.first in chosen]
+    yield from _by_part(held, wanted)
+
+
+def _files(folder: Path) -> list[tuple[Part, Tier]]:
+    """Those that can be read; one that compaction removed since it was listed is replaced by what stands for it."""
+    while True:
+        try:
+            found = [part for part in parts.current(folder) if part.tier != parts.SECONDS]
+            tiers = [(part, wide.tier_of(part)) for part in found]
+        except FileNotFoundError:
+            continue
+        return [(part, tier) for part, tier in tiers if tier is not None and tier.columns]
+
+
+def _schema(tiers: Sequence[Tier]) -> Schema:
+    schema: Schema = {**KEYS}
+    for tier in sorted(tiers, key=lambda tier: -tier.hz):
+        for column in tier.columns:
+            schema.setdefault(column.name, pl.Int64 if column.per_unit == 1 else pl.Float64)
+    return schema
+
+
+def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in frame.columns]
+    return frame.with_columns(missing).select(*schema)
+
+
+def _by_part(held: Sequence[tuple[Part, Tier]], wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """A frame a part, in order. The slow tiers' last ticks are carried into the next part."""
+    carried: dict[str, Loaded] = {}
+    for number in sorted({part.first for part, _ in held}):
+        loaded = [(tier, _load(part, tier, wanted)) for part, tier in held if part.first == number]
+        before = {tier.name: carried.get(tier.name, []) for tier, _ in loaded}
+        yield _joined(loaded, before, wanted)
+        carried = {tier.name: [(tier, frame.tail(CARRIED))] for tier, frame in loaded}
+
+
+def _load(part: Part, tier: Tier, wanted: Sequence[str] | None) -> pl.DataFrame:
+    kept = [column for column in tier.columns if wanted is None or column.name in wanted]
+    columns = [wide.column_name(column) for column in kept]
+    try:
+        return wide.load(part, columns)
+    except FileNotFoundError:  # compacted since it was listed
+        now = parts.current(part.path.parent)
+        return wide.load(next(p for p in now if (p.tier, p.first) == (part.tier, part.first)), columns)
+
+
+def _joined(loaded: Loaded, before: dict[str, Loaded], wanted: Sequence[str]) -> pl.DataFrame:
+    by_rate = sorted(loaded, key=lambda held: -held[0].hz)
+    gpus = list(dict.fromkeys(column.gpu for tier, _ in by_rate for column in tier.columns))
+    frames = [_one_gpu(gpu, by_rate, before, wanted) for gpu in gpus]
+    return pl.concat(frames, how="diagonal").sort("_stamp_ns", maintain_order=True).drop("_stamp_ns")
+
+
+def _one_gpu(gpu: str, by_rate: Loaded, before: dict[str, Loaded], wanted: Sequence[str]) -> pl.DataFrame:
+    own = [(tier, frame) for tier, frame in by_rate if any(column.gpu == gpu for column in tier.columns)]
+    fastest, frame = own[0]
+    rows = frame.select(
+        wide.STAMP.alias("_stamp_ns"),
+        pl.from_epoch(wide.WALL, "ns").dt.replace_time_zone("UTC").alias("time"),
+        pl.lit(gpu).alias("gpu"),
+        *_readings(fastest, gpu, wanted),
+    ).sort("_stamp_ns", maintain_order=True)
+    for tier, slower in own[1:]:
+        rows = _as_of(rows, [*before[tier.name], (tier, slower)], gpu, wanted)
+    return rows
+
+
+def _as_of(rows: pl.DataFrame, held: Loaded, gpu: str, wanted: Sequence[str]) -> pl.DataFrame:
+    """Each row gets the last sample that was taken before it, while that is fresh."""
+    tier = held[-1][0]
+    names = [column.name for column in tier.columns if column.gpu == gpu and column.name in wanted]
+    if not names:
+        return rows
+    samples = pl.concat(
+        [frame.select(wide.STAMP.alias("_stamp_ns"), *_readings(kind, gpu, wanted)) for kind, frame in held],
+        how="diagonal",
+    ).sort("_stamp_ns", maintain_order=True)
+    samples = samples.with_columns(_fresh_until(tier).alias("_fresh_ns"))
+    joined = rows.join_asof(samples, on="_stamp_ns", strategy="backward")
+    fresh = pl.col("_stamp_ns") <= pl.col("_fresh_ns")
+    return joined.with_columns(pl.when(fresh).then(pl.col(names))).drop("_fresh_ns")
+
+
+def _fresh_until(tier: Tier) -> pl.Expr:
+    """A tier that was slowed down shows it by two long gaps; a single one is a hole."""
+    gap = pl.col("_stamp_ns").diff()
+    usual = pl.min_horizontal(gap, gap.shift(1)).fill_null(tier.period_ns)
+    return pl.col("_stamp_ns") + FRESH_PERIODS * pl.max_horizontal(usual, pl.lit(tier.period_ns))
+
+
+def _readings(tier: Tier, gpu: str, wanted: Sequence[str]) -> list[pl.Expr]:
+    kept = [column for column in tier.columns if column.gpu == gpu and column.name in wanted]
+    raw = {column: pl.col(wide.column_name(column)) for column in kept}
+    return [wide.in_units(raw[column], column.per_unit).alias(column.name) for column in kept]
+
+
+def _tables_of_seconds(
+    folder: Path, readings: Sequence[str] | None
+) -> Iterator[tuple[list[Tier], pl.DataFrame]]:
+    """What was compacted as it is; of the rest each part is reduced to its seconds before the next is read."""
+    compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
+    done = {number for part in compacted for number in range(part.first, part.last + 1)}
+    for part in compacted:
+        yield whole_seconds.load(part, readings)
+    files = [(part, tier) for part, tier in _files(folder) if part.first not in done]
+    for number in sorted({part.first for part, _ in files}):
+        loaded = [(tier, _load(part, tier, readings)) for part, tier in files if part.first == number]
+        loaded = [(whole_seconds.only(tier, readings), frame) for tier, frame in loaded]
+        yield [tier for tier, _ in loaded], whole_seconds.of(loaded)
+
+
+def _seconds(whole: pl.DataFrame, tiers: Sequence[Tier]) -> pl.DataFrame:
+    gpus = list(dict.fromkeys(column.gpu for tier in tiers for column in tier.columns))
+    frames = [_seconds_of_gpu(whole, gpu, tiers) for gpu in gpus]
+    if not frames:
+        return pl.DataFrame(schema={**KEYS, whole_seconds.TICKS_COLUMN: pl.Int64})
+    by_gpu = pl.concat(frames, how="diagonal", rechunk=True)
+    by_second = (
+        np.arange(len(by_gpu)).reshape(len(frames), -1).T.ravel()
+    )  # a sort would take six times as long
+    return by_gpu.select(pl.all().gather(by_second)).with_columns(pl.col("time").set_sorted())
+
+
+def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.DataFrame:
+    held = {column: tier for tier in tiers for column in tier.columns if column.gpu == gpu}
+    readings = [
+        _statistic(column, name, tier)
+        for column, tier in held.items()
+        for name in whole_seconds.statistics(column)
+    ]
+    second = pl.col(whole_seconds.SECOND_COLUMN)
+    time = pl.from_epoch(second * SECOND, "ns").dt.replace_time_zone("UTC").alias("time")
+    frame = whole.select(time, pl.lit(gpu).alias("gpu"), whole_seconds.TICKS_COLUMN, *readings)
+    if "energy_j_last" not in frame.columns:
+        return frame
+    return frame.with_columns(_energy_of_second()).drop("energy_j_first")
+
+
+def _statistic(column: Column, name: str, tier: Tier) -> pl.Expr:
+    """A tier slower than a second has a value for a few of its periods."""
+    raw = pl.col(whole_seconds.kept_name(column, name))
+    if tier.hz <= 1:
+        raw = raw.forward_fill(limit=math.ceil(FRESH_PERIODS / tier.hz))
+    return wide.in_units(raw, whole_seconds.per_unit(column, name)).alias(f"{column.name}_{name}")
+
+
+def _energy_of_second() -> pl.Expr:
+    """By the counter, since the second before; null where the driver began to count anew."""
+    last = pl.col("energy_j_last")
+    follows = pl.col("time").diff() == pl.duration(seconds=1)
+    before = pl.when(follows).then(last.shift(1)).otherwise(None)
+    energy = last - pl.coalesce(before, pl.col("energy_j_first"))
+    return pl.when(energy >= 0).then(energy).alias("energy_j")

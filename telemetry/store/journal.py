@@ -1,0 +1,301 @@
+"""Journals: what the sampler appends while it records, and reading them at any moment, after a crash too.
+
+Ticks go in, one file a tier comes out: a block a second with one write call. A `kill -9` costs what came since the
+last whole second. The caller never waits for the disk: a thread encodes and writes, what it cannot keep up with
+waits in bounded memory, and what does not fit there is dropped, counted and told.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gputel.telemetry.clock import SECOND, Clock, Stamp
+from gputel.telemetry.store import blocks, compact, parts
+from gputel.telemetry.store.blocks import Block, Fault, Ticks
+from gputel.telemetry.store.durable import Syncer
+from gputel.telemetry.store.running_second import RunningSecond
+from gputel.telemetry.tiers import Column, Tier
+
+HEAD = 64 * 1024  # both schema blocks are in it
+SEAL_AFTER_S = 600
+SEAL_VALUES = (
+    8_000_000  # at 1000 Hz a part is shorter, so that whoever compacts or reads it needs no more memory
+)
+MAX_PENDING = 32 * 1024 * 1024
+CLOSE_TIMEOUT_S = 60.0
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What can be read of one file. `faults` are damaged places in its middle; a torn end is none."""
+
+    path: Path
+    tier: Tier
+    ticks: list[Ticks]
+    faults: list[Fault]
+
+
+def read(path: Path) -> Journal | None:
+    """None where not even the schema is there yet."""
+    whole = list(blocks.scan(path.read_bytes()))
+    tier = _tier_of(block for block in whole if isinstance(block, Block))
+    if tier is None:
+        return None
+    held = Journal(path, tier, [], [block for block in whole if isinstance(block, Fault)])
+    for block in whole:
+        if isinstance(block, Block) and block.rows:
+            try:
+                held.ticks.append(blocks.decode(block, len(tier.columns), tier.period_ns))
+            except ValueError:
+                held.faults.append(Fault(block.offset, len(block.payload)))
+    return held
+
+
+def read_tier(path: Path) -> Tier | None:
+    """What a journal holds, from its first blocks."""
+    with path.open("rb") as file:
+        tier = _tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, Block))
+        return tier or _tier_of(block for block in blocks.scan(path.read_bytes()) if isinstance(block, Block))
+
+
+def _tier_of(found: Iterable[Block]) -> Tier | None:
+    schema = next((block for block in found if block.flags & blocks.SCHEMA), None)
+    return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
+
+
+def tier_as_json(tier: Tier) -> dict[str, object]:
+    return {
+        "tier": tier.name,
+        "hz": tier.hz,
+        "period_ns": tier.period_ns,
+        "columns": [asdict(column) for column in tier.columns],
+    }
+
+
+def tier_from_json(facts: dict[str, object]) -> Tier:
+    columns = tuple(Column(**column) for column in facts["columns"])  # type: ignore[attr-defined]
+    return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]
+
+
+class Writer:
+    """`on_trouble(kind, text)` comes from a thread of its own: disk_full, disk_error, gap, compaction."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tiers: Sequence[Tier],
+        clock: Clock,
+        *,
+        on_trouble: Callable[[str, str], None],
+        compactor: Callable[[Path], None] | None = compact.start,
+        seal_after_s: int = SEAL_AFTER_S,
+    ) -> None:
+        self.bytes_written = 0
+        self.dropped = 0
+        self._folder, self._tiers, self._clock = folder, tiers, clock
+        self._on_trouble, self._compactor, self._seal_after_ns = on_trouble, compactor, seal_after_s * SECOND
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
+        self._cut: deque[RunningSecond] = deque()
+        self.pending_bytes = 0
+        self._told_drops = 0
+        self._closing = self._dead = False
+        self._journals: list[_Journal] = []
+        self._journals_lock = threading.Lock()
+        self._seal_at: int | None = None
+        self._values = 0
+        self._syncer = Syncer(self._copies, on_trouble)
+        self._begin()
+        self._thread = threading.Thread(target=self._guarded, name="gputel-journal", daemon=True)
+        self._thread.start()
+
+    def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
+        """One tick, on the monotonic clock; a stamp is kept to the microsecond. Never waits for the disk."""
+        with self._lock:
+            second = self._open[tier]
+            if second.rows and (stamp_ns >= second.ends or second.rows == second.capacity):
+                self._cut_ended(stamp_ns, full=second)
+                second = self._open[tier]
+            if not second.rows:
+                second.begin(self._clock.stamp(), deadline_ns, stamp_ns)
+            second.add(deadline_ns, stamp_ns, values)
+
+    def close(self) -> None:
+        """Write what is left, seal, sync. A disk that hangs is waited for a minute, then left."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        self._wake.set()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive() or not self._syncer.close(CLOSE_TIMEOUT_S):
+            self._on_trouble("gap", f"the disk hangs: the last {len(self._cut)} blocks were not written")
+
+    def _cut_ended(self, now: int, full: RunningSecond | None = None) -> None:
+        """All tiers at once, so that a part holds the same time of each; called with the lock held."""
+        for index, second in enumerate(self._open):
+            if second.rows and (now >= second.ends or second is full or self._closing):
+                self._open[index] = RunningSecond(index, second.tier)
+                if self._dead or self.pending_bytes + second.size > MAX_PENDING:
+                    self.dropped += second.rows
+                    continue
+                self.pending_bytes += second.size
+                self._cut.append(second)
+        self._wake.set()
+
+    def _guarded(self) -> None:
+        """A fault of ours ends telemetry with a word, and nothing else."""
+        try:
+            self._run()
+        except Exception as error:
+            self._dead = True
+            self._on_trouble("disk_error", f"telemetry stops here: {type(error).__name__}: {error}")
+            raise
+
+    def _run(self) -> None:
+        while not (self._closing and not self._cut and not any(second.rows for second in self._open)):
+            self._wake.wait(self._until_next_second())
+            self._wake.clear()
+            with self._lock:
+                self._cut_ended(self._clock.monotonic())
+            self._wake.clear()
+            while self._cut:
+                second = self._cut[0]
+                self._write(second)
+                with self._lock:
+                    self._cut.popleft()
+                    self.pending_bytes -= second.size
+            self._tell_drops()
+        self._seal()
+
+    def _until_next_second(self) -> float:
+        return 0.0 if self._closing else 1.0 - self._clock.stamp().wall % SECOND / SECOND
+
+    def _write(self, second: RunningSecond) -> None:
+        if self._dead:
+            return
+        if self._seal_at is None:
+            self._seal_at = second.anchor.monotonic + self._seal_after_ns
+        if second.anchor.monotonic >= self._seal_at:
+            self._seal()
+            if self._compactor is not None:
+                self._syncer.seal([], self._compact)
+            self._begin()
+            self._seal_at = second.anchor.monotonic + self._seal_after_ns
+        self._values += second.rows * len(second.tier.columns)
+        if self._values >= SEAL_VALUES:
+            self._seal_at = min(self._seal_at, second.ends)
+        payload, flags = blocks.encode(second.ticks(), second.tier.period_ns)
+        self._put(self._journals[second.index], payload, flags, second.rows, second.anchor)
+
+    def _begin(self) -> None:
+        """A new part: its number is claimed by whoever makes its first file."""
+        self._values = 0
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._journals_lock:
+                self._journals = _create(self._folder, self._tiers)
+        except OSError as error:
+            self._stop(error)
+            return
+        stamp = self._clock.stamp()
+        for journal in self._journals:
+            for _ in range(2):  # twice, so that one damaged byte cannot cost the whole file
+                self._put(journal, journal.schema_text, blocks.SCHEMA, 0, stamp)
+
+    def _put(self, journal: _Journal, payload: bytes, flags: int, rows: int, anchor: Stamp) -> None:
+        if self._dead:
+            return
+        try:
+            self.bytes_written += journal.put(payload, flags, rows, anchor)
+        except OSError as error:
+            self._stop(error)
+
+    def _stop(self, error: OSError) -> None:
+        self._dead = True
+        kind = "disk_full" if error.errno in NO_SPACE else "disk_error"
+        self._on_trouble(
+            kind, f"telemetry stops here, {self._folder}: {error.strerror}; what was written is kept"
+        )
+
+    def _seal(self) -> None:
+        stamp = self._clock.stamp()
+        for journal in self._journals:
+            self._put(journal, b"", blocks.SEAL, 0, stamp)
+        with self._journals_lock:
+            sealed, self._journals = self._journals, []
+        self._syncer.seal([journal.file for journal in sealed], lambda: None)
+
+    def _compact(self) -> None:
+        if self._compactor is None:
+            return
+        try:
+            self._compactor(self._folder)
+        except (OSError, RuntimeError) as error:
+            self._on_trouble("compaction", str(error))
+
+    def _copies(self) -> list[int]:
+        with self._journals_lock:
+            return [os.dup(journal.file) for journal in self._journals]
+
+    def _tell_drops(self) -> None:
+        new = self.dropped - self._told_drops
+        if new and not self._dead:
+            self._told_drops = self.dropped
+            self._on_trouble("gap", f"the disk was too slow: {new} ticks were dropped")
+
+
+class _Journal:
+    """One open file: what a failed write left of a block is cut off again."""
+
+    def __init__(self, path: Path, index: int, tier: Tier) -> None:
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self.schema_text = json.dumps(tier_as_json(tier)).encode()
+        self._index = index
+        self._schema = zlib.crc32(self.schema_text)
+        self._sequence = self._good = 0
+
+    def put(self, payload: bytes, flags: int, rows: int, anchor: Stamp) -> int:
+        data = blocks.pack(
+            payload,
+            flags=flags,
+            tier=self._index,
+            sequence=self._sequence,
+            schema=self._schema,
+            rows=rows,
+            anchor=anchor,
+        )
+        try:
+            if os.write(self.file, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.ftruncate(self.file, self._good)
+            raise
+        self._sequence += 1
+        self._good += len(data)
+        return len(data)
+
+
+def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
+    """A sampler that was killed and started again, or one that never ended, keeps its own files."""
+    while True:
+        number = parts.next_number(folder)
+        made: list[_Journal] = []
+        try:
+            for index, tier in enumerate(tiers):
+                made.append(_Journal(folder / parts.journal_name(tier.name, number), index, tier))
+        except FileExistsError:
+            for journal in made:
+                os.close(journal.file)
+            continue
+        return made

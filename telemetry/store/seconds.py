@@ -1,0 +1,120 @@
+"""The tier of whole seconds: what long pages, live views and comparisons read, so that a week stays quick.
+
+Wide tables of ticks go in, one wide table of integers comes out: a row a second of wall time, for each reading its
+minimum, mean, maximum and last value (a mean in hundredths). It is made from the ticks when a part is compacted,
+or when it is read before that: the sampler spends nothing on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import journal, wide
+from gputel.telemetry.store.parts import Part
+from gputel.telemetry.tiers import Column, Tier
+
+MEAN_PARTS = 100
+STATISTICS = {
+    "throttle": ("any", "last"),  # a mask of bits: `any` is each bit that was set
+    "energy_j": ("first", "last"),  # a counter
+}
+USUAL = ("min", "mean", "max", "last")
+SECOND_COLUMN, TICKS_COLUMN = "second", "ticks"
+
+
+def of(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
+    """The seconds of one part; a tier slower than that has seconds without a value."""
+    by_rate = sorted(loaded, key=lambda held: -held[0].hz)
+    tables = [_of_tier(tier, frame, counts=index == 0) for index, (tier, frame) in enumerate(by_rate)]
+    whole = tables[0]
+    for table in tables[1:]:
+        whole = whole.join(table, on=SECOND_COLUMN, how="full", coalesce=True)
+    return whole.sort(SECOND_COLUMN)
+
+
+def load(part: Part, readings: Sequence[str] | None = None) -> tuple[list[Tier], pl.DataFrame]:
+    """A compacted table of seconds, and the tiers that it was made from; of some readings, where named."""
+    facts = json.loads(pl.read_parquet_metadata(part.path)[wide.KEY])
+    tiers = [only(journal.tier_from_json(tier), readings) for tier in facts["tiers"]]
+    kept = [
+        kept_name(column, name) for tier in tiers for column in tier.columns for name in statistics(column)
+    ]
+    columns = None if readings is None else list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
+    return tiers, pl.read_parquet(part.path, columns=columns)
+
+
+def only(tier: Tier, readings: Sequence[str] | None) -> Tier:
+    if readings is None:
+        return tier
+    return replace(tier, columns=tuple(column for column in tier.columns if column.name in readings))
+
+
+def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:
+    """Tables of several parts as one. A second that a restart cut in two becomes one again."""
+    whole = pl.concat([*frames], how="diagonal", rechunk=True)
+    if (whole[SECOND_COLUMN].diff() > 0).all():
+        return whole
+    columns = dict.fromkeys(column for tier in tiers for column in tier.columns)
+    again = [
+        _statistic_again(kept_name(column, name), name) for column in columns for name in statistics(column)
+    ]
+    ticks = pl.col(TICKS_COLUMN).sum()
+    return whole.group_by(SECOND_COLUMN, maintain_order=True).agg(ticks, *again).sort(SECOND_COLUMN)
+
+
+def statistics(column: Column) -> tuple[str, ...]:
+    return STATISTICS.get(column.name, USUAL)
+
+
+def kept_name(column: Column, statistic: str) -> str:
+    return f"{wide.column_name(column)}.{statistic}"
+
+
+def per_unit(column: Column, statistic: str) -> int:
+    return column.per_unit * (MEAN_PARTS if statistic == "mean" else 1)
+
+
+def _of_tier(tier: Tier, frame: pl.DataFrame, *, counts: bool) -> pl.DataFrame:
+    second = wide.WALL.floordiv(SECOND).alias(SECOND_COLUMN)
+    kept = [
+        _statistic(column, name).alias(kept_name(column, name))
+        for column in tier.columns
+        for name in statistics(column)
+    ]
+    ticks = [pl.len().cast(pl.Int64).alias(TICKS_COLUMN)] if counts else []
+    return frame.group_by(second, maintain_order=True).agg(*ticks, *kept)
+
+
+def _statistic(column: Column, statistic: str) -> pl.Expr:
+    values = pl.col(wide.column_name(column))
+    if statistic == "mean":
+        return _whole(values.mean() * MEAN_PARTS)
+    return _aggregated(values, statistic)
+
+
+def _statistic_again(name: str, statistic: str) -> pl.Expr:
+    values = pl.col(name)
+    if statistic == "mean":
+        weight = pl.when(values.is_not_null()).then(pl.col(TICKS_COLUMN))
+        return _whole((values * weight).sum() / weight.sum())
+    return _aggregated(values, statistic)
+
+
+def _aggregated(values: pl.Expr, statistic: str) -> pl.Expr:
+    present = values.drop_nulls()
+    return {
+        "min": values.min,
+        "max": values.max,
+        "first": present.first,
+        "last": present.last,
+        "any": values.bitwise_or,
+    }[statistic]()
+
+
+def _whole(values: pl.Expr) -> pl.Expr:
+    return values.round().cast(pl.Int64, strict=False)

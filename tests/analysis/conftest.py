@@ -1,0 +1,45 @@
+"""A text is read as a log would be; a line of a small trainer is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from gputel.analysis.parse import engine, result
+from gputel.analysis.parse.log import Log
+
+LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def read() -> Callable[[str], Log]:
+    """The log that a text is; it was not written after noon of 21 November 2026."""
+
+    def read(text: str) -> Log:
+        parser = engine.parser()
+        parser.feed(text.encode())
+        parser.finish()
+        return result.conclude(parser, "x", "x.log", LATEST)
+
+    return read
+
+
+@pytest.fixture
+def rows(read: Callable[[str], Log]) -> Callable[..., list[tuple[Any, ...]]]:
+    """Some columns of the records that a text holds."""
+    return lambda text, *columns: read(text).records.select(columns).rows()
+
+
+@pytest.fixture
+def evals(read: Callable[[str], Log]) -> Callable[[str], list[tuple[Any, ...]]]:
+    """Step, name and value of the evaluations that a text holds."""
+    return lambda text: read(text).evals.select("step", "name", "value").rows()
+
+
+@pytest.fixture
+def iteration() -> Callable[..., str]:
+    """A line as nanoGPT prints it."""
+    return lambda step, loss, head="": f"{head}iter {step}: loss {loss}, time 10.00ms, mfu 20.00%\n"

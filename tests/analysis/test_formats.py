@@ -1,0 +1,91 @@
+"""Formats are data: each reads its own samples, none reads another's, and a file that says nonsense is told so."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis import formats
+from gputel.analysis.formats import Format, samples
+from gputel.telemetry.errors import GputelError
+
+SHIPPED = formats.shipped()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+NAMES = {known.name: known for known in SHIPPED}
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
+def test_a_format_reads_its_own_samples(known: Format) -> None:
+    assert known.samples
+    assert samples.check(known) == []
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
+def test_a_format_reads_its_samples_among_all_others(known: Format) -> None:
+    for sample in known.samples:
+        assert list(samples.faults_of(sample, samples.read(sample["text"], SHIPPED))) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "other"),
+    [pair for pair in itertools.permutations(SHIPPED, 2) if not pair[0].last and not pair[1].last],
+    ids=lambda known: known.name,
+)
+def test_a_format_reads_no_record_of_another(known: Format, other: Format) -> None:
+    """General formats (JSON lines, logfmt, tqdm) are tried last, and may."""
+    for sample in other.samples:
+        log = samples.read(sample["text"], (known,))
+        assert log.records.height + log.evals.height == 0
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
+def test_a_format_says_where_its_grammar_was_read(known: Format) -> None:
+    assert known.grammar
+    assert known.title != known.name
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
+def test_every_line_that_fits_holds_the_needle(known: Format) -> None:
+    for sample, pattern in itertools.product(known.samples, known.patterns):
+        for line in sample["text"].encode().splitlines():
+            if pattern.regex.search(line) or (pattern.looks and pattern.looks.search(line)):
+                assert pattern.needle in line, pattern.name
+
+
+def test_the_example_of_the_page_is_a_format_that_works() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (DOCS / "log-formats.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert samples.check(formats.load(block, "example", "docs/log-formats.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("x = [", "f.toml: is not TOML"),
+        ("colour = 1", "f.toml: does not know 'colour'"),
+        ("title = 'x'", "f.toml: has no [[lines]]"),
+        ("[[lines]]\nrole = 'train'\nneedle = 'x'\nline = 'x'", "f.toml: a line has no 'name'"),
+        (
+            "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = '('",
+            "f.toml: 'a' is no regular expression",
+        ),
+        (
+            "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = 'x'\nbad = 1",
+            "f.toml: does not know 'bad'",
+        ),
+        ("[[lines]]\nname = 'a'\nrole = 'tune'\nneedle = 'x'\nline = 'x'", "f.toml: 'a' has no role 'tune'"),
+    ],
+)
+def test_a_file_that_says_nonsense_is_told_where(text: str, fault: str) -> None:
+    with pytest.raises(GputelError) as caught:
+        formats.load(text, "f", "f.toml")
+    assert str(caught.value).startswith(fault)
+
+
+def test_a_name_that_no_format_has_is_told() -> None:
+    with pytest.raises(GputelError, match="no such format"):
+        formats.find("nonsense")

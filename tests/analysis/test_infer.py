@@ -1,0 +1,230 @@
+"""Formats inferred from logs that nothing knows: many grammars, real logs whose format is hidden, and no logs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.analysis import formats
+from gputel.analysis.parse import exact, infer
+from gputel.analysis.parse.lines import Splitter
+from gputel.analysis.parse.parser import Parser
+
+REAL_LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
+
+
+def sibling(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+foreign = sibling("foreign_grammars")
+by_name = pytest.mark.parametrize("grammar", foreign.GRAMMARS, ids=lambda grammar: grammar.name)
+
+
+def clean(log: bytes) -> bytes:
+    splitter = Splitter()
+    return b"".join(chunk.data for chunk in [*splitter.feed(log), *splitter.finish()])
+
+
+def read(log: bytes, known: formats.Format) -> tuple[pl.DataFrame, pl.DataFrame]:
+    parser = Parser((known,), exact.read)
+    parser.feed(log)
+    parser.finish()
+    steps = parser.records.steps.frame(("line", "step", "loss"))
+    return steps, parser.records.evaluations.rows.frame(("line", "step", "name", "value"))
+
+
+def inferred(log: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
+    found = infer.infer(clean(log))
+    assert found is not None
+    return read(log, found.format)
+
+
+@by_name
+def test_every_record_of_a_foreign_grammar_is_read_with_its_step_and_loss(grammar: Any) -> None:
+    steps, _ = inferred(grammar.log().encode())
+    records = range(grammar.count)
+    assert steps["step"].to_list() == [grammar.step(i) for i in records]
+    if "loss" in grammar.columns:
+        assert steps["loss"].to_list() == [float(foreign.loss(i)) for i in records]
+
+
+@by_name
+def test_the_columns_of_a_foreign_grammar_have_the_names_and_units_of_ours(grammar: Any) -> None:
+    steps, _ = inferred(grammar.log().encode())
+    assert set(grammar.columns) <= set(steps.columns)
+    assert all(steps[column].null_count() == 0 for column in grammar.columns)
+    if grammar.dt_ms:
+        assert steps["dt_ms"].to_list() == pytest.approx([grammar.dt_ms(i) for i in range(grammar.count)])
+
+
+@pytest.mark.parametrize(
+    "grammar", [one for one in foreign.GRAMMARS if one.evaluation], ids=lambda grammar: grammar.name
+)
+def test_evaluations_of_a_foreign_grammar_are_no_records(grammar: Any) -> None:
+    _, evals = inferred(grammar.log().encode())
+    every = [i for i in range(grammar.count) if i % grammar.every == grammar.every - 1]
+    assert evals.filter(pl.col("name") == "val_loss")["value"].to_list() == [
+        float(foreign.val(i)) for i in every
+    ]
+
+
+def rank(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "[rank0]: ", log)
+
+
+def host(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "node-12: ", log)
+
+
+def stamped(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "2024-03-01T10:00:07.123456789Z ", log)
+
+
+def coloured(log: str) -> str:
+    return log.replace("loss", "\x1b[1;32mloss\x1b[0m")
+
+
+def crlf(log: str) -> str:
+    return log.replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize(
+    "dress", [rank, host, stamped, coloured, crlf], ids=lambda dress: str(dress.__name__)
+)
+@by_name
+def test_what_stands_before_and_between_changes_nothing(grammar: Any, dress: Any) -> None:
+    plain, _ = inferred(grammar.log().encode())
+    dressed, _ = inferred(dress(grammar.log()).encode())
+    assert dressed.select("step", "loss").equals(plain.select("step", "loss"))
+
+
+COUNTS = ("train", "epoch_records", "epochs_with_loss")
+NAMED_ABOVE_A_BAR = "ultralytics/yolo11n-15epochs.log"  # a heading over a bar is read by its own format only
+
+
+@cache
+def truths() -> list[dict[str, Any]]:
+    if not REAL_LOGS.is_dir():
+        return []
+    entries = [json.loads(line) for line in (REAL_LOGS / "truth.jsonl").read_text().splitlines()]
+    others = ("gpu", "nvidia")
+    return [e for e in entries if not e["framework"].startswith(others) and e["path"] != NAMED_ABOVE_A_BAR]
+
+
+@pytest.mark.real_logs
+@pytest.mark.parametrize("entry", truths(), ids=lambda entry: str(entry["path"]))
+def test_a_real_log_whose_format_is_hidden_gives_the_records_that_were_counted_in_it(entry: Any) -> None:
+    counted = entry["ground_truth"]
+    truth = next((counted[key] for key in COUNTS if isinstance(counted.get(key), dict)), {"n": 0})
+    log = (REAL_LOGS / entry["path"]).read_bytes()
+    found = infer.infer(clean(log))
+    steps = read(log, found.format)[0] if found else pl.DataFrame({"step": [], "loss": []})
+    assert steps.height == truth["n"]
+    for key, at in (("first", 0), ("last", -1)):
+        for column in ("step", "loss"):
+            if truth.get(f"{key}_{column}") is not None:
+                assert steps[column].drop_nulls()[at] == truth[f"{key}_{column}"]
+
+
+def test_it_says_in_one_line_what_it_understood() -> None:
+    log = clean(b"".join(b"it=%05d >> nll %.4f\n" % (i, 9 / (i + 1)) for i in range(1200)))
+    found = infer.infer(log)
+    assert found is not None
+    assert found.understood(*infer.count(found.format, log)) == (
+        'inferred (1 metrics, step = "it"), 1,200 of 1,200 candidate lines'
+    )
+
+
+def test_a_record_that_breaks_off_is_a_reject_and_no_shape_of_its_own() -> None:
+    lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(200)]
+    lines[77] = lines[77][:20]
+    lines[99] = lines[99].replace(b"nll ", b"nll ?")
+    log = b"\n".join(lines)
+    found = infer.infer(log)
+    assert found is not None
+    assert infer.count(found.format, log) == (198, 200)
+
+
+def test_a_record_that_lacks_something_at_the_start_is_one() -> None:
+    lines = [b"it=0 nll 9.5", *(b"it=%d nll %.4f lr 3e-4" % (i, 9 / (i + 1)) for i in range(1, 200))]
+    steps, _ = inferred(b"\n".join(lines))
+    assert steps.height == 200
+    assert steps["lr"].null_count() == 1
+
+
+def test_a_loss_that_is_nan_is_a_value() -> None:
+    lines = [b"it=%d nll %b lr 3e-4" % (i, b"nan" if i > 50 else b"%.3f" % (9 / (i + 1))) for i in range(100)]
+    steps, _ = inferred(b"\n".join(lines))
+    assert steps.height == 100
+    assert steps["loss"].is_nan().sum() == 49
+
+
+@pytest.mark.parametrize(("epoch", "records"), [("", 40), ("Epoch 3 ", 1)])
+def test_a_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: int) -> None:
+    """One record per epoch where it names one, else one per count; the redraws are partial rows."""
+    redraws = [f"{epoch}[{'=' * i}>{'.' * (39 - i)}] {i + 1}/40 loss={9 / (i + 1):.3f}" for i in range(40)]
+    steps, _ = inferred("\r".join(redraws).encode())
+    assert steps.height == records
+    assert (steps["step"][-1], steps["loss"][-1]) == (3 if epoch else 40, 0.225)
+
+
+def test_what_is_learned_is_a_format_that_reads_the_log_again() -> None:
+    log = foreign.GRAMMARS[0].log().encode()
+    found = infer.infer(clean(log))
+    assert found is not None
+    assert "[[lines]]" in found.text
+    again = formats.load(found.text, "mine", "mine.toml")
+    assert read(log, again)[0].equals(read(log, found.format)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "learning_rate = 6e-4\nmax_iters = 600000\nloss = mse\n",
+        '{"lr": 0.0003, "batch_size": 32, "loss": "mse"}\n',
+        "".join(f"[Rank {rank}] lr = 0.001, loss scale = 65536\n" for rank in range(8)),
+        "".join(f"print(f'step {{step}} | loss {{loss:.{n}f}}')\n" for n in range(20)),
+        "".join(f"Channel {n:02d}/32 : 0 1 2 3 4 5 6 {n}\n" for n in range(32)),
+        "".join(f"-rw-r--r-- 1 root root {n * 4096} Mar  1 10:{n:02d} shard_{n:05d}.bin\n" for n in range(40)),
+        "".join(f"Get: {n}%|{'#' * (n // 10):10}| {n}/100 [00:{n:02d}<01:00, 24.1MB/s]\n" for n in range(60)),
+        "",
+    ],
+    ids=["settings", "json", "ranks", "source", "nccl", "files", "download", "nothing"],
+)  # fmt: skip
+def test_text_that_is_no_training_has_no_format(text: str) -> None:
+    assert infer.infer(text.encode()) is None
+
+
+@given(st.binary(max_size=400), st.integers(0, 40))
+def test_junk_among_the_lines_changes_no_other_record(junk: bytes, at: int) -> None:
+    lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(60)]
+    lines.insert(at, re.sub(rb"it=|nll|lr|[\r\n\x08]", b"", junk))
+    steps, _ = inferred(b"\n".join(lines))
+    assert set(range(60)) <= set(steps["step"].to_list())
+
+
+@given(st.text(alphabet="step los=:|,.0123456789e-[](){}'\"<>\n\t%/#", max_size=600))
+def test_no_text_crashes_it_and_whatever_it_finds_can_be_read(text: str) -> None:
+    log = clean(text.encode())
+    found = infer.infer(log)
+    if found:
+        hits, candidates = infer.count(found.format, log)
+        assert 0 < hits <= candidates

@@ -1,0 +1,130 @@
+"""How a run ended: the first cause and not the last victim, and nothing that the log does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "line"),
+    [
+        ("RuntimeError: x", "unknown", None),
+        (TRACE + "ValueError: boom", "failed", 4),
+        (TRACE + "KeyboardInterrupt", "interrupted", 4),
+        (
+            "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+            "interrupted",
+            1,
+        ),
+        (
+            "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
+            "interrupted",
+            1,
+        ),
+        ("Main process received SIGTERM, exiting", "interrupted", 1),
+        ("training stopped at step 2 of 6: SIGTERM", "interrupted", 1),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "failed", 1),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0", "failed", 1),
+        ("Segmentation fault (core dumped)", "failed", 1),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "failed", 1),
+        ("Training complete.", "completed", None),
+        ("`Trainer.fit` stopped: `max_epochs=4` reached.", "completed", None),
+        ("nothing of interest", "unknown", None),
+    ],
+)
+def test_the_last_words_of_a_run_say_how_it_ended(
+    text: str, status: str, line: int | None, read: Callable[..., Any]
+) -> None:
+    log = read(text + "\n")
+    assert log.status == status
+    assert (log.cause.line if log.cause else None) == line
+
+
+def test_the_first_cause_is_named_and_not_the_launchers_word_or_the_victims(read: Callable[..., Any]) -> None:
+    victims = "".join(f"[rank{r}]: {TRACE}[rank{r}]: DistBackendError: NCCL error\n" for r in range(1, 8))
+    log = read("ChildFailedError\n[rank0]: torch.OutOfMemoryError: CUDA out of memory.\n" + victims)
+    assert log.cause is not None
+    assert log.cause.text == "[rank0]: torch.OutOfMemoryError: CUDA out of memory."
+
+
+def test_an_error_that_the_training_went_on_after_ended_nothing(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read(iteration(0, 3.5) + TRACE + "ValueError: a worker failed\n" + iteration(10, 3.5))
+    assert log.status == "unknown"
+    assert log.events["kind"].to_list() == ["traceback"]
+
+
+def test_a_traceback_glued_to_a_record_is_seen(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read(iteration(0, 3.5).strip() + TRACE + "ValueError: boom\n")
+    assert (log.records.height, log.status) == (1, "failed")
+
+
+def test_the_last_step_of_a_printed_total_is_the_end(read: Callable[..., Any]) -> None:
+    line = " iteration %d/ 100 | elapsed time per iteration (ms): 10.0 | lm loss: 2.5E+00 |\n"
+    assert read(line % 99 + line % 100).status == "completed"
+    assert read(line % 98 + line % 99).status == "unknown"
+
+
+def test_a_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
+    read: Callable[..., Any],
+) -> None:
+    bar = "Epoch 2/2: 50%|#| %d/10 [00:01<00:01, 5.0it/s, loss=2.5]\n"
+    assert read(bar.replace("50%", "50%%") % 5).status == "unknown"
+    assert read(bar.replace("50%", "50%%") % 10).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("saving checkpoint to out", "checkpoint"),
+        ("Saved model file to: x/model_1.pt", "checkpoint"),
+        ("Model saved to x.pth", "checkpoint"),
+        ("Resuming training from out", "resume"),
+        ("successfully loaded checkpoint from x at iteration 5", "resume"),
+        ("Restarting worker group", "restart"),
+        ("Loss is NaN, stopping training", "nan"),
+        ("Early stopping at step 5", "stop"),
+        ("NCCL error: unhandled system error", "nccl"),
+    ],
+)
+def test_a_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> None:
+    assert read(text + "\n").events["kind"].to_list() == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Checkpoints will be saved to out",
+        "resume: false",
+        "early_stopping_patience=3",
+        "W0317 NaN or Inf found in input tensor.",
+        'print(f"Saved checkpoint to {path}")',
+        "NCCL INFO Using network IB",
+        "[instantiate_callbacks] Instantiating callback <lightning.pytorch.callbacks.EarlyStopping>",
+    ],
+)
+def test_a_line_that_only_sounds_like_one_is_no_event(text: str, read: Callable[..., Any]) -> None:
+    assert read(text + "\n").events.height == 0
+
+
+def test_a_loss_that_becomes_nan_is_one_event_however_long_it_stays_so(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    text = iteration(0, 3.5) + "".join(iteration(step, float("nan")) for step in (10, 20, 30))
+    assert read(text).events.select("kind", "line").rows() == [("nan", 2)]
+
+
+def test_one_checkpoint_of_many_ranks_is_one_event_a_kind_of_file(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    ranks = "".join(f"Saved optimizer state to: x/optim_000100_rank{rank}.pt\n" for rank in range(8))
+    log = read(ranks + "Saved model parameters to: x/model_000100.pt\n" + iteration(100, 3.5) + ranks)
+    assert log.events["kind"].to_list() == ["checkpoint"] * 3

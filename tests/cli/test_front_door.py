@@ -1,0 +1,147 @@
+"""What every command has in common. Run as people run it, in a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputel.cli import COMMANDS, group
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "numpy", "pandas", "polars", "matplotlib", "plotly", "textual", "rich", "pynvml")
+
+
+def gputel(*args: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gputel", *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **env}, check=False
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_help_a_page_and_a_mention_in_the_readme(command: str) -> None:
+    shown = gputel(command, "--help")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith(f"Usage: gputel {command} ")
+    assert (ROOT / "docs" / f"{command}.md").read_text().startswith("# gputel " + command)
+    assert f"gputel {command}" in (ROOT / "README.md").read_text()
+    assert f"docs/{command}.md" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_stands_on_its_page(command: str) -> None:
+    page = (ROOT / "docs" / f"{command}.md").read_text()
+    loaded = group.get_command(None, command)  # type: ignore[arg-type]
+    assert loaded is not None
+    options = [option for parameter in loaded.params for option in parameter.opts if option.startswith("--")]
+    assert [option for option in options if f"`{option}" not in page and f"{option} " not in page] == []
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules, sep='\\n', file=sys.stderr)"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name for name in answer.stderr.splitlines() if name in HEAVY}
+
+
+def test_the_front_door_loads_nothing_heavy() -> None:
+    assert loaded_by("import gputel") == set()
+    assert loaded_by("from gputel.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass") == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_loads_nothing_heavy(command: str) -> None:
+    run = f"from gputel.cli import main\ntry: main(['{command}', '--help'])\nexcept SystemExit: pass"
+    assert loaded_by(run) == set()
+
+
+def test_help_lists_the_commands_in_the_order_in_which_people_meet_them() -> None:
+    shown = gputel("--help").stdout
+    places = [shown.index(f"\n  {command} ") for command in COMMANDS]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["recrod"], "error: gputel: No such command 'recrod'"),
+        (["info", "--hx"], "error: gputel info: No such option '--hx'"),
+        (["info", "gone"], "error: gone: no such file or folder"),
+    ],
+)
+def test_an_error_is_one_line_without_a_traceback(args: list[str], line: str, tmp_path: Path) -> None:
+    answer = gputel(*args, cwd=tmp_path)
+    assert answer.stderr.startswith(line)
+    assert answer.stderr.count("\n") == 1
+    assert answer.stdout == ""
+
+
+def test_wrong_usage_is_2_and_failure_is_1(tmp_path: Path) -> None:
+    assert gputel("info", "--hx", cwd=tmp_path).returncode == 2
+    assert gputel("info", "gone", cwd=tmp_path).returncode == 1
+
+
+def test_a_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gputel.toml").write_text("[info]\njsn = true\n")
+    answer = gputel("info", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert answer.stderr == (
+        f"error: {tmp_path}/gputel.toml: 'info' has no option 'jsn'; see 'gputel info --help'\n"
+    )
+
+
+def test_flag_then_variable_then_file_then_default(tmp_path: Path) -> None:
+    (tmp_path / "gputel.toml").write_text("[mark]\nrun = 'from-the-file'\n")
+    assert "error: from-the-file: " in gputel("mark", "x", cwd=tmp_path).stderr
+    variable = {"GPUTEL_RUN": "from-the-variable"}
+    assert "error: from-the-variable: " in gputel("mark", "x", cwd=tmp_path, **variable).stderr
+    assert (
+        "error: from-the-flag: "
+        in gputel("mark", "x", "--run", "from-the-flag", cwd=tmp_path, **variable).stderr
+    )
+    (tmp_path / "gputel.toml").unlink()
+    assert "error: latest: " in gputel("mark", "x", cwd=tmp_path).stderr
+
+
+def test_every_option_can_be_set_by_a_variable_of_its_name(tmp_path: Path) -> None:
+    answer = gputel("info", "gone", cwd=tmp_path, GPUTEL_INFO_JSON="maybe")
+    assert answer.returncode == 2
+    assert "'maybe' is not a valid boolean" in answer.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_and_options() -> None:
+    script = f"""
+        PATH="{Path(sys.executable).parent}:$PATH"
+        eval "$(_GPUTEL_COMPLETE=bash_source gputel)"
+        complete -p gputel >/dev/null || exit 9
+        COMP_WORDS=(gputel inf); COMP_CWORD=1; _gputel_completion gputel; echo "${{COMPREPLY[@]}}"
+        COMPREPLY=(); COMP_WORDS=(gputel info --j); COMP_CWORD=2
+        _gputel_completion gputel; echo "${{COMPREPLY[@]}}"
+    """
+    answer = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["info", "--json"]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = f"{sys.executable} -m gputel --help | head -1; exit ${{PIPESTATUS[0]}}"
+    answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_the_version_is_the_packages() -> None:
+    import gputel as package
+
+    assert gputel("--version").stdout == f"gputel, version {package.__version__}\n"
+
+
+def test_everything_the_python_api_promises_is_there() -> None:
+    import gputel as package
+
+    assert all(getattr(package, name) for name in package.__all__)
+    assert json.dumps(package.__all__)
+    with pytest.raises(AttributeError, match="module 'gputel' has no attribute 'nothing'"):
+        _ = package.nothing

@@ -1,0 +1,78 @@
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gputel.cli import group
+from gputel.telemetry import events, run
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.tiers import Column, Tier
+
+TIER = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"), Column("temp_c", "°C", 1, "0")))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[..., None]) -> Path:
+    """A run of two segments, ten seconds apart: 100 W, then 200 W, the temperature never measured."""
+    monkeypatch.chdir(tmp_path)
+    for number, watts in ((1, 100), (2, 200)):
+        facts = {
+            "run": "d16",
+            "argv": ["python", "train.py"],
+            "gpus": [{"gpu": "0", "name": "H100"}],
+            "simulated": "1xH100",
+            "started": {"wall_ns": 10**18 + 20 * number * SECOND},
+            "ended": {"wall_ns": 10**18 + (20 * number + 10) * SECOND},
+            "exit_code": 2 - number,
+            "tags": {"lr": "3e-4"},
+        }
+        path = Path("runs/a")
+        segment = run.create(path, facts) if number == 1 else run.add_segment(path, facts)
+        (segment.path / "gpu").rmdir()
+        compose(segment.gpu, [TIER], [(0, tick * SECOND // 10, [watts * 1000, None]) for tick in range(50)])
+        events.append(segment.path, 10**18, "mark", "here")
+        segment.output.write_bytes(b"x" * 2048)
+    return Path("runs/a")
+
+
+def info(*args: str) -> str:
+    answer = CliRunner().invoke(group, ["info", *args], standalone_mode=False)
+    assert answer.exception is None, answer.exception
+    return answer.stdout
+
+
+def test_json_tells_segments_downtime_and_what_was_measured(recorded: Path) -> None:
+    held = json.loads(info(str(recorded), "--json"))
+    assert (held["duration_s"], held["downtime_s"]) == (20.0, 10.0)
+    assert [segment["exit_code"] for segment in held["segments"]] == [1, 0]
+    assert [segment["events"] for segment in held["segments"]] == [{"mark": 1}, {"mark": 1}]
+    assert held["telemetry"]["rows"] == 100
+    assert held["telemetry"]["columns"] == {
+        "power_w": {"unit": "W", "min": 100.0, "mean": 150.0, "max": 200.0}
+    }
+
+
+def test_people_read_first_that_it_was_simulated(recorded: Path) -> None:
+    said = info("latest")
+    assert said.startswith("SIMULATED: 1xH100; nothing here was measured on a GPU\nrun       d16\n")
+    assert "tags      lr=3e-4" in said
+    assert "downtime  10.0 s" in said
+    assert "2.0 KiB" in said
+
+
+def test_a_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
+    run.create(tmp_path / "b", {"run": "b"})
+    assert json.loads(info(str(tmp_path / "b"), "--json"))["telemetry"] is None
+    assert "no end" in info(str(tmp_path / "b"))
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
+    narrow = {**os.environ, "NO_COLOR": "1", "COLUMNS": "20"}
+    answer = CliRunner().invoke(group, ["info", str(recorded)], env=narrow, standalone_mode=False)
+    assert re.search(
+        r"^node +attempt +started +time +exit +output +telemetry +events$", answer.stdout, re.MULTILINE
+    )

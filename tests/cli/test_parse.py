@@ -1,0 +1,230 @@
+"""`gputel parse` as a process: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import zstandard
+
+import gputel
+
+LINE = (
+    "step %05d/00300 (0.00%%) | loss: %.4f | lrm: 1.00 | dt: 500.00ms | tok/sec: 1,000 | mfu: 40.00 "
+    "| total time: 0.01m\n"
+)
+LOG = "".join(LINE % (step, 5 - step / 100) for step in range(10)) + "Step 00010 | Validation bpb: 1.5\n"
+
+
+def run(*words: str | Path, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    told = subprocess.run(
+        [sys.executable, "-m", "gputel", "parse", *map(str, words)],
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    return subprocess.CompletedProcess(told.args, told.returncode, told.stdout.decode(), told.stderr.decode())
+
+
+def answer(*words: str | Path, given: bytes | None = None) -> dict[str, Any]:
+    told = run(*words, "--json", given=given)
+    found: dict[str, Any] = json.loads(
+        told.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
+    )
+    return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "d12.log"
+    path.write_text(LOG)
+    return path
+
+
+def test_a_table_says_what_the_run_was(log: Path) -> None:
+    told = run(log)
+    assert told.returncode == 0
+    for word in ("d12", "nanochat", "10", "5.0000", "4.9100", "1.5000 bpb", "1,000", "40.0"):
+        assert word in told.stdout
+
+
+def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
+    found = answer(log)
+    assert found["schema"] == 1
+    assert found["errors"] == []
+    (one,) = found["runs"]
+    assert list(one) == [
+        "run", "source", "format", "status", "lines", "rejects", "started", "ended", "config", "summary", "phases",
+        "events", "cause", "telemetry",
+    ]  # fmt: skip
+    (phase,) = one["phases"]
+    assert list(phase) == [
+        "phase", "attempt", "records", "steps", "first_step", "last_step", "total_steps", "duration_s", "metrics",
+        "evals",
+    ]  # fmt: skip
+    assert phase["metrics"]["loss"] == {
+        "unit": None, "source": "loss", "count": 10, "nan": 0, "first": 5.0, "last": 4.91,
+        "mean": pytest.approx(4.955), "min": 4.91, "min_step": 9, "max": 5.0, "max_step": 0,
+    }  # fmt: skip
+    assert phase["evals"]["val_bpb"] == {
+        "unit": None, "source": "Validation bpb", "count": 1, "nan": 0, "first": 1.5, "first_step": 10,
+        "last": 1.5, "last_step": 10, "min": 1.5, "min_step": 10, "max": 1.5, "max_step": 10,
+    }  # fmt: skip
+    assert one["events"] == {
+        "checkpoint": 0, "eval": 1, "resume": 0, "restart": 0, "epoch": 0, "nan": 0, "oom": 0, "nccl": 0,
+        "traceback": 0, "stop": 0,
+    }  # fmt: skip
+
+
+def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "nan.log"
+    odd = [(LINE % (step, 0)).replace("0.0000", word) for step, word in ((2, "nan"), (3, "inf"))]
+    path.write_text("".join([LINE % (1, 4.0), *odd]))
+    (one,) = answer(path)["runs"]
+    loss = one["phases"][0]["metrics"]["loss"]
+    assert (loss["count"], loss["nan"], loss["last"]) == (3, 2, 4.0)
+    assert one["events"]["nan"] == 1
+    rows = [json.loads(row) for row in run(path, "--rows").stdout.splitlines()]
+    assert [row["loss"] for row in rows if row["kind"] == "train"] == [4.0, None, None]
+
+
+@pytest.mark.parametrize("flag", ["--csv", "--parquet"])
+def test_a_flag_never_takes_the_path_that_follows_it(flag: str, log: Path, tmp_path: Path) -> None:
+    told = run(flag, log, "--out", tmp_path / "tables")
+    assert told.returncode == 0
+    assert log.read_text() == LOG
+    ending = flag.removeprefix("--")
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
+        f"d12.evals.{ending}", f"d12.events.{ending}", f"d12.steps.{ending}",
+    ]  # fmt: skip
+    assert str(tmp_path / "tables" / f"d12.steps.{ending}") in told.stderr
+
+
+def test_csv_has_the_first_users_columns_first(log: Path, tmp_path: Path) -> None:
+    run(log, "--csv", "--out", tmp_path)
+    header = (tmp_path / "d12.steps.csv").read_text().splitlines()[0]
+    assert header.startswith("step,loss,grad_norm,lrm,dt_ms,tok_per_sec,mfu,total_time_min,")
+    frame = pl.read_csv(tmp_path / "d12.steps.csv")
+    assert frame["grad_norm"].null_count() == 10
+
+
+def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "d12.steps.csv"
+    theirs.write_text("step,loss\n1,2\n")
+    told = run(log, "--csv", "--out", tmp_path)
+    assert (told.returncode, theirs.read_text()) == (1, "step,loss\n1,2\n")
+    assert "d12.steps.csv: was not written by gputel; choose another --out, or --force it" in told.stderr
+    assert run(log, "--csv", "--out", tmp_path, "--force").returncode == 0
+    assert run(log, "--csv", "--out", tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("flag", ["--html", "--png"])
+def test_what_is_not_made_yet_says_so(flag: str, log: Path) -> None:
+    told = run(log, flag)
+    assert told.returncode == 1
+    assert "are not made yet" in told.stderr
+
+
+def test_compressed_logs_and_standard_input_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOG.encode()))
+    (tmp_path / "b.log.zst").write_bytes(zstandard.compress(LOG.encode()))
+    found = answer(tmp_path)["runs"] + answer("-", given=LOG.encode())["runs"]
+    assert [(one["run"], one["phases"][0]["records"]) for one in found] == [
+        ("a", 10),
+        ("b", 10),
+        ("stdin", 10),
+    ]
+
+
+def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
+    whole = gzip.compress("".join(LINE % (step, 5.0) for step in range(20_000)).encode())
+    (tmp_path / "cut.log.gz").write_bytes(whole[: len(whole) // 2])
+    told = run(tmp_path / "cut.log.gz", "--json")
+    found = json.loads(told.stdout)
+    assert told.returncode == 1
+    assert found["runs"][0]["phases"][0]["records"] > 1000
+    assert "could be read only in part" in found["errors"][0]["message"]
+
+
+def test_a_fifo_is_read_to_its_end(tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_text, args=(LOG,))
+    writer.start()
+    found = answer(fifo)
+    writer.join()
+    assert found["runs"][0]["phases"][0]["records"] == 10
+
+
+def test_a_missing_path_among_good_ones_is_an_error_and_the_others_are_read(
+    log: Path, tmp_path: Path
+) -> None:
+    told = run(log, tmp_path / "gone.log", "--json")
+    found = json.loads(told.stdout)
+    assert told.returncode == 1
+    assert [one["run"] for one in found["runs"]] == ["d12"]
+    assert found["errors"] == [
+        {
+            "path": str(tmp_path / "gone.log"),
+            "message": "no such file or folder; name a run folder, a log, a glob, 'latest' or '-'",
+        }
+    ]
+
+
+def test_nothing_to_parse_says_what_was_looked_for_and_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "words.log").write_text("hello\nworld\n")
+    told = run(tmp_path)
+    assert told.returncode == 3
+    assert (
+        "words.log: nothing to parse: no record, evaluation, event or GPU reading in 2 lines" in told.stderr
+    )
+
+
+def test_rejects_are_counted_and_listed_with_their_reason(tmp_path: Path) -> None:
+    path = tmp_path / "bad.log"
+    path.write_text(LOG + (LINE % (11, 1)).replace("1.0000", "nan?") + LINE % (12, 4))
+    assert answer(path)["runs"][0]["rejects"] == 1
+    told = run(path, "--rejects")
+    assert told.stdout == f"{path}:12: loss is 'nan?', expected a number; see 'gputel formats nanochat'\n"
+
+
+def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:
+    rows = [json.loads(row) for row in run(log, "--rows").stdout.splitlines()]
+    assert [row["kind"] for row in rows] == ["train"] * 10 + ["eval", "event"]
+    assert [row["line"] for row in rows] == [*range(1, 12), 11]
+    assert list(rows[0])[:7] == ["kind", "run", "phase", "attempt", "step", "line", "time"]
+
+
+def test_a_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path: Path) -> None:
+    path = tmp_path / "own.log"
+    line = "<%05d> it=%05d >> nll %.4f ~ lr 1.000e-04 ~\n"
+    path.write_text("".join(line % (i, i, 9 - i / 50) for i in range(1, 200)))
+    learned = tmp_path / "own.toml"
+    told = run(path, "--learn", learned)
+    assert "own.log: inferred (" in told.stderr
+    before, after = answer(path)["runs"][0], answer(path, "--format", learned)["runs"][0]
+    assert before["phases"][0]["records"] == after["phases"][0]["records"] == 199
+
+
+def test_python_gives_frames(log: Path) -> None:
+    one = gputel.parse(log)
+    assert one.steps.select("step", "loss").row(-1) == (9, 4.91)
+    assert one.evals.select("step", "name", "value").rows() == [(10, "val_bpb", 1.5)]
+    assert [run.name for run in gputel.parse_all(log.parent)] == ["d12"]
+
+
+def test_an_error_is_one_line_without_a_traceback(tmp_path: Path) -> None:
+    told = run(tmp_path / "gone.log", "--format", "nonsense")
+    assert told.returncode == 2
+    assert (
+        told.stderr == "error: nonsense: no such format; 'gputel formats' lists them; a file ends in .toml\n"
+    )

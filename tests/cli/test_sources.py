@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from gputel.cli import sources
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with two runs and some logs."""
+    monkeypatch.chdir(tmp_path)
+    run.create(Path("runs/new"), {"run": "new", "started": {"wall_ns": 2}})
+    run.create(Path("runs/old"), {"run": "old", "started": {"wall_ns": 1}})
+    (tmp_path / "runs" / "new" / "output.log").touch()
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    for name in ("b.log", "a.txt.gz", "deep/c.log.zst", ".hidden"):
+        (tmp_path / "logs" / name).touch()
+    return tmp_path
+
+
+def paths(word: str) -> list[str]:
+    return [f"{source.kind} {source.path}" for source in sources.find(word)]
+
+
+def test_a_log_file_is_one_source(here: Path) -> None:
+    assert paths("logs/b.log") == ["log logs/b.log"]
+
+
+def test_a_run_folder_is_one_source_and_not_the_files_in_it(here: Path) -> None:
+    assert paths("runs/new") == ["run runs/new"]
+
+
+def test_a_folder_is_searched_through_for_logs_and_runs(here: Path) -> None:
+    assert paths(".") == [
+        "log logs/a.txt.gz",
+        "log logs/b.log",
+        "log logs/deep/c.log.zst",
+        "run runs/new",
+        "run runs/old",
+    ]
+
+
+def test_a_glob_is_expanded_when_the_shell_has_not(here: Path) -> None:
+    assert paths("logs/**/*.zst") == ["log logs/deep/c.log.zst"]
+
+
+def test_latest_is_the_run_that_started_last(here: Path) -> None:
+    assert paths("latest") == ["run runs/new"]
+
+
+def test_a_file_that_is_called_latest_is_that_file(here: Path) -> None:
+    Path("latest").touch()
+    assert paths("latest") == ["log latest"]
+
+
+def test_a_dash_is_standard_input(here: Path) -> None:
+    assert paths("-") == ["stdin -"]
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("gone.log", "gone.log: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
+        ("*.csv", "*.csv: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
+        ("empty", "empty: the folder is empty; name a folder that holds logs or runs"),
+    ],
+)
+def test_what_names_nothing_is_told(here: Path, word: str, line: str) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(GputelError) as error:
+        sources.find(word)
+    assert str(error.value) == line
+
+
+def test_without_a_run_there_is_no_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GputelError) as error:
+        sources.find("latest")
+    assert str(error.value) == "latest: there is no run under runs/; record one: gputel record -- COMMAND"
+
+
+def test_a_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> None:
+    assert sources.one_run("runs/new") == Path("runs/new")
+    with pytest.raises(
+        GputelError, match="runs: holds 2 runs, and this needs one; name one of them, such as runs/old"
+    ):
+        sources.one_run("runs")
+    with pytest.raises(GputelError, match=r"logs: no run is here; a run folder holds a run\.json"):
+        sources.one_run("logs")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("logs/d16-base.log.gz", "d16-base"), ("x.log", "x"), ("train", "train"), ("a.b.txt.zst", "a.b")],
+)
+def test_a_log_is_named_without_its_endings(path: str, name: str) -> None:
+    assert sources.Source("log", Path(path)).name == name

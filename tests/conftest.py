@@ -1,0 +1,89 @@
+"""What every test may ask for: programs that a machine may lack, and the real logs beside the checkout."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import settings
+
+from gputel.telemetry.clock import SECOND, Stamp
+from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.tiers import Tier
+
+ROOT = Path(__file__).resolve().parents[1]
+settings.register_profile("gputel", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("gputel")
+
+REAL_LOGS = ROOT.parent / "shared" / "logs"
+
+PROGRAMS = {
+    "cc": ("cc", "gcc", "clang"),
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "prometheus": ("prometheus",),
+}
+
+
+def lack(reason: str) -> None:
+    """A machine of a user may lack a tool; ours may not."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI must have it: {reason}")
+    pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for tool in marker.args:
+            if not any(shutil.which(name) for name in PROGRAMS[tool]):
+                lack(f"needs {tool}, which is not installed")
+
+
+@pytest.fixture(scope="session")
+def real_logs() -> Path:
+    """The folder of logs that nobody here wrote, with truth.jsonl."""
+    if not REAL_LOGS.is_dir():
+        pytest.skip("the real logs do not lie beside this checkout")
+    return REAL_LOGS
+
+
+class GivenClock:
+    """A clock that shows what a test says; its wall time is 10^18 ns ahead of monotonic."""
+
+    def __init__(self, now: int = 0) -> None:
+        self.now = now
+
+    def stamp(self) -> Stamp:
+        return Stamp(self.now + 10**18, self.now, self.now + 5 * SECOND)
+
+    def monotonic(self) -> int:
+        return self.now
+
+    def sleep_until(self, monotonic: int) -> None:
+        self.now = max(self.now, monotonic)
+
+
+Tick: TypeAlias = tuple[int, int, Sequence[int | None]]
+Compose: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture
+def compose() -> Compose:
+    """`compose(folder, tiers, ticks)` writes a gpu/ folder; a tick is (tier, ns since the start, values)."""
+
+    def write(folder: Path, tiers: Sequence[Tier], ticks: Iterable[Tick], **options: Any) -> None:
+        troubles: list[tuple[str, str]] = []
+        clock = GivenClock()
+        options = {"on_trouble": lambda *said: troubles.append(said), "compactor": None, **options}
+        writer = Writer(folder, tiers, clock, **options)
+        for tier, at, values in ticks:
+            clock.now = at
+            writer.append(tier, at, at, values)
+            while writer.pending_bytes > 8_000_000:  # time runs faster here than any disk
+                time.sleep(0.001)
+        writer.close()
+        assert not troubles
+
+    return write

@@ -1,0 +1,183 @@
+"""The fake driver from Python: builds it, and steers it through the file that both have mapped.
+
+Nothing here sleeps or knows physics: a test writes what is true into `state`, and asks the library what it saw.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from ctypes import c_char, c_int32, c_int64, c_uint32, c_uint64
+from pathlib import Path
+
+from gputel.telemetry.nvml.devices import Nvml
+from gputel.telemetry.nvml.library import Library
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+SONAME = "libnvidia-ml.so.1"
+MS, SECOND, MIB = 1_000_000, 1_000_000_000, 1024 * 1024
+NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST, VERSION_MISMATCH, DEPRECATED = (
+    3,
+    4,
+    9,
+    15,
+    18,
+    26,
+)
+
+CALLS = (
+    "Init FieldValues PowerUsage TotalEnergy TemperatureV Temperature Utilization MemoryInfo MemoryInfo_v2 "
+    "ClockInfo PerformanceState EventReasons ThrottleReasons PowerLimit FanSpeed EccErrors RemappedRows GpmSample "
+    "GpmMetrics EventWait Facts"
+).split()
+
+
+class Sensor(ctypes.Structure):
+    _fields_ = [("window_ns", c_int64), ("refresh_ns", c_int64), ("phase_ns", c_int64)]
+
+
+class Gpu(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char * 64),
+        ("uuid", c_char * 80),
+        *[(name, c_uint64) for name in ("memory_total", "memory_used", "throttle", "ecc")],
+        *[(name, c_uint32) for name in ("power_limit_mw", "sm_mhz", "mem_mhz", "pstate", "fan")],
+        ("remapped", c_uint32 * 2),
+        *[
+            (name, c_uint32)
+            for name in ("pcie_bits", "gpm", "mig_count", "gone", "hang", "xid_count", "padding")
+        ],
+        ("xids", c_uint64 * 16),
+        *[(f"{link}_{way}_rate", c_uint64) for link in ("pcie", "nvlink") for way in ("rx", "tx")],
+        ("counter_start", c_uint64),
+        *[(name, Sensor) for name in ("power", "average", "energy")],
+        ("stretches", c_uint64),
+        ("durations_ns", c_int64 * 64),
+        ("levels_mw", c_int64 * 64),
+        ("call_status", c_int32 * 32),
+        ("field_status", c_int32 * 320),
+    ]
+
+
+class State(ctypes.Structure):
+    _fields_ = [
+        *[(name, c_int64) for name in ("now_ns", "began_ns", "latency_ns", "inside_ns")],
+        *[(name, c_uint32) for name in ("gpu_count", "init_status", "epoch", "measure")],
+        ("calls", c_uint64 * 32),
+        ("gpus", Gpu * 16),
+    ]
+
+
+SENSORS = {  # window and refresh of the instantaneous power
+    "NVIDIA H100 80GB HBM3": (25 * MS, 100 * MS),
+    "NVIDIA A100-SXM4-80GB": (25 * MS, 100 * MS),
+    "Tesla V100-SXM2-32GB": (10 * MS, 20 * MS),
+    "NVIDIA GB10": (100 * MS, 100 * MS),
+}
+H100, A100, V100, GB10 = SENSORS
+LACKS: dict[
+    str, tuple[tuple[int, ...], Sequence[str]]
+] = {  # fields and calls that this kind of GPU answers with NotSupported
+    H100: ((), ("FanSpeed",)),
+    A100: ((), ("FanSpeed",)),
+    V100: ((186, 185, 197, 198, 138, 139), ("FanSpeed", "RemappedRows")),
+    GB10: (
+        (82, 83, 190, 138, 139),
+        "MemoryInfo MemoryInfo_v2 PowerLimit TotalEnergy FanSpeed EccErrors RemappedRows".split(),
+    ),
+}
+CONSTANT = [(SECOND, 300_000)]
+
+
+def build(folder: Path, *, old_driver: bool = False) -> Path:
+    """The library under its real name, in a folder for LD_LIBRARY_PATH. A copy of its own for each test, so that
+    two tests in one process do not share its memory."""
+    compiler = next(c for c in ("cc", "gcc", "clang") if shutil.which(c))
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{SONAME}"]
+    flags += ["-DOLD_DRIVER"] if old_driver else []
+    subprocess.run([compiler, *flags, "-o", str(folder / SONAME), str(SOURCE)], check=True)
+    return folder / SONAME
+
+
+class FakeNvml:
+    """`kinds` are names of GPUs. The clock is the real one until a test sets `now`."""
+
+    def __init__(self, folder: Path, library: Path, kinds: Sequence[str] = (H100,)) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path, self.folder = folder / "state", folder
+        self.path.write_bytes(bytes(ctypes.sizeof(State)))
+        with self.path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self.state = State.from_buffer(self._memory)
+        self.state.gpu_count, self.state.epoch = len(kinds), 1
+        self.state.began_ns = time.monotonic_ns() - 100 * SECOND
+        self.library = folder / SONAME
+        if self.library != library:
+            shutil.copy(library, self.library)
+        for i, kind in enumerate(kinds):
+            self._furnish(self.state.gpus[i], i, kind)
+
+    @property
+    def gpus(self) -> list[Gpu]:
+        return [self.state.gpus[i] for i in range(self.state.gpu_count)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For a process that is to find this driver."""
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML_STATE": str(self.path)}
+
+    def calls(self) -> dict[str, int]:
+        return dict(zip(CALLS, self.state.calls, strict=False))
+
+    def open(self) -> Nvml:
+        """The machine in this process."""
+        os.environ["FAKE_NVML_STATE"] = str(self.path)
+        try:
+            library = Library(ctypes.CDLL(str(self.library)))
+            assert library.start() == 0
+        finally:
+            del os.environ["FAKE_NVML_STATE"]
+        return Nvml(library)
+
+    def at(self, seconds: float) -> None:
+        self.state.now_ns = round(seconds * SECOND)
+
+    def power(self, stretches: Iterable[tuple[int, int]], gpu: int = 0) -> None:
+        """The truth: (ns, mW), again and again."""
+        for i, (duration, level) in enumerate(listed := list(stretches)):
+            self.state.gpus[gpu].durations_ns[i], self.state.gpus[gpu].levels_mw[i] = duration, level
+        self.state.gpus[gpu].stretches = len(listed)
+
+    def fault(self, call: str, status: int, gpu: int = 0) -> None:
+        self.state.gpus[gpu].call_status[CALLS.index(call)] = status
+
+    def xid(self, number: int, gpu: int = 0) -> None:
+        self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number
+        self.state.gpus[gpu].xid_count += 1
+
+    def restart_driver(self) -> None:
+        """Every handle is stale until the library is started again."""
+        self.state.epoch += 1
+
+    def _furnish(self, gpu: Gpu, i: int, kind: str) -> None:
+        gpu.name, gpu.uuid = kind.encode(), f"GPU-{i:08d}-fake".encode()
+        gpu.memory_total, gpu.memory_used = 81920 * MIB, (1000 + i) * MIB
+        gpu.power_limit_mw, gpu.sm_mhz, gpu.mem_mhz = 700_000, 1980, 2619
+        gpu.pcie_bits, gpu.gpm = 64, kind == H100
+        gpu.power = Sensor(*SENSORS[kind], 0)
+        gpu.average = (
+            gpu.power if kind == V100 else Sensor(SECOND, 100 * MS, 0)
+        )  # there the old call is no average
+        gpu.energy = Sensor(0, 20 * MS, 0)
+        self.power(CONSTANT, i)
+        fields, calls = LACKS[kind]
+        for field in fields:
+            gpu.field_status[field] = NOT_SUPPORTED
+        for call in calls:
+            self.fault(call, NOT_SUPPORTED, i)

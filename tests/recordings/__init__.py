@@ -1,0 +1,159 @@
+"""A real `gputel record`, its processes found by what they hold, and waits that end when a state is reached."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+PATIENCE_S = 30.0
+GPUTEL = (sys.executable, "-m", "gputel")
+Reached = TypeVar("Reached")
+
+
+def until(state: Callable[[], Reached], what: str, patience_s: float = PATIENCE_S) -> Reached:
+    """Look every few milliseconds; gives what `state` gave when it was true."""
+    deadline = time.monotonic() + patience_s
+    while not (reached := state()):
+        assert time.monotonic() < deadline, f"waited {patience_s} s in vain: {what}"
+        time.sleep(0.005)
+    return reached
+
+
+def children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def is_alive(pid: int) -> bool:
+    return _state(pid) not in ("", "Z")
+
+
+def is_stopped(pid: int) -> bool:
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+class Recorder:
+    """One `gputel record --out FOLDER ... -- COMMAND`, in a session of its own and without a terminal."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *command: str,
+        options: tuple[str, ...] = ("--simulate", "1xH100"),
+        stdout: int | None = None,
+        stderr: int | None = None,
+        env: Mapping[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+        **how: Any,
+    ) -> None:
+        self.folder = folder
+        self.shown, self.said = folder.with_suffix(".shown"), folder.with_suffix(".said")
+        argv = [*prefix, *GPUTEL, "record", "--out", str(folder), *options]
+        how.setdefault("start_new_session", True)
+        with self.shown.open("wb") as out, self.said.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*argv, *(["--", *command] if command else [])],
+                stdin=subprocess.DEVNULL,
+                stdout=out if stdout is None else stdout,
+                stderr=err if stderr is None else stderr,
+                env={**os.environ, "GPUTEL_RUN": "", **(env or {})},
+                **how,
+            )
+
+    @property
+    def viewer(self) -> int:
+        return self.process.pid
+
+    def keeper(self) -> int:
+        return until(lambda: self._child(lambda pid: self._holds_log(pid)), "a keeper")
+
+    def sampler(self) -> int:
+        return until(
+            lambda: self._child(lambda pid: not self._holds_log(pid) and _leads_session(pid)), "a sampler"
+        )
+
+    def command(self) -> int:
+        return until(lambda: next(iter(children(self.keeper())), 0), "a command")
+
+    def printed(self, text: bytes) -> None:
+        """Wait until the log has it."""
+        until(lambda: text in self.output(), f"{text!r} in the log")
+
+    def output(self) -> bytes:
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "output.log").read_bytes()
+        return b""
+
+    def facts(self) -> dict[str, Any]:
+        with contextlib.suppress(FileNotFoundError):
+            facts: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+            return facts
+        return {}
+
+    def events(self) -> list[dict[str, Any]]:
+        with contextlib.suppress(FileNotFoundError):
+            return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+        return []
+
+    def kill(self, number: int = signal.SIGTERM) -> None:
+        os.kill(self.viewer, number)
+
+    def wait(self) -> int:
+        """Its exit code, or -signal."""
+        return self.process.wait(PATIENCE_S)
+
+    def stop(self) -> None:
+        """Leave nothing behind, however the test ended."""
+        for pid in {*self._family(self.viewer)} - {os.getpid()}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+
+    def _child(self, is_it: Callable[[int], bool]) -> int:
+        return next((pid for pid in children(self.viewer) if is_it(pid)), 0)
+
+    def _holds_log(self, pid: int) -> bool:
+        held = Path(f"/proc/{pid}/fd")
+        with contextlib.suppress(OSError):
+            names = [str(link.readlink()) for link in held.iterdir()]
+            return str(self.folder / "output.log") in names and os.devnull in names
+        return False
+
+    def _family(self, pid: int) -> Iterator[int]:
+        for child in children(pid):
+            yield from self._family(child)
+        yield pid
+
+
+def _leads_session(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(pid) == pid
+    return False
+
+
+def holders(folder: Path) -> list[int]:
+    """Processes, of anybody, that have output.log of this folder open."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if any(
+                    str(link.readlink()) == str(folder / "output.log") for link in (entry / "fd").iterdir()
+                ):
+                    found.append(int(entry.name))
+    return found

@@ -1,0 +1,91 @@
+"""One recording in which one process is killed at a given moment, and what must hold of it afterwards.
+
+The command prints numbers as fast as a training might, and is not touched; the benchmark runs 200 of these rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tests.recordings import Recorder, is_alive, until
+
+LINES, PAUSE_S, EXIT_CODE = 5000, 0.0005, 7
+PROGRAM = f"""
+import os, time
+begin = time.monotonic()
+for i in range({LINES}):
+    os.write(1, b"%d\\n" % i)
+    time.sleep(max(0, begin + i * {PAUSE_S} - time.monotonic()))
+os._exit({EXIT_CODE})
+"""
+LAST_SAMPLE_S, LONGEST_GAP_S = 1.1, 2.2
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was seen after the kill of `victim`."""
+
+    victim: str
+    output_as_printed: bool
+    exit_code: int | None
+    """As run.json has it."""
+    told: int
+    """As the recorder itself ended."""
+    before_end_s: float | None
+    """How long before the command's end the last sample was taken."""
+    gap_s: float | None
+
+    def faults(self) -> list[str]:
+        found = []
+        if not self.output_as_printed:
+            found.append("output differs")
+        if self.exit_code != EXIT_CODE or (self.victim != "viewer" and self.told != EXIT_CODE):
+            found.append(f"exit code {self.exit_code}, told {self.told}")
+        if self.before_end_s is None or self.before_end_s > LAST_SAMPLE_S:
+            found.append(f"last sample {self.before_end_s} s before the end")
+        if self.gap_s is None or self.gap_s > LONGEST_GAP_S:
+            found.append(f"a gap of {self.gap_s} s")
+        return found
+
+    def check(self) -> None:
+        assert not self.faults(), (self.faults(), self)
+
+
+def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> Round:
+    """`after_s` counts from the command's first line."""
+    recorder = record(sys.executable, "-c", PROGRAM)
+    recorder.printed(b"0\n")
+    pid = {"viewer": lambda: recorder.viewer, "keeper": recorder.keeper, "sampler": recorder.sampler}[
+        victim
+    ]()
+    sampler = recorder.sampler()
+    time.sleep(after_s)
+    if is_alive(pid):
+        os.kill(pid, signal.SIGKILL)
+    told = recorder.wait()
+    until(lambda: recorder.facts().get("ended"), "the end in run.json")
+    until(lambda: not is_alive(sampler) and not is_alive(pid), "the end of the sampler")
+    ended = recorder.facts()["ended"]["wall_ns"]
+    times = _sample_times(recorder)
+    return Round(
+        victim,
+        recorder.output() == b"".join(b"%d\n" % i for i in range(LINES)),
+        recorder.facts()["exit_code"],
+        told,
+        (ended - times[-1]) / 1e9 if times else None,
+        max(b - a for a, b in pairwise(times)) / 1e9 if len(times) > 1 else None,
+    )
+
+
+def _sample_times(recorder: Recorder) -> list[int]:
+    """The folder is read as anybody reads it."""
+    import gputel
+
+    frame = gputel.open_run(recorder.folder).gpu
+    return [int(wall) for wall in frame["time"].dt.epoch("ns")]

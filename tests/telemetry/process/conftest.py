@@ -1,0 +1,23 @@
+"""Real recorders for the tests of this folder."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recordings import Recorder
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
+    """Start real recorders; none outlives the test."""
+    started: list[Recorder] = []
+
+    def begin(*command: str, **how: Any) -> Recorder:
+        started.append(Recorder(tmp_path / f"run{len(started)}", *command, **how))
+        return started[-1]
+
+    yield begin
+    for recorder in started:
+        recorder.stop()

@@ -1,0 +1,122 @@
+"""`kill -9` of any one of our processes costs nothing of the output, nor the exit code, nor telemetry."""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.recordings import Recorder, children, is_alive, until
+from tests.recordings.kills import kill_round
+
+Record = Callable[..., Recorder]
+NUMBERS = "import os, time\nfor i in range({lines}): os.write(1, b'%d\\n' % i); {pause}\nos._exit(7)"
+
+
+def numbers(lines: int, pause_s: float) -> tuple[str, ...]:
+    pause = f"time.sleep({pause_s})" if pause_s else ""
+    return sys.executable, "-c", NUMBERS.format(lines=lines, pause=pause)
+
+
+def sampled(recorder: Recorder) -> int:
+    """Bytes of telemetry at the full rate."""
+    return sum(journal.stat().st_size for journal in recorder.folder.glob("gpu/fast*"))
+
+
+def expected(lines: int) -> bytes:
+    return b"".join(b"%d\n" % i for i in range(lines))
+
+
+def test_the_keeper_is_succeeded_and_nothing_is_lost_or_doubled(record: Record) -> None:
+    recorder = record(*numbers(2000, 0.0005))
+    for line in (b"\n100\n", b"\n800\n", b"\n1500\n"):
+        recorder.printed(line)
+        os.kill(recorder.keeper(), signal.SIGKILL)
+    assert recorder.wait() == 7
+    assert recorder.output() == recorder.shown.read_bytes() == expected(2000)
+    assert recorder.facts()["exit_code"] == 7
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.001, 0.002, 0.005])
+def test_a_keeper_killed_as_it_begins_neither_loses_the_command_nor_starts_it_twice(
+    record: Record, tmp_path: Path, wait_s: float
+) -> None:
+    began = tmp_path / "began"
+    recorder = record("bash", "-c", f"echo x >> {began}; echo hello; sleep 0.3; exit 7", options=())
+    (keeper,) = until(lambda: children(recorder.viewer), "a keeper")[:1]
+    time.sleep(wait_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(keeper, signal.SIGKILL)
+    assert recorder.wait() == 7
+    assert began.read_text() == "x\n"
+    assert recorder.output() == b"hello\n"
+    assert recorder.facts()["exit_code"] == 7
+
+
+@pytest.mark.long
+def test_a_keeper_killed_with_its_queue_full_of_output_loses_none(record: Record) -> None:
+    recorder = record(*numbers(300_000, 0))
+    recorder.printed(b"\n1000\n")
+    for _ in range(3):
+        os.kill(recorder.keeper(), signal.SIGKILL)
+    assert recorder.wait() == 7
+    assert recorder.output() == expected(300_000)
+
+
+def test_without_its_viewer_the_run_goes_on_to_the_end(record: Record) -> None:
+    recorder = record(*numbers(400, 0.002))
+    recorder.printed(b"\n100\n")
+    recorder.kill(signal.SIGKILL)
+    assert recorder.wait() == -signal.SIGKILL
+    until(lambda: recorder.facts().get("exit_code") == 7, "the keeper's word about the end")
+    assert recorder.output() == expected(400)
+
+
+def test_the_sampler_is_started_again_and_the_gap_is_told(record: Record) -> None:
+    recorder = record("sleep", "60")
+    first = recorder.sampler()
+    begun = until(lambda: sampled(recorder), "the first samples")
+    until(lambda: sampled(recorder) > begun, "more of them")
+    os.kill(first, signal.SIGKILL)
+    until(lambda: recorder.events(), "a word about the gap")
+    assert recorder.sampler() != first
+    recorder.kill(signal.SIGTERM)
+    assert recorder.wait() == -signal.SIGTERM
+    assert [event["kind"] for event in recorder.events()] == ["gap"]
+
+
+@pytest.mark.long
+def test_a_sampler_that_hangs_is_replaced(record: Record) -> None:
+    recorder = record("sleep", "60")
+    first = recorder.sampler()
+    begun = until(lambda: sampled(recorder), "the first samples")
+    until(lambda: sampled(recorder) > begun, "more of them")
+    os.kill(first, signal.SIGSTOP)
+    until(lambda: recorder.sampler() != first, "another sampler")
+    until(lambda: "gap" in [event["kind"] for event in recorder.events()], "a word about the gap")
+    recorder.kill(signal.SIGTERM)
+    assert recorder.wait() == -signal.SIGTERM
+
+
+def test_viewer_and_keeper_together_leave_a_broken_pipe(record: Record) -> None:
+    """The one case that is not covered, as the page says: the command meets what it would meet without a reader."""
+    recorder = record("bash", "-c", "echo $$; while echo line; do sleep 0.01; done")
+    recorder.printed(b"line")
+    command = recorder.command()
+    os.kill(recorder.viewer, signal.SIGKILL)
+    os.kill(recorder.keeper(), signal.SIGKILL)
+    until(lambda: not is_alive(command), "the command's end of SIGPIPE")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(25))
+def test_a_kill_at_a_random_moment_costs_nothing(seed: int, record: Record) -> None:
+    chance = random.Random(seed)
+    victim = chance.choice(["viewer", "keeper", "sampler"])
+    kill_round(record, victim, chance.uniform(0, 2.5)).check()

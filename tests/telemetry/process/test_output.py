@@ -1,0 +1,173 @@
+"""Every byte that the command writes is in output.log and on our standard output, whatever it writes and how."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.recordings import GPUTEL, Recorder, holders, is_alive, until
+
+Record = Callable[..., Recorder]
+
+
+def python(program: str) -> tuple[str, ...]:
+    return sys.executable, "-c", program
+
+
+def test_output_and_errors_come_in_their_order_and_the_exit_code_is_kept(record: Record) -> None:
+    recorder = record("bash", "-c", "echo one; echo two >&2; echo three; exit 7")
+    assert recorder.wait() == 7
+    assert recorder.output() == recorder.shown.read_bytes() == b"one\ntwo\nthree\n"
+    assert recorder.facts()["exit_code"] == 7
+    assert recorder.facts()["ended"]["wall_ns"] > recorder.facts()["started"]["wall_ns"]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("import os; os.write(1, b'no newline')", b"no newline"),
+        ("import os; os.write(1, bytes(range(256)) * 50)", bytes(range(256)) * 50),
+        ("import os; os.write(1, b'\\0' * 5000)", b"\0" * 5000),
+        ("import os; os.write(1, b'10%\\r20%\\r30%')", b"10%\r20%\r30%"),
+        ("pass", b""),
+    ],
+    ids=["no newline", "binary", "NULs", "carriage returns", "silence"],
+)
+def test_bytes_are_untouched(record: Record, program: str, expected: bytes) -> None:
+    recorder = record(*python(program), options=())
+    assert recorder.wait() == 0
+    assert recorder.output() == recorder.shown.read_bytes() == expected
+
+
+def test_writing_to_dev_stderr_in_the_middle_erases_nothing(record: Record) -> None:
+    recorder = record("bash", "-c", "echo before; echo x > /dev/stderr; echo y > /dev/stdout; echo after")
+    assert recorder.wait() == 0
+    assert recorder.output() == b"before\nx\ny\nafter\n"
+
+
+def test_a_hundred_megabytes_at_once_are_kept_and_shown(record: Record) -> None:
+    recorder = record("bash", "-c", "yes 0123456789012345678901234567890123456789 | head -c 100000000")
+    assert recorder.wait() == 0
+    assert recorder.output() == (b"0123456789012345678901234567890123456789\n" * 2_500_000)[:100_000_000]
+    assert recorder.shown.read_bytes() == recorder.output()
+
+
+@pytest.mark.long
+def test_a_slow_reader_holds_nobody_and_misses_nothing(record: Record) -> None:
+    reading, writing = os.pipe()
+    recorder = record(*python("for i in range(100_000): print('line', i)"), stdout=writing)
+    os.close(writing)
+    until(lambda: recorder.facts().get("exit_code") == 0, "the command's end, though nobody has read")
+    seen = b""
+    while piece := os.read(reading, 4096):
+        seen += piece
+    os.close(reading)
+    assert recorder.wait() == 0
+    assert seen == recorder.output()
+    assert seen.count(b"\n") == 100_000
+
+
+def test_a_reader_that_leaves_does_not_end_the_recording(record: Record) -> None:
+    reading, writing = os.pipe()
+    recorder = record(*python("for i in range(200_000): print('line', i)"), stdout=writing)
+    os.close(writing)
+    assert os.read(reading, 10)
+    os.close(reading)
+    assert recorder.wait() == 0
+    assert recorder.output().count(b"\n") == 200_000
+
+
+def test_a_stopped_viewer_holds_nobody(record: Record) -> None:
+    recorder = record("bash", "-c", "echo begin; sleep 0.3; head -c 5000000 /dev/zero; echo end; exit 3")
+    recorder.printed(b"begin")
+    recorder.kill(signal.SIGSTOP)
+    until(lambda: recorder.facts().get("exit_code") == 3, "the command's end under a stopped viewer")
+    recorder.kill(signal.SIGCONT)
+    assert recorder.wait() == 3
+    assert recorder.shown.read_bytes() == recorder.output() == b"begin\n" + b"\0" * 5_000_000 + b"end\n"
+
+
+@pytest.mark.long
+def test_two_writers_tear_no_line_that_a_pipe_keeps_whole(record: Record) -> None:
+    """Up to 4 KiB; longer ones may be torn, as by any pipe, but none of their bytes is lost."""
+    line = "import sys\nfor i in range(300): sys.stdout.write('{0}' * {1} + '\\n'); sys.stdout.flush()"
+    writers = " & ".join(f'{sys.executable} -c "{line.format(letter, 4000)}"' for letter in "ab")
+    recorder = record("bash", "-c", f"{writers} & wait")
+    assert recorder.wait() == 0
+    assert sorted(set(recorder.output().splitlines())) == [b"a" * 4000, b"b" * 4000]
+    longer = " & ".join(f'{sys.executable} -c "{line.format(letter, 6000)}"' for letter in "ab")
+    recorder = record("bash", "-c", f"{longer} & wait")
+    assert recorder.wait() == 0
+    output = recorder.output()
+    assert (output.count(b"a"), output.count(b"b"), output.count(b"\n")) == (1_800_000, 1_800_000, 600)
+
+
+def test_a_grandchild_that_outlives_the_command_is_written_to_its_end(record: Record, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    recorder = record("bash", "-c", f"(read < {go}; echo late) & echo early; exit 5")
+    assert recorder.wait() == 5
+    assert recorder.output() == b"early\n"
+    assert "stays behind" in recorder.said.read_text()
+    (keeper,) = holders(recorder.folder)
+    go.write_text("now\n")
+    until(lambda: not is_alive(keeper), "the end of the keeper that stayed behind")
+    assert recorder.output() == b"early\nlate\n"
+
+
+def test_the_command_has_the_descriptors_that_the_user_gave_it_and_none_of_ours(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    script = f"exec 7>{given}; exec {' '.join(GPUTEL)} record --out {tmp_path / 'run'} -- ls /proc/self/fd"
+    answer = subprocess.run(
+        ["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60
+    )
+    assert answer.stdout.split() == [b"0", b"1", b"2", b"3", b"7"]  # 3: ls reads the folder
+
+
+def test_the_command_has_the_signals_as_they_were(record: Record) -> None:
+    show = (
+        "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), open('/proc/self/status').read())"
+    )
+    recorder = record("grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status")
+    assert recorder.wait() == 0
+    plain = subprocess.run(["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"], capture_output=True)
+    assert recorder.output() == plain.stdout, show
+
+
+def test_the_command_has_its_own_priority(record: Record) -> None:
+    show = "import os; print(os.nice(0), os.sched_getscheduler(0), sorted(os.sched_getaffinity(0)))"
+    recorder = record(*python(show))
+    assert recorder.wait() == 0
+    assert recorder.output() == subprocess.run(python(show), capture_output=True).stdout
+
+
+def test_prints_of_python_come_at_once_and_marks_find_the_run(record: Record) -> None:
+    program = "import os; print(os.environ['PYTHONUNBUFFERED'], os.environ['GPUTEL_RUN'])"
+    recorder = record(*python(program))
+    assert recorder.wait() == 0
+    assert recorder.output().decode().split() == ["1", str(recorder.folder)]
+
+
+def test_a_closed_standard_output_harms_nobody(tmp_path: Path) -> None:
+    script = f"exec {' '.join(GPUTEL)} record --out {tmp_path / 'run'} -- bash -c 'echo a; exit 4' >&- 2>&-"
+    assert subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, timeout=60).returncode == 4
+    assert (tmp_path / "run" / "output.log").read_bytes() == b"a\n"
+
+
+def test_lines_are_stamped_when_they_come(record: Record) -> None:
+    from gputel.telemetry.process import stamps
+
+    program = "import time\nfor i in range(5): print(time.time_ns()); time.sleep(0.05)"
+    recorder = record(*python(program))
+    assert recorder.wait() == 0
+    stamped = list(stamps.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
+    walls = [wall for wall, _ in stamped if wall is not None]
+    assert len(walls) == 5
+    assert all(wall >= int(line) for wall, (_, line) in zip(walls, stamped, strict=True))
+    assert walls == sorted(walls)
+    assert walls[-1] < time.time_ns()

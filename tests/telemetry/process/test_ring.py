@@ -1,0 +1,71 @@
+"""The queue of bytes between processes: what goes in comes out, whoever is killed in between."""
+
+import os
+import signal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.telemetry.process.ring import Ring
+
+SIZE = 1 << 16
+STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), max_size=40)
+
+
+def drain(ring: Ring, limit: int) -> bytes:
+    held = b"".join(ring.held(limit))
+    ring.take(len(held))
+    return held
+
+
+@given(STEPS)
+def test_what_goes_in_comes_out_in_order(steps: list[tuple[bytes, int]]) -> None:
+    ring, put, got = Ring(SIZE), b"", b""
+    for data, limit in steps:
+        put += data if ring.put(data) else b""
+        got += drain(ring, limit)
+    assert got + drain(ring, SIZE) == put
+
+
+@given(STEPS, st.binary(min_size=1, max_size=2000))
+def test_bytes_that_were_never_published_are_found_up_to_their_last_nul(
+    steps: list[tuple[bytes, int]], lost: bytes
+) -> None:
+    ring = Ring(SIZE)
+    for data, limit in steps:
+        ring.put(data)
+        drain(ring, limit)
+    if sum(map(len, ring.room(len(lost)))) < len(lost):
+        return
+    start = 0
+    for part in ring.room(len(lost)):
+        part[:] = lost[start : start + len(part)]
+        start += len(part)
+    before = b"".join(ring.held(SIZE))
+    assert ring.recover(ring.tail, 4096) == len(lost.rstrip(b"\0"))
+    assert b"".join(ring.held(SIZE)) == before + lost.rstrip(b"\0")
+
+
+@given(STEPS, st.integers(0, SIZE))
+def test_what_was_written_but_not_yet_taken_is_not_written_twice(
+    steps: list[tuple[bytes, int]], written: int
+) -> None:
+    ring = Ring(SIZE)
+    for data, limit in steps:
+        ring.put(data)
+        drain(ring, limit)
+    held = b"".join(ring.held(SIZE))
+    ring.recover(ring.tail + min(written, len(held)), 0)
+    assert b"".join(ring.held(SIZE)) == held[written:]
+
+
+def test_another_process_sees_what_one_put_before_it_was_killed() -> None:
+    ring = Ring(SIZE)
+    pid = os.fork()
+    if pid == 0:
+        ring.put(b"last words")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert ring.copy(5, 100) == b"words"
+    assert drain(ring, SIZE) == b"last words"
+    assert ring.copy(5, 100) == b""

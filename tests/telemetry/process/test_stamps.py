@@ -1,0 +1,57 @@
+"""output.idx: which line was written when."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.telemetry.process import stamps
+
+
+def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, Path]:
+    log, index = path / "output.log", path / "output.idx"
+    log.write_bytes(b"".join(data for _, data in reads))
+    end, records = 0, b""
+    for wall, data in reads:
+        end += len(data)
+        records += stamps.pack(wall, end)
+    index.write_bytes(records)
+    return log, index
+
+
+def test_a_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(10, b"a\nb"), (20, b"c\nd\n"), (30, b"e")])
+    assert list(stamps.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
+    assert stamps.of_ends(index, [2, 5, 7, 8, 9]) == [10, 20, 20, 30, None]
+
+
+def test_what_is_not_stamped_is_none(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(None, b"old\n"), (20, b"new\n")])
+    with log.open("ab") as more:
+        more.write(b"not yet\n")
+    assert [wall for wall, _ in stamps.lines(log, index)] == [None, 20, None]
+
+
+def test_a_torn_record_is_not_yet(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(10, b"a\n"), (20, b"b\n")])
+    index.write_bytes(index.read_bytes()[:-3])
+    assert [wall for wall, _ in stamps.lines(log, index)] == [10, None]
+
+
+def test_without_an_index_no_line_has_a_stamp(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_bytes(b"a\nb\n")
+    assert [wall for wall, _ in stamps.lines(tmp_path / "output.log", tmp_path / "output.idx")] == [
+        None,
+        None,
+    ]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20), max_size=30))
+def test_both_ways_to_ask_agree(pieces: list[bytes]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        log, index = folder_of(Path(folder), [(number, data) for number, data in enumerate(pieces, 1)])
+        found = list(stamps.lines(log, index))
+        ends = [sum(len(text) for _, text in found[: i + 1]) for i in range(len(found))]
+        assert stamps.of_ends(index, ends) == [wall for wall, _ in found]

@@ -1,0 +1,128 @@
+"""Readings go into tiers by what they cost, and the budget is kept by lowering what is slow before what is fast."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.readings import Pace, Reading
+from gputel.telemetry.sampling import plan
+from tests.telemetry.conftest import SteppedClock
+
+MS = 1_000_000
+
+
+@dataclass
+class Priced:
+    """A machine whose calls take as long as the test says (ns by reading); what is priced None is not there."""
+
+    clock: SteppedClock
+    prices: dict[str, int | None]
+    gpus: tuple[Gpu, ...] = (Gpu("0", "priced", "GPU-0", None),)
+    simulated: str | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def probe(self, gpu: Gpu, reading: Reading) -> Answer:
+        if self.prices.get(reading.name, 1000) is None:
+            return Answer(None, None, "NotSupported")
+        return Answer(1, f"call{reading.name}")
+
+    def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> "PricedReader":
+        return PricedReader(self, [reading.name for reading in readings])
+
+    def revive(self, gpu: Gpu) -> None: ...
+
+    def listen(self, report: Report) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class PricedReader:
+    machine: Priced
+    names: list[str]
+
+    def ask(self) -> None:
+        self.machine.clock.advance(sum(self.machine.prices.get(name) or 1000 for name in self.names))
+        self.machine.asked += self.names
+
+    def answer(self, now: int) -> Values:
+        return [1] * len(self.names)
+
+
+def planned(
+    prices: dict[str, int | None], hz: float = 100.0, max_overhead: float = 0.02
+) -> dict[str, set[str]]:
+    clock = SteppedClock()
+    machine = Priced(clock, prices)
+    made = plan.make(machine, machine.gpus, hz, clock, max_overhead=max_overhead)
+    return {planned.tier.name: {column.name for column in planned.tier.columns} for planned in made.tiers}
+
+
+def test_cheap_readings_are_fast_and_what_hardly_changes_is_slow() -> None:
+    tiers = planned({})
+    assert {"power_w", "temp_c", "pcie_rx_mib_s"} <= tiers["fast"]
+    assert tiers["gpm"] == {"sm_active", "tensor_active", "dram_active"}
+    assert tiers["slow"] == {"fan", "ecc", "remapped_rows"}
+
+
+def test_a_call_of_a_millisecond_goes_to_ten_hertz_one_of_ten_to_one_hertz_and_a_slower_one_is_dropped() -> (
+    None
+):
+    tiers = planned({"util": 1 * MS, "pstate": 10 * MS, "ecc": 200 * MS})
+    assert "util" in tiers["medium"]
+    assert "pstate" in tiers["slow"]
+    assert not any("ecc" in names for names in tiers.values())
+
+
+def test_what_is_not_supported_is_in_no_tier_and_says_why() -> None:
+    clock = SteppedClock()
+    machine = Priced(clock, {"fan": None})
+    made = plan.make(machine, machine.gpus, 100, clock)
+    facts = made.as_json()["readings"]
+    assert isinstance(facts, dict)
+    assert facts["0"]["fan"] == {"tier": None, "source": None, "latency_us": None, "fault": "NotSupported"}
+    assert facts["0"]["util"]["latency_us"] == 1.0
+
+
+def test_over_the_budget_power_and_temperature_stay_fast_and_the_rest_waits() -> None:
+    names = ("mem_used_mib", "pstate", "mem_mhz", "util", "mem_util", "sm_mhz", "throttle", "temp_c")
+    tiers = planned(dict.fromkeys(names, 40_000), max_overhead=0.02)
+    assert {"power_w", "energy_j", "temp_c"} <= tiers["fast"]
+    assert {"mem_used_mib", "pstate"} <= tiers["medium"]
+
+
+def test_a_slow_tier_is_never_faster_than_the_recording() -> None:
+    clock = SteppedClock()
+    machine = Priced(clock, {"util": 1 * MS})
+    made = plan.make(machine, machine.gpus, 2, clock)
+    assert {planned.tier.hz for planned in made.tiers} == {2.0, 1.0}
+
+
+def test_the_slowest_tier_that_costs_anything_is_lowered_first() -> None:
+    assert plan.lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
+    assert plan.lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
+    assert plan.lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
+
+
+@given(st.lists(st.floats(0, 2), min_size=4, max_size=4), st.floats(0.001, 0.5))
+def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates(
+    costs: list[float], budget: float
+) -> None:
+    every = [1, 10, 20, 100]
+    for _ in range(100):
+        now = [cost * first / e for cost, first, e in zip(costs, [1, 10, 20, 100], every, strict=True)]
+        dear = plan.lower(every, now, budget, 1000)
+        if dear is None:
+            assert sum(now) <= budget or all(
+                e * 2 > 1000 or c < 0.1 * budget for e, c in zip(every, now, strict=True)
+            )
+            return
+        every[dear] *= 2
+    raise AssertionError("it goes on for ever")
+
+
+def test_every_pace_but_the_fast_one_has_a_rate() -> None:
+    assert [pace.value for pace in Pace] == [None, 10.0, 5.0, 1.0]

@@ -1,0 +1,138 @@
+"""A call that hangs costs the recording one GPU and a quarter of a second; with real threads and a real library."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.machine import Gpu
+from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.loop import Loop, Stale, Turn
+from gputel.telemetry.sampling.watchdog import Watchdog
+from tests.fake_nvml import H100, FakeNvml
+from tests.telemetry.conftest import MakeFake, Rows
+
+MS = 1_000_000
+GPU = Gpu("0", "a GPU", "GPU-0", None)
+
+
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def test_a_call_within_the_limit_is_left_alone() -> None:
+    turn, started = Turn(entered=(0, GPU, 0)), []
+    watchdog = Watchdog(turn, lambda: started.append(1), lambda *_, **__: None)
+    watchdog.look(249 * MS)
+    assert (turn.generation, started) == (0, [])
+
+
+def test_a_call_past_the_limit_loses_its_turn_once() -> None:
+    turn, started, told = Turn(entered=(0, GPU, 0)), [], []
+    watchdog = Watchdog(
+        turn, lambda: started.append(1), lambda kind, text, **facts: told.append((kind, facts))
+    )
+    watchdog.look(251 * MS)
+    watchdog.look(301 * MS)
+    assert (turn.generation, started, turn.left_out) == (1, [1], {GPU})
+    assert told == [("gpu_lost", {"gpu": "0", "cause": "hang"})]
+    assert watchdog.stuck()
+
+
+class Threads:
+    """The sampler's threads without its process."""
+
+    def __init__(self, driver: FakeNvml) -> None:
+        self.rows, self.turn, self.clock, self.driver = Rows(), Turn(), SystemClock(), driver
+        self.machine = driver.open()
+        self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock, max_overhead=1.0)
+        self.events: list[tuple[str, dict[str, object]]] = []
+        self.cost, self.threads = Cost(10 * MS), list[threading.Thread]()
+        self.watchdog = Watchdog(self.turn, self.start, self.report)
+
+    def start(self) -> None:
+        self.threads.append(threading.Thread(target=self.sample, daemon=True))
+        self.threads[-1].start()
+
+    def sample(self) -> None:
+        try:
+            Loop(
+                self.machine,
+                self.plan,
+                self.rows,
+                self.clock,
+                cost=self.cost,
+                turn=self.turn,
+                report=self.report,
+            ).run()
+        except Stale:
+            return
+
+    def report(self, kind: str, text: str, **facts: object) -> None:
+        self.events.append((kind, facts))
+
+    def look_until(self, true: Callable[[], object]) -> None:
+        def look() -> object:
+            self.watchdog.look(self.clock.monotonic())
+            return true()
+
+        until(look)
+
+    def power(self, gpu: str) -> list[int | None]:
+        columns = self.plan.tiers[0].tier.columns
+        return self.rows.column(next(i for i, c in enumerate(columns) if (c.name, c.gpu) == ("power_w", gpu)))
+
+
+@pytest.mark.needs("cc")
+def test_a_hanging_gpu_is_left_out_and_taken_in_again_while_the_other_goes_on(fake: MakeFake) -> None:
+    driver = fake(H100, H100)
+    threads = Threads(driver)
+    threads.start()
+    try:
+        threads.look_until(lambda: len(threads.rows.stamps()) > 20)
+        driver.state.gpus[1].hang = 1
+        threads.look_until(lambda: threads.power("1")[-1] is None)
+        before = len(threads.rows.stamps())
+        threads.look_until(lambda: len(threads.rows.stamps()) > before + 50)
+        assert threads.threads[0].is_alive(), "the call has not come back"
+        assert threads.watchdog.stuck()
+        driver.state.gpus[1].hang = 0
+        threads.look_until(lambda: threads.power("1")[-1] is not None)
+    finally:
+        driver.state.gpus[1].hang = 0
+        threads.turn.stopping = True
+    for thread in threads.threads:
+        thread.join(10)
+    assert set(threads.power("0")) == {300_000}
+    assert set(threads.power("1")) == {300_000, None}
+    assert [(kind, facts["gpu"]) for kind, facts in threads.events] == [("gpu_lost", "1"), ("gpu_back", "1")]
+    assert threads.turn.generation == 1
+    assert not threads.watchdog.stuck()
+
+
+@pytest.mark.needs("cc")
+def test_a_gpu_that_hangs_again_and_again_is_tried_less_and_less(fake: MakeFake) -> None:
+    threads = Threads(fake())
+    waits = []
+    for hangs in (1, 2, 3, 10):
+        threads.turn.hangs[threads.machine.gpus[0]] = hangs
+        loop = Loop(
+            threads.machine,
+            threads.plan,
+            threads.rows,
+            threads.clock,
+            cost=threads.cost,
+            turn=threads.turn,
+            report=threads.report,
+        )
+        before = threads.clock.monotonic()
+        with pytest.raises(Stale):
+            loop._come_back(threads.machine.gpus[0])
+        waits.append(round((threads.turn.returned[threads.machine.gpus[0]] - before) / 1e9))
+    assert waits == [1, 2, 4, 60]

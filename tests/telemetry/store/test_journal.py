@@ -1,0 +1,246 @@
+"""Journals as the sampler writes them: real files, real threads, real kills, a really full disk."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry.clock import SECOND, SystemClock
+from gputel.telemetry.store import blocks, frames, journal, parts
+from gputel.telemetry.tiers import Column, Tier
+
+FAST = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"), Column("temp_c", "°C", 1, "0")))
+SLOW = Tier("slow", 1.0, (Column("fan", "%", 1, "0"),))
+PERIOD = FAST.period_ns
+
+
+def held(folder: Path, tier: str = "fast") -> list[journal.Journal]:
+    files = [part.path for part in parts.current(folder) if part.tier == tier]
+    return [read for path in files if (read := journal.read(path)) is not None]
+
+
+def ticks_in(folder: Path) -> int:
+    return sum(len(block.deadlines) for file in held(folder) for block in file.ticks)
+
+
+def until(happens: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+def test_what_is_appended_is_read(tmp_path: Path, compose: Callable[..., None]) -> None:
+    rows: list[list[int | None]] = [[70_000 + n, None if n % 3 else n] for n in range(250)]
+    compose(tmp_path, [FAST, SLOW], [(0, n * PERIOD, row) for n, row in enumerate(rows)])
+    frame = frames.ticks(tmp_path)
+    assert frame["power_w"].to_list() == [(70_000 + n) / 1000 for n in range(250)]
+    assert frame["temp_c"].to_list() == [None if n % 3 else n for n in range(250)]
+    assert frame["time"].dt.epoch("ns").to_list() == [10**18 + n * PERIOD for n in range(250)]
+
+
+def test_a_number_that_64_bits_cannot_hold_was_not_measured(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    """NVML says 2^64 - 1 for what it does not know."""
+    compose(tmp_path, [FAST], [(0, 0, [2**64 - 1, -(2**63)])])
+    assert frames.ticks(tmp_path).select("power_w", "temp_c").row(0) == (None, -(2**63))
+
+
+def test_a_block_ends_with_the_whole_second_of_wall_time(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    compose(tmp_path, [FAST], [(0, SECOND // 2 + n * PERIOD, [1, 1]) for n in range(200)])
+    assert [len(block.deadlines) for block in held(tmp_path)[0].ticks] == [50, 100, 50]
+
+
+def test_a_second_writer_starts_files_of_its_own(tmp_path: Path, compose: Callable[..., None]) -> None:
+    compose(tmp_path, [FAST, SLOW], [(0, 0, [1, 1])])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    compose(tmp_path, [FAST, SLOW], [(0, SECOND, [2, 2])])
+    assert {path: path.read_bytes() for path in before} == before
+    assert {path.name for path in tmp_path.iterdir()} - {path.name for path in before} == {
+        "fast-000002.gtb",
+        "slow-000002.gtb",
+    }
+    assert frames.ticks(tmp_path)["temp_c"].to_list() == [1, 2]
+
+
+def test_a_new_part_begins_when_it_is_time(tmp_path: Path, compose: Callable[..., None]) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND // 2, [n, n]) for n in range(12)], seal_after_s=2)
+    assert [part.path.name for part in parts.current(tmp_path)] == [f"fast-{n:06d}.gtb" for n in (1, 2, 3)]
+    assert [len(file.ticks) for file in held(tmp_path)] == [2, 2, 2]
+    assert frames.ticks(tmp_path)["temp_c"].to_list() == list(range(12))
+
+
+def test_the_compactor_is_called_when_a_part_is_sealed(tmp_path: Path, compose: Callable[..., None]) -> None:
+    called: list[tuple[Path, list[str]]] = []
+
+    def compactor(folder: Path) -> None:
+        called.append((folder, sorted(path.name for path in folder.iterdir())))
+
+    ticks = [(0, n * SECOND, [n, n]) for n in range(5)]
+    compose(tmp_path, [FAST], ticks, seal_after_s=2, compactor=compactor)
+    assert [folder for folder, _ in called] == [tmp_path, tmp_path]
+    assert "fast-000001.gtb" in called[0][1]
+
+
+def test_a_compactor_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    told: list[tuple[str, str]] = []
+
+    def compactor(folder: Path) -> None:
+        raise RuntimeError("no polars here")
+
+    writer = journal.Writer(
+        tmp_path,
+        [FAST],
+        SystemClock(),
+        on_trouble=lambda *said: told.append(said),
+        compactor=compactor,
+        seal_after_s=0,
+    )
+    start = time.monotonic_ns()
+    for second in range(3):
+        writer.append(0, start + second * SECOND, start + second * SECOND, [1, 2])
+    writer.close()
+    assert set(told) == {("compaction", "no polars here")}
+    assert ticks_in(tmp_path) == 3
+
+
+def test_the_running_second_is_written_without_another_tick(tmp_path: Path) -> None:
+    writer = journal.Writer(tmp_path, [FAST], SystemClock(), on_trouble=print, compactor=None)
+    now = time.monotonic_ns()
+    writer.append(0, now, now, [1, 2])
+    until(lambda: ticks_in(tmp_path) == 1)
+    writer.close()
+
+
+def test_a_damaged_schema_block_costs_nothing_for_it_stands_twice(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    compose(tmp_path, [FAST], [(0, 0, [1, 2])])
+    path = tmp_path / "fast-000001.gtb"
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    assert frames.ticks(tmp_path)["temp_c"].to_list() == [2]
+    assert [fault.offset for fault in held(tmp_path)[0].faults] == [0]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_the_end_that_a_crash_left_half_written_is_not_there_yet(
+    tmp_path: Path, compose: Callable[..., None], place: int
+) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND, [n, n]) for n in range(4)])
+    path = tmp_path / "fast-000001.gtb"
+    data = path.read_bytes()
+    seconds = [one.offset for one in blocks.scan(data) if isinstance(one, blocks.Block) and one.rows]
+    path.write_bytes(data[: seconds[place] + 56])
+    assert frames.ticks(tmp_path)["temp_c"].to_list() == list(range(place))
+    assert held(tmp_path)[0].faults == []
+
+
+def test_a_write_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is the device edge: a write that returns only when the test says so."""
+    released = threading.Event()
+    write = os.write
+
+    def hanging(file: int, data: bytes) -> int:
+        if len(data) > 4 and data[5] & (blocks.SCHEMA | blocks.SEAL) == 0:
+            released.wait(60)
+        return write(file, data)
+
+    monkeypatch.setattr("gputel.telemetry.store.journal.os.write", hanging)
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(journal, "MAX_PENDING", 20 * 108 * 32)
+    writer = journal.Writer(
+        tmp_path, [FAST], SystemClock(), on_trouble=lambda *said: told.append(said), compactor=None
+    )
+    start = time.monotonic_ns()
+    for n in range(3000):
+        writer.append(0, start + n * PERIOD, start + n * PERIOD, [n, n])
+    assert writer.pending_bytes <= 20 * 108 * 32
+    assert writer.dropped >= 300
+    released.set()
+    writer.close()
+    assert ticks_in(tmp_path) + writer.dropped == 3000
+    assert told
+    assert all(kind == "gap" for kind, _ in told)
+    assert sum(int(text.split(": ")[1].split()[0]) for _, text in told) == writer.dropped
+
+
+FULL_DISK = """
+import resource, signal, sys, time
+from pathlib import Path
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.tiers import Column, Tier
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+tier = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"),))
+writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
+start = time.monotonic_ns()
+for n in range(20_000):
+    writer.append(0, start + n * 10_000_000, start + n * 10_000_000, [n * n * 7919 % 100_003])
+writer.close()
+print("wrote", writer.bytes_written)
+"""
+
+
+def test_a_full_disk_is_told_once_and_what_was_sealed_stays_readable(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert child.stderr == ""
+    said, wrote = child.stdout.splitlines()
+    assert said.startswith(f"disk_full telemetry stops here, {tmp_path}: No space left on device")
+    size = (tmp_path / "fast-000001.gtb").stat().st_size
+    assert wrote == f"wrote {size}"
+    assert 15_000 < size <= 20_000
+    (file,) = held(tmp_path)
+    assert file.faults == []
+    power = frames.ticks(tmp_path)["power_w"].to_list()
+    assert len(power) > 1000
+    assert power == [n * n * 7919 % 100_003 / 1000 for n in range(len(power))]
+
+
+ENDLESS = """
+import sys, time
+from pathlib import Path
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.tiers import Column, Tier
+tier = Tier("fast", 200.0, (Column("power_w", "W", 1000, "0"),))
+writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
+tick = 0
+while True:
+    time.sleep(0.005)
+    now = time.monotonic_ns()
+    writer.append(0, now, now, [tick])
+    tick += 1
+    print(now, flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [1.3, 2.05, 2.9, 4.4])
+def test_a_kill_costs_at_most_the_last_second(tmp_path: Path, after: float) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    stamps = [int(child.stdout.readline())]
+    while stamps[-1] < stamps[0] + after * SECOND:
+        stamps.append(int(child.stdout.readline()))
+    child.send_signal(signal.SIGKILL)
+    stamps += [int(line) for line in child.stdout.read().splitlines() if line]
+    child.stdout.close()
+    child.wait()
+    kept = [int(deadline) for file in held(tmp_path) for block in file.ticks for deadline in block.deadlines]
+    assert kept == stamps[: len(kept)]
+    assert stamps[-1] - kept[-1] <= 1.5 * SECOND  # a second, and what a loaded machine takes to write it
+    assert not any(file.faults for file in held(tmp_path))

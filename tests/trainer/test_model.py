@@ -1,0 +1,108 @@
+"""The model and its loss, on a CPU, in double precision where that tells more."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from gputel.trainer import loss as losses
+from gputel.trainer.data.tokenizer import remade
+from gputel.trainer.model import Model
+from gputel.trainer.sample import sampled
+from gputel.trainer.shape import shape_of
+
+SHAPE = shape_of(2, vocab=256, seq=32, dim=32, heads=2)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def model() -> Model:
+    torch.set_num_threads(1)
+    made = Model(SHAPE).on(CPU)
+    made.initialise(seed=1)
+    return made
+
+
+def test_the_first_loss_is_the_logarithm_of_the_vocabulary(model: Model) -> None:
+    ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
+    assert model(ids[:, :-1], ids[:, 1:]).item() == pytest.approx(math.log(256), abs=1e-5)
+
+
+def test_a_position_does_not_see_what_comes_after_it(model: Model) -> None:
+    stirred(model)
+    ids = torch.randint(256, (1, 33), generator=torch.Generator().manual_seed(0))
+    other = ids.clone()
+    other[0, 20:] = 7
+    one = model(ids[:, :-1], ids[:, 1:], per_token=True)
+    two = model(other[:, :-1], ids[:, 1:], per_token=True)
+    assert torch.equal(one[0, :19], two[0, :19])
+    assert not torch.equal(one[0, 20:], two[0, 20:])
+
+
+def test_the_mean_of_the_losses_of_tokens_is_the_loss(model: Model) -> None:
+    stirred(model)
+    ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
+    mean = model(ids[:, :-1], ids[:, 1:], per_token=True).mean()
+    assert mean.item() == pytest.approx(model(ids[:, :-1], ids[:, 1:]).item(), abs=1e-6)
+
+
+def test_a_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dice = torch.Generator().manual_seed(3)
+    hidden = torch.randn(37, 16, generator=dice)
+    head = torch.randn(50, 16, generator=dice)
+    targets = torch.randint(50, (37,), generator=dice)
+
+    def both() -> list[torch.Tensor]:
+        h, w = hidden.clone().requires_grad_(), head.clone().requires_grad_()
+        value = losses.mean_loss(h, w, targets)
+        torch.autograd.backward(value * 0.5)
+        assert h.grad is not None
+        assert w.grad is not None
+        return [value.detach(), h.grad, w.grad]
+
+    whole = both()
+    monkeypatch.setattr(losses, "LOGITS_AT_ONCE", 50 * 8)
+    assert len(losses._chunks(hidden, head, targets)) == 5
+    for one, other in zip(whole, both(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_logits_are_capped() -> None:
+    capped = losses.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4))
+    assert capped.max() <= 15
+    torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))
+
+
+def test_recomputing_activations_changes_no_gradient(model: Model) -> None:
+    stirred(model)
+    ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
+
+    def gradients() -> list[torch.Tensor]:
+        model.zero_grad()
+        model(ids[:, :-1], ids[:, 1:]).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    kept = gradients()
+    model.recompute = True
+    assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))
+
+
+def test_a_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
+    stirred(model)
+    tokenizer = remade({"kind": "bytes"})
+    texts = [
+        sampled(model, tokenizer, "def ", tokens=40, seq=32, device=CPU, seed=seed) for seed in (0, 0, 1)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0].startswith("def ")
+
+
+def stirred(model: Model) -> None:
+    """Weights that start at zero would hide faults."""
+    dice = torch.Generator().manual_seed(9)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=dice) * 0.05)

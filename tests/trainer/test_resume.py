@@ -1,0 +1,134 @@
+"""A run that was interrupted and resumed, each time in a new process, is the run that was not: to the last bit."""
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Left, Start, Train
+
+STEPS = ("--steps", "10", "--device-batch-size", "4")
+Same = Callable[[Left, Left], None]
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def mixture(tmp_path: Path) -> str:
+    """Two small corpora, of which ten steps of four rows are several epochs."""
+    for name, word in (("a", "alpha"), ("b", "beta")):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            text = " ".join(f"{word} {i * 7919 % 1000} {number}" for i in range(40))
+            (tmp_path / name / f"{number}.txt").write_text(text)
+    return f"{tmp_path}/a=0.7,{tmp_path}/b=0.3"
+
+
+def interrupted(train: Train, out: Path, *options: str, ranks: int = 1, then: int | None = None) -> Left:
+    """Stop after step 5, go on in another process, on `then` ranks."""
+    train(out, *options, "--stop-at", "5", ranks=ranks)
+    return train(out, *options, "--resume", "auto", ranks=then or ranks)
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [
+        pytest.param((), 1, id="plain"),
+        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 1, id="accumulation and dropout"),
+        pytest.param(("--total-batch-size", "512", "--dropout", "0.1"), 2, id="two ranks that accumulate"),
+        pytest.param(("--dtype", "bf16"), 1, id="bf16"),
+        pytest.param(("--optimizer", "muon", "--schedule", "warmdown"), 1, id="muon"),
+        pytest.param(("--shard", "fsdp"), 2, id="fsdp"),
+        pytest.param(
+            ("--shard", "fsdp", "--dtype", "bf16", "--total-batch-size", "512"), 2, id="fsdp in bf16"
+        ),
+    ],
+)
+def test_a_resume_equals_no_interruption(
+    tmp_path: Path, train: Train, same: Same, options: tuple[str, ...], ranks: int
+) -> None:
+    whole = train(tmp_path / "whole", *STEPS, *options, ranks=ranks)
+    broken = interrupted(train, tmp_path / "broken", *STEPS, *options, ranks=ranks)
+    same(whole, broken)
+    assert whole.losses() == broken.losses()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
+    tmp_path: Path, train: Train, same: Same, mixture: str, ranks: int
+) -> None:
+    options = (*STEPS, "--data", mixture, "--total-batch-size", "512")
+    whole = train(tmp_path / "whole", *options, ranks=ranks)
+    broken = interrupted(train, tmp_path / "broken", *options, ranks=ranks)
+    same(whole, broken)
+    epochs = {row["epoch"] for row in whole.metrics("step")}
+    assert len(epochs) > 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
+def test_a_world_resized_goes_on_as_if_it_had_always_been_so(
+    tmp_path: Path, train: Train, same: Same, mixture: str, before: int, after: int
+) -> None:
+    options = (*STEPS, "--data", mixture, "--total-batch-size", "256", "--dropout", "0.1")
+    whole = train(tmp_path / "whole", *options, ranks=before)
+    resized = interrupted(train, tmp_path / "resized", *options, ranks=before, then=after)
+    same(whole, resized)
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1)])
+def test_a_sharded_checkpoint_loads_on_another_number_of_ranks(
+    tmp_path: Path, train: Train, same: Same, before: int, after: int
+) -> None:
+    """Loaded and saved again at once, spread otherwise or not at all, it is the same checkpoint."""
+    options = ("--steps", "10", "--device-batch-size", "2", "--total-batch-size", str(2 * 32 * 6))
+    one = train(tmp_path / "one", *options, "--shard", "fsdp", "--stop-at", "5", ranks=before)
+    shard = ("--shard", "fsdp") if after > 1 else ()
+    source = str(one.out / "checkpoints" / "latest")
+    other = train(tmp_path / "other", *options, *shard, "--stop-at", "6", "--resume", source, ranks=after)
+    on = train(
+        tmp_path / "on", *options, "--shard", "fsdp", "--stop-at", "6", "--resume", source, ranks=before
+    )
+    for name, tensor in on.tensors().items():
+        assert (tensor - other.tensors()[name]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_middle_of_a_step_leaves_a_checkpoint_that_goes_on_bit_for_bit(
+    tmp_path: Path, train: Train, start: Start, same: Same, name: str, ranks: int
+) -> None:
+    options = ("--steps", "60", "--device-batch-size", "4", "--total-batch-size", "1024")
+    whole = train(tmp_path / "whole", *options, ranks=ranks)
+    process = start(tmp_path / "broken", *options, ranks=ranks)
+    assert process.stdout
+    for line in process.stdout:
+        if line.startswith("step 00003/"):
+            process.send_signal(getattr(signal, name))
+            break
+    output = process.communicate(timeout=60)[0]
+    assert f"received {name}" in output or ranks > 1, output
+    broken = Left(tmp_path / "broken")
+    assert broken.metrics("run_end")[0]["reason"] in {"SIGTERM", "SIGINT"}
+    stopped = broken.metrics("run_end")[0]["step"]
+    assert 4 <= stopped < 60
+    if ranks == 1:
+        assert process.returncode == 128 + getattr(signal, name)
+    same(whole, train(tmp_path / "broken", *options, "--resume", "latest", ranks=ranks))
+
+
+def test_usr1_saves_and_goes_on(tmp_path: Path, start: Start) -> None:
+    process = start(tmp_path / "run", "--steps", "200", "--device-batch-size", "4")
+    assert process.stdout
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("step 00003/"):
+            process.send_signal(signal.SIGUSR1)
+    assert process.wait(timeout=60) == 0
+    saved = [
+        int(found[1]) for line in lines if (found := re.search(r"Saved model file to: .*step_(\d+)", line))
+    ]
+    assert len(saved) == 2
+    assert 4 <= saved[0] < 200
+    assert saved[1] == 200

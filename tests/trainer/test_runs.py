@@ -1,0 +1,355 @@
+"""Whole runs, small enough for a moment: what they say, when they stop, what they leave."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from gputel.trainer.__main__ import main
+from gputel.trainer.checkpoint import verify
+from gputel.trainer.distributed import WAN
+from gputel.trainer.options import Options
+from gputel.trainer.say import StepReport
+
+from .conftest import TINY, Left
+
+Run = Callable[..., Result]
+LINE = re.compile(
+    r"step \d{5}/\d{5} \(\d+\.\d\d%\) \| loss: (\d+\.\d{6}|nan|inf)"
+    r" \| grad norm: (\d+\.\d{4}|nan|inf) \| lrm: \d\.\d\d \| dt: \d+\.\d\dms \| tok/sec: [\d,]+"
+    r"( \| mfu: \d+\.\d\d)? \| total time: \d+\.\d\dm \| lr: \d\.\d\de[-+]\d\d \| data: \d+\.\d\dms"
+    r"( \| mem: \d+\.\d\dGiB)? \| epoch: \d+ \| eta: \d+\.\d+m"
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Run:
+    """Train in this process; `out` is the folder `run` of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "cache"))
+    monkeypatch.chdir(tmp_path)
+    torch.set_num_threads(1)
+
+    def train(*options: str, code: int = 0, out: str | None = "run") -> Result:
+        where = ["--out", out] if out else []
+        result = CliRunner().invoke(main, [*TINY, "--device-batch-size", "2", *where, *options])
+        unexpected = result.exception and not isinstance(result.exception, SystemExit)
+        assert not unexpected, result.output
+        assert result.exit_code == code, result.output
+        return result
+
+    return train
+
+
+def steps_of(result: Result) -> list[str]:
+    return [line for line in result.stdout.splitlines() if line.startswith("step ")]
+
+
+def test_every_step_is_a_line_of_the_old_nanochat_grammar_with_extras_appended(
+    run: Run, tmp_path: Path
+) -> None:
+    lines = steps_of(run("--steps", "12"))
+    assert all(LINE.fullmatch(line) for line in lines), lines[0]
+    assert [int(line[5:10]) for line in lines] == list(range(12))
+    assert (tmp_path / "run" / "log.txt").read_text().splitlines()[-1] == "training completed: 12 steps"
+
+
+def test_the_line_of_a_gpu_has_the_fields_that_users_know() -> None:
+    report = StepReport(
+        42, 12_800, 3.412345, 0.387, 1.0, 1217.31, 430_695, 43.84, 0.85, 6e-4, 0.41, 20.31, 0, 259.2, 1
+    )
+    assert report.line() == (
+        "step 00042/12800 (0.33%) | loss: 3.412345 | grad norm: 0.3870 | lrm: 1.00 | dt: 1217.31ms"
+        " | tok/sec: 430,695 | mfu: 43.84 | total time: 0.85m | lr: 6.00e-04 | data: 0.41ms | mem: 20.31GiB"
+        " | epoch: 0 | eta: 259.2m"
+    )
+
+
+def test_metrics_tell_the_whole_story_with_null_for_what_is_not_known(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--eval-every", "2")
+    left = Left(tmp_path / "run")
+    rows = [json.loads(line) for line in (left.out / "metrics.jsonl").read_text().splitlines()]
+    kinds = [row["event"] for row in rows]
+    assert kinds[0] == "run_start"
+    assert kinds[-1] == "run_end"
+    assert (kinds.count("step"), kinds.count("eval_start"), kinds.count("eval_end")) == (4, 3, 3)
+    assert kinds.count("checkpoint_start") == kinds.count("checkpoint_end") > 0
+    assert all(row["mfu"] is None and row["mem_gib"] is None for row in left.metrics("step"))
+    assert all({"time", "monotonic_s"} <= set(row) for row in rows)
+    assert left.metrics("run_end")[0]["reason"] == "steps"
+
+
+def test_a_line_every_few_steps_and_the_last_one(run: Run) -> None:
+    lines = steps_of(run("--steps", "8", "--log-every", "5"))
+    assert [int(line[5:10]) for line in lines] == [0, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "step", "code"),
+    [
+        (("--steps", "9", "--stop-at", "4"), "stop-at", 4, 0),
+        (("--tokens", "640"), "steps", 10, 0),
+        (("--steps", "50", "--hours", "1e-9"), "hours", None, 0),
+        (("--steps", "50", "--budget", "1e-9", "--price", "4"), "budget", None, 0),
+        (
+            ("--steps", "50", "--lr", "1e38", "--grad-clip", "0", "--max-skips", "3"),
+            "non-finite loss",
+            None,
+            1,
+        ),
+        (
+            ("--steps", "50", "--lr", "1e-30", "--eval-every", "2", "--patience", "2"),
+            "early stop",
+            None,
+            0,
+        ),
+    ],
+)
+def test_a_run_ends_when_it_is_told_to(
+    run: Run, tmp_path: Path, options: tuple[str, ...], reason: str, step: int | None, code: int
+) -> None:
+    run(*options, code=code)
+    end = Left(tmp_path / "run").metrics("run_end")[0]
+    assert end["reason"] == reason
+    assert end["step"] == step if step else end["step"] < 50
+    verify(tmp_path / "run" / "checkpoints" / "latest")
+
+
+def test_a_step_that_is_not_finite_leaves_the_weights_alone_and_is_told(run: Run, tmp_path: Path) -> None:
+    result = run("--steps", "50", "--lr", "1e38", "--grad-clip", "0", "--max-skips", "3", code=1)
+    skips = Left(tmp_path / "run").metrics("skip")
+    assert [row["in_a_row"] for row in skips][:3] == [1, 2, 3]
+    assert len(skips) <= 4, "a step is read when the next has been started"
+    assert skips[0]["loss"] is None or skips[0]["grad_norm"] is None
+    assert "skipped the update of step" in result.stdout
+
+
+def test_stop_at_leaves_the_schedule_of_all_steps_unchanged(run: Run, tmp_path: Path) -> None:
+    run("--steps", "10", out="whole")
+    run("--steps", "10", "--stop-at", "4", out="part")
+    whole, part = (Left(tmp_path / name).metrics("step") for name in ("whole", "part"))
+    assert [row["lr"] for row in part] == [row["lr"] for row in whole][:4]
+
+
+def test_epochs_are_passes_over_the_data(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    for name in ("a", "val"):
+        (tmp_path / "d" / f"{name}.txt").write_text("abcdefgh" * 200)
+    run("--data", "d", "--epochs", "2")
+    steps = Left(tmp_path / "run").metrics("step")
+    assert len(steps) == 50
+    assert [steps[0]["epoch"], steps[-1]["epoch"]] == [0, 1]
+    assert (tmp_path / "run" / "checkpoints" / "epoch_1").is_symlink()
+    assert (tmp_path / "run" / "checkpoints" / "epoch_1").resolve().name == "step_000025"
+
+
+def test_the_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) -> None:
+    run("--steps", "12", "--save-every", "2", "--keep", "2", "--eval-every", "4", "--min-lr", "0")
+    left = Left(tmp_path / "run")
+    best = (left.out / "checkpoints" / "best").resolve().name
+    assert left.checkpoints() == sorted({best, "step_000010", "step_000012"})
+    assert (left.out / "checkpoints" / "latest").resolve().name == "step_000012"
+
+
+def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--eval-every", "2", "--save-every", "2")
+    (tmp_path / "run" / "checkpoints" / "step_000003.part").mkdir()
+    listed = CliRunner().invoke(main, ["checkpoints", "run"]).stdout.splitlines()
+    assert re.fullmatch(r"step_000002 +2 +\d\.\d{4} +\d+s +\d\.\d  complete", listed[1])
+    assert "incomplete" in listed[2]
+    assert re.fullmatch(r"step_000004 +4 .*  complete \(best, latest\)", listed[3])
+    pruned = CliRunner().invoke(main, ["checkpoints", "run", "--prune"]).stdout
+    assert pruned.count("weights only") == 2
+    run("--steps", "8", "--resume", "latest", code=1)
+    text = CliRunner().invoke(main, ["sample", "run/checkpoints/latest", "--prompt", "def ", "--length", "5"])
+    assert text.stdout.startswith("def ")
+
+
+def test_a_model_writes_from_its_weights_file(run: Run) -> None:
+    run("--steps", "4")
+    texts = [
+        CliRunner().invoke(main, ["sample", place, "--prompt", "import", "--length", "9"]).stdout
+        for place in ("run/weights.pt", "run/checkpoints/latest")
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].startswith("import")
+
+
+def test_weights_that_want_to_run_code_are_refused(run: Run, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {marker}",)
+
+    torch.save({"weights": Bomb()}, tmp_path / "bomb.pt", pickle_module=pickle)
+    result = CliRunner().invoke(main, ["sample", "bomb.pt"])
+    assert result.exit_code == 1
+    assert result.stderr == "bomb.pt: is no weights file of this trainer; give weights.pt or a checkpoint\n"
+    assert not marker.exists()
+
+
+def test_a_named_folder_that_holds_a_run_is_not_entered_unasked(run: Run, tmp_path: Path) -> None:
+    run("--steps", "2")
+    result = run("--steps", "2", code=1)
+    assert result.stderr == "run: holds a run already; go on with --resume auto, or take another --out\n"
+    run("--steps", "2", out=None)
+    run("--steps", "2", out=None)
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["d2", "d2-2"]
+
+
+def test_another_model_or_other_data_do_not_go_on(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--stop-at", "2")
+    shape = run("--steps", "4", "--resume", "auto", "--dim", "64", code=1)
+    assert "was trained with dim 32, asked is 64; see --dim" in shape.stderr
+    (tmp_path / "other.txt").write_text("another corpus " * 500)
+    data = run("--steps", "4", "--resume", "auto", "--data", "other.txt", code=1)
+    assert "was trained on other data" in data.stderr
+
+
+def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(run: Run, tmp_path: Path) -> None:
+    run("--steps", "6", "--save-every", "2", "--stop-at", "4")
+    model = tmp_path / "run" / "checkpoints" / "step_000004" / "model_00000.pt"
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    model.write_bytes(content)
+    refused = run("--steps", "6", "--resume", "latest", code=1)
+    assert "model_00000.pt: is not what was saved" in refused.stderr
+    went_on = run("--steps", "6", "--resume", "auto")
+    assert "passed over step_000004" in went_on.stdout
+    assert "Resuming from step_000002 with step 2" in went_on.stdout
+
+
+def hellaswag(path: Path, lines: int = 6) -> Path:
+    row = {"ctx": "the cat sat on", "endings": ["the mat", "xqzkw jvv"], "label": 0}
+    path.write_text("".join(json.dumps(row) + "\n" for _ in range(lines)))
+    return path
+
+
+def test_multiple_choice_and_text_are_part_of_an_evaluation(run: Run, tmp_path: Path) -> None:
+    questions = hellaswag(tmp_path / "q.jsonl")
+    result = run(
+        "--steps", "4", "--eval-every", "2", "--hellaswag", str(questions), "--sample-prompt", "def "
+    )
+    assert len(re.findall(r"^Step 0000\d \| hellaswag_acc: [01]\.\d{6}$", result.stdout, re.M)) == 3
+    assert result.stdout.count("sample at step ") == 3
+    for label in ("Validation loss", "Validation bpb"):
+        assert len(re.findall(rf"^Step 0000\d \| {label}: \d\.\d{{6}}$", result.stdout, re.M)) == 3
+
+
+def test_bits_per_byte_of_bytes_are_the_loss_in_bits(run: Run, tmp_path: Path) -> None:
+    run("--steps", "2", "--eval-every", "2")
+    row = Left(tmp_path / "run").metrics("eval_end")[-1]
+    assert row["val_bpb"] == pytest.approx(row["val_loss"] / 0.6931471805599453)
+
+
+def test_evaluation_files_are_checked_before_the_first_step(run: Run, tmp_path: Path) -> None:
+    missing = run("--steps", "4", "--hellaswag", "nowhere.jsonl", code=1)
+    assert "--hellaswag nowhere.jsonl" in missing.stderr
+    (tmp_path / "page.jsonl").write_text("<html>403</html>")
+    page = run("--steps", "4", "--hellaswag", "page.jsonl", code=1)
+    assert "page.jsonl:1: is no question of HellaSwag's form" in page.stderr
+    assert not steps_of(missing) + steps_of(page)
+
+
+def test_an_evaluation_that_fails_is_told_and_the_training_goes_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> str:
+        raise ValueError("the dice are loaded")
+
+    monkeypatch.setattr("gputel.trainer.border.sampled", broken)
+    result = run("--steps", "4", "--eval-every", "2", "--sample-prompt", "x")
+    assert (
+        "evaluation at step 2 failed: ValueError: the dice are loaded; the training goes on" in result.stdout
+    )
+    assert len(steps_of(result)) == 4
+
+
+def test_the_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--eval-every", "2", "--save-every", "2")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    at_two = [row["event"] for row in rows if row.get("step") == 2 and row["event"] != "step"]
+    assert at_two == ["checkpoint_start", "checkpoint_end", "eval_start", "eval_end"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--total-batch-size", "100"),
+            "--total-batch-size 100: is no multiple of 2 x 32 x 1 ranks = 64; try 128",
+        ),
+        (("--budget", "5"), "--budget 5: needs to know what an hour costs; give --price"),
+        (
+            ("--shard", "fsdp"),
+            "--shard fsdp: there is one process, and nothing to spread over; start it with torchrun",
+        ),
+        (
+            ("--tokenizer", "nowhere"),
+            "--tokenizer nowhere: is no file; give bytes, chars or a tokenizers or tiktoken file",
+        ),
+        (("--resume", "best"), "--resume best: there is no run/checkpoints/best; see `checkpoints DIR`"),
+        (("--data", "nowhere"), "nowhere: does not exist; see --data"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], told: str) -> None:
+    result = run("--steps", "2", *options, code=1)
+    assert result.stderr == told + "\n"
+
+
+def test_the_options_are_those_that_the_documentation_names() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
+    documented = set(re.findall(r"`--([a-z-]+)", page))
+    assert {entry.name.replace("_", "-") for entry in fields(Options)} <= documented
+
+
+def test_the_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_path: Path) -> None:
+    run("--steps", "20", "--eval-every", "10", "--save-every", "10", "--sample-prompt", "step 00001")
+    command = [sys.executable, "-m", "gputel", "parse", "run/log.txt", "--json"]
+    parsed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["runs"][0]
+    phase = parsed["phases"][0]
+    assert (parsed["rejects"], parsed["status"]) == (0, "completed")
+    assert (phase["records"], phase["first_step"], phase["last_step"], phase["total_steps"]) == (
+        20,
+        0,
+        19,
+        20,
+    )
+    assert phase["evals"]["val_loss"]["count"] == phase["evals"]["val_bpb"]["count"] == 3
+    assert phase["metrics"]["loss"]["last"] == pytest.approx(Left(tmp_path / "run").losses()[19], abs=1e-6)
+
+
+@pytest.mark.long
+def test_a_run_learns_more_than_how_often_bytes_occur(run: Run, tmp_path: Path) -> None:
+    """The entropy of single bytes of the standard library is 3.245 nats, of bytes after bytes 2.422."""
+    size = ("--depth", "2", "--dim", "128", "--heads", "1", "--seq", "128", "--device-batch-size", "8")
+    run(*size, "--steps", "150", "--eval-every", "150", "--eval-tokens", "32768")
+    assert Left(tmp_path / "run").metrics("eval_end")[-1]["val_loss"] < 3.245
+
+
+def test_a_slow_network_gets_its_settings_where_none_are_set(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in WAN:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NCCL_BUFFSIZE", "1048576")
+    told = run("--steps", "1", "--network", "wan").stdout
+    assert "Network: NCCL_IB_DISABLE=1" in told
+    assert "Network: NCCL_BUFFSIZE=1048576" in told
+
+
+def test_another_tokenizer_does_not_go_on(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(map(chr, range(32, 127))) * 50 + "\n")
+    run("--steps", "4", "--stop-at", "2", "--data", "t.txt", "--tokenizer", "chars", "--vocab", "256")
+    other = run("--steps", "4", "--resume", "auto", "--data", "t.txt", "--vocab", "256", code=1)
+    assert "was trained with another tokenizer; see --tokenizer" in other.stderr

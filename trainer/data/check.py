@@ -1,0 +1,103 @@
+"""Data files named before step 0 if they are not what they should be: paths in, the layout they share out.
+
+The usual culprit is a download that failed and left an error page under the name of a shard.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from gputel.trainer.data.jsonl import JSONL
+from gputel.trainer.data.layout import Layout
+from gputel.trainer.data.llmc import LLMC
+from gputel.trainer.data.nanogpt import NANOGPT
+from gputel.trainer.data.npy import NPY
+from gputel.trainer.data.parquet import PARQUET
+from gputel.trainer.data.plaintext import TEXT
+from gputel.trainer.data.shard import Shard
+from gputel.trainer.errors import TrainerError
+
+LAYOUTS = (PARQUET, NPY, LLMC, JSONL, TEXT, NANOGPT)
+PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
+HEAD_BYTES = 4096
+TOKENS_AT_ONCE = 2**24
+
+
+def data_files(place: Path) -> list[Path]:
+    """The file itself, or what a folder holds that bears a data file's ending, sorted by path."""
+    if place.is_file():
+        return [place]
+    if not place.exists():
+        raise TrainerError(str(place), "does not exist", "see --data")
+    endings = {suffix for layout in LAYOUTS for suffix in layout.suffixes}
+    inside = (
+        p for p in place.rglob("*") if not any(part.startswith(".") for part in p.relative_to(place).parts)
+    )
+    found = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
+    if not found:
+        raise TrainerError(
+            str(place), "holds no data files", f"data files end in {', '.join(sorted(endings))}"
+        )
+    return found
+
+
+def common_layout(paths: list[Path]) -> Layout:
+    """What most of the files are; any other is an error that names it."""
+    found = {path: recognised(path) for path in paths}
+    most = Counter(layout.name for layout in found.values()).most_common(1)[0][0]
+    for path, layout in found.items():
+        if layout.name != most:
+            raise TrainerError(
+                str(path), f"looks like {layout.name}, its neighbours are {most}", "fetch it again"
+            )
+    return next(layout for layout in LAYOUTS if layout.name == most)
+
+
+def recognised(path: Path) -> Layout:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if not head:
+        raise TrainerError(str(path), "is empty", "fetch it again")
+    if head.lstrip().lower().startswith(PAGES):
+        raise TrainerError(str(path), f"is a page, not data: {_first_words(head)}", "fetch it again")
+    if not head.strip(b"\0"):
+        raise TrainerError(str(path), "is full of zeros", "fetch it again")
+    layout = next((layout for layout in LAYOUTS if layout.recognises(head)), None)
+    if layout is None or not _keeps_promise(path, layout):
+        raise TrainerError(
+            str(path), f"is no {path.suffix.lstrip('.')} file: {_first_words(head)}", "fetch it again"
+        )
+    return layout
+
+
+def check_files(paths: Iterable[Path], layout: Layout) -> None:
+    for path in paths:
+        fault = layout.fault(path)
+        if fault:
+            raise TrainerError(str(path), fault, "fetch it again")
+
+
+def check_ids(shard: Shard, vocab: int) -> None:
+    """Every id of a shard of tokens; a wrong one would end a run on a GPU with an assertion of the device."""
+    tokens = shard.tokens
+    if np.iinfo(tokens.dtype).max < vocab:
+        return
+    for start in range(0, len(tokens), TOKENS_AT_ONCE):
+        piece = tokens[start : start + TOKENS_AT_ONCE]
+        worst = piece.max() if piece.min() >= 0 else piece.min()
+        if not 0 <= worst < vocab:
+            raise TrainerError(
+                shard.name, f"holds the token {worst:,}, the vocabulary has {vocab:,}", "see --vocab"
+            )
+
+
+def _keeps_promise(path: Path, layout: Layout) -> bool:
+    promising = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
+    return not promising or layout in promising
+
+
+def _first_words(head: bytes) -> str:
+    words = head[:200].decode("ascii", "replace").split()
+    return repr(" ".join(words)[:60])

@@ -1,0 +1,170 @@
+"""Text to token ids and back: bytes, the characters of the corpus, or a local tokenizers or tiktoken file.
+
+A tokenizer also knows how many bytes each of its tokens stands for, which is what bits per byte need.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gputel.trainer.errors import TrainerError
+from gputel.trainer.optional import optional
+
+Ids = NDArray[np.integer[Any]]
+
+# How GPT-2 and its successors cut text before pairs are merged; a tiktoken file holds the merges alone.
+GPT2_CUT = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LATER_CUT = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+GPT2_MERGES = 50_256
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+SPECIALS = ("<|bos|>", "<|endoftext|>", "<|begin_of_text|>", "<s>")
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """`separator` comes before every document; `recipe` is what a checkpoint keeps to make it again."""
+
+    recipe: dict[str, str]
+    vocab: int
+    encode: Callable[[list[str]], list[Ids]]
+    decode: Callable[[list[int]], str]
+    byte_lengths: NDArray[np.int64]
+    separator: tuple[int, ...] = ()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint8 if self.vocab <= 2**8 else np.uint16 if self.vocab <= 2**16 else np.uint32)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr(sorted(self.recipe.items())).encode()).hexdigest()[:16]
+
+
+def tokenizer_from(name: str, corpus: Callable[[], Iterable[str]]) -> Tokenizer:
+    """`bytes`, `chars` (of the corpus, which is then read once), or a file."""
+    if name == "bytes":
+        return remade({"kind": "bytes"})
+    if name == "chars":
+        alphabet: set[str] = set().union(*map(set, corpus()))
+        return remade({"kind": "chars", "characters": UNKNOWN + "".join(sorted(alphabet))})
+    path = Path(name)
+    if not path.is_file():
+        raise TrainerError(
+            f"--tokenizer {name}", "is no file", "give bytes, chars or a tokenizers or tiktoken file"
+        )
+    kind = "tokenizers" if path.read_bytes()[:1] == b"{" else "tiktoken"
+    return remade({"kind": kind, "path": str(path.resolve()), "sha256": _hash(path)})
+
+
+def remade(recipe: dict[str, str]) -> Tokenizer:
+    """The tokenizer of a checkpoint; its file must still be the one with which the run was trained."""
+    if "path" in recipe and (
+        not Path(recipe["path"]).is_file() or _hash(Path(recipe["path"])) != recipe["sha256"]
+    ):
+        raise TrainerError(recipe["path"], "is not the tokenizer of this run any more", "restore the file")
+    return MAKERS[recipe["kind"]](recipe)
+
+
+def _bytes(recipe: dict[str, str]) -> Tokenizer:
+    return Tokenizer(
+        recipe,
+        256,
+        lambda texts: [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts],
+        lambda ids: bytes(i for i in ids if i < 256).decode("utf-8", "replace"),
+        np.ones(256, np.int64),
+        (10,),
+    )
+
+
+def _chars(recipe: dict[str, str]) -> Tokenizer:
+    """An id is a place in the alphabet; what the alphabet lacks is id 0."""
+    characters = recipe["characters"]
+    number = {character: i for i, character in enumerate(characters)}
+    return Tokenizer(
+        recipe,
+        len(characters),
+        lambda texts: [np.array([number.get(c, 0) for c in text], np.uint32) for text in texts],
+        lambda ids: "".join(characters[i] if i < len(characters) else UNKNOWN for i in ids),
+        np.array([len(c.encode("utf-8", "surrogateescape")) for c in characters], np.int64),
+        (number["\n"],) if "\n" in number else (),
+    )
+
+
+def _tokenizers(recipe: dict[str, str]) -> Tokenizer:
+    module = optional("tokenizers", "tokenizers", f"--tokenizer {recipe['path']}")
+    try:
+        made = module.Tokenizer.from_file(recipe["path"])
+    except Exception as fault:  # the package raises bare Exception for a file that it cannot read
+        raise TrainerError(recipe["path"], f"is no tokenizers file: {fault}") from fault
+    vocab = made.get_vocab_size()
+    return Tokenizer(
+        recipe,
+        vocab,
+        lambda texts: [
+            np.array(e.ids, np.uint32) for e in made.encode_batch_fast(texts, add_special_tokens=False)
+        ],
+        lambda ids: str(made.decode(ids)),
+        _lengths_of_pieces(made, vocab),
+        next(((i,) for i in map(made.token_to_id, SPECIALS) if i is not None), ()),
+    )
+
+
+def _lengths_of_pieces(made: Any, vocab: int) -> NDArray[np.int64]:
+    """Special tokens stand for no text. Between two known tokens a piece decodes to itself, also with its space;
+    in a byte-level vocabulary every character of a piece is one byte."""
+    special = {i for i, token in made.get_added_tokens_decoder().items() if token.special}
+    byte_level = "ByteLevel" in made.to_str()
+    lengths = np.zeros(vocab, np.int64)
+    for i in range(vocab):
+        piece = made.id_to_token(i)
+        if piece is None or i in special:
+            continue
+        lengths[i] = len(piece) if byte_level else len(piece.replace("▁", " ").encode())
+    return lengths
+
+
+def _tiktoken(recipe: dict[str, str]) -> Tokenizer:
+    module, path = optional("tiktoken", "tiktoken", f"--tokenizer {recipe['path']}"), Path(recipe["path"])
+    try:
+        pairs = [line.split() for line in path.read_bytes().splitlines() if line]
+        merges = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+    except ValueError as fault:
+        raise TrainerError(str(path), "is neither a tokenizers nor a tiktoken file") from fault
+    end = max(merges.values()) + 1
+    made = module.Encoding(
+        path.stem,
+        pat_str=GPT2_CUT if len(merges) == GPT2_MERGES else LATER_CUT,
+        mergeable_ranks=merges,
+        special_tokens={"<|endoftext|>": end},
+    )
+    lengths = np.zeros(end + 1, np.int64)
+    lengths[list(merges.values())] = [len(token) for token in merges]
+    return Tokenizer(
+        recipe,
+        end + 1,
+        lambda texts: [np.array(ids, np.uint32) for ids in made.encode_ordinary_batch(texts)],
+        lambda ids: str(made.decode(ids)),
+        lengths,
+        (end,),
+    )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+MAKERS: dict[str, Callable[[dict[str, str]], Tokenizer]] = {
+    "bytes": _bytes,
+    "chars": _chars,
+    "tokenizers": _tokenizers,
+    "tiktoken": _tiktoken,
+}

@@ -1,0 +1,12 @@
+"""The one error of the trainer: where, what, and the mend, on one line without a traceback."""
+
+
+class TrainerError(Exception):
+    """`place: fault; mend`. Whoever prints it ends with exit code 1."""
+
+    def __init__(self, place: str, fault: str, mend: str = "") -> None:
+        self.place, self.fault, self.mend = place, fault, mend
+        super().__init__(f"{place}: {fault}" + (f"; {mend}" if mend else ""))
+
+    def __reduce__(self) -> tuple[type["TrainerError"], tuple[str, str, str]]:
+        return TrainerError, (self.place, self.fault, self.mend)

@@ -1,0 +1,64 @@
+"""The table of GPUs (gpus.toml), without torch: a driver's or a person's name in, peak, memory, power and link out.
+
+A slice of a GPU (MIG) is no GPU of the table: its peak would be that of the whole.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE = Path(__file__).with_name("gpus.toml")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    names: tuple[str, ...]
+    peak_tflops: float | None
+    memory_gib: float
+    power_w: float
+    link: str
+    link_gb_s: float
+
+    @property
+    def peak_flops(self) -> float | None:
+        """Dense bf16 FLOPs a second; None for a chip without bf16."""
+        return None if self.peak_tflops is None else self.peak_tflops * 1e12
+
+
+@lru_cache(maxsize=1)
+def gpus() -> tuple[Gpu, ...]:
+    with TABLE.open("rb") as table:
+        return tuple(_gpu(**row) for row in tomllib.load(table)["gpu"])
+
+
+def find_gpu(name: str) -> Gpu | None:
+    """The GPU that a driver ("NVIDIA H100 80GB HBM3") or a person ("h100") means; None where the table has none."""
+    wanted = _words(name)
+    if "mig" in wanted:
+        return None
+    matches = [
+        (len(_words(alias)), gpu) for gpu in gpus() for alias in gpu.names if _within(_words(alias), wanted)
+    ]
+    return max(matches, key=lambda match: match[0])[1] if matches else None
+
+
+def _gpu(names: list[str], peak_tflops: float | None = None, **figures: Any) -> Gpu:
+    return Gpu(name=names[0], names=tuple(names), peak_tflops=peak_tflops, **figures)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", name.lower())
+
+
+def _within(part: list[str], whole: list[str]) -> bool:
+    """Whole words in a row, so that an L40S is no L4."""
+    return any(whole[i : i + len(part)] == part for i in range(len(whole)))

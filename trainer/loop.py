@@ -1,0 +1,238 @@
+"""The training, readable from top to bottom: a Run in, the reason why it ended out.
+
+A step is started before the last one is read, so that a GPU never waits for the host to print; on a CPU the
+same code reads a finished step. What ranks must agree on travels in the sum that carries the loss, and is
+heeded when it is read.
+"""
+
+import gc
+import math
+import time
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from gputel.trainer.assemble import Run
+from gputel.trainer.border import Border
+from gputel.trainer.budget import SIGNALS
+from gputel.trainer.clockwork import Marks, Stopwatch, ms_between
+from gputel.trainer.data.feed import Feed
+from gputel.trainer.distributed import Asked, Watchdog, accumulating
+from gputel.trainer.say import StepReport
+from gputel.trainer.shape import mfu_percent
+
+VOTES = (*Asked.NAMES, "minutes", "hours", "budget")
+ETA_STEPS = 50
+WITHOUT_EVALUATION = {*SIGNALS, "stop-at", "non-finite loss"}
+
+
+@dataclass(frozen=True)
+class Started:
+    """A step under way: what the device will tell of it, and what the host knew when it began."""
+
+    step: int
+    told: Tensor
+    marks: Marks
+    travels: list[tuple[Any, Any]]
+    data_s: float
+    lrm: float
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    reason: str
+    save_failed: bool
+
+
+def train(run: Run) -> Ended:
+    """Train until there is a reason to stop."""
+    plan, where = run.plan, run.where
+    feed = Feed(
+        run.rows,
+        position=run.progress.position,
+        batch=plan.device_batch,
+        rank=where.rank,
+        ranks=where.size,
+        device=where.device,
+    )
+    with feed, Asked() as asked, Watchdog(where, plan.options.rank_timeout) as watchdog:
+        training = Training(run, feed, asked, watchdog)
+        reason = training.until_done()
+        return Ended(reason, training.border.save_failed)
+
+
+class Training:
+    def __init__(self, run: Run, feed: Feed, asked: Asked, watchdog: Watchdog) -> None:
+        self.run, self.feed, self.asked, self.watchdog = run, feed, asked, watchdog
+        self.plan, self.progress = run.plan, run.progress
+        self.watch = Stopwatch(run.progress.wall_s)
+        self.border = Border(run, self.watch, watchdog)
+        self.first_step = run.progress.step
+        self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
+        self.asked_to_stop: str | None = None
+        self.told: set[str] = set()
+
+    def until_done(self) -> str:
+        pending: Started | None = None
+        while True:
+            if pending and (self.border.due() or self._reason()):
+                self._settle(pending)
+                pending = None
+            reason = self._reason()
+            if reason:
+                break
+            self.border.cross()
+            if self._reason():  # an evaluation may have been the last that patience allows
+                continue
+            started = self._step()
+            if pending:
+                self._settle(pending)
+            pending = started
+        self.border.finish(reason, evaluate=reason not in WITHOUT_EVALUATION)
+        return reason
+
+    def _reason(self) -> str | None:
+        return self.asked_to_stop or self.plan.budget.reached(
+            step=self.progress.step,
+            stale_evaluations=self.progress.stale_evaluations,
+            skips_in_a_row=self.progress.skips_in_a_row,
+        )
+
+    def _step(self) -> Started:
+        run, plan, progress = self.run, self.plan, self.progress
+        self.watchdog.alive(f"at step {progress.step}")
+        lrm = plan.schedule.multiplier(progress.step)
+        run.optimizers.set_multiplier(lrm)
+        marks = Marks(run.where.device)
+        loss, data_s = self._gradients(marks)
+        votes = on_its_way(torch.tensor(self._votes()), run.where.device)
+        shared = run.where.sum(torch.cat([loss[None] / run.where.size, votes]))
+        marks.now("optimizer")
+        norm = clipped(run.model, plan.options.grad_clip)
+        bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
+        run.optimizers.step(bad)
+        run.optimizers.zero_grad()
+        told = marks.fetched(torch.cat([shared, norm[None], bad[None].float()]))
+        travels = run.travels.taken() if run.travels else []
+        started = Started(progress.step, told, marks, travels, data_s, lrm, run.rows.epoch(progress.position))
+        progress.step += 1
+        progress.position += plan.rows_per_step
+        progress.tokens += plan.tokens_per_step
+        return started
+
+    def _gradients(self, marks: Marks) -> tuple[Tensor, float]:
+        """All micro-batches of this rank: their mean loss, and the seconds for which the data let us wait."""
+        run, plan = self.run, self.plan
+        loss, data_s = torch.zeros((), device=run.where.device), 0.0
+        for micro in range(plan.accumulation):
+            marks.now("data")
+            waited = time.perf_counter()
+            ids, targets = self.feed.next()
+            data_s += time.perf_counter() - waited
+            self._throw_dice(micro)
+            with accumulating(run.engine, last=micro == plan.accumulation - 1):
+                marks.now("forward")
+                with run.autocast():
+                    part = run.engine(ids, targets) / plan.accumulation
+                marks.now("backward")
+                part.backward()
+            loss += part.detach()
+        marks.now("agreement")
+        return loss, data_s
+
+    def _throw_dice(self, micro: int) -> None:
+        """Dropout's seed follows from the micro-batch's place in the run: it is the same on any number of ranks and
+        after any resume, and no rank can be given another one's."""
+        if self.plan.options.dropout:
+            place = micro * self.run.where.size + self.run.where.rank
+            torch.manual_seed(zlib.crc32(f"{self.plan.options.seed} {self.progress.step} {place}".encode()))
+
+    def _votes(self) -> list[float]:
+        """What this rank knows and the others may not: signals, and its clock."""
+        over = self.plan.budget.out_of_time(self.watch.wall_s())
+        clock = [self.border.minutes_due(), over == "hours", over == "budget"]
+        return [*self.asked.votes(), *map(float, clock)]
+
+    def _settle(self, started: Started) -> None:
+        """Read what a step came to, say it, and heed what the ranks have agreed on."""
+        loss, *votes, norm, bad = started.marks.read(started.told)
+        seconds = self.watch.lap(started.marks.ended)
+        self.progress.train_s += seconds
+        self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
+        self._note_skip(started.step, loss, norm, skipped=bool(bad))
+        last = started.step == self.plan.budget.steps - 1
+        printed = last or started.step % self.plan.options.log_every == 0
+        self.run.voice.step(self._report(started, loss, norm, seconds), printed=printed)
+        if started.step == self.first_step:
+            gc.collect()
+            gc.freeze()  # what has been built by now stays until the end; the collector need not look at it again
+        else:
+            self.recent_s.append(seconds)
+
+    def _heed(self, said: set[str]) -> None:
+        """A signal is voted for in more than one step, and told once."""
+        signals = said & set(Asked.NAMES)
+        for name in sorted(signals - self.told):
+            self.run.voice.event("signal", signal=name, step=self.progress.step)
+            self.run.voice.line(f"received {name}")
+        self.told = signals
+        self.asked.forget_usr1(signals)
+        self.border.save_wanted |= bool(said & {"SIGUSR1", "minutes"})
+        stops = [name for name in VOTES if name in said - {"SIGUSR1", "minutes"}]
+        if stops and not self.asked_to_stop:
+            self.asked_to_stop = stops[0]
+
+    def _note_skip(self, step: int, loss: float, norm: float, *, skipped: bool) -> None:
+        if not skipped:
+            self.progress.skips_in_a_row = 0
+            return
+        self.progress.skips += 1
+        self.progress.skips_in_a_row += 1
+        self.run.voice.event(
+            "skip", step=step, loss=loss, grad_norm=norm, in_a_row=self.progress.skips_in_a_row
+        )
+        self.run.voice.line(f"skipped the update of step {step}: loss or gradient is not finite")
+
+    def _report(self, started: Started, loss: float, norm: float, seconds: float) -> StepReport:
+        plan, marks = self.plan, started.marks
+        rate = plan.tokens_per_step / seconds
+        usual_s = sum(self.recent_s) / len(self.recent_s) if self.recent_s else seconds
+        on_gpu = self.run.where.device.type == "cuda"
+        return StepReport(
+            step=started.step,
+            total_steps=plan.budget.steps,
+            loss=loss,
+            grad_norm=norm,
+            lrm=started.lrm,
+            dt_ms=seconds * 1e3,
+            tok_per_sec=rate,
+            mfu=mfu_percent(plan.shape, rate, plan.peak_flops, self.run.where.size),
+            total_time_min=self.progress.train_s / 60,
+            lr=plan.lr * started.lrm,
+            data_ms=started.data_s * 1e3,
+            mem_gib=torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
+            epoch=started.epoch,
+            eta_min=usual_s * (plan.budget.steps - 1 - started.step) / 60,
+            tokens=(started.step + 1) * plan.tokens_per_step,
+            forward_ms=marks.ms("forward"),
+            backward_ms=marks.ms("backward"),
+            communication_ms=sum(ms_between(*span) for span in started.travels) if self.run.travels else None,
+            optimizer_ms=marks.ms("optimizer"),
+        )
+
+
+def on_its_way(values: Tensor, device: torch.device) -> Tensor:
+    """To the device without waiting for it, which takes pinned memory."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
+
+
+def clipped(model: nn.Module, limit: float) -> Tensor:
+    """Clip the gradients of the whole model, and say what their norm was before; 0 does not clip."""
+    norm = nn.utils.clip_grad_norm_(model.parameters(), limit or math.inf)
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
