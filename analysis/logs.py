@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PIECE = 4 << 20
 HEAD = 64 << 10
 FEW_S = 5
+TICK_S = 0.05  # the stamps of files lag behind the clock by up to a tick of the kernel
 FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -62,7 +63,7 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
             latest = datetime.fromtimestamp(
                 facts.st_mtime if stat.S_ISREG(facts.st_mode) else time.time(), timezone.utc
             )
-            live = time.time() - facts.st_mtime < FRESH_S and has_writer(path)
+            live = time.time() - facts.st_mtime < FRESH_S and has_writer(path, facts.st_mtime)
             return stream(raw, name_of(path), str(path), formats, latest, live=live)
     except OSError as error:
         raise GputelError(
@@ -105,17 +106,24 @@ def name_of(path: Path) -> str:
     return name.rpartition(".")[0] or name
 
 
-def has_writer(path: Path) -> bool:
-    """Whether a process that we may look at has the file open for writing.
+def has_writer(path: Path, changed: float) -> bool:
+    """Whether a process that we may look at has the file open for writing; `changed` is when it last grew.
 
-    A folder of thousands of logs is asked for once in a while; only a yes is made sure of.
+    A folder of thousands of logs is looked up in one picture of all writers. A yes is made sure of, and so is a no
+    about a file that has grown since the picture was taken.
     """
     place = os.path.realpath(path)
-    return place in _written(int(time.monotonic() / FEW_S)) and place in _written.__wrapped__(0)
+    taken, written = _picture(int(time.monotonic() / FEW_S))
+    outdated = changed > taken - TICK_S
+    return place in _written() if outdated or place in written else False
 
 
 @lru_cache(maxsize=1)
-def _written(_moment: int) -> frozenset[str]:
+def _picture(_moment: int) -> tuple[float, frozenset[str]]:
+    return time.time(), _written()
+
+
+def _written() -> frozenset[str]:
     """All files that are open for writing now."""
     found: set[str] = set()
     for process in Path("/proc").glob("[0-9]*"):

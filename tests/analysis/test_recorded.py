@@ -70,7 +70,10 @@ def test_a_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> No
 
 
 def test_a_log_that_somebody_still_writes_is_running(tmp_path: Path) -> None:
+    """Also where another log was looked at a moment before, and nobody had this one open then."""
     path = tmp_path / "live.log"
+    path.write_text(line(0))
+    assert gputel.parse(path).status == "unknown"
     with path.open("w") as writer:
         writer.write(line(0))
         writer.flush()
