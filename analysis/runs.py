@@ -16,6 +16,8 @@ from gputel.telemetry import events, run
 if TYPE_CHECKING:
     import polars as pl
 
+    from gputel.analysis.parse.log import Log
+
     Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
@@ -25,7 +27,7 @@ def open_run(path: str | Path) -> Recording:
 
 
 class Recording:
-    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy, for what memory cannot hold."""
+    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output."""
 
     def __init__(self, folder: run.Run) -> None:
         self.folder = folder
@@ -38,6 +40,22 @@ class Recording:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @cached_property
+    def log(self) -> Log:
+        """What the command printed, parsed; without a row where nothing was printed."""
+        from gputel.analysis.parse import run_folder
+
+        return run_folder.read(self.path)
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """A row per step of each phase."""
+        return self.log.steps
+
+    @property
+    def evals(self) -> pl.DataFrame:
+        return self.log.evals
 
     @property
     def simulated(self) -> str | None:

@@ -1,0 +1,78 @@
+"""What is reported, compared, judged and planned by: one run, with its log, its telemetry and its facts.
+
+It comes from a run folder, a bare log, or a log and a table of readings that were never recorded together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputel.analysis import facts, logs
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gputel.analysis.facts import Facts
+    from gputel.analysis.formats import Format
+    from gputel.analysis.parse.log import Log
+    from gputel.analysis.runs import Recording
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`recording` is None of a bare log; `readings` are a table's that was joined to it by hand."""
+
+    log: Log
+    recording: Recording | None = None
+    readings: pl.DataFrame | None = None
+
+    @property
+    def name(self) -> str:
+        return self.recording.name if self.recording else self.log.name
+
+    @cached_property
+    def facts(self) -> Facts:
+        return facts.of(self.log, self.recording.descriptions if self.recording else ())
+
+    @cached_property
+    def gpu(self) -> pl.DataFrame | None:
+        """A row per tick and GPU, in the order of time; None where nothing was sampled."""
+        frame = self.recording.gpu if self.recording else self.readings
+        return None if frame is None or frame.is_empty() else frame
+
+    @property
+    def caution(self) -> str | None:
+        """What every table, page and picture of this run must say of it."""
+        if self.recording and self.recording.simulated:
+            return f"SIMULATED: {self.recording.simulated}; nothing here was measured on a GPU"
+        return "COMPOSED, not printed by a program that trained" if self.log.composed else None
+
+
+def of(path: Path, formats: tuple[Format, ...] | None = None) -> Subject:
+    """A run folder or a log. A table of GPU readings alone is a run without a log."""
+    if run.is_run(path):
+        from gputel.analysis.runs import open_run
+
+        recording = open_run(path)
+        return Subject(recording.log, recording)
+    log = logs.read(path, formats)
+    return Subject(log, readings=log.telemetry.rows if log.telemetry else None)
+
+
+def joined(table: Path, log: Path, offset_s: float = 0.0) -> Subject:
+    """A table of readings beside a log; `offset_s` is added to the readings' clock."""
+    import polars as pl
+
+    telemetry = logs.read(table).telemetry
+    if telemetry is None or telemetry.rows.is_empty():
+        raise GputelError(
+            str(table), "no GPU readings were found in it", "name a CSV of nvidia-smi, dmon or dcgm"
+        )
+    shift = timedelta(seconds=offset_s)
+    return Subject(logs.read(log), readings=telemetry.rows.with_columns(pl.col("time") + shift))
