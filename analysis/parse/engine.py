@@ -22,8 +22,8 @@ def parser(chosen: tuple[Format, ...] | None = None) -> Parser:
     return Parser(formats.shipped(), read, infer)
 
 
-def infer(sample: bytes) -> Inferred | None:
+def infer(sample: bytes, known: int) -> Inferred | None:
     """Imported when it is needed: most logs are of a known format."""
     from gputel.analysis.parse import infer as guess
 
-    return guess.infer(sample)
+    return guess.infer(sample, known=known)

@@ -1,8 +1,8 @@
 """One log: bytes in any pieces -> lines -> engine -> rows and events.
 
-`feed` does work that grows with what is new, so the same object reads a file that exists and one that grows. Where
-no known format fits, the lines that nothing was read from are kept (a few megabytes at most) until their shapes say
-what they are; then they are read once more with the format that was inferred.
+`feed` does work that grows with what is new, so the same object reads a file that exists and one that grows. The
+beginning (a few megabytes at most) is kept until the shapes of the lines that no format has read say what those
+are; if they say something of the training, it is read once more, with the format that was inferred beside the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gputel.analysis.formats import Format
-from gputel.analysis.parse import exact
+from gputel.analysis.parse import exact, lazily
 from gputel.analysis.parse.lines import Chunk, Splitter
 from gputel.analysis.parse.outcome import TRACEBACK, Event, Outcome
 from gputel.analysis.parse.patterns import Engine, Field, Hits, Pattern, Reading, Reject
@@ -23,10 +23,15 @@ from gputel.analysis.parse.records import Assembler
 if TYPE_CHECKING:
     from gputel.analysis.parse.infer import Inferred
 
-    Infer = Callable[[bytes], Inferred | None]
+    Infer = Callable[[bytes, int], Inferred | None]
 
 RECORDS = ("train", "part", "bar", "eval", "task")
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format is; then it is given up
+# What a line of training has: without one, nobody is asked.
+CANDIDATE = lazily.regex(
+    rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|\bf1\b"
+    rb"|lr\b|learning.?rate|norm|err|score|/s(?:ec)?\b)"
+)
 
 
 class Parser:
@@ -38,20 +43,24 @@ class Parser:
         self.formats = formats
         self.patterns = tuple(pattern for known in formats for pattern in known.patterns)
         self.engine = engine
+        self.inferred: Inferred | None = None
+        self._infer = infer
+        self._kept: list[Chunk] = []  # all of the log, as long as its format may be unknown
+        self._strange: list[bytes] = []  # the lines of it that no pattern has read
+        self._seen = self._asked = 0
+        self._ends = False  # whether the line that is read now is the last, and has no end
+        self._lines = Splitter()
+        self._begin()
+
+    def _begin(self) -> None:
         self.records = Assembler()
         self.outcome = Outcome()
         self.rejects: list[Reject] = []
         self.summary: dict[str, float | str] = {}
         self.config: dict[str, float | str] = {}
         self.hits: Counter[str] = Counter()  # lines by format
-        self.inferred: Inferred | None = None
-        self._infer = infer
-        self._sample: list[Chunk] = []
-        self._seen = self._asked = 0
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
-        self._ends = False  # whether the line that is read now is the last, and has no end
         self._recorded = False  # whether the chunk before ended with a record
-        self._lines = Splitter()
 
     @property
     def lines(self) -> int:
@@ -72,25 +81,30 @@ class Parser:
         """While the format may be unknown, stops where the sample is large enough to say what it is."""
         while self._infer and self._seen + len(chunk.data) >= SAMPLES[self._asked]:
             part, chunk = chunk.cut(SAMPLES[self._asked] - self._seen)
-            self._piece(part)
-            self._understand()
+            self._keep(part)
             self._asked += 1
+            if self._asked == len(SAMPLES) or not self.records.begun:
+                self._understand()
             if self._asked == len(SAMPLES):
-                self._infer, self._sample = None, []
+                self._stop_asking()
         if chunk.data:
-            self._piece(chunk)
+            self._keep(chunk)
+
+    def _keep(self, chunk: Chunk) -> None:
+        self._seen += len(chunk.data)
+        if self._infer:
+            self._kept.append(chunk)
+        self._piece(chunk)
 
     def _piece(self, chunk: Chunk) -> None:
-        self._seen += len(chunk.data)
         reading = self._read(chunk)
         for first, region, recorded in unread(reading, chunk):
             if recorded or self._recorded:
                 self.outcome.recorded()
                 self._recorded = False
             self._events(chunk, first, region)
-            if self._infer and not self.records.begun:
-                self._sample.append(_unknown(reading, chunk, first, region))
-
+            if self._infer:
+                self._strange.append(_unknown(reading, first, region))
         self._recorded = self._recorded or _ends_with_record(reading)
 
     def _read(self, chunk: Chunk) -> Reading:
@@ -122,18 +136,26 @@ class Parser:
         )
 
     def _understand(self) -> None:
-        """Reads the lines that no format knew once more, in the format that they turn out to be in."""
-        if not self._infer or self.records.begun or not self._sample:
+        """Reads what was kept once more, if the lines that no format knew turn out to be of the training."""
+        lines = b"".join(self._strange)
+        if not self._infer or not CANDIDATE.search(lines):
             return
-        self.inferred = self._infer(b"".join(chunk.data for chunk in self._sample))
+        known = sum(self.hits.values()) if self.records.begun else 0
+        self.inferred = self._infer(lines, known)
         if self.inferred is None:
             return
-        sample, self._sample, self._infer = self._sample, [], None
-        self.rejects.clear()  # of formats that it turns out not to be
-        known, self.patterns = self.patterns, self.inferred.format.patterns
-        for chunk in sample:
-            self._read(chunk)
-        self.patterns = (*known, *self.inferred.format.patterns)
+        kept, ends = self._kept, self._ends
+        self._stop_asking()
+        self._begin()
+        self.patterns = (*self.patterns, *self.inferred.format.patterns)
+        for at, chunk in enumerate(kept, start=1):
+            self._ends = ends and at == len(kept)
+            self._piece(chunk)
+        own = {name for name, count in self.hits.items() if count}  # rejects of formats that it is not are none
+        self.rejects = [reject for reject in self.rejects if reject.pattern.rpartition(".")[0] in own]
+
+    def _stop_asking(self) -> None:
+        self._infer, self._kept, self._strange = None, [], []
 
     def _facts(self, reading: Reading) -> None:
         """What banners and summaries say; of a fact said twice a banner's first and a summary's last counts."""
@@ -186,14 +208,14 @@ def unread(reading: Reading, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
         yield int(lines[gap - 1]) + 1 if gap else 0, data[begin:end].removesuffix(b"\n"), gap > 0
 
 
-def _unknown(reading: Reading, chunk: Chunk, first: int, region: bytes) -> Chunk:
+def _unknown(reading: Reading, first: int, region: bytes) -> bytes:
     """The lines of a region that no pattern at all has read."""
     numbers = np.arange(first, first + region.count(b"\n") + 1)
     read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
     strange = ~np.isin(numbers, read)
     if not strange.all():
         region = b"\n".join(np.array(region.split(b"\n"), dtype=object)[strange])
-    return Chunk(region + b"\n" if strange.any() else b"", 0, chunk.number(numbers[strange]))
+    return region + b"\n" if strange.any() else b""
 
 
 def _printed(hits: Hits) -> frozenset[Field]:

@@ -43,15 +43,22 @@ class Inferred:
         return f"{known}, {hits:,} of {candidates:,} candidate lines"
 
 
-def infer(data: bytes, title: str = "inferred") -> Inferred | None:
-    """What format these clean lines are in; None where nothing in them looks like training."""
+def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | None:
+    """What format these clean lines are in; None where nothing in them looks like training.
+
+    `known` records of the same log have been read by other formats: what is left must say more to be one.
+    """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = margins.strip(lines)
     found = [one for one in (candidate(shape, bare) for shape in _frequent(shapes(lines, bare))) if one]
     main = _main(found, lines)
+    if known and not (main and _stands_beside(main, known)):
+        chosen = [replace(one, role="eval") for one in found if _evaluates_beside(one)]
+        main = max(chosen, key=lambda one: one.shape.count, default=None)
+    else:
+        chosen = _chosen(found, main) if main else []
     if main is None:
         return None
-    chosen = _chosen(found, main)
     text = _toml(chosen, main, title)
     known = formats.load(text, "inferred", title)
     records = [one for one in chosen if one.role in ("train", "part", "bar")]
@@ -96,6 +103,16 @@ def _is_alive(one: Candidate, few: bool) -> bool:
         return few or (rich and b"`" not in one.shape.example)
     spoken = one.place is not None or any(c in EVIDENCE or "loss" in c.lower() for c in one.columns)
     return one.shape.count > 1 and spoken and bool(one.changing)
+
+
+def _stands_beside(main: Candidate, known: int) -> bool:
+    """Records of an unknown kind in a log of a known one are many, and say their step and loss."""
+    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, known // 10)
+
+
+def _evaluates_beside(one: Candidate) -> bool:
+    """Evaluations of a log whose records are known come again and again, with other values."""
+    return one.role in ("eval", "mixed") and one.is_measured and one.shape.count > 1 and bool(one.changing)
 
 
 def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
