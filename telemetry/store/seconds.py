@@ -56,7 +56,7 @@ def only(tier: Tier, readings: Sequence[str] | None) -> Tier:
 
 def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:
     """Tables of several parts as one. A second that a restart cut in two becomes one again."""
-    whole = pl.concat([*frames], how="diagonal", rechunk=True)
+    whole = pl.concat([*frames], how="diagonal")
     if (whole[SECOND_COLUMN].diff() > 0).all():
         return whole
     columns = dict.fromkeys(column for tier in tiers for column in tier.columns)
