@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from gputel.analysis.parse import numbers
 from gputel.analysis.parse.patterns import Field, Hits, Pairs, Pattern, Reading, Reject, Values
@@ -31,7 +32,7 @@ class UnreadableError(Exception):
     """A value that its column needs and that is no number."""
 
 
-def read(data: bytes, patterns: tuple[Pattern, ...]) -> Reading:
+def read(data: bytes, patterns: tuple[Pattern, ...], _starts: npt.NDArray[np.int64] | None = None) -> Reading:
     held: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
     rejects: list[Reject] = []
     worth = needles(patterns)

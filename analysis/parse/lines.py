@@ -1,8 +1,8 @@
 """Bytes in any pieces -> clean whole lines. A redraw after a carriage return is a line of its own.
 
-Escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces go; nothing is looked for line by line, so a log
-that has none of them costs four searches per chunk. Memory stays bounded whatever comes: of a line longer than
-LIMIT only the beginning is kept.
+Escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces go. All but the echo are found while line feeds
+are looked for, so a log that has none of them pays nothing. Memory stays bounded whatever comes: of a line longer
+than LIMIT only the beginning is kept.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _ESCAPES = lazily.regex(
 )
 _ECHO = lazily.regex(rb"\^\[(?:\[|O)[0-9;]*[A-Za-z~]")
 _ENDS = lazily.regex(rb"\r*\n|[\r\x08]+")
+_BLOCK = 1 << 18  # bytes that the processor's cache holds
+_FEED, _CONTROLS = 10, 32
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Chunk:
     data: bytes
     first: int
     numbers: npt.NDArray[np.int64] | None  # None: line i is first + i
+    starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if that is known already
 
     def number(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return lines + self.first if self.numbers is None else self.numbers[lines]
@@ -42,8 +45,10 @@ class Chunk:
         end = self.data.find(b"\n", max(at - 1, 0)) + 1 or len(self.data)
         count = self.data.count(b"\n", 0, end)
         numbers = (None, None) if self.numbers is None else (self.numbers[:count], self.numbers[count:])
-        return Chunk(self.data[:end], self.first, numbers[0]), Chunk(
-            self.data[end:], self.first + count, numbers[1]
+        starts = (None, None) if self.starts is None else (self.starts[:count], self.starts[count:] - end)
+        return (
+            Chunk(self.data[:end], self.first, numbers[0], starts[0]),
+            Chunk(self.data[end:], self.first + count, numbers[1], starts[1]),
         )
 
 
@@ -73,11 +78,14 @@ class Splitter:
     def _piece(self, data: bytes) -> Iterator[Chunk]:
         if self._skipping:
             data = self._skip(data)
-        data = self._rest + data
         cut = data.rfind(b"\n") + 1
-        if not cut and len(data) > LIMIT:
-            cut = max(data.rfind(b"\r", 0, -1), data.rfind(b"\x08", 0, -1)) + 1
-        whole, self._rest = data[:cut], data[cut:]
+        if cut:
+            whole, self._rest = b"".join((self._rest, memoryview(data)[:cut])), data[cut:]
+        else:
+            data = self._rest + data
+            if len(data) > LIMIT:
+                cut = max(data.rfind(b"\r", 0, -1), data.rfind(b"\x08", 0, -1)) + 1
+            whole, self._rest = data[:cut], data[cut:]
         if whole:
             yield self._clean(_shorten(whole))
         if len(self._rest) > LIMIT and self._rest[-1:] != b"\r":
@@ -92,17 +100,41 @@ class Splitter:
         return data[end.start() :] if end.group() == b"\n" else data[end.end() :]
 
     def _clean(self, data: bytes) -> Chunk:
+        feeds, controls = _controls(data)
         first = self.number
-        self.number += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
-        if b"\x1b" in data:
-            data = _ESCAPES.sub(b"", data)
+        self.number += len(feeds)
+        cleaned = data
+        if b"\x1b" in controls:
+            cleaned = _ESCAPES.sub(b"", cleaned)
         if b"^" in data and b"^[" in data:  # one byte is found ten times as fast as two
-            data = _ECHO.sub(b"", data)
-        if b"\x00" in data:
-            data = data.replace(b"\x00", b"")
-        if b"\r" in data or b"\x08" in data:
-            return _redraws(data, first)
-        return Chunk(data, first, None)
+            cleaned = _ECHO.sub(b"", cleaned)
+        if b"\x00" in controls:
+            cleaned = cleaned.replace(b"\x00", b"")
+        if b"\r" in controls or b"\x08" in controls:
+            return _redraws(cleaned, first)
+        return Chunk(cleaned, first, None, _after(feeds, data) if cleaned is data else None)
+
+
+def starts(data: bytes) -> npt.NDArray[np.int64]:
+    """Where the lines start."""
+    return _after(_controls(data)[0], data)
+
+
+def _after(feeds: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:
+    found = np.concatenate([[0], feeds + 1])
+    return found[:-1] if data.endswith(b"\n") or not data else found
+
+
+def _controls(data: bytes) -> tuple[npt.NDArray[np.int64], bytes]:
+    """Where line feeds stand, and which other control characters stand anywhere."""
+    text = np.frombuffer(data, np.uint8)
+    places = [np.flatnonzero(text[at : at + _BLOCK] < _CONTROLS) + at for at in range(0, len(data), _BLOCK)]
+    found = np.concatenate([np.empty(0, dtype=np.int64), *places])
+    kinds = text[found]
+    is_feed = kinds == _FEED
+    if is_feed.all():
+        return found, b""
+    return found[is_feed], bytes(np.flatnonzero(np.bincount(kinds, minlength=1)).tolist())
 
 
 def _redraws(data: bytes, first: int) -> Chunk:

@@ -108,7 +108,7 @@ class Parser:
         self._recorded = self._recorded or _ends_with_record(reading)
 
     def _read(self, chunk: Chunk) -> Reading:
-        reading = self.engine(chunk.data, self.patterns)
+        reading = self.engine(chunk.data, self.patterns, chunk.starts)
         if self._ends:
             reading = self._without_cut(reading, chunk.data)
         self._shapes.update({hits.pattern: _printed(hits) for hits in reading.hits})

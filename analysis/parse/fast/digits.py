@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from gputel.analysis.parse import numbers
 from gputel.analysis.parse.patterns import Field
 
@@ -75,11 +78,22 @@ def plan(text: bytes, start: int, what: Field) -> Number | None:
 
 
 def blank(text: bytes) -> bytes:
-    """The text with every digit made a 0."""
+    """The text as its shape has it: every digit is one and the same byte, and all others differ as they did."""
     return text.translate(_BLANK)
 
 
-_BLANK = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
+def blank_in_place(text: npt.NDArray[np.uint8]) -> None:
+    """The same for many texts; no byte of them is 0 then."""
+    text -= np.uint8(ord("0"))
+    for at in range(0, len(text), len(_NINES)):
+        part = text[at : at + len(_NINES)]
+        np.maximum(part, _NINES[: len(part)], out=part)
+
+
+_NINES = np.full(
+    1 << 14, 9, dtype=np.uint8
+)  # of arrays numpy takes the larger ten times as fast as of a number
+_BLANK = bytes(max(byte - ord("0") & 0xFF, 9) for byte in range(256))
 
 
 def _clock(text: bytes, start: int) -> Number | None:

@@ -69,7 +69,7 @@ class Shapes(dict[bytes, int]):
     def variant(self, line: bytes) -> int:
         """The shape of a line in whose names stand other digits; once known it is what is expected first."""
         blanked = digits.blank(line)
-        number = self[blanked + b"\n" + b" ".join(_NAMED_DIGITS.findall(line))]
+        number = self[blanked + b"\0" + b" ".join(_NAMED_DIGITS.findall(line))]
         if self.checks[number]:
             self[blanked] = number
         return number
