@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 read: Engine = fast.read
 
 
-def parser(chosen: tuple[Format, ...] | None = None) -> Parser:
+def parser(chosen: tuple[Format, ...] | None = None, *, live: bool = False) -> Parser:
     if chosen is not None:
-        return Parser(chosen, read)
-    return Parser(formats.shipped(), read, infer)
+        return Parser(chosen, read, live=live)
+    return Parser(formats.shipped(), read, infer, live=live)
 
 
 def infer(sample: bytes, known: int) -> Inferred | None:

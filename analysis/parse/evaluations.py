@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from gputel.analysis.parse.drafts import Draft, Line
-from gputel.analysis.parse.rows import Rows
+from gputel.analysis.parse.rows import Block, Numbers, Rows
 from gputel.analysis.parse.stages import Place, Stages
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False, repr=False)
@@ -24,18 +30,29 @@ class Evaluations:
     def __init__(self, stages: Stages) -> None:
         self.rows = Rows()
         self.lines: list[Line] = []
+        self.numbers: list[int] = []  # of such lines that were taken together
         self._stages = stages
         self._waiting: list[Waiting] = []
 
-    def take(self, line: Line, step: float | None, *, on_time: bool = False) -> None:
-        """`on_time` says that the line stands among records of the steps around its own."""
+    def take(self, line: Line, step: float | None) -> None:
         evals = _by_task(line)
         if not evals:
             return
-        if step is None or (not on_time and self._stages.is_behind(step)):
+        if step is None or self._stages.is_behind(step):
             self._waiting.append(Waiting(line, step, evals))
         else:
             self.write(line, evals, step, self._stages.evaluation(step))
+
+    def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
+        """Those of many lines, which stand among records of the steps around theirs, have no stamp and no rank."""
+        if not evals:
+            return
+        place = self._stages.evaluation(float(steps[-1]))
+        self.numbers += numbers.tolist()
+        for name, values in evals.items():
+            columns = {"step": steps, "value": values, "line": numbers}
+            same = {"phase": place.phase, "attempt": place.attempt, "name": name}
+            self.rows.extend(Block(len(numbers), columns, same))
 
     def settle(self, draft: Draft | None) -> None:
         """Rule 19: an evaluation without a step takes that of the next record, else of the last one."""
@@ -46,6 +63,13 @@ class Evaluations:
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
             self.write(waiting.line, waiting.evals, step, place)
         self._waiting.clear()
+
+    def waiting(self) -> list[tuple[Line, float | None, dict[str, float]]]:
+        """Those that would be of the last step if the log ended here."""
+        return [
+            (one.line, self._stages.last_step if one.step is None else one.step, one.evals)
+            for one in self._waiting
+        ]
 
     def write(self, line: Line, evals: dict[str, float], step: float | None, place: Place) -> None:
         if line.pattern.role != "task":

@@ -55,8 +55,9 @@ class Chunk:
 class Splitter:
     """Cuts what is fed to it into chunks at line ends, and keeps the rest for the next piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, live: bool = False) -> None:
         self.number = 1
+        self._live = live
         self._rest = b""
         self._skipping = False  # inside a line that was longer than LIMIT
 
@@ -86,6 +87,8 @@ class Splitter:
             if len(data) > LIMIT:
                 cut = max(data.rfind(b"\r", 0, -1), data.rfind(b"\x08", 0, -1)) + 1
             whole, self._rest = data[:cut], data[cut:]
+        if self._live and (drawn := _drawn(self._rest)):
+            whole, self._rest = whole + self._rest[:drawn], self._rest[drawn:]
         if whole:
             yield self._clean(_shorten(whole))
         if len(self._rest) > LIMIT and self._rest[-1:] != b"\r":
@@ -113,6 +116,27 @@ class Splitter:
         if b"\r" in controls or b"\x08" in controls:
             return _redraws(cleaned, first)
         return Chunk(cleaned, first, None, _after(feeds, data) if cleaned is data else None)
+
+
+def keep(kept: list[Chunk], chunk: Chunk) -> None:
+    """Puts it behind those that are kept, and joins them where a log grows by a line at a time."""
+    kept.append(chunk)
+    while len(kept) > 1 and len(kept[-2].data) <= len(kept[-1].data) < CHUNK // 2:
+        last = kept.pop()
+        kept[-1] = _joined(kept[-1], last)
+
+
+def _joined(one: Chunk, other: Chunk) -> Chunk:
+    follow = other.first == one.first + one.data.count(b"\n")
+    if one.numbers is None and other.numbers is None and follow:
+        return Chunk(one.data + other.data, one.first, None)
+    numbers = [chunk.number(np.arange(chunk.data.count(b"\n"))) for chunk in (one, other)]
+    return Chunk(one.data + other.data, one.first, np.concatenate(numbers))
+
+
+def _drawn(rest: bytes) -> int:
+    """Where the last redraw in a line without an end begins; a return at its end may belong to that."""
+    return rest.rstrip(b"\r").rfind(b"\r") + 1
 
 
 def starts(data: bytes) -> npt.NDArray[np.int64]:

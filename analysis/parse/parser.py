@@ -7,6 +7,7 @@ are; if they say something of the training, it is read once more, with the forma
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import numpy as np
 
 from gputel.analysis.formats import Format
 from gputel.analysis.parse import exact, lazily
-from gputel.analysis.parse.lines import Chunk, Splitter
+from gputel.analysis.parse.lines import Chunk, Splitter, keep
 from gputel.analysis.parse.outcome import TRACEBACK, Event, Outcome
 from gputel.analysis.parse.patterns import Engine, Field, Hits, Pattern, Reading, Reject
 from gputel.analysis.parse.records import Assembler
@@ -38,8 +39,14 @@ class Parser:
     """`records`, `outcome`, `rejects`, `summary` and `config` hold what was read; complete after `finish`."""
 
     def __init__(
-        self, formats: tuple[Format, ...], engine: Engine = exact.read, infer: Infer | None = None
+        self,
+        formats: tuple[Format, ...],
+        engine: Engine = exact.read,
+        infer: Infer | None = None,
+        *,
+        live: bool = False,
     ) -> None:
+        """`live`: redraws of a bar are read as they come, and not when their line has ended."""
         self.formats = formats
         self.patterns = tuple(pattern for known in formats for pattern in known.patterns)
         self.engine = engine
@@ -49,7 +56,7 @@ class Parser:
         self._strange: list[bytes] = []  # the lines of it that no pattern has read
         self._seen = self._asked = 0
         self._ends = False  # whether the line that is read now is the last, and has no end
-        self._lines = Splitter()
+        self._lines = Splitter(live=live)
         self._begin()
 
     def _begin(self) -> None:
@@ -93,7 +100,7 @@ class Parser:
     def _keep(self, chunk: Chunk) -> None:
         self._seen += len(chunk.data)
         if self._infer:
-            self._kept.append(chunk)
+            keep(self._kept, chunk)
         self._piece(chunk)
 
     def _piece(self, chunk: Chunk) -> None:
@@ -135,23 +142,46 @@ class Parser:
             reading.lines, [h for h in reading.hits if h is not cut[0]], [*reading.rejects, reject]
         )
 
+    @property
+    def strange_bytes(self) -> int:
+        """How much there is that no format has read, and that may yet turn out to be of the training."""
+        return sum(map(len, self._strange))
+
+    def tentative(self) -> Parser | None:
+        """Another parser, which has read the same, in the format that would be inferred if the log ended here."""
+        inferred = self._guess()
+        if inferred is None:
+            return None
+        other = copy.copy(self)
+        other._lines = copy.copy(self._lines)
+        other._read_again(inferred)
+        return other
+
     def _understand(self) -> None:
-        """Reads what was kept once more, if the lines that no format knew turn out to be of the training."""
+        inferred = self._guess()
+        if inferred is not None:
+            self._read_again(inferred)
+
+    def _guess(self) -> Inferred | None:
+        """What the lines that no format knew turn out to be, if that is something of the training."""
         lines = b"".join(self._strange)
         if not self._infer or not CANDIDATE.search(lines):
-            return
-        known = sum(self.hits.values()) if self.records.begun else 0
-        self.inferred = self._infer(lines, known)
-        if self.inferred is None:
-            return
+            return None
+        return self._infer(lines, sum(self.hits.values()) if self.records.begun else 0)
+
+    def _read_again(self, inferred: Inferred) -> None:
+        """Reads what was kept once more, with the inferred format beside the others."""
+        self.inferred = inferred
         kept, ends = self._kept, self._ends
         self._stop_asking()
         self._begin()
-        self.patterns = (*self.patterns, *self.inferred.format.patterns)
+        self.patterns = (*self.patterns, *inferred.format.patterns)
         for at, chunk in enumerate(kept, start=1):
             self._ends = ends and at == len(kept)
             self._piece(chunk)
-        own = {name for name, count in self.hits.items() if count}  # rejects of formats that it is not are none
+        own = {
+            name for name, count in self.hits.items() if count
+        }  # rejects of formats that it is not are none
         self.rejects = [reject for reject in self.rejects if reject.pattern.rpartition(".")[0] in own]
 
     def _stop_asking(self) -> None:

@@ -20,7 +20,7 @@ from gputel.analysis.parse.patterns import Field, Pattern, Reading
 from gputel.analysis.parse.plans import CIRCUMSTANCES, COLUMN, PLACES, Plan
 from gputel.analysis.parse.rows import MOST, WHOLE, Block, Numbers, Rows
 from gputel.analysis.parse.stages import Stages
-from gputel.analysis.parse.tables import Aside, Run, Table, joined, runs
+from gputel.analysis.parse.tables import Aside, Run, Table, stretches
 
 ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names")
 SHORTEST_BLOCK = 4
@@ -37,6 +37,7 @@ class Assembler:
         self.sources: dict[str, Field] = {}
         self.epoch_lines: list[Line] = []
         self.broken_off = False  # whether the last bar had not come to its end
+        self._handed_over = False  # whether steps were
         self._drafts: dict[str | None, Draft] = {}
         self._epoch: dict[str, float] = {}  # from the line before
         self._header: list[str] = []  # what the columns of a table are called
@@ -47,16 +48,26 @@ class Assembler:
     @property
     def begun(self) -> bool:
         """Whether a training record has been read."""
-        return self.steps.count > 0 or any(draft.place for draft in self._drafts.values())
+        return (
+            self.steps.count > 0 or self._handed_over or any(draft.place for draft in self._drafts.values())
+        )
+
+    def hand_over(self) -> tuple[Rows, Rows, Rows]:
+        """Steps, evaluations and partials since the last call, which are kept here no longer."""
+        done = (self.steps, self.evaluations.rows, self.partials)
+        self._handed_over = self._handed_over or self.steps.count > 0
+        self.steps, self.evaluations.rows, self.partials = Rows(), Rows(), Rows()
+        return done
+
+    def drafts(self) -> list[Draft]:
+        """The records that lines to come may still add to, or draw over."""
+        return [draft for draft in self._drafts.values() if draft.place]
 
     def add(self, reading: Reading, chunk: Chunk) -> None:
         tables = [Table(hits, chunk) for hits in reading.hits if hits.pattern.role in ROLES]
-        for run, asides in joined(runs(tables)):
+        for run, asides in stretches(tables):
             for part in self._rising(run):
-                within = (
-                    [aside for aside in asides if part.first <= aside.before < part.end] if asides else []
-                )
-                self._stretch(part, within)
+                self._stretch(part, [aside.within(part.first, part.end) for aside in asides])
 
     def _rising(self, run: Run) -> Iterator[Run]:
         """Stretches of the run within which the steps rise: restarts, and the copies of ranks, end one."""
@@ -64,7 +75,7 @@ class Assembler:
         cuts: list[int] = []
         if end - first > SHORTEST_BLOCK and _is_plain(table, run.shape):
             steps = run.shape.step(
-                table.columns(run.shape, first, end), self._counts_from_zero(table.pattern)
+                table.columns(run.shape, slice(first, end)), self._counts_from_zero(table.pattern)
             )
             if steps is not None:
                 cuts = (np.flatnonzero(~(np.diff(steps) > 0)) + first + 1).tolist()
@@ -74,21 +85,21 @@ class Assembler:
     def _stretch(self, run: Run, asides: list[Aside]) -> None:
         """Its first and its last line are neighbours of others, and are taken for themselves."""
         table, first, end = run
-        before: dict[int, list[Run]] = {}
-        for aside in asides:
-            before.setdefault(aside.before, []).append(aside.run)
-        self._one_by_one(Run(table, first, first + 1), run.shape, before)
-        before.pop(first, None)
+        self._one_by_one(Run(table, first, first + 1), [aside.within(first, first + 1) for aside in asides])
         first += 1
-        if end - first > SHORTEST_BLOCK and self._block(table, run.shape, first, end - 1, before):
-            first, before = end - 1, {}
-        self._one_by_one(Run(table, first, end), run.shape, before)
+        asides = [aside.within(first, end) for aside in asides]
+        if end - first > SHORTEST_BLOCK and self._block(table, run.shape, first, end - 1, asides):
+            first, asides = end - 1, []
+        self._one_by_one(Run(table, first, end), asides)
 
-    def _one_by_one(self, run: Run, shape: Plan, before: dict[int, list[Run]]) -> None:
-        for row in range(run.first, run.end):
-            for aside in before.get(row, ()):
-                self._one_by_one(aside, aside.shape, {})
-            self._take(self._line(run.table, shape, row))
+    def _one_by_one(self, run: Run, asides: list[Aside]) -> None:
+        """All lines in the order of the file."""
+        rows = [(int(run.table.lines[row]), run.table, row) for row in range(run.first, run.end)]
+        rows += [
+            (int(aside.table.lines[row]), aside.table, row) for aside in asides for row in aside.rows.tolist()
+        ]
+        for _, table, row in sorted(rows, key=lambda one: one[0]):
+            self._take(self._line(table, table.plan(row), row))
 
     def finish(self) -> None:
         """The log has ended: what was open is as it is now."""
@@ -254,12 +265,12 @@ class Assembler:
         for rank in list(self._drafts):
             self._close(rank)
 
-    def _block(self, table: Table, shape: Plan, first: int, end: int, asides: dict[int, list[Run]]) -> bool:
+    def _block(self, table: Table, shape: Plan, first: int, end: int, asides: list[Aside]) -> bool:
         """Takes rows over as they stand, where each is a record of a step later than the one before.
 
         So are the evaluations among them, where none is of a step that has gone by.
         """
-        cells = table.columns(shape, first - 1, end)
+        cells = table.columns(shape, slice(first - 1, end))
         steps = shape.step(cells, self._counts_from_zero(table.pattern)) if _is_plain(table, shape) else None
         if (
             steps is None
@@ -270,8 +281,7 @@ class Assembler:
         ):
             return False
         prefixed = table.prefixed(first - 1, end)
-        lines = None if prefixed else self._plain_asides(asides, steps, first)
-        if asides and lines is None:
+        if not all(self._on_time(aside, steps[aside.before - first]) and not prefixed for aside in asides):
             return False
         heads = [self._head(table, row) for row in range(first - 1, end)] if prefixed else [(None, None)] * 2
         times, ranks = [time for time, _ in heads[1:]], {rank for _, rank in heads}
@@ -292,24 +302,27 @@ class Assembler:
             Block(end - first, columns, {"phase": place.phase, "attempt": place.attempt, "rank": rank})
         )
         self.stages.went_on(float(steps[-1]), rank)
-        for line in lines or ():
-            self._evaluate(line, on_time=True)
+        for aside in asides:
+            self._evaluate_together(aside)
         return True
 
-    def _plain_asides(self, asides: dict[int, list[Run]], steps: Numbers, first: int) -> list[Line] | None:
-        """Their lines; None where one would change how what follows is read. `steps` are those of first - 1 on."""
-        lines = []
-        for row, some in asides.items():
-            for run in some:
-                shape, table = run.shape, run.table
-                if table.has_prefixes or table.pattern.stage or shape.texts:
-                    return None
-                for line in (self._line(table, shape, at) for at in range(run.first, run.end)):
-                    step = shape.step(line.cells, self._counts_from_zero(table.pattern))
-                    if step is None or step < steps[row - first] or "epoch" in line.cells:
-                        return None
-                    lines.append(line)
-        return lines
+    def _on_time(self, aside: Aside, steps: Numbers) -> bool:
+        """Whether none would change how what follows is read; `steps` are those of the records before each."""
+        table, shape, rows, _ = aside
+        if not len(rows):
+            return True
+        if table.has_prefixes or table.pattern.stage or shape.texts or "epoch" in shape.columns:
+            return False
+        own = shape.step(table.columns(shape, rows), self._counts_from_zero(table.pattern))
+        return own is not None and bool(np.all((own >= steps) & (own < MOST) & (own == np.floor(own))))
+
+    def _evaluate_together(self, aside: Aside) -> None:
+        table, shape, rows, _ = aside
+        step = shape.step(table.columns(shape, rows), self._counts_from_zero(table.pattern))
+        if len(rows) and step is not None:
+            for name, what in (*shape.columns.items(), *shape.evals.items()):
+                self.sources.setdefault(name, what)
+            self.evaluations.take_together(table.numbers[rows], table.evaluations(shape, rows), step)
 
     def _step(self, line: Line) -> float | None:
         """Rules 10 to 13."""
@@ -326,11 +339,11 @@ class Assembler:
     def _counts_from_zero(self, pattern: Pattern) -> bool:
         return self._zero_based if pattern.first_epoch is None else pattern.first_epoch == 0
 
-    def _evaluate(self, line: Line, *, on_time: bool = False) -> None:
+    def _evaluate(self, line: Line) -> None:
         step = line.shape.step(line.cells, self._counts_from_zero(line.pattern))
         if step is None and self._epochs_are_steps and not self._fractions:
             step = line.cells.get("epoch", self._epoch.get("epoch"))
-        self.evaluations.take(line, step, on_time=on_time)
+        self.evaluations.take(line, step)
 
 
 def _is_plain(table: Table, shape: Plan) -> bool:
