@@ -8,7 +8,7 @@ decided at the end, from the latest moment that the log can have been written at
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 
 from gputel.analysis.parse import lazily
 
@@ -76,6 +76,7 @@ class Stamps:
         """What brings the last moment that was read to the latest possible one, in whole days or years."""
         if self._last is None or not self._lacks:
             return 0
+        latest += timedelta(seconds=1)  # the stamps of files are coarser than those of logs
         end = int(latest.timestamp()) * 1_000_000_000
         if self._lacks == "date":
             return (end - self._last) // _DAY * _DAY

@@ -61,7 +61,7 @@ class Assembler:
 
     def drafts(self) -> list[Draft]:
         """The records that lines to come may still add to, or draw over."""
-        return [draft for draft in self._drafts.values() if draft.place]
+        return list(self._drafts.values())
 
     def add(self, reading: Reading, chunk: Chunk) -> None:
         tables = [Table(hits, chunk) for hits in reading.hits if hits.pattern.role in ROLES]

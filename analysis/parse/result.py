@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from gputel.analysis.parse.parser import Parser
     from gputel.analysis.telemetry_logs import Telemetry
 
-_ROWS = ("phase", "attempt", "line", "step", "time", "rank")
-_EVALS = ("phase", "attempt", "step", "name", "value", "line", "time", "rank")
-_DATED = 10**18  # September 2001: moments before it are still counted in years or days of the log's own
+ROWS = ("phase", "attempt", "line", "step", "time", "rank")
+EVALS = ("phase", "attempt", "step", "name", "value", "line", "time", "rank")
+DATED = 10**18  # September 2001: moments before it are still counted in years or days of the log's own
 _UTC = pl.Datetime("ns", "UTC")
 _EMPTY: dict[str, type[pl.DataType] | pl.DataType] = {
     **dict.fromkeys(("phase", "name", "rank", "kind", "text"), pl.String),
@@ -48,10 +48,10 @@ def conclude(
     """`latest` is a moment that the log was not written after; `live` says that somebody still writes it."""
     held = parser.records
     names = [stage or DEFAULT_PHASE for stage in held.stages.names]
-    frames = [held.steps.frame(_ROWS), held.evaluations.rows.frame(_EVALS), held.partials.frame(_ROWS)]
+    frames = [held.steps.frame(ROWS), held.evaluations.rows.frame(EVALS), held.partials.frame(ROWS)]
     places = _places(frames[0], frames[1], names)
     shift = held.stamps.shift(latest or datetime.now(timezone.utc))
-    records, evals, partials = (_readable(frame, places, shift) for frame in frames)
+    records, evals, partials = (readable(frame, places, shift) for frame in frames)
     records = records[columns.in_order(records.columns)]
     happened = _events(parser, records)
     ended_by = outcome.cause(parser.outcome.events, _last_line(records))
@@ -64,7 +64,7 @@ def conclude(
         records=records,
         evals=evals,
         partials=partials,
-        events=_event_frame(happened, records, shift),
+        events=event_frame(happened, _steps_before([event.line for event in happened], records), shift),
         config=parser.config,
         summary=parser.summary,
         status=outcome.status(ended_by, done, live),
@@ -127,13 +127,13 @@ def _places(
     """(number of the phase, attempt) -> (its name, attempt of that name), in the order of the file."""
     counts: dict[str, int] = {}
     places = {}
-    for phase, attempt in sorted({*_begun(records), *_begun(evals)}):
+    for phase, attempt in sorted({*begun(records), *begun(evals)}):
         counts[names[phase]] = counts.get(names[phase], 0) + 1
         places[phase, attempt] = (names[phase], counts[names[phase]])
     return places
 
 
-def _begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
+def begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
     """(number of the phase, attempt) of each row that differs from the one before."""
     phases, attempts = frame["phase"].to_numpy(), frame["attempt"].to_numpy()
     changed = (phases[1:] != phases[:-1]) | (attempts[1:] != attempts[:-1])
@@ -141,9 +141,7 @@ def _begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
         yield int(phases[row]), int(attempts[row])
 
 
-def _readable(
-    frame: pl.DataFrame, places: dict[tuple[int, int], tuple[str, int]], shift: int
-) -> pl.DataFrame:
+def readable(frame: pl.DataFrame, places: dict[tuple[int, int], tuple[str, int]], shift: int) -> pl.DataFrame:
     """Phases by name, moments as moments."""
     if len(places) <= 1:
         phase, attempt = next(iter(places.values()), (DEFAULT_PHASE, 1))
@@ -159,7 +157,7 @@ def _readable(
         named = joined.with_columns(phase="_phase", attempt="_attempt").drop("_phase", "_attempt")
     if named["time"].null_count() == named.height:
         return _replaced(named, constant("time", None, _UTC, named.height))
-    moment = pl.col("time") + pl.when(pl.col("time") < _DATED).then(shift).otherwise(0)
+    moment = pl.col("time") + pl.when(pl.col("time") < DATED).then(shift).otherwise(0)
     return named.with_columns(moment.cast(pl.Int64).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
 
@@ -173,6 +171,7 @@ def _events(parser: Parser, records: pl.DataFrame) -> list[Event]:
     happened = [event for event in parser.outcome.events if event.kind]
     held = parser.records
     happened += [Event("eval", line.number, "", line.time, line.rank) for line in held.evaluations.lines]
+    happened += [Event("eval", number, "") for number in held.evaluations.numbers]
     happened += [Event("epoch", line.number, "", line.time, line.rank) for line in held.epoch_lines]
     happened += [Event("nan", line, "the loss is no finite number") for line in _not_finite(records)]
     happened += _restarts(happened, records)
@@ -209,12 +208,12 @@ def _restarts(happened: list[Event], records: pl.DataFrame) -> list[Event]:
     return found
 
 
-def _event_frame(happened: list[Event], records: pl.DataFrame, shift: int) -> pl.DataFrame:
-    times = [e.time if e.time is None or e.time >= _DATED else e.time + shift for e in happened]
+def event_frame(happened: list[Event], steps: list[int | None], shift: int) -> pl.DataFrame:
+    times = [e.time if e.time is None or e.time >= DATED else e.time + shift for e in happened]
     found: dict[str, list[Any]] = {
         "kind": [e.kind for e in happened],
         "line": [e.line for e in happened],
-        "step": _steps_before([e.line for e in happened], records),
+        "step": steps,
         "rank": [e.rank for e in happened],
         "text": [e.text for e in happened],
     }
