@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.parse.drafts import Draft, Line
-from gputel.analysis.parse.rows import Block, Numbers, Rows
+from gputel.analysis.parse.rows import Block, Numbers, Row, Rows
 from gputel.analysis.parse.stages import Place, Stages
 
 Ints = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Evaluations:
         self.numbers += numbers.tolist()
         for name, values in evals.items():
             columns = {"step": steps, "value": values, "line": numbers}
-            same = {"phase": place.phase, "attempt": place.attempt, "name": name}
+            same: Row = {"phase": place.phase, "attempt": place.attempt, "name": name}
             self.rows.extend(Block(len(numbers), columns, same))
 
     def settle(self, draft: Draft | None) -> None:

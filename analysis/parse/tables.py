@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from gputel.analysis.parse.lines import Chunk
 from gputel.analysis.parse.patterns import Field, Hits, Pattern
 from gputel.analysis.parse.plans import Plan, plan
 
+Ints = npt.NDArray[np.int64]
 SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
 
 
@@ -45,6 +46,13 @@ class Table:
             self._plans[present] = plan(self.pattern, fields)
         return self._plans[present]
 
+    def shapes(self, rows: Ints) -> Iterator[tuple[Plan, Ints]]:
+        """The rows of each shape."""
+        while len(rows):
+            alike = (self._present[:, rows] == self._present[:, rows[:1]]).all(axis=0)
+            yield self.plan(int(rows[0])), rows[alike]
+            rows = rows[~alike]
+
     def cells(self, shape: Plan, row: int) -> dict[str, float]:
         columns = (*shape.columns.items(), *shape.evals.items())
         return {
@@ -55,8 +63,11 @@ class Table:
         found = {name: self._hits.texts[what][row] for name, what in shape.texts.items()}
         return {name: text.decode(errors="replace") for name, text in found.items() if text is not None}
 
-    def columns(self, shape: Plan, first: int, end: int) -> dict[str, npt.NDArray[np.float64]]:
-        return {name: self._hits.values[what].numbers[first:end] for name, what in shape.columns.items()}
+    def columns(self, shape: Plan, rows: slice | Ints) -> dict[str, npt.NDArray[np.float64]]:
+        return {name: self._hits.values[what].numbers[rows] for name, what in shape.columns.items()}
+
+    def evaluations(self, shape: Plan, rows: slice | Ints) -> dict[str, npt.NDArray[np.float64]]:
+        return {name: self._hits.values[what].numbers[rows] for name, what in shape.evals.items()}
 
     @cached_property
     def has_prefixes(self) -> bool:
@@ -83,33 +94,43 @@ class Run(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Evaluations that stand in the midst of a run, before one of its rows."""
+    """Evaluations of one table and one shape that stand in the midst of a run, each before one of its rows."""
 
-    before: int
-    run: Run
+    table: Table
+    shape: Plan
+    rows: Ints
+    before: Ints
 
-
-def joined(found: Iterable[Run]) -> Iterator[tuple[Run, list[Aside]]]:
-    """Runs that nothing but evaluations interrupts are one."""
-    held: Run | None = None
-    asides: list[Aside] = []
-    waiting: list[Run] = []
-    for run in found:
-        if held and run.table is held.table and run.shape is held.shape:
-            asides += [Aside(held.end, one) for one in waiting]
-            held, waiting = held._replace(end=run.end), []
-        elif held and run.table.pattern.role == "eval":
-            waiting.append(run)
-        else:
-            yield from _parted(held, asides, waiting)
-            held, asides, waiting = run, [], []
-    yield from _parted(held, asides, waiting)
+    def within(self, first: int, end: int) -> Aside:
+        """Those that stand before these rows of the run."""
+        here = slice(*np.searchsorted(self.before, [first, end]).tolist())
+        return self._replace(rows=self.rows[here], before=self.before[here])
 
 
-def _parted(held: Run | None, asides: list[Aside], waiting: list[Run]) -> Iterator[tuple[Run, list[Aside]]]:
-    if held:
-        yield held, asides
-    yield from ((run, []) for run in waiting)
+def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
+    """Runs in the order of their lines. One that nothing but evaluations interrupt is whole."""
+    others = [table for table in tables if table.pattern.role != "eval"]
+    if not others or len(others) == len(tables):
+        yield from ((run, []) for run in runs(tables))
+        return
+    whole = list(runs(others))
+    firsts = np.array([run.table.lines[run.first] for run in whole])
+    lasts = np.array([run.table.lines[run.end - 1] for run in whole])
+    asides: dict[int, list[Aside]] = {}
+    found = list(zip(firsts.tolist(), whole, strict=True))
+    for table in (table for table in tables if table.pattern.role == "eval"):
+        owners = np.searchsorted(firsts, table.lines) - 1
+        within = (owners >= 0) & (table.lines < lasts[owners])
+        found += [
+            (int(table.lines[row]), Run(table, row, row + 1)) for row in np.flatnonzero(~within).tolist()
+        ]
+        for shape, rows in table.shapes(np.flatnonzero(within)):
+            for owner in np.unique(owners[rows]).tolist():
+                some = rows[owners[rows] == owner]
+                before = np.searchsorted(whole[owner].table.lines, table.lines[some])
+                asides.setdefault(firsts[owner], []).append(Aside(table, shape, some, before))
+    for line, run in sorted(found, key=lambda one: one[0]):
+        yield run, asides.get(line, [])
 
 
 def runs(tables: Sequence[Table]) -> Iterator[Run]:
