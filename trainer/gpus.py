@@ -3,6 +3,7 @@
 A slice of a GPU (MIG) is no GPU of the table: its peak would be that of the whole.
 """
 
+import math
 import re
 import sys
 from dataclasses import dataclass
@@ -27,11 +28,17 @@ class Gpu:
     power_w: float
     link: str
     link_gb_s: float
+    fp16_tflops: float | None = None
 
     @property
     def peak_flops(self) -> float | None:
         """Dense bf16 FLOPs a second; None for a chip without bf16."""
         return None if self.peak_tflops is None else self.peak_tflops * 1e12
+
+    @property
+    def half_flops(self) -> float:
+        """What it can do in the 16 bits that it has: bf16, else fp16."""
+        return (self.peak_tflops or self.fp16_tflops or math.nan) * 1e12
 
 
 @lru_cache(maxsize=1)
