@@ -44,7 +44,7 @@ class Format:
     grammar: str  # where it was read
     patterns: tuple[Pattern, ...]
     samples: tuple[Mapping[str, Any], ...]
-    last: bool = False  # tried after those that are surer
+    last: int = 0  # tried after those that are surer: 1, or even later: 2
 
 
 @lru_cache(maxsize=1)
@@ -99,7 +99,7 @@ def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
         str(table.get("grammar", "")),
         patterns,
         tuple(table.get("samples", [])),
-        bool(table.get("last", False)),
+        int(table.get("last", 0)),
     )
 
 

@@ -2,7 +2,7 @@
 
 `feed` does work that grows with what is new, so the same object reads a file that exists and one that grows. The
 beginning (a few megabytes at most) is kept until the shapes of the lines that no format has read say what those
-are; if they say something of the training, it is read once more, with the format that was inferred beside the others.
+are; if they say something of the training, it is read once more, with the inferred format beside the others.
 """
 
 from __future__ import annotations
