@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.subjects import Subject
 
 RUNS = Path("runs")
 COMPRESSED = (".gz", ".zst")
@@ -52,6 +56,30 @@ def find(word: str) -> list[Source]:
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
     )
+
+
+def subject(source: Source) -> Subject:
+    """What compares, reports and judges takes."""
+    from gputel.analysis import logs, subjects
+
+    if source.kind == "stdin":
+        return subjects.Subject(logs.stream(sys.stdin.buffer, "stdin", "-"))
+    return subjects.of(source.path)
+
+
+def one_subject(word: str) -> Subject:
+    """The run or log that an argument names; nothing to parse in it is a GputelError."""
+    found = find(word)
+    if len(found) > 1:
+        _nothing(
+            word,
+            f"holds {len(found)} runs, and this needs one",
+            f"name one of them, such as {found[-1].path}",
+        )
+    only = subject(found[0])
+    if only.log.is_empty:
+        raise GputelError(word, "nothing in it could be parsed", f"see 'gputel parse {word}'", exit_code=3)
+    return only
 
 
 def one_run(word: str) -> Path:

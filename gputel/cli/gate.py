@@ -1,0 +1,50 @@
+"""`gputel gate RUN`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("gate")
+@click.argument("run")
+@click.option("--baseline", metavar="RUN", help="What the run is measured against.")
+@click.option(
+    "--max-regress", multiple=True, metavar="METRIC=3%", help="How much worse than the baseline it may be."
+)
+@click.option("--target", multiple=True, metavar="METRIC=VALUE", help="What the run must reach.")
+@click.option("--phase", metavar="NAME", help="The phase to judge, else the one with most steps.")
+@click.option(
+    "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@click.option(
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write them for a CI's list of tests."
+)
+@click.option("--force", is_flag=True, help="Overwrite a FILE that gputel did not write.")
+def command(
+    run: str,
+    baseline: str | None,
+    max_regress: tuple[str, ...],
+    target: tuple[str, ...],
+    phase: str | None,
+    warmup: int,
+    as_json: bool,
+    junit: Path | None,
+    force: bool,
+) -> int:
+    """Say whether a run got worse than its baseline: for CI.
+
+    Ends with 4 where a limit is broken, and with 5 where there is too little data to say.
+    """
+    from gputel.cli import gated, values
+
+    limits = dict(values.limit(text) for text in max_regress)
+    targets = dict(values.target(text) for text in target)
+    if not limits and not targets:
+        raise click.UsageError("say what to judge: --max-regress METRIC=3% or --target METRIC=VALUE")
+    if limits and baseline is None:
+        raise click.UsageError("--max-regress needs a --baseline")
+    checks = gated.judge(run, baseline, limits, targets, warmup=warmup, phase=phase)
+    return gated.conclude(run, checks, as_json=as_json, junit=junit, force=force)

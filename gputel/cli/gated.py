@@ -1,0 +1,91 @@
+"""What `gputel gate` prints and writes of its verdicts, and the code that it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from gputel.cli import show, sources
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.gate import Check
+
+SUITE = "gputel gate"
+COLUMNS = ("metric", "limit", "baseline", "run", "worse by", "95 % of it", "verdict")
+
+
+def judge(
+    run: str,
+    baseline: str | None,
+    limits: Mapping[str, float],
+    targets: Mapping[str, float],
+    *,
+    warmup: int,
+    phase: str | None,
+) -> list[Check]:
+    from gputel.analysis import gate
+
+    other = None if baseline is None else sources.one_subject(baseline).log
+    return gate.judge(sources.one_subject(run).log, other, limits, targets, warmup=warmup, phase=phase)
+
+
+def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | None, force: bool) -> int:
+    from gputel.analysis import gate
+
+    code = gate.exit_code(checks)
+    if as_json:
+        show.as_json(
+            {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}
+        )
+    else:
+        show.table(COLUMNS, [_row(check) for check in checks])
+        for check in checks:
+            show.say(f"{check.metric}: {check.verdict}, {check.why}")
+    if junit is not None:
+        _write(junit, _suite(run, checks), force=force)
+        show.note(f"wrote {junit}")
+    return code
+
+
+def _row(check: Check) -> tuple[object, ...]:
+    limit = f"{check.limit:.4g}" if check.kind == "target" else f"{check.limit:.2%}"
+    return (
+        check.metric,
+        limit,
+        show.plain(check.baseline),
+        show.plain(check.value),
+        None if check.change is None else f"{check.change:+.2%}",
+        None if check.low is None else f"{check.low:+.2%} to {check.high:+.2%}",
+        check.verdict,
+    )
+
+
+def _suite(run: str, checks: Sequence[Check]) -> ElementTree.ElementTree:
+    """JUnit's form: a limit that was broken is a failure, one that cannot be judged was skipped."""
+    counts = {
+        verdict: str(sum(check.verdict == verdict for check in checks)) for verdict in ("failed", "unknown")
+    }
+    suite = ElementTree.Element(
+        "testsuite", name=SUITE, tests=str(len(checks)), failures=counts["failed"], skipped=counts["unknown"]
+    )
+    for check in checks:
+        case = ElementTree.SubElement(suite, "testcase", classname=run, name=f"{check.kind} {check.metric}")
+        said = f"{check.why}: {', '.join(str(cell) for cell in _row(check)[1:-1] if cell is not None)}"
+        if check.verdict == "failed":
+            ElementTree.SubElement(case, "failure", message=said)
+        elif check.verdict == "unknown":
+            ElementTree.SubElement(case, "skipped", message=said)
+    return ElementTree.ElementTree(suite)
+
+
+def _write(path: Path, tree: ElementTree.ElementTree, *, force: bool) -> None:
+    if path.exists() and not force and SUITE.encode() not in path.read_bytes()[:200]:
+        raise GputelError(str(path), "was not written by gputel", "choose another name, or --force it")
+    try:
+        tree.write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise GputelError(str(path), f"cannot be written: {error.strerror}", "name a file that can") from None
