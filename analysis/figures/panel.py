@@ -1,0 +1,152 @@
+"""What is shown: panels (curves, a heat map, bars), tables, and a page of them; without runs, without a pixel.
+
+A curve may lie on several x axes at once, by name, so that a page can switch between steps, tokens and hours.
+NaN is what was not measured: the curve has a hole there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy.typing as npt
+
+Numbers: TypeAlias = npt.NDArray[Any]
+Style: TypeAlias = Literal["line", "dots", "held"]  # `held`: each value holds until the next
+
+
+@dataclass(frozen=True)
+class Axis:
+    """`unit` s is shown as hours and minutes; `start_ns` is the moment since 1970 from which it counts."""
+
+    name: str
+    title: str
+    unit: str | None = None
+    start_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: `x` by the name of the axis. `low` and `high` are the extremes of what each `y` is the mean of."""
+
+    name: str
+    x: Mapping[str, Numbers]
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    run: str | None = None  # what the page switches on and off together
+    tint: int = 0  # number of the colour
+    style: Style = "line"
+    measured: int | None = None  # how many values stand behind it, where that is not the length of `y`
+
+    @property
+    def count(self) -> int:
+        return len(self.y) if self.measured is None else self.measured
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What happened at `x`, or from there to `end`; drawn behind the curves."""
+
+    kind: str
+    text: str
+    x: Mapping[str, float]
+    end: Mapping[str, float] | None = None
+    run: str | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line: a limit, a target."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Curves:
+    """`noisy` curves are drawn faint under their running mean. Panels of one `link` are zoomed together."""
+
+    name: str
+    title: str
+    axes: tuple[Axis, ...]  # the first is shown until another is chosen
+    y: Axis
+    series: tuple[Series, ...]
+    marks: tuple[Mark, ...] = ()
+    levels: tuple[Level, ...] = ()
+    note: str = ""
+    noisy: bool = False
+    log: bool = False
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """`values` by row (y, upwards) and column (x); both axes by the edges of the cells."""
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    value: Axis
+    x_edges: Numbers
+    y_edges: Numbers
+    values: Numbers
+    levels: tuple[Level, ...] = ()
+    note: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Stacked bars that lie: a row of `rows`, a part of it of `parts`; `values` by row and part."""
+
+    name: str
+    title: str
+    unit: str | None
+    rows: tuple[str, ...]
+    parts: tuple[str, ...]
+    values: Numbers
+    note: str = ""
+
+
+Panel: TypeAlias = Curves | Heat | Bars
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells are text or numbers; None was not measured."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+    folded: bool = False  # shown when it is asked for
+
+
+@dataclass(frozen=True)
+class Section:
+    """`wide` panels stand below each other; others side by side where there is room."""
+
+    title: str = ""
+    items: Sequence[Panel | Table] = ()
+    text: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """`caution` is what must be said of everything on it; `runs` may be switched on and off."""
+
+    title: str
+    sections: Sequence[Section]
+    about: str = ""
+    caution: str | None = None
+    runs: Sequence[str] = field(default_factory=tuple)
+
+    def panels(self) -> Iterator[Panel]:
+        for section in self.sections:
+            for item in section.items:
+                if not isinstance(item, Table):
+                    yield item

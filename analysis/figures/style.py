@@ -1,0 +1,43 @@
+"""How everything looks: colours that colour-blind people can tell apart (after Okabe and Ito), in light and dark.
+
+The page gets them with its data, the pictures from here: a run has the same colour in both.
+"""
+
+from __future__ import annotations
+
+TINTS = {
+    "light": ("#0072b2", "#d55e00", "#009e73", "#b8559a", "#2f9fd0", "#c98a00", "#5b5b66", "#7a5c00"),
+    "dark": ("#56b4e9", "#ff8f4d", "#2fc79e", "#e39bc4", "#8fb8ff", "#f2c14e", "#b9bcc6", "#d8c06a"),
+}
+KINDS = {  # what happened: of marks and spans, and of the parts of bars
+    "light": {
+        "train": "#0072b2",
+        "eval": "#009e73",
+        "checkpoint": "#e69f00",
+        "idle": "#9a9aa5",
+        "start": "#c9c9d2",
+        "fault": "#c8102e",
+        "": "#70707c",
+    },
+    "dark": {
+        "train": "#56b4e9",
+        "eval": "#2fc79e",
+        "checkpoint": "#f2c14e",
+        "idle": "#7d818c",
+        "start": "#565a66",
+        "fault": "#ff6b7a",
+        "": "#9a9eaa",
+    },
+}
+FAULTS = frozenset(
+    "nan oom nccl traceback stop restart resume xid throttle gpu_lost gap disk_full alarm".split()
+)
+HEAT = ("#0b1026", "#1d2f6f", "#155f8c", "#1b8f7f", "#74b84e", "#e5c63c", "#fff7c8")
+"""From little to much; its brightness rises all the way, so that it reads in grey too."""
+
+
+def kind(name: str) -> str:
+    """The colour's name of an event or a span."""
+    if name in KINDS["light"]:
+        return name
+    return "fault" if name in FAULTS else ""

@@ -1,0 +1,50 @@
+// Bars that lie, a row below the other, their parts side by side; made of elements, so they wrap and print like text.
+
+function drawBars(panel, plot) {
+  const totals = panel.values.map((row) => row.reduce((sum, value) => sum + (value || 0), 0));
+  const longest = Math.max(...totals, Number.MIN_VALUE);
+  panel.rows.forEach((name, index) => {
+    const row = element("div", "bar-row"), track = element("div", "bar-track");
+    panel.parts.forEach((part, at) => {
+      const value = panel.values[index][at];
+      if (value) track.append(barPart(part, value, totals[index], longest, panel));
+    });
+    const total = element("span", "bar-total", withUnit(rounded(totals[index]), panel));
+    row.append(element("span", "bar-name", name), track, total);
+    plot.append(row);
+  });
+  const legend = element("div", "legend");
+  panel.parts.forEach((part, at) => {
+    if (panel.values.some((row) => row[at])) legend.append(swatch(part.name, kindColour(part.colour)));
+  });
+  plot.append(legend);
+}
+
+function barPart(part, value, total, longest, panel) {
+  const share = value / total, piece = element("div", "bar-part");
+  piece.style.width = `${(100 * value) / longest}%`;
+  piece.style.background = kindColour(part.colour);
+  piece.dataset.colour = part.colour;
+  const percent = `${(100 * share).toFixed(share < 0.01 ? 2 : 1)} %`;
+  piece.title = `${part.name}: ${withUnit(rounded(value), panel)}, ${percent}`;
+  if (value / longest > 0.12) piece.textContent = percent;
+  return piece;
+}
+
+function rounded(value) {
+  return Number(value.toPrecision(7));
+}
+
+function swatch(name, colour) {
+  const item = element("span", "swatch"), patch = element("i");
+  patch.style.background = colour;
+  item.append(patch, name);
+  return item;
+}
+
+function element(tag, name, text) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}

@@ -1,0 +1,230 @@
+// Curves: noisy ones faint under their running mean, extremes as a band, what happened behind them.
+
+function curvesChart(panel, bytes) {
+  const arrays = new Map();
+  const read = (spot) => {
+    const key = `${spot.as}:${spot.at}:${spot.known}`;
+    if (!arrays.has(key)) arrays.set(key, numbersAt(bytes, spot));
+    return arrays.get(key);
+  };
+  const series = panel.series.map((own, index) => ({
+    ...own,
+    index,
+    x: Object.fromEntries(Object.entries(own.x).map(([name, spot]) => [name, read(spot)])),
+    y: read(own.y),
+    low: own.low && read(own.low),
+    high: own.high && read(own.high),
+    hidden: false,
+  }));
+  const chart = { panel, series, log: panel.log, means: new Map() };
+  chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
+  chart.shown = () => series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
+  chart.domain = () => {
+    const all = series.filter((own) => !view.hiddenRuns.has(own.run)).map((own) => own.x[chart.axis().name]);
+    return reach(all.filter((x) => x && x.length).flatMap((x) => [x[0], x[x.length - 1]]));
+  };
+  chart.draw = (canvas) => drawCurves(chart, canvas);
+  chart.tell = (value, pixel) => tellCurves(chart, value, pixel);
+  chart.says = () => `${panel.title} by ${chart.axis().title}, ${chart.shown().length} curves`;
+  return chart;
+}
+
+function reach(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
+  return low <= high ? [low, high] : null;
+}
+
+// Of the values from first to last; extremes count where there are any.
+function extent(own, first, last, log) {
+  let low = Infinity, high = -Infinity;
+  const lows = own.low || own.y, highs = own.high || own.y;
+  for (let i = first; i < last; i++) {
+    if (lows[i] < low && !(log && lows[i] <= 0)) low = lows[i];
+    if (highs[i] > high) high = highs[i];
+  }
+  return [low, high];
+}
+
+// Each value as the mean of those around it, as far as a share of the whole axis reaches.
+function runningMean(chart, own, width) {
+  const axis = chart.axis().name, key = `${own.index} ${axis} ${width}`;
+  if (chart.means.has(key)) return chart.means.get(key);
+  const x = own.x[axis], y = own.y, means = new Float64Array(y.length);
+  let first = 0, last = 0, sum = 0, count = 0;
+  for (let i = 0; i < y.length; i++) {
+    const half = Math.min(width / 2, x[i] - x[0], x[x.length - 1] - x[i]); // as far on either side, or the ends lean
+    for (; last < y.length && x[last] <= x[i] + half; last++) if (y[last] === y[last]) { sum += y[last]; count++; }
+    for (; first < last && x[first] < x[i] - half; first++) if (y[first] === y[first]) { sum -= y[first]; count--; }
+    means[i] = count && y[i] === y[i] && half >= width / 8 ? sum / count : NaN;
+  }
+  chart.means.set(key, means);
+  return means;
+}
+
+function smoothed(chart, own) {
+  if (!chart.panel.noisy || !view.smoothing || own.style !== "line" || own.y.length < 3) return null;
+  const whole = chart.domain();
+  return whole && runningMean(chart, own, view.smoothing * (whole[1] - whole[0]));
+}
+
+function drawCurves(chart, canvas) {
+  const { pen, size } = fresh(canvas), ink = inks(), axis = chart.axis();
+  const range = view.zoom.get(linkOf(chart)) || wholeRange(chart);
+  const shown = range ? chart.shown().map((own) => within(own, axis.name, range)) : [];
+  const heights = shown.map(({ own, first, last }) => extent(own, first, last, chart.log));
+  const levels = chart.panel.levels.map((level) => level.value);
+  const found = reach(heights.flat().filter(Number.isFinite));
+  chart.frame = null;
+  if (!range || !found) return nothingHere(pen, size, ink);
+  const near = levels.filter((value) => value <= found[1] * 1.5 && (!chart.log || value > 0));
+  const [low, high] = padded(...reach([...found, ...near]), chart.log);
+  const floor = size.height - FRAME.bottom;
+  const xs = scale(range[0], range[1], FRAME.left, size.width - FRAME.right, false);
+  const ys = scale(low, high, floor, FRAME.top, chart.log);
+  chart.frame = { xs, ys, size };
+  drawAxes(pen, size, xs, ys, axis, chart.panel.y, ink);
+  pen.save();
+  pen.beginPath();
+  pen.rect(FRAME.left, FRAME.top, size.width - FRAME.left - FRAME.right, floor - FRAME.top);
+  pen.clip();
+  drawMarks(pen, chart, xs, floor);
+  for (const part of shown) drawSeries(pen, chart, part, xs, ys);
+  for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink);
+  pen.restore();
+}
+
+// The points to draw: those in sight, and one more on either side.
+function within(own, axis, range) {
+  const x = own.x[axis];
+  return { own, x, first: Math.max(0, firstFrom(x, range[0]) - 1), last: Math.min(x.length, firstFrom(x, range[1]) + 2) };
+}
+
+function drawSeries(pen, chart, { own, x, first, last }, xs, ys) {
+  const colour = tint(own.tint), mean = smoothed(chart, own);
+  pen.strokeStyle = pen.fillStyle = colour;
+  pen.lineJoin = "round";
+  pen.setLineDash(own.tint >= view.tints.length ? [6, 3] : []);
+  if (own.style === "dots") {
+    trace(pen, x, own.y, first, last, xs, ys, 1.4);
+    if (last - first < 400) for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
+  } else {
+    const crowded = last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));
+    pen.globalAlpha = mean ? 0.28 : own.low || crowded ? 0.3 : 1;
+    if (own.low || crowded) band(pen, own, x, first, last, xs, ys);
+    pen.globalAlpha = mean ? 0.28 : 1;
+    if (!crowded && !(mean && own.low)) trace(pen, x, own.y, first, last, xs, ys, mean ? 1 : 1.6, own.style === "held");
+    pen.globalAlpha = 1;
+    if (mean || crowded) trace(pen, x, mean || own.y, first, last, xs, ys, mean ? 1.8 : 1);
+  }
+  pen.globalAlpha = 1;
+  pen.setLineDash([]);
+}
+
+function trace(pen, x, y, first, last, xs, ys, width, held) {
+  pen.lineWidth = width;
+  pen.beginPath();
+  let open = false, before = 0;
+  for (let i = first; i < last; i++) {
+    if (y[i] !== y[i] || (ys.log && y[i] <= 0)) { open = false; continue; }
+    const px = xs.at(x[i]), py = ys.at(y[i]);
+    if (!open) pen.moveTo(px, py);
+    else { if (held) pen.lineTo(px, before); pen.lineTo(px, py); }
+    open = true;
+    before = py;
+  }
+  pen.stroke();
+}
+
+function dot(pen, x, y) {
+  pen.beginPath();
+  pen.arc(x, y, 2.4, 0, 7);
+  pen.fill();
+}
+
+// From the lowest to the highest value of each column of pixels.
+function band(pen, own, x, first, last, xs, ys) {
+  const lows = own.low || own.y, highs = own.high || own.y;
+  const reaches = (v) => v === v && !(ys.log && v <= 0);
+  let column = NaN, low = 0, high = 0;
+  const paint = () => { if (column === column) pen.fillRect(column, ys.at(high), wide, Math.max(ys.at(low) - ys.at(high), 1)); };
+  const wide = Math.max(1, last - first > 1 ? Math.ceil((xs.at(x[last - 1]) - xs.at(x[first])) / (last - first)) : 1);
+  for (let i = first; i < last; i++) {
+    if (!reaches(lows[i])) continue;
+    const px = Math.floor(xs.at(x[i]) / wide) * wide;
+    if (px !== column) { paint(); column = px; low = lows[i]; high = highs[i]; }
+    else { low = Math.min(low, lows[i]); high = Math.max(high, highs[i]); }
+  }
+  paint();
+}
+
+function drawMarks(pen, chart, xs, floor) {
+  for (const mark of marksOf(chart)) {
+    const x = mark.x[chart.axis().name], end = mark.end && mark.end[chart.axis().name];
+    if (x === undefined || x > xs.high || (end ?? x) < xs.low) continue;
+    pen.fillStyle = pen.strokeStyle = kindColour(mark.colour);
+    const from = xs.at(x), to = end === undefined || end === null ? from : xs.at(end);
+    pen.globalAlpha = 0.22;
+    if (to > from) pen.fillRect(from, FRAME.top, Math.max(to - from, 1), floor - FRAME.top);
+    pen.globalAlpha = 0.8;
+    pen.lineWidth = 1;
+    pen.setLineDash([3, 3]);
+    if (to === from) line(pen, from, FRAME.top, from, floor);
+    pen.setLineDash([]);
+    pen.fillRect(from - (to === from ? 2 : 0), FRAME.top, Math.max(to - from, 4), 3);
+    pen.globalAlpha = 1;
+  }
+}
+
+function marksOf(chart) {
+  return (chart.panel.marks || []).filter((mark) => !view.hiddenKinds.has(mark.kind) && !view.hiddenRuns.has(mark.run));
+}
+
+function drawLevel(pen, level, ys, size, ink) {
+  const y = Math.round(ys.at(level.value)) + 0.5;
+  pen.strokeStyle = pen.fillStyle = ink.loud;
+  pen.setLineDash([2, 3]);
+  pen.lineWidth = 1;
+  line(pen, FRAME.left, y, size.width - FRAME.right, y);
+  pen.setLineDash([]);
+  pen.font = ink.font;
+  pen.textAlign = "right";
+  const above = y - FRAME.top > 18;
+  pen.textBaseline = above ? "bottom" : "top";
+  pen.lineWidth = 3;
+  pen.strokeStyle = ink.paper;
+  pen.strokeText(level.text, size.width - FRAME.right - 4, above ? y - 2 : y + 3);
+  pen.fillText(level.text, size.width - FRAME.right - 4, above ? y - 2 : y + 3);
+}
+
+function nothingHere(pen, size, ink) {
+  pen.font = ink.font;
+  pen.fillStyle = ink.quiet;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillText("nothing to show here", size.width / 2, size.height / 2);
+}
+
+// What stands under the pointer: where that is, a line a curve, and what happened there.
+function tellCurves(chart, value, pixel) {
+  const axis = chart.axis(), told = [];
+  for (const own of chart.shown()) {
+    const x = own.x[axis.name], at = nearest(x, value);
+    if (at < 0 || Math.abs(chart.frame.xs.at(x[at]) - pixel) > 24) continue;
+    const mean = smoothed(chart, own), unit = chart.panel.y;
+    let text = withUnit(own.y[at], unit);
+    if (own.low && own.low[at] !== own.high[at]) text += ` (${exactly(own.low[at])} to ${withUnit(own.high[at], unit)})`;
+    if (mean) text += `, running mean ${exactly(Number(mean[at].toPrecision(6)))}`;
+    told.push({ name: own.name, text, colour: tint(own.tint), x: x[at], y: chart.frame.ys.at(own.y[at]) });
+  }
+  const happened = marksOf(chart).filter((mark) => touches(mark, axis.name, chart.frame.xs, pixel));
+  if (!told.length && !happened.length) return null;
+  const x = told.length ? told.reduce((a, b) => (Math.abs(b.x - value) < Math.abs(a.x - value) ? b : a)).x : value;
+  const where = axis.unit === "s" ? withUnit(x, axis) : `${axis.title} ${withUnit(x, axis)}`;
+  return { x, where, told, happened: happened.slice(0, 6).map((mark) => ({ text: mark.text, colour: kindColour(mark.colour) })) };
+}
+
+function touches(mark, axis, xs, pixel) {
+  const x = mark.x[axis], end = mark.end ? mark.end[axis] : x;
+  return x !== undefined && pixel >= xs.at(x) - 4 && pixel <= xs.at(end ?? x) + 4;
+}

@@ -1,0 +1,93 @@
+// Numbers as people read them: whole under the pointer, short on an axis.
+
+const SECONDS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+  43200, 86400, 172800, 432000, 864000];
+
+// Every digit that was measured, and none that a float of 32 bits made up.
+function exactly(value) {
+  if (!Number.isFinite(value)) return "not measured";
+  let text = String(value);
+  if (Math.fround(value) === value || text.replace(/[-.]/g, "").length > 15) {
+    for (let digits = 1; digits <= 9; digits++) {
+      const shorter = Number(value.toPrecision(digits));
+      if (Math.fround(shorter) === Math.fround(value)) { text = String(shorter); break; }
+    }
+  }
+  return grouped(text);
+}
+
+function grouped(text) {
+  if (text.includes("e")) return text;
+  const [whole, part] = text.split(".");
+  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  return part === undefined ? thousands : `${thousands}.${part}`;
+}
+
+function withUnit(value, axis) {
+  if (axis.unit === "s") return `${duration(value)}${moment(value, axis)}`;
+  return exactly(value) + (axis.unit ? ` ${axis.unit}` : "");
+}
+
+function moment(seconds, axis) {
+  if (axis.start_ms === null || axis.start_ms === undefined) return "";
+  return ` (${new Date(axis.start_ms + 1000 * seconds).toISOString().replace("T", " ").slice(0, 19)} UTC)`;
+}
+
+// `7 h 05 min 03.25 s`
+function duration(seconds) {
+  if (seconds < 0) return `−${duration(-seconds)}`;
+  const rounded = Math.round(seconds * 1000) / 1000;
+  const hours = Math.floor(rounded / 3600), minutes = Math.floor((rounded % 3600) / 60);
+  const rest = Math.round((rounded % 60) * 1000) / 1000;
+  const two = (number) => String(number).padStart(2, "0");
+  if (hours) return `${grouped(String(hours))} h ${two(minutes)} min ${rest} s`;
+  return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
+}
+
+function ticks(low, high, most, unit) {
+  const wanted = (high - low) / Math.max(most, 1);
+  const step = unit === "s" ? SECONDS.find((s) => s >= wanted) ?? niceStep(wanted / 86400) * 86400 : niceStep(wanted);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step);
+  return { at: found, step };
+}
+
+function niceStep(wanted) {
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= wanted * (1 - 1e-9));
+}
+
+function logTicks(low, high) {
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+  const factors = last - first > 3 ? [1] : [1, 2, 5];
+  const found = [];
+  for (let power = first; power <= last; power++)
+    for (const factor of factors) if (factor * 10 ** power >= low && factor * 10 ** power <= high) found.push(factor * 10 ** power);
+  return found.length > 1 ? found : ticks(low, high, 4).at;
+}
+
+function short(value, step, unit) {
+  if (unit === "s") return shortTime(value, step);
+  const size = Math.max(Math.abs(value), step || 0);
+  if (size >= 1e15 || (size < 1e-4 && value !== 0)) return value === 0 ? "0" : value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  for (const [limit, letter] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e4, "k"]])
+    if (size >= limit) return trimmed(value / (letter === "k" ? 1e3 : limit), step / (letter === "k" ? 1e3 : limit)) + (value ? letter : "");
+  return trimmed(value, step);
+}
+
+function trimmed(value, step) {
+  const digits = step > 0 ? Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)) : 3;
+  const text = value.toFixed(Math.min(digits, 10));
+  return grouped(step > 0 ? text : text.replace(/\.?0+$/, "")).replace("-", "−");
+}
+
+function shortTime(seconds, step) {
+  if (seconds === 0) return "0";
+  const two = (number) => String(number).padStart(2, "0");
+  if (step >= 86400) return `${Math.round(seconds / 86400)} d`;
+  if (step >= 3600) return `${Math.round(seconds / 3600)} h`;
+  if (step < 60 && seconds < 60) return `${Number(seconds.toFixed(3))} s`;
+  const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
+  const clock = hours ? `${hours}:${two(minutes)}` : `${minutes}`;
+  return step < 60 ? `${clock}:${two(whole % 60)}` : hours ? `${clock} h` : `${clock} min`;
+}
