@@ -1,0 +1,136 @@
+"""Readings as step functions: each value holds until the next tick; windows of time are summed and searched by it.
+
+In go the ticks of one GPU and the edges of many windows, out come arrays with a value per window, NaN where nothing
+was measured in it. A hold ends at a hole in the sampling, so a GPU that was lost, or a recorder that was, uses no
+energy that nobody saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+HOLE_POLLS = 10  # a silence of so many polls, and of a second at least, is a hole
+HOLE_NS = 1_000_000_000
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+Moments: TypeAlias = npt.NDArray[np.int64]
+Places: TypeAlias = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Tick i holds from `times[i]` to `ends[i]`; `times` rise."""
+
+    times: Moments
+    ends: Moments
+
+    def over(self, starts: Moments, stops: Moments) -> Windows:
+        return Windows(self, starts, stops)
+
+    @cached_property
+    def widths(self) -> Numbers:
+        return (self.ends - self.times).astype(np.float64)
+
+    def seen(self, starts: Moments, stops: Moments) -> tuple[Moments, Moments]:
+        """Each window without the holes at its ends; one that nothing is left of ends before it starts."""
+        last = len(self.times) - 1
+        held = np.searchsorted(self.times, starts, side="right") - 1
+        covered = (held >= 0) & (starts < self.ends[held])
+        follows = np.minimum(held + 1, last)
+        begun = np.where(covered, starts, np.maximum(self.times[follows], starts))
+        before = np.searchsorted(self.times, stops, side="left") - 1
+        ended = np.where(before >= 0, np.minimum(self.ends[before], stops), stops)
+        return begun, np.where(begun < self.times[0], begun - 1, ended)
+
+
+def until_next(times: Moments) -> Holds:
+    """Ticks that hold until the next one, but before a hole, and at the end, no longer than a usual poll."""
+    gaps = np.diff(times)
+    told = gaps[gaps > 0]
+    usual = int(np.median(told)) if len(told) else 0
+    short = gaps <= max(HOLE_POLLS * usual, HOLE_NS)
+    return Holds(times, np.append(np.where(short, times[1:], times[:-1] + usual), times[-1:] + usual))
+
+
+class Windows:
+    """Many stretches of time over one GPU's ticks: [start, stop), in any order."""
+
+    def __init__(self, holds: Holds, starts: Moments, stops: Moments) -> None:
+        times = holds.times
+        self._holds, self._starts, self._stops = holds, starts, stops
+        self._first = np.maximum(np.searchsorted(times, starts, side="right") - 1, 0)
+        self._after = np.searchsorted(times, stops, side="left")
+        self._first_ns = self._overlap(self._first)
+        self._last_ns = np.where(self._after - 1 > self._first, self._overlap(self._after - 1), 0)
+
+    def integral(self, values: Numbers) -> tuple[Numbers, Numbers]:
+        """Value times seconds, and the seconds in which it was measured; NaN values are none."""
+        known = ~np.isnan(values)
+        if known.all():
+            return self._summed(values), self._held_s
+        return self._summed(np.where(known, values, 0.0)), self._summed(known.astype(np.float64))
+
+    def mean(self, values: Numbers) -> Numbers:
+        total, seconds = self.integral(values)
+        return divided(total, seconds)
+
+    def peak(self, values: Numbers) -> Numbers:
+        """The largest value that was polled in each window, or held when it began."""
+        first = self._first + (self._first_ns == 0) * (self._holds.times[self._first] < self._starts)
+        found = _reduced(np.maximum, np.append(values, np.nan), first, self._after, -np.inf)
+        return np.where(np.isneginf(found), np.nan, found)
+
+    def count(self, ticks: npt.NDArray[np.bool_]) -> Numbers:
+        """How many of these ticks lie in each window."""
+        first = np.searchsorted(self._holds.times, self._starts, side="left")
+        return _reduced(np.add, np.append(ticks, False).astype(np.float64), first, self._after, 0.0)
+
+    @cached_property
+    def _held_s(self) -> Numbers:
+        return self._summed(np.ones(len(self._holds.times)))
+
+    def _overlap(self, place: Places) -> Moments:
+        """How long tick `place` holds within each window; 0 where the window lies before the first tick."""
+        place = np.clip(place, 0, len(self._holds.times) - 1)
+        begun = np.maximum(self._holds.times[place], self._starts)
+        ended = np.minimum(self._holds.ends[place], self._stops)
+        overlap: Moments = np.maximum(ended - begun, 0)
+        return overlap
+
+    def _summed(self, values: Numbers) -> Numbers:
+        """The ticks in the middle hold as long as they do; the first and the last are cut at the edges.
+
+        Each window is summed for itself: differences of one long cumulative sum would lose digits in short windows.
+        """
+        products = np.zeros(len(values) + 1)
+        np.multiply(values, self._holds.widths, out=products[:-1])
+        inner = _reduced(np.add, products, self._first + 1, self._after - 1, 0.0)
+        last = np.clip(self._after - 1, 0, len(values) - 1)
+        summed: Numbers = (inner + values[self._first] * self._first_ns + values[last] * self._last_ns) / 1e9
+        return summed
+
+
+def divided(above: Numbers, below: Numbers) -> Numbers:
+    """NaN where there is nothing to divide by."""
+    nothing: Numbers = np.full(len(above), np.nan)
+    return np.divide(above, below, out=nothing, where=below > 0)
+
+
+def _reduced(ufunc: Any, padded: Numbers, first: Places, after: Places, empty: float) -> Numbers:
+    """Over [first, after) each. `reduceat` answers an empty stretch with the value beside it: that is put right.
+
+    It wants every index within the array, so one value more stands at the end.
+    """
+    full = after > first
+    pairs = np.empty(2 * len(first), dtype=np.intp)
+    pairs[::2] = np.minimum(first, len(padded) - 1)
+    pairs[1::2] = np.where(full, after, pairs[::2])
+    if ufunc is np.maximum:
+        ufunc = np.fmax  # passes over NaN
+    found = ufunc.reduceat(padded, pairs)[::2] if len(first) else np.empty(0)
+    return np.where(full & ~np.isnan(found), found, empty)
