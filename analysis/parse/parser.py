@@ -143,6 +143,11 @@ class Parser:
         )
 
     @property
+    def is_settled(self) -> bool:
+        """Whether no format will be inferred any more."""
+        return self._infer is None
+
+    @property
     def strange_bytes(self) -> int:
         """How much there is that no format has read, and that may yet turn out to be of the training."""
         return sum(map(len, self._strange))
@@ -156,6 +161,13 @@ class Parser:
         other._lines = copy.copy(self._lines)
         other._read_again(inferred)
         return other
+
+    def afresh(self) -> None:
+        """Reads what is kept once more, so that all rows are here again; not for one that is settled."""
+        kept, self._strange = self._kept, []
+        self._begin()
+        for chunk in kept:
+            self._piece(chunk)
 
     def _understand(self) -> None:
         inferred = self._guess()

@@ -5,7 +5,7 @@ A column is numbers with a mask: null (not printed) and NaN (printed) are differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ Numbers = npt.NDArray[np.float64]
 Column = npt.NDArray[Any]  # of float64, or of int64 where the name is in WHOLE
 Row = dict[str, "float | str | None"]
 TEXTS = ("rank", "name")
-SMALLEST, LARGEST = 1 << 12, 1 << 20  # rows of a part of a column
+SAME = (*TEXTS, "phase", "attempt")  # which are mostly the same in all rows
+RETURNED = 32 << 20  # bytes of an array that the system gets back at once, or has not given yet
 MOST = 2**63  # what a whole number must stay below; a step that does not is none
 WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
 
@@ -40,27 +41,36 @@ class Rows:
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._at: list[int] = []
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, _Growing] = {}
         self._same: list[tuple[int, int, Mapping[str, float | str | None]]] = []
         self._met: dict[str, int] = {}  # where a name stood first
+        self._places: dict[tuple[int, int], None] = {}
         self.count = 0
 
     def append(self, row: Row) -> None:
         self._rows.append(row)
         self._at.append(self.count)
-        for name in row:
-            self._met.setdefault(name, self.count)
+        self._meet(row, row)
         self.count += 1
 
     def extend(self, block: Block) -> None:
         self._same.append((self.count, block.size, block.same))
-        for name in (*block.same, *block.columns):
-            self._met.setdefault(name, self.count)
+        self._meet((*block.same, *block.columns), block.same)
         for name, values in block.columns.items():
             if name not in self._columns:
-                self._columns[name] = _Column(np.int64 if name in WHOLE else np.float64)
-            self._columns[name].extend(self.count, values)
+                self._columns[name] = _Growing(name)
+            self._columns[name].put(self.count, values)
         self.count += block.size
+
+    def _meet(self, names: Iterable[str], where: Mapping[str, Any]) -> None:
+        for name in names:
+            self._met.setdefault(name, self.count)
+        if "phase" in where:
+            self._places[where["phase"], where["attempt"]] = None
+
+    def places(self) -> list[tuple[int, int]]:
+        """The number of the phase, and the attempt, of all rows."""
+        return list(self._places)
 
     def frame(self, first: tuple[str, ...]) -> pl.DataFrame:
         """All rows in the order of their lines; `first` are there even where no row has them.
@@ -77,38 +87,24 @@ class Rows:
         import polars as pl
 
         kind = pl.String if name in TEXTS else pl.Int64 if name in WHOLE else pl.Float64
-        if not self._is_there(name):
-            return constant(name, None, kind, self.count)
+        if name not in self._columns:
+            values = {same.get(name) for _, _, same in self._same} | {row.get(name) for row in self._rows}
+            if values <= {None} or (len(values) == 1 and name in SAME):
+                return constant(name, next(iter(values), None), kind, self.count)
         return self._texts(name) if name in TEXTS else self._numbers(name)
-
-    def _is_there(self, name: str) -> bool:
-        return (
-            name in self._columns
-            or any(same.get(name) is not None for _, _, same in self._same)
-            or any(row.get(name) is not None for row in self._rows)
-        )
 
     def _numbers(self, name: str) -> pl.Series:
         import polars as pl
 
-        kind = np.int64 if name in WHOLE else np.float64
-        numbers: Column = np.zeros(self.count, dtype=kind)
-        present = np.zeros(self.count, dtype=np.bool_)
+        column = self._columns.pop(name, None) or _Growing(name)
         for at, size, same in self._same:
             value = same.get(name)
             if isinstance(value, (int, float)):
-                numbers[at : at + size], present[at : at + size] = value, True
-        if name in self._columns:
-            self._columns.pop(name).fill(numbers, present)
-        values = [row.get(name) for row in self._rows]
-        if name in WHOLE:
-            values = [
-                value if isinstance(value, (int, float)) and abs(value) < MOST else None for value in values
-            ]
-        present[self._at] = [value is not None for value in values]
-        numbers[self._at] = [0 if value is None else value for value in values]
+                column.put(at, np.full(size, value))
+        column.scatter(self._at, [row.get(name) for row in self._rows])
+        numbers, present = column.close(self.count)
         series = pl.Series(name, numbers)
-        return series if present.all() else series.set(pl.Series(~present), None)
+        return series if present is None else series.set(pl.Series(~present), None)
 
     def _texts(self, name: str) -> pl.Series:
         import polars as pl
@@ -124,44 +120,58 @@ class Rows:
 
 
 def constant(
-    name: str, value: str | int | None, kind: pl.DataType | type[pl.DataType], size: int
+    name: str, value: str | float | None, kind: pl.DataType | type[pl.DataType], size: int
 ) -> pl.Series:
     column: pl.Series = _cell(name, value, kind).new_from_index(0, size)
     return column
 
 
 @lru_cache(maxsize=64)
-def _cell(name: str, value: str | int | None, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
+def _cell(name: str, value: str | float | None, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
     import polars as pl
 
     return pl.Series(name, [value], dtype=kind)
 
 
-class _Column:
-    """Grows by parts that are large enough to be given back to the system whole; small ones would leave holes."""
+class _Growing:
+    """A column that is written where its values will stand; what was not written is not present.
 
-    def __init__(self, kind: type[np.float64 | np.int64]) -> None:
-        self._kind = kind
-        self._spans: list[
-            tuple[int, int]
-        ] = []  # where in the frame what was added belongs, and how much it was
-        self._parts: list[Column] = []
-        self._filled = 0  # of the last part
+    It grows to twice its size, which costs nothing: pages that nobody has touched are no memory yet.
+    """
 
-    def extend(self, at: int, values: Column) -> None:
-        self._spans.append((at, len(values)))
-        while len(values):
-            if not self._parts or self._filled == len(self._parts[-1]):
-                self._parts.append(np.empty(min(LARGEST, SMALLEST << 2 * len(self._parts)), dtype=self._kind))
-                self._filled = 0
-            taken = min(len(values), len(self._parts[-1]) - self._filled)
-            self._parts[-1][self._filled : self._filled + taken] = values[:taken]
-            self._filled += taken
-            values = values[taken:]
+    def __init__(self, name: str) -> None:
+        self._kind = np.int64 if name in WHOLE else np.float64
+        self._held: Column = np.empty(0, dtype=self._kind)
+        self._spans: list[tuple[int, int]] = []
 
-    def fill(self, numbers: Column, present: npt.NDArray[np.bool_]) -> None:
-        held = np.concatenate(self._parts)
-        begin = 0
-        for at, size in self._spans:
-            numbers[at : at + size], present[at : at + size] = held[begin : begin + size], True
-            begin += size
+    def put(self, at: int, values: Column) -> None:
+        self._reach(at + len(values))
+        self._held[at : at + len(values)] = values
+        self._spans.append((at, at + len(values)))
+
+    def scatter(self, places: list[int], values: list[Any]) -> None:
+        """Single values; a whole number that no integer holds is none."""
+        for at, value in zip(places, values, strict=True):
+            if value is not None and (self._kind is np.float64 or abs(value) < MOST):
+                self._reach(at + 1)
+                self._held[at] = value
+                self._spans.append((at, at + 1))
+
+    def close(self, count: int) -> tuple[Column, npt.NDArray[np.bool_] | None]:
+        """The values, and which are present; None where all are."""
+        self._reach(count)
+        numbers = self._held[:count]
+        if len(self._held) > count and self._held.nbytes < RETURNED:
+            numbers = numbers.copy()
+        if sum(end - at for at, end in self._spans) == count:
+            return numbers, None
+        present = np.zeros(count, dtype=np.bool_)
+        for at, end in self._spans:
+            present[at:end] = True
+        numbers[~present] = 0
+        return numbers, present
+
+    def _reach(self, size: int) -> None:
+        if size > len(self._held):
+            held, self._held = self._held, np.empty(size + max(size >> 3, len(self._held)), dtype=self._kind)
+            self._held[: len(held)] = held

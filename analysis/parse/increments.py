@@ -1,0 +1,273 @@
+"""A log that grows -> the rows that are new since they were last asked for, at a cost that depends on those.
+
+All increments of a log together are the rows of parsing it whole, with these provisos. `open` rows are what would
+be read if the log ended now (a record that a next line may add to, an evaluation that waits for its step, an event
+that a next line explains): they are shown at once, and superseded by the next increment as a whole. `renamed` and
+`moved_ns` say what became of rows handed out before, where lines told the name of their phase, or later stamps the
+date of the first ones; `revised` applies both. And `afresh` says that the log turned out to be in another format
+than it seemed (which is asked in its first megabytes, and at its end): what was handed out before is to be
+forgotten, for all of it comes again. Half a line is nothing yet. Rows come in the order in which they are finished;
+where several ranks print into one log that is not quite the order of the lines, by which a parse sorts them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gputel.analysis import columns
+from gputel.analysis.parse import engine, result
+from gputel.analysis.parse.happenings import Happened, Happenings, Stretch
+from gputel.analysis.parse.log import DEFAULT_PHASE
+from gputel.analysis.parse.outcome import Event
+from gputel.analysis.parse.parser import Parser
+from gputel.analysis.parse.patterns import Reject
+from gputel.analysis.parse.rows import Rows
+
+if TYPE_CHECKING:
+    from gputel.analysis.formats import Format
+    from gputel.analysis.parse.records import Assembler
+
+Place = tuple[str, int]  # phase and attempt
+GUESS_SHARE = 1 / 50  # of the time that goes by may be spent on guessing what an unknown log is
+
+
+@dataclass(frozen=True)
+class Increment:
+    """What is new; frames with the columns of a `Log`, and `undated` where stamps lack their date."""
+
+    records: pl.DataFrame
+    evals: pl.DataFrame
+    partials: pl.DataFrame
+    events: pl.DataFrame
+    afresh: bool = False
+    renamed: dict[Place, Place] = field(default_factory=dict)
+    moved_ns: int = 0
+    rejects: list[Reject] = field(default_factory=list)
+    ended: bool = False
+    _open: tuple[Rows, Rows, Happened, dict[tuple[int, int], Place], int] | None = None
+
+    @cached_property
+    def open_records(self) -> pl.DataFrame:
+        """Records that a next line may still add to, or draw over."""
+        return _frame(self._open[0], result.ROWS, *self._open[3:]) if self._open else _nothing().records
+
+    @cached_property
+    def open_evals(self) -> pl.DataFrame:
+        return _frame(self._open[1], result.EVALS, *self._open[3:]) if self._open else _nothing().evals
+
+    @cached_property
+    def open_events(self) -> pl.DataFrame:
+        return self._open[2].frame(self._open[4]) if self._open else _nothing().events
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come to its end, and nothing that was said is changed."""
+        rows = sum(frame.height for frame in (self.records, self.evals, self.partials, self.events))
+        return not (rows or self.afresh or self.renamed or self.moved_ns or self.rejects or self.ended)
+
+    def revised(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows of earlier increments as they are to be read from now on."""
+        if self.renamed and "phase" in frame.columns:
+            keys = pl.DataFrame(
+                [(*old, *new) for old, new in self.renamed.items()],
+                schema={"phase": pl.String, "attempt": pl.Int64, "_phase": pl.String, "_attempt": pl.Int64},
+                orient="row",
+            )
+            frame = frame.join(keys, on=["phase", "attempt"], how="left", maintain_order="left")
+            frame = frame.with_columns(
+                phase=pl.coalesce("_phase", "phase"), attempt=pl.coalesce("_attempt", "attempt")
+            ).drop("_phase", "_attempt")
+        if self.moved_ns and "undated" in frame.columns:
+            moved = pl.col("time") + pl.duration(nanoseconds=self.moved_ns, time_unit="ns")
+            frame = frame.with_columns(time=pl.when("undated").then(moved).otherwise("time"))
+        return frame
+
+
+class Increments:
+    """Bytes of one log in any pieces -> increments. `parser` knows the rest: `config`, `summary`, `lines`."""
+
+    def __init__(
+        self, formats: tuple[Format, ...] | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._main = engine.parser(formats, live=True)
+        self._other: Parser | None = None  # reads what the main one would read if the log ended now
+        self._now = now
+        self._guessed_bytes, self._guess_after = 0, float("-inf")
+        self._ended = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """What was handed out before is to be forgotten."""
+        self._held = self.parser.records
+        self._happenings = Happenings()
+        self._places: dict[tuple[int, int], Place] = {}
+        self._names: list[str] = []
+        self._shift: int | None = None
+
+    @property
+    def parser(self) -> Parser:
+        """The one whose rows are handed out."""
+        return self._other or self._main
+
+    @property
+    def cause(self) -> Event | None:
+        """What ended the run, as far as it is known now."""
+        return self._happenings.cause()
+
+    @property
+    def completed(self) -> bool:
+        """Whether the log says in so many words that the training is complete."""
+        return self.parser.outcome.completed is not None
+
+    def feed(self, data: bytes) -> None:
+        self._main.feed(data)
+        if self._other and self._main.is_settled:
+            self._other = None
+        if self._other:
+            self._other.feed(data)
+
+    def finish(self) -> None:
+        """The log has ended."""
+        self._main.finish()
+        self._other, self._ended = None, True
+
+    def take(self, latest: datetime | None = None) -> Increment:
+        """`latest` is when the log was last written to, which stamps without a date are dated by."""
+        self._guess()
+        afresh = self.parser.records is not self._held
+        if afresh:
+            self._begin()
+        held = self._held
+        rows, evals, partials = held.hand_over()
+        opened = _open_rows(held)
+        keys = [key for some in (rows, evals, opened[0]) for key in some.places()]
+        renamed = self._rename(keys, held.stages.names)
+        moved = self._dated(latest or datetime.now(timezone.utc))
+        shift = self._shift or 0
+        records = rows.frame(result.ROWS) if rows.count else None
+        stretches = _stretches(records, self._places) if records is not None else []
+        named = self._named(records, _nothing().records)
+        named = named[columns.in_order(named.columns)]
+        done, open_events = self._happenings.take(
+            self._new_events(), named, stretches, held.drafts(), ended=self._ended
+        )
+        return Increment(
+            named,
+            self._named(evals.frame(result.EVALS) if evals.count else None, _nothing().evals),
+            self._named(partials.frame(result.ROWS) if partials.count else None, _nothing().partials),
+            done.frame(shift) if done.events else _nothing().events,
+            afresh,
+            {} if afresh else renamed,
+            0 if afresh else moved,
+            self._new_rejects(),
+            self._ended,
+            (*opened, open_events, dict(self._places), shift),
+        )
+
+    def _guess(self) -> None:
+        """Asks again what a log is that may be in an unknown format, as often as what it costs allows."""
+        strange, now = self._main.strange_bytes, self._now()
+        if self._main.is_settled or strange == self._guessed_bytes:
+            return
+        if now < self._guess_after and strange < 2 * self._guessed_bytes:
+            return
+        other = self._main.tentative()
+        if other and not self._other:
+            self._main.afresh()  # of its rows some have been handed out
+        self._guessed_bytes = strange
+        self._guess_after = self._now() + (self._now() - now) / GUESS_SHARE
+        known = self._other.inferred.text if self._other and self._other.inferred else None
+        if (other.inferred.text if other and other.inferred else None) != known:
+            self._other = other
+
+    def _rename(self, keys: Iterable[tuple[int, int]], names: list[str | None]) -> dict[Place, Place]:
+        """Names places that are new, and tells which of those that were named before have another name now."""
+        new = set(keys) - self._places.keys()
+        now = [name or DEFAULT_PHASE for name in names]
+        if not new and now == self._names:
+            return {}
+        counts: dict[str, int] = {}
+        before, self._names = self._places, now
+        self._places = {}
+        for phase, attempt in sorted({*before, *new}):
+            counts[now[phase]] = counts.get(now[phase], 0) + 1
+            self._places[phase, attempt] = (now[phase], counts[now[phase]])
+        return {old: self._places[key] for key, old in before.items() if self._places[key] != old}
+
+    def _dated(self, latest: datetime) -> int:
+        """By how much stamps without a date are now dated otherwise than before."""
+        before, self._shift = self._shift, self._held.stamps.shift(latest)
+        return 0 if before is None else self._shift - before
+
+    def _named(self, frame: pl.DataFrame | None, nothing: pl.DataFrame) -> pl.DataFrame:
+        return nothing if frame is None else _readable(frame, self._places, self._shift or 0)
+
+    def _new_events(self) -> list[Event]:
+        held, said = self._held, self.parser.outcome.events
+        found = list(said)
+        said.clear()
+        for kind, lines in (("eval", held.evaluations.lines), ("epoch", held.epoch_lines)):
+            found += [Event(kind, line.number, "", line.time, line.rank) for line in lines]
+            lines.clear()
+        found += [Event("eval", number, "") for number in held.evaluations.numbers]
+        held.evaluations.numbers.clear()
+        return found
+
+    def _new_rejects(self) -> list[Reject]:
+        found = list(self.parser.rejects)
+        self.parser.rejects.clear()
+        return found
+
+
+@lru_cache(maxsize=1)
+def _nothing() -> Increment:
+    records, evals = (result.readable(Rows().frame(first), {}, 0) for first in (result.ROWS, result.EVALS))
+    records = records[columns.in_order(records.columns)]
+    return Increment(records, evals, records, Happened().frame(0))
+
+
+def _open_rows(held: Assembler) -> tuple[Rows, Rows]:
+    """Records and evaluations as they would be if the log ended now."""
+    records, evals = Rows(), Rows()
+    for draft in held.drafts():
+        if draft.place:
+            records.append(draft.row(draft.place))
+    found = [(draft.line, draft.step, draft.evals) for draft in held.drafts()]
+    place = held.stages.here
+    for line, step, values in (*held.evaluations.waiting(), *found):
+        for name, value in values.items():
+            where = {"phase": place.phase, "attempt": place.attempt, "step": step, "name": name}
+            evals.append({**where, "value": value, "line": line.number, "time": line.time, "rank": line.rank})
+    return records, evals
+
+
+def _frame(
+    rows: Rows, first: tuple[str, ...], places: dict[tuple[int, int], Place], shift: int
+) -> pl.DataFrame:
+    return _readable(rows.frame(first), places, shift)
+
+
+def _readable(frame: pl.DataFrame, places: dict[tuple[int, int], Place], shift: int) -> pl.DataFrame:
+    here = {key: places.get(key, (DEFAULT_PHASE, 1)) for key in result.begun(frame)}
+    undated = frame["time"] < result.DATED
+    readable = result.readable(frame, here, shift)
+    return readable.with_columns(undated.fill_null(False).alias("undated")) if shift else readable
+
+
+def _stretches(frame: pl.DataFrame, places: dict[tuple[int, int], Place]) -> list[Stretch]:
+    """Places in the order in which they appear, each with its lines."""
+    keys = set(result.begun(frame))
+    if len(keys) == 1:
+        (key,) = keys
+        return [Stretch(key, places[key][1], frame["line"][0], frame["line"][-1])]
+    lines = frame.group_by("phase", "attempt", maintain_order=True).agg(
+        pl.col("line").first().alias("first"), pl.col("line").last().alias("last")
+    )
+    return [Stretch((p, a), places[p, a][1], first, last) for p, a, first, last in lines.iter_rows()]
