@@ -39,6 +39,7 @@ PLACE = (
     Column("attempt", "whole", None, "counts restarts of the same steps"),
     Column("line", "whole", None, "line of the log, from 1"),
     Column("rank", "text", None, "the rank or host that printed the line"),
+    Column("node", "text", None, "the node that recorded the line, where several did"),
 )
 EVALS = (
     *PLACE[:2],

@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from gputel.telemetry.run import Segment
 
 PIECE = 4 << 20
-_MOMENT = pl.Datetime("ns", "UTC")
+TABLES = ("records", "evals", "partials", "events")
 
 
 def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     folder = run.open_folder(path)
     facts = [run.describe(segment.path) for segment in folder.segments]
-    logs = [_segment(segment, formats) for segment in folder.segments if segment.output.exists()]
+    logs = [
+        (segment.node, _segment(segment, formats)) for segment in folder.segments if segment.output.exists()
+    ]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not fact.get("ended") for fact in facts)
     status = "running" if whole.status == "unknown" and open_ended else whole.status
@@ -87,16 +89,18 @@ def _timed(log: Log, moments: pl.Series) -> Log:
     )
 
 
-def _joined(logs: list[Log], name: str, source: str) -> Log:
-    """Attempts and lines are counted on from segment to segment."""
-    attempts: dict[str, int] = {}
+def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
+    """Lines are counted on from segment to segment, attempts from segment to segment of a node."""
+    attempts: dict[str | None, dict[str, int]] = {}
     lines = 0
     parts: list[Log] = []
-    for log in logs:
-        before, at = dict(attempts), lines
-        parts.append(_moved(log, before, at))
+    for node, log in logs:
+        own = attempts.setdefault(node, {})
+        before, at = dict(own), lines
+        moved = _moved(log, before, at)
+        parts.append(moved if node is None else _of_node(moved, node))
         for phase, attempt in log.places:
-            attempts[phase] = max(attempts.get(phase, 0), before.get(phase, 0) + attempt)
+            own[phase] = max(own.get(phase, 0), before.get(phase, 0) + attempt)
         lines += log.lines
     last = parts[-1]
     return replace(
@@ -109,12 +113,18 @@ def _joined(logs: list[Log], name: str, source: str) -> Log:
         summary={key: value for log in parts for key, value in log.summary.items()},
         rejects=[reject for log in parts for reject in log.rejects],
         sources={key: value for log in reversed(parts) for key, value in log.sources.items()},
-        places=[place for log in parts for place in log.places],
+        places=list(dict.fromkeys(place for log in parts for place in log.places)),
         inferred=next((log.inferred for log in parts if log.inferred), None),
         learned=next((log.learned for log in parts if log.learned), None),
         composed=any(log.composed for log in parts),
-        **{table: _stacked(parts, table) for table in ("records", "evals", "partials", "events")},
+        **{table: _stacked(parts, table) for table in TABLES},
     )
+
+
+def _of_node(log: Log, node: str) -> Log:
+    """Where several nodes recorded, a column says whose line it is: they print the same steps."""
+    named = pl.lit(node).alias("node")
+    return replace(log, **{table: getattr(log, table).with_columns(named) for table in TABLES})
 
 
 def _stacked(parts: list[Log], table: str) -> Any:
