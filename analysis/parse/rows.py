@@ -21,7 +21,7 @@ Column = npt.NDArray[Any]  # of float64, or of int64 where the name is in WHOLE
 Row = dict[str, "float | str | None"]
 TEXTS = ("rank", "name")
 SAME = (*TEXTS, "phase", "attempt")  # which are mostly the same in all rows
-RETURNED = 32 << 20  # bytes of an array that the system gets back at once, or has not given yet
+SMALL = 1 << 20  # bytes of a column that is copied rather than keep room that it has no use for
 MOST = 2**63  # what a whole number must stay below; a step that does not is none
 WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
 
@@ -161,7 +161,7 @@ class _Growing:
         """The values, and which are present; None where all are."""
         self._reach(count)
         numbers = self._held[:count]
-        if len(self._held) > count and self._held.nbytes < RETURNED:
+        if len(self._held) > count and self._held.nbytes < SMALL:
             numbers = numbers.copy()
         if sum(end - at for at, end in self._spans) == count:
             return numbers, None
