@@ -4,10 +4,8 @@ from gputel.trainer.assemble import Run
 
 
 def banner(run: Run) -> list[str]:
-    plan, shape, where = run.plan, run.plan.shape, run.where
-    options, device = plan.options, where.device
+    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
     tokens = plan.budget.steps * plan.tokens_per_step
-    micro = plan.device_batch * shape.seq
     lines = [
         f"Run: {run.folder.name} in {run.folder}",
         f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
@@ -15,10 +13,10 @@ def banner(run: Run) -> list[str]:
         f"Number of parameters: {shape.parameters:,}",
         f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
         f"Data: {run.corpus.described}",
-        f"Device: {device.type}, {where.size} ranks, {'bf16 autocast' if plan.bf16 else 'fp32'}, "
+        f"Device: {where.device.type}, {where.size} ranks, {'bf16 autocast' if plan.bf16 else 'fp32'}, "
         f"{'compiled' if plan.compiled else 'eager'}, shard {options.shard}",
         f"Peak: {plan.peak_from}",
-        f"Tokens / micro-batch / rank: {plan.device_batch} x {shape.seq} = {micro:,}",
+        f"Tokens / micro-batch / rank: {plan.device_batch} x {shape.seq} = {plan.device_batch * shape.seq:,}",
         f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
         f"Optimizer: {options.optimizer}, peak lr {plan.lr:.3e}, {options.schedule} after "
         f"{plan.schedule.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "

@@ -5,225 +5,185 @@ A checkpoint that cannot be written and an evaluation that fails are said, and t
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from gputel.trainer.assemble import Run
+from gputel.trainer.budget import SIGNALS
 from gputel.trainer.checkpoint import export
-from gputel.trainer.clockwork import Stopwatch
-from gputel.trainer.distributed import Watchdog, World
+from gputel.trainer.distributed import Watchdog
+from gputel.trainer.errors import RankError, TrainerError
 from gputel.trainer.evaluate import right
 from gputel.trainer.sample import sampled
 
-LABELS = {"val_loss": "Validation loss", "val_bpb": "Validation bpb"}
-
-
-class EvaluationError(Exception):
-    """Told in the log, and passed over."""
+WITHOUT_EVALUATION = {*SIGNALS, "stop-at", "non-finite loss"}
+VALUES_OF_A_HISTOGRAM = 2**16
 
 
 class Border:
-    def __init__(self, run: Run, watch: Stopwatch, watchdog: Watchdog) -> None:
-        self.run, self.watch, self.watchdog = run, watch, watchdog
+    def __init__(self, run: Run, watchdog: Watchdog) -> None:
+        self.run, self.watchdog = run, watchdog
         self.options, self.progress = run.plan.options, run.progress
-        self.save_wanted = self.save_failed = False
+        self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None
         self.saved_s = time.monotonic()
-        begun_from = run.store.path(run.progress.step)
-        self.saved = begun_from if run.where.from_main(begun_from.is_dir) else None
-        self.saved_step = run.progress.step if self.saved else None
-        self.evaluated_step: int | None = None
-        self.saves = self.options.save_every > 0 or self.options.save_minutes > 0
+        self.save_wanted = self.save_failed = False
         self.epoch = run.rows.epoch(run.progress.position)
 
     def due(self) -> bool:
-        return self._save_due() or self._evaluation_due() or self._epoch_over()
+        return self._save_due() or self._evaluation_due()
 
     def minutes_due(self) -> bool:
         minutes = self.options.save_minutes
         return minutes > 0 and time.monotonic() - self.saved_s >= 60 * minutes
 
     def cross(self) -> None:
-        if not self.due():
-            return
-        if self._save_due() or self._epoch_over():
+        if self._save_due():
             self._save()
         if self._evaluation_due():
             self._evaluate()
-        self.watch.go()
 
-    def finish(self, reason: str, *, evaluate: bool) -> None:
+    def finish(self, reason: str) -> None:
         """The last checkpoint, the last evaluation, and the weights as one plain file."""
-        if self.saved_step != self.progress.step:
+        run, step = self.run, self.progress.step
+        if self.saved_step != step:
             self._save()
-        if evaluate and self.run.validation and self.evaluated_step != self.progress.step:
+        if run.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
             self._evaluate()
-        if self.run.where.main and self.saved and self.saved_step == self.progress.step:
+        if self.saved and self.saved_step == step:
             self._export(self.saved)
-        self.run.voice.event("run_end", reason=reason, step=self.progress.step, tokens=self.progress.tokens)
-        self.run.voice.line(ending(reason, self.progress.step, self.run.plan.budget.steps))
+        run.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
+        stopped = f"training stopped at step {step} of {run.plan.budget.steps}: {reason}"
+        run.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
 
     def _save_due(self) -> bool:
         step, every = self.progress.step, self.options.save_every
-        return self.saved_step != step and (
-            self.save_wanted or (step > 0 and every > 0 and step % every == 0)
-        )
+        due = self.save_wanted or self._epoch() > self.epoch or (every > 0 and step % every == 0)
+        return due and step > 0 and self.saved_step != step
 
     def _evaluation_due(self) -> bool:
         step, every = self.progress.step, self.options.eval_every
-        return every > 0 and step % every == 0 and self.evaluated_step != step
+        return every > 0 and step % every == 0 and self.progress.evaluated_step != step
 
-    def _epoch_over(self) -> bool:
-        return self.run.rows.epoch(self.progress.position) > self.epoch
+    def _epoch(self) -> int:
+        return self.run.rows.epoch(self.progress.position)
 
     def _save(self) -> None:
         run, step = self.run, self.progress.step
         self.watchdog.alive(f"saving at step {step}")
-        self.progress.wall_s = self.watch.wall_s()
+        self.progress.wall_s = run.wall_s()
         run.voice.event("checkpoint_start", step=step)
-        began = time.monotonic()
+        began, fault = time.monotonic(), None
         try:
-            saved = run.store.save(run.model, run.optimizers, run.about())
-        except OSError as fault:
-            run.voice.event(
-                "checkpoint_end", step=step, path=None, seconds=time.monotonic() - began, fault=str(fault)
-            )
-            run.voice.line(f"checkpoint at step {step} failed: {fault}; the one before it is untouched")
-            self.save_failed = True
+            self.saved = run.store.save(run.model, run.optimizers, run.about())
+        except RankError as error:
+            fault = f"checkpoint at step {step} failed: {error}; the one before it is untouched"
         else:
-            run.voice.event(
-                "checkpoint_end", step=step, path=str(saved), seconds=time.monotonic() - began, fault=None
-            )
-            run.voice.line(f"Saved model file to: {saved}")
-            self.saved, self.saved_step, self.save_failed = saved, step, False
-        self._mark_epoch()
-        self.save_wanted, self.saved_s = False, time.monotonic()
+            self.saved_step = step
+        path, seconds = None if fault else str(self.saved), time.monotonic() - began
+        run.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
+        run.voice.line(fault or f"Saved model file to: {path}")
+        if self._epoch() > self.epoch and not fault:
+            self._mark(f"epoch_{self._epoch()}")
+        self.epoch = self._epoch()  # one that failed is not tried again at every step
+        self.save_failed, self.save_wanted, self.saved_s = bool(fault), False, time.monotonic()
         self.watchdog.alive(f"after the checkpoint of step {step}")
-
-    def _mark_epoch(self) -> None:
-        """The first checkpoint of an epoch bears its name; one that failed is not tried again at every step."""
-        epoch = self.run.rows.epoch(self.progress.position)
-        if epoch > self.epoch and self.saved and not self.save_failed:
-            self.run.store.mark(f"epoch_{epoch}", self.saved)
-        self.epoch = epoch
 
     def _evaluate(self) -> None:
         run, step = self.run, self.progress.step
-        self.watchdog.alive(f"evaluating at step {step}")
-        self.evaluated_step = step
         run.voice.event("eval_start", step=step)
-        began = time.monotonic()
+        began, fault, figures = time.monotonic(), None, dict[str, float | None]()
         run.engine.eval()
         try:
             figures = self._figures()
-        except EvaluationError as fault:
-            run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=str(fault))
-            run.voice.line(f"evaluation at step {step} failed: {fault}; the training goes on")
+        except (RankError, TrainerError) as error:
+            fault = f"evaluation at step {step} failed: {error}; the training goes on"
+        run.engine.train()
+        run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=fault, **figures)
+        if fault:
+            run.voice.line(fault)
         else:
-            run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=None, **figures)
-            self._tell(step, figures)
-            self._note_best(step, figures)
-        finally:
-            run.engine.train()
+            run.voice.evaluation(step, figures, self._weights())
+        self.progress.evaluated_step = step
+        self._note_best(figures.get("val_loss"))
         self.watchdog.alive(f"after the evaluation of step {step}")
 
+    @torch.no_grad()
     def _figures(self) -> dict[str, float | None]:
-        run, figures = self.run, dict[str, float | None]()
-        if run.validation:
-            figures |= run.validation.figures(self._on_all_ranks(run.validation.sums))
-        if run.asked:
-            figures["hellaswag_acc"] = self._on_all_ranks(partial(right, run.asked, run.plan.shape.seq))[
-                0
-            ] / len(run.asked)
+        run, where, figures = self.run, self.run.where, dict[str, float | None]()
+        validation, asked, seq = run.validation, run.asked, run.plan.shape.seq
+        if validation:
+            figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, where)))
+        if asked:
+            count = self._summed(lambda: right(asked, seq, self._losses, where))
+            figures["hellaswag_acc"] = count[0] / len(asked)
         if self.options.sample_prompt is not None:
-            self._on_all_ranks(self._sample)
+            with where.together():
+                self._sample(self.options.sample_prompt)
         return figures
 
-    def _on_all_ranks(self, measure: Callable[..., list[float]]) -> list[float]:
-        """The sum over ranks of what each measures; whatever goes wrong on one of them fails on all."""
-        run = self.run
-        mine, fault = list[float](), None
-        try:
-            mine = measure(run.engine, run.where, self._autocast)
-        except Exception as error:  # an evaluation must not end a training, however it fails
-            fault = f"{type(error).__name__}: {error}".splitlines()[0]
-        said = run.where.gather((mine, fault))
-        faults = [fault for _, fault in said if fault]
-        if faults:
-            raise EvaluationError(faults[0])
-        return [sum(parts) for parts in zip(*(figures for figures, _ in said), strict=True)]
+    def _summed(self, measure: Callable[[], list[float]]) -> list[float]:
+        """The sum over ranks of what each measures."""
+        with self.run.where.together():
+            mine = measure()
+        return [sum(parts) for parts in zip(*self.run.where.gather(mine), strict=True)]
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        """Asked for before every forward pass, which is a sign of life."""
+    def _losses(self, tokens: Tensor) -> Tensor:
         self.watchdog.alive(f"evaluating at step {self.progress.step}")
-        return self.run.autocast()
+        with self.run.autocast():
+            losses: Tensor = self.run.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
+        return losses
 
-    def _sample(
-        self, engine: nn.Module, where: World, autocast: Callable[[], AbstractContextManager[Any]]
-    ) -> list[float]:
-        tokenizer, prompt, step = self.run.corpus.tokenizer, self.options.sample_prompt, self.progress.step
-        assert tokenizer
-        assert prompt is not None
-        with autocast():
-            text = sampled(
-                engine,
-                tokenizer,
-                prompt,
-                tokens=self.options.sample_tokens,
-                seq=self.run.plan.shape.seq,
-                device=where.device,
-            )
-        self.run.voice.line(f"sample at step {step}: {text!r}")
-        if self.run.voice.board:
-            self.run.voice.board.text("sample", text, step)
-        return []
+    def _sample(self, prompt: str) -> None:
+        run, length, seq = self.run, self.options.sample_tokens, self.run.plan.shape.seq
+        assert run.corpus.tokenizer
+        with run.autocast():
+            text = sampled(run.engine, run.corpus.tokenizer, prompt, length, seq, run.where.device)
+        run.voice.sample(self.progress.step, text)
 
-    def _tell(self, step: int, figures: dict[str, float | None]) -> None:
-        for name, value in figures.items():
-            self.run.voice.evaluation(step, name, LABELS.get(name, name), value)
-        board = self.run.voice.board
-        if board:
-            for name, weight in self.run.model.named_parameters():
-                if not isinstance(weight, DTensor):
-                    board.histogram(f"weights/{name}", weight.detach().float(), step)
+    def _weights(self) -> Iterator[tuple[str, Tensor]]:
+        """For histograms: some values of each matrix; all would take longer than the evaluation."""
+        for name, weight in self.run.model.named_parameters():
+            if not isinstance(weight, DTensor):
+                yield name, weight.flatten()[:: max(1, weight.numel() // VALUES_OF_A_HISTOGRAM)]
 
-    def _note_best(self, step: int, figures: dict[str, float | None]) -> None:
+    def _note_best(self, loss: float | None) -> None:
         """The best is marked only where there is a checkpoint of it, so one is saved if need be."""
-        loss, progress = figures.get("val_loss"), self.progress
+        options, progress, step = self.options, self.progress, self.progress.step
         if loss is None or not math.isfinite(loss):
             return
-        if progress.best_loss is not None and loss >= progress.best_loss:
-            progress.stale_evaluations += 1
-            self._validated(figures)
-            return
-        progress.best_loss, progress.best_step, progress.stale_evaluations = loss, step, 0
-        if step > 0 and self.saved_step != step and self.saves:
+        best = progress.best_loss is None or loss < progress.best_loss
+        progress.stale_evaluations = 0 if best else progress.stale_evaluations + 1
+        if best:
+            progress.best_loss, progress.best_step = loss, step
+        if best and step > 0 and self.saved_step != step and (options.save_every or options.save_minutes):
             self._save()
-        self._validated(figures)
-        if self.saved and self.saved_step == step:
-            self.run.store.mark("best", self.saved)
+        saved = self.saved
+        if saved and self.saved_step == step:
+            self._tried(lambda: self.run.store.note_validation(saved, loss), "the validation of a checkpoint")
+            if best:
+                self._mark("best")
 
-    def _validated(self, figures: dict[str, float | None]) -> None:
-        if self.saved and self.saved_step == self.progress.step:
-            self.run.store.note_validation(self.saved, figures)
+    def _mark(self, name: str) -> None:
+        saved = self.saved
+        if saved:
+            self._tried(lambda: self.run.store.mark(name, saved), f"the link {name}")
 
     def _export(self, saved: Path) -> None:
         target = self.run.folder / "weights.pt"
-        try:
-            export(saved, target)
-        except OSError as fault:
-            self.run.voice.line(f"weights could not be written: {fault}")
-            self.save_failed = True
-        else:
+        if self._tried(lambda: export(saved, target), target.name):
             self.run.voice.line(f"Saved model weights to: {target}")
+        else:
+            self.save_failed = True
 
-
-def ending(reason: str, step: int, steps: int) -> str:
-    if reason == "steps":
-        return f"training completed: {step} steps"
-    return f"training stopped at step {step} of {steps}: {reason}"
+    def _tried(self, write: Callable[[], None], what: str) -> bool:
+        """Rank 0 writes something beside a checkpoint; a full disk must not end the training here either."""
+        try:
+            self.run.where.from_main(write)
+        except RankError as fault:
+            self.run.voice.line(f"{what} could not be written: {fault}")
+            return False
+        return True

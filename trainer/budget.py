@@ -1,47 +1,58 @@
-"""When to stop: facts about the run so far in, a reason or None out. No clock, no ranks: those belong to the loop.
+"""How far a run is, and when it stops: no clock, no ranks, those belong to the loop.
 
 `--stop-at` ends early and leaves the schedule alone; every other limit in steps shortens the schedule itself.
 """
 
 from dataclasses import dataclass
 
+from gputel.trainer.options import Options
+
 # What a stop by itself decides is told apart from what was asked from outside, which is resumed later.
 SIGNALS = {"SIGINT": 2, "SIGTERM": 15}
+
+
+@dataclass
+class Progress:
+    """The few numbers that, with weights and optimizer, make a run go on as if never interrupted: finished steps,
+    rows read by all ranks together, times over all attempts."""
+
+    step: int = 0
+    position: int = 0
+    tokens: int = 0
+    train_s: float = 0.0
+    wall_s: float = 0.0
+    skips: int = 0
+    skips_in_a_row: int = 0
+    best_loss: float | None = None
+    best_step: int | None = None
+    stale_evaluations: int = 0
+    evaluated_step: int | None = None
 
 
 @dataclass(frozen=True)
 class Budget:
     steps: int
-    stop_at: int | None = None
-    hours: float | None = None
-    dollars: float | None = None
-    dollars_per_gpu_hour: float | None = None
+    options: Options
     gpus: int = 1
-    patience: int | None = None
-    max_skips: int = 10
 
-    def reached(self, *, step: int, stale_evaluations: int, skips_in_a_row: int) -> str | None:
+    def reached(self, progress: Progress) -> str | None:
         """What every rank knows alike, between two steps."""
-        if skips_in_a_row >= self.max_skips:
-            return "non-finite loss"
-        if step >= self.steps:
-            return "steps"
-        if self.stop_at is not None and step >= self.stop_at:
-            return "stop-at"
-        if self.patience is not None and stale_evaluations >= self.patience:
-            return "early stop"
-        return None
+        limits = {
+            "non-finite loss": (progress.skips_in_a_row, self.options.max_skips),
+            "steps": (progress.step, self.steps),
+            "stop-at": (progress.step, self.options.stop_at),
+            "early stop": (progress.stale_evaluations, self.options.patience),
+        }
+        return next((why for why, (now, most) in limits.items() if most is not None and now >= most), None)
 
     def out_of_time(self, seconds: float) -> str | None:
         """What only a clock knows: the ranks vote on it, since their clocks differ."""
-        if self.hours is not None and seconds >= self.hours * 3600:
+        hours, options = seconds / 3600, self.options
+        if options.hours is not None and hours >= options.hours:
             return "hours"
-        if self.dollars is not None and self.cost(seconds) >= self.dollars:
+        if options.budget is not None and (options.price or 0.0) * self.gpus * hours >= options.budget:
             return "budget"
         return None
-
-    def cost(self, seconds: float) -> float:
-        return (self.dollars_per_gpu_hour or 0.0) * self.gpus * seconds / 3600
 
 
 def exit_code(reason: str) -> int:

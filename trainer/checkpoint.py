@@ -1,7 +1,8 @@
 """Checkpoints on disk: a folder each, which exists under its name only when it is whole.
 
-Every rank writes its pieces into `step_000200.part`; rank 0 then writes the manifest with sizes and hashes
-and renames the folder. `latest`, `best` and `epoch_k` are links that are replaced in one move.
+Every rank writes what it holds of each tensor into `step_000200.part`; rank 0 then writes the manifest with sizes
+and hashes and renames the folder. `latest`, `best` and `epoch_k` are links that are replaced in one move. Files are
+plain tensors, which torch loads without running code; the metadata of torch.distributed.checkpoint is a pickle.
 """
 
 import hashlib
@@ -9,25 +10,26 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.optimizer import Optimizers
-from gputel.trainer.pieces import Pieces, mine, states_of, weights_of
 
-MANIFEST, VALIDATION = "manifest.json", "validation.json"
-SCHEMA = 1
+MANIFEST = "manifest.json"
+SCHEMA = 2
 HASHED_AT_ONCE = 2**22
 
 
 class Store:
-    """The checkpoints of a run. All ranks call `save` together; it raises OSError on all of them, or on none."""
+    """The checkpoints of a run. All ranks call `save` together; it raises RankError on all of them, or on none."""
 
     def __init__(self, folder: Path, where: World, *, keep: int) -> None:
         self.folder, self.where, self.keep = folder, where, keep
@@ -36,72 +38,61 @@ class Store:
         """What a killed save left: half a folder goes, an old one whose successor never came returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob("step_*.old"):
-            if old.with_suffix("").exists():
-                shutil.rmtree(old, ignore_errors=True)
-            else:
+            if not old.with_suffix("").exists():
                 old.rename(old.with_suffix(""))
-        for part in self.folder.glob("step_*.part"):
-            shutil.rmtree(part, ignore_errors=True)
-
-    def save(self, model: nn.Module, optimizers: Optimizers, about: dict[str, Any]) -> Path:
-        final = self.path(about["progress"]["step"])
-        part = final.with_suffix(".part")
-        self.where.from_main(lambda: _fresh(part))
-        files = self._written(part, model, optimizers)
-        self.where.from_main(lambda: self._publish(part, final, {**about, "files": files}))
-        return final
+        for left in (*self.folder.glob("step_*.part"), *self.folder.glob("step_*.old")):
+            shutil.rmtree(left, ignore_errors=True)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:06d}"
 
-    def mark(self, name: str, checkpoint: Path) -> None:
-        if self.where.main:
-            link = self.folder / f".{name}.link"
-            link.unlink(missing_ok=True)
-            link.symlink_to(checkpoint.name)
-            link.replace(self.folder / name)
-            self._roll()
-
-    def note_validation(self, checkpoint: Path, figures: dict[str, float | None]) -> None:
-        if self.where.main and checkpoint.is_dir():
-            _write(checkpoint / VALIDATION, json.dumps(figures))
-
-    def _written(self, part: Path, model: nn.Module, optimizers: Optimizers) -> dict[str, Any]:
-        """This rank's files; a fault of one rank is a fault of all, and leaves nothing behind."""
-        rank = self.where.rank
-        contents = {
-            f"model_{rank:05d}.pt": mine(weights_of(model), self.where),
-            f"optimizer_{rank:05d}.pt": mine(states_of(model, optimizers), self.where),
-        }
-        fault, files = None, {}
+    def save(self, model: nn.Module, optimizers: Optimizers, about: dict[str, Any]) -> Path:
+        final = self.path(about["progress"]["step"])
+        part = final.with_suffix(".part")
+        contents = {"model": model.named_parameters(), "optimizer": states(model, optimizers)}
+        self.where.from_main(lambda: _fresh(part))
+        files: dict[str, Any] = {}
         try:
-            for name, pieces in contents.items():
-                if pieces:
-                    files[name] = _written(part / name, pieces)
-        except (OSError, RuntimeError) as error:  # torch tells of a full disk by a RuntimeError
-            fault = f"{part.name}: {error}".splitlines()[0]
-        try:
-            self.where.agree(fault)
-        except OSError:
+            with self.where.together():
+                for kind, tensors in contents.items():
+                    if held := self._held(tensors):
+                        name = f"{kind}_{self.where.rank:05d}.pt"
+                        files[name] = _written(part / name, held)
+            all_files = {name: entry for said in self.where.gather(files) for name, entry in said.items()}
+            self.where.from_main(lambda: self._publish(part, final, {**about, "files": all_files}))
+        finally:
             if self.where.main:
                 shutil.rmtree(part, ignore_errors=True)
-            raise
-        return {name: entry for said in self.where.gather(files) for name, entry in said.items()}
+        return final
+
+    def mark(self, name: str, checkpoint: Path) -> None:
+        """For rank 0 alone, as the next."""
+        link = self.folder / f".{name}.link"
+        link.unlink(missing_ok=True)
+        link.symlink_to(checkpoint.name)
+        link.replace(self.folder / name)
+        self._roll()
+
+    def note_validation(self, checkpoint: Path, val_loss: float) -> None:
+        _write_manifest(checkpoint, {**manifest(checkpoint), "val_loss": val_loss})
+
+    def _held(self, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+        """This rank's rows of what is spread over ranks, in their order; rank 0 keeps what is not."""
+        return {
+            name: tensor.to_local().detach() if isinstance(tensor, DTensor) else tensor.detach()
+            for name, tensor in tensors
+            if isinstance(tensor, DTensor) or self.where.main
+        }
 
     def _publish(self, part: Path, final: Path, about: dict[str, Any]) -> None:
-        try:
-            _write(part / MANIFEST, json.dumps({"schema": SCHEMA, "saved": time.time(), **about}, indent=1))
-            _synced(part)
-            old = final.with_suffix(".old")
-            if final.exists():
-                final.rename(old)
-            part.rename(final)
-            _synced(self.folder)
-            shutil.rmtree(old, ignore_errors=True)
-            self.mark("latest", final)
-        except OSError:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+        _write_manifest(part, {"schema": SCHEMA, "saved": time.time(), "val_loss": None, **about})
+        old = final.with_suffix(".old")
+        if final.exists():
+            final.rename(old)
+        part.rename(final)
+        _sync(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+        self.mark("latest", final)
 
     def _roll(self) -> None:
         """Only the newest stay; what a link points to stays as well."""
@@ -111,17 +102,29 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A row of `checkpoints DIR`."""
+def states(model: nn.Module, optimizers: Optimizers) -> Iterator[tuple[str, Tensor]]:
+    """What the optimizers remember of each weight, as `weight/part`."""
+    for name, weight in model.named_parameters():
+        for key, value in optimizers.of(weight).state.get(weight, {}).items():
+            yield f"{name}/{key}", value
 
-    name: str
-    step: int | None
-    links: list[str]
-    val_loss: float | None
-    saved: float | None
-    size: int
-    state: str
+
+class Saved:
+    """The tensors of a checkpoint, mapped rather than read, and put together from what all ranks held."""
+
+    def __init__(self, checkpoint: Path, kind: str) -> None:
+        names = sorted(name for name in manifest(checkpoint)["files"] if name.startswith(kind))
+        files = [torch.load(checkpoint / n, map_location="cpu", weights_only=True, mmap=True) for n in names]
+        self.parts: dict[str, list[Tensor]] = {}
+        for name, tensor in (item for file in files for item in file.items()):
+            self.parts.setdefault(name, []).append(tensor)
+
+    def whole(self, name: str) -> Tensor:
+        first, *more = self.parts[name]
+        return torch.cat([first, *more]) if more else first
+
+    def all(self) -> dict[str, Tensor]:
+        return {name: self.whole(name) for name in self.parts}
 
 
 def manifest(checkpoint: Path) -> dict[str, Any]:
@@ -138,81 +141,77 @@ def verify(checkpoint: Path) -> None:
     """Every file is there, as long as it was, and holds the same bytes."""
     for name, entry in manifest(checkpoint)["files"].items():
         path = checkpoint / name
-        if not path.is_file() or path.stat().st_size != entry["bytes"] or _hash(path) != entry["blake2b"]:
+        if not _has_size(path, entry["bytes"]) or _hash(path) != entry["blake2b"]:
             raise TrainerError(str(path), "is not what was saved", "resume from another checkpoint")
 
 
-def pieces(checkpoint: Path, kind: str) -> Pieces:
-    return Pieces(checkpoint / name for name in manifest(checkpoint)["files"] if name.startswith(kind))
+def is_resumable(about: dict[str, Any]) -> bool:
+    return any(name.startswith("optimizer") for name in about["files"])
 
 
 def newest_first(folder: Path) -> list[Path]:
     """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
-    found = [p for p in folder.glob("step_*") if p.is_dir() and not p.suffix and (p / MANIFEST).is_file()]
-    return sorted(found, key=lambda p: (p / MANIFEST).stat().st_mtime_ns, reverse=True)
+    whole = (Listed.of(path) for path in folder.glob("step_*") if path.is_dir() and not path.suffix)
+    return [folder / row.name for row in sorted(whole, key=lambda row: -(row.saved or 0)) if row.saved]
 
 
-def listed(folder: Path) -> list[Listed]:
+@dataclass(frozen=True)
+class Listed:
+    """A row of `checkpoints DIR`."""
+
+    name: str
+    size: int
+    state: str = "incomplete"
+    step: int | None = None
+    val_loss: float | None = None
+    saved: float | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> "Listed":
+        size = sum(p.stat().st_size for p in path.iterdir())
+        try:
+            about = manifest(path)
+        except TrainerError:
+            return cls(path.name, size)
+        whole = all(_has_size(path / name, entry["bytes"]) for name, entry in about["files"].items())
+        state = "complete" if is_resumable(about) else "weights only"
+        facts = about["progress"]["step"], about["val_loss"], about["saved"]
+        return cls(path.name, size, state if whole and not path.suffix else "incomplete", *facts)
+
+
+def listed(folder: Path) -> list[tuple[Listed, list[str]]]:
+    """Every checkpoint with the names of the links to it."""
     links: dict[str, list[str]] = {}
-    for link in sorted(folder.iterdir()):
-        if link.is_symlink():
-            links.setdefault(link.readlink().name, []).append(link.name)
-    found = sorted(p for p in folder.glob("step_*") if p.is_dir() and not p.is_symlink())
-    return [_listed(path, links.get(path.name, [])) for path in found]
+    for link in sorted(p for p in folder.iterdir() if p.is_symlink()):
+        links.setdefault(link.readlink().name, []).append(link.name)
+    found = sorted(p for p in folder.glob("step_*") if p.is_dir())
+    return [(Listed.of(path), links.get(path.name, [])) for path in found]
 
 
 def prune(folder: Path) -> int:
     """Leave weights only; how many bytes that freed. Manifests first, so that nothing is listed that is gone."""
     freed = 0
-    for row in listed(folder):
-        if row.state != "complete":
-            continue
-        path = folder / row.name
-        about = manifest(path)
-        gone = [name for name in about["files"] if name.startswith("optimizer")]
-        about["files"] = {name: entry for name, entry in about["files"].items() if name not in gone}
-        _write(path / MANIFEST, json.dumps(about, indent=1))
-        for name in gone:
-            freed += (path / name).stat().st_size
-            (path / name).unlink()
+    for row, _ in listed(folder):
+        if row.state == "complete":
+            path = folder / row.name
+            about = manifest(path)
+            gone = [name for name in about["files"] if name.startswith("optimizer")]
+            freed += sum(about["files"].pop(name)["bytes"] for name in gone)
+            _write_manifest(path, about)
+            for name in gone:
+                (path / name).unlink()
     return freed
 
 
 def export(checkpoint: Path, target: Path) -> None:
     """One plain file of whole weights, with what is needed to use them."""
-    about, held = manifest(checkpoint), pieces(checkpoint, "model")
-    whole = {name: held.whole(name) for name in held.found}
-    fresh = target.with_suffix(".part")
+    about, fresh = manifest(checkpoint), target.with_suffix(".part")
+    content = {name: about[name] for name in ("shape", "tokenizer")}
     try:
-        torch.save({"shape": about["shape"], "tokenizer": about["tokenizer"], "weights": whole}, fresh)
+        torch.save({**content, "weights": Saved(checkpoint, "model").all()}, fresh)
         fresh.replace(target)
-    except (OSError, RuntimeError) as fault:
+    finally:
         fresh.unlink(missing_ok=True)
-        raise OSError(f"{target.name}: {fault}".splitlines()[0]) from fault
-
-
-def is_resumable(checkpoint: Path) -> bool:
-    return any(name.startswith("optimizer") for name in manifest(checkpoint)["files"])
-
-
-def _listed(path: Path, links: list[str]) -> Listed:
-    size = sum(p.stat().st_size for p in path.iterdir())
-    if path.suffix:
-        return Listed(path.name, None, links, None, None, size, "incomplete")
-    try:
-        about = manifest(path)
-        missing = [n for n, e in about["files"].items() if not _has_size(path / n, e["bytes"])]
-    except TrainerError:
-        return Listed(path.name, None, links, None, None, size, "incomplete")
-    figures = json.loads((path / VALIDATION).read_text()) if (path / VALIDATION).exists() else {}
-    state = "incomplete" if missing else "complete" if is_resumable(path) else "weights only"
-    return Listed(
-        path.name, about["progress"]["step"], links, figures.get("val_loss"), about["saved"], size, state
-    )
-
-
-def _has_size(path: Path, size: int) -> bool:
-    return path.is_file() and path.stat().st_size == size
 
 
 def _fresh(part: Path) -> None:
@@ -220,12 +219,30 @@ def _fresh(part: Path) -> None:
     part.mkdir(parents=True)
 
 
-def _written(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    with path.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
+def _written(path: Path, content: dict[str, Tensor]) -> dict[str, Any]:
+    torch.save(content, path)
+    _sync(path)
     return {"bytes": path.stat().st_size, "blake2b": _hash(path)}
+
+
+def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
+    fresh = folder / f"{MANIFEST}.part"
+    fresh.write_text(json.dumps(about, indent=1))
+    _sync(fresh)
+    fresh.replace(folder / MANIFEST)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
 
 
 def _hash(path: Path) -> str:
@@ -234,20 +251,3 @@ def _hash(path: Path) -> str:
         while block := file.read(HASHED_AT_ONCE):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(path.name + ".part")
-    with fresh.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-
-
-def _synced(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import GradBucket
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
 
 
 def stamp(device: torch.device) -> Any:
@@ -21,9 +23,7 @@ def stamp(device: torch.device) -> Any:
 
 
 def ms_between(first: Any, second: Any) -> float:
-    if isinstance(first, float):
-        return float(second - first) * 1e3
-    return float(first.elapsed_time(second))
+    return float((second - first) * 1e3 if isinstance(first, float) else first.elapsed_time(second))
 
 
 class Marks:
@@ -36,20 +36,20 @@ class Marks:
     def now(self, kind: str) -> None:
         self.marks.append((kind, stamp(self.device)))
 
-    def fetched(self, told: Tensor) -> Tensor:
+    def sent(self, figures: Tensor) -> Tensor:
         """Send a step's figures on their way to the host; the last mark."""
         if self.device.type == "cuda":
-            told = torch.empty(told.shape, pin_memory=True).copy_(told, non_blocking=True)
+            figures = torch.empty(figures.shape, pin_memory=True).copy_(figures, non_blocking=True)
         self.now("end")
         self.ended = time.monotonic()
-        return told
+        return figures
 
-    def read(self, told: Tensor) -> list[float]:
+    def read(self, figures: Tensor) -> list[float]:
         """The figures, once they are there."""
         if self.device.type == "cuda":
             self.marks[-1][1].synchronize()
             self.ended = time.monotonic()
-        return [float(value) for value in told.tolist()]
+        return [float(value) for value in figures.tolist()]
 
     def ms(self, kind: str) -> float:
         pairs = zip(self.marks, self.marks[1:], strict=False)
@@ -57,42 +57,26 @@ class Marks:
 
 
 class Travels:
-    """DDP's hook for a bucket of gradients: the mean over ranks, as DDP itself takes it, with a stamp at both ends.
-    Buckets travel while the backward pass goes on, so these times overlap with it."""
+    """When gradients travelled, a bucket at a time: the backward pass goes on meanwhile. Not with gloo: its thread
+    lets go of a hook's futures under the lock of a main thread that waits for it."""
 
-    def __init__(self, device: torch.device, ranks: int) -> None:
-        self.device, self.ranks = device, ranks
-        self.spans: list[tuple[Any, Any]] = []
+    def __init__(self, engine: torch.nn.Module, device: torch.device) -> None:
+        self.device, self.spans, self.timed = device, list[tuple[Any, Any]](), False
+        if isinstance(engine, DistributedDataParallel) and device.type == "cuda":
+            engine.register_comm_hook(None, self._hook)
+            self.timed = True
 
-    def hook(self, _: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        began = stamp(self.device)
-        future = dist.all_reduce(bucket.buffer().div_(self.ranks), async_op=True).get_future()
-
-        def arrived(sent: torch.futures.Future[list[Tensor]]) -> Tensor:
-            self.spans.append((began, stamp(self.device)))
-            return sent.value()[0]
-
-        travelled: torch.futures.Future[Tensor] = future.then(arrived)
-        return travelled
-
-    def taken(self) -> list[tuple[Any, Any]]:
+    def taken(self) -> list[tuple[Any, Any]] | None:
+        """Those since the last call; None where nobody watches."""
         spans, self.spans = self.spans, []
-        return spans
+        return spans if self.timed else None
 
+    def _hook(self, _: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        began = stamp(self.device)
 
-class Stopwatch:
-    """The time of steps from one end to the next, with pauses left out, and the wall's over all attempts."""
+        def arrived(sent: torch.futures.Future[Tensor]) -> Tensor:
+            self.spans.append((began, stamp(self.device)))
+            return sent.value()
 
-    def __init__(self, wall_s_before: float) -> None:
-        self.began, self.before = time.monotonic(), wall_s_before
-        self.last = self.began
-
-    def wall_s(self) -> float:
-        return self.before + time.monotonic() - self.began
-
-    def go(self) -> None:
-        self.last = time.monotonic()
-
-    def lap(self, ended: float) -> float:
-        seconds, self.last = ended - self.last, ended
-        return seconds
+        assert dist.group.WORLD
+        return allreduce_hook(dist.group.WORLD, bucket).then(arrived)

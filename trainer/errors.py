@@ -1,4 +1,4 @@
-"""The one error of the trainer: where, what, and the mend, on one line without a traceback."""
+"""The errors of the trainer: where, what, and the mend, on one line without a traceback."""
 
 
 class TrainerError(Exception):
@@ -10,3 +10,7 @@ class TrainerError(Exception):
 
     def __reduce__(self) -> tuple[type["TrainerError"], tuple[str, str, str]]:
         return TrainerError, (self.place, self.fault, self.mend)
+
+
+class RankError(Exception):
+    """Whatever else went wrong on one rank, in the words in which all ranks are told of it."""

@@ -1,4 +1,4 @@
-"""The training, readable from top to bottom: a Run in, the reason why it ended out.
+"""The training, readable from top to bottom: a Run in, the exit code out.
 
 A step is started before the last one is read, so that a GPU never waits for the host to print; on a CPU the
 same code reads a finished step. What ranks must agree on travels in the sum that carries the loss, and is
@@ -19,16 +19,28 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.assemble import Run
 from gputel.trainer.border import Border
-from gputel.trainer.budget import SIGNALS
-from gputel.trainer.clockwork import Marks, Stopwatch, ms_between
+from gputel.trainer.budget import exit_code
+from gputel.trainer.clockwork import Marks, Travels, ms_between
 from gputel.trainer.data.feed import Feed
-from gputel.trainer.distributed import Asked, Watchdog, accumulating
-from gputel.trainer.say import StepReport
+from gputel.trainer.distributed import Watchdog
+from gputel.trainer.parallel import accumulating
 from gputel.trainer.shape import mfu_percent
+from gputel.trainer.signals import NAMES, Signals
 
-VOTES = (*Asked.NAMES, "minutes", "hours", "budget")
+SAVES = {"SIGUSR1", "minutes"}
+VOTES = (*NAMES, "minutes", "hours", "budget")
 ETA_STEPS = 50
-WITHOUT_EVALUATION = {*SIGNALS, "stop-at", "non-finite loss"}
+
+
+def train(run: Run) -> int:
+    """Train until there is a reason to stop."""
+    plan, where = run.plan, run.where
+    feed = Feed(run.rows, run.progress.position, plan.device_batch, where.rank, where.size, where.device)
+    with feed, Signals() as signals:
+        training = Training(run, feed, signals, Watchdog(where, plan.options.rank_timeout))
+        reason = training.until_done()
+        training.border.finish(reason)
+    return 1 if training.border.save_failed else exit_code(reason)
 
 
 @dataclass(frozen=True)
@@ -38,71 +50,42 @@ class Started:
     step: int
     told: Tensor
     marks: Marks
-    travels: list[tuple[Any, Any]]
+    travels: list[tuple[Any, Any]] | None
     data_s: float
     lrm: float
     epoch: int
 
 
-@dataclass(frozen=True)
-class Ended:
-    reason: str
-    save_failed: bool
-
-
-def train(run: Run) -> Ended:
-    """Train until there is a reason to stop."""
-    plan, where = run.plan, run.where
-    feed = Feed(
-        run.rows,
-        position=run.progress.position,
-        batch=plan.device_batch,
-        rank=where.rank,
-        ranks=where.size,
-        device=where.device,
-    )
-    with feed, Asked() as asked, Watchdog(where, plan.options.rank_timeout) as watchdog:
-        training = Training(run, feed, asked, watchdog)
-        reason = training.until_done()
-        return Ended(reason, training.border.save_failed)
-
-
 class Training:
-    def __init__(self, run: Run, feed: Feed, asked: Asked, watchdog: Watchdog) -> None:
-        self.run, self.feed, self.asked, self.watchdog = run, feed, asked, watchdog
+    def __init__(self, run: Run, feed: Feed, signals: Signals, watchdog: Watchdog) -> None:
+        self.run, self.feed, self.signals, self.watchdog = run, feed, signals, watchdog
         self.plan, self.progress = run.plan, run.progress
-        self.watch = Stopwatch(run.progress.wall_s)
-        self.border = Border(run, self.watch, watchdog)
-        self.first_step = run.progress.step
+        self.border = Border(run, watchdog)
+        self.travels = Travels(run.engine, run.where.device)
+        self.first_step, self.last_end = run.progress.step, time.monotonic()
         self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
         self.asked_to_stop: str | None = None
-        self.told: set[str] = set()
+        self.heard: set[str] = set()
 
     def until_done(self) -> str:
+        """Why the run ends. Before a checkpoint, an evaluation and the end the step under way is read first."""
         pending: Started | None = None
         while True:
             if pending and (self.border.due() or self._reason()):
                 self._settle(pending)
                 pending = None
-            reason = self._reason()
-            if reason:
-                break
-            self.border.cross()
-            if self._reason():  # an evaluation may have been the last that patience allows
-                continue
+            if not self._reason() and self.border.due():
+                self.border.cross()
+                self.last_end = time.monotonic()  # a pause is no part of a step
+            if reason := self._reason():  # an evaluation may have been the last that patience allows
+                return reason
             started = self._step()
             if pending:
                 self._settle(pending)
             pending = started
-        self.border.finish(reason, evaluate=reason not in WITHOUT_EVALUATION)
-        return reason
 
     def _reason(self) -> str | None:
-        return self.asked_to_stop or self.plan.budget.reached(
-            step=self.progress.step,
-            stale_evaluations=self.progress.stale_evaluations,
-            skips_in_a_row=self.progress.skips_in_a_row,
-        )
+        return self.asked_to_stop or self.plan.budget.reached(self.progress)
 
     def _step(self) -> Started:
         run, plan, progress = self.run, self.plan, self.progress
@@ -118,9 +101,9 @@ class Training:
         bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
         run.optimizers.step(bad)
         run.optimizers.zero_grad()
-        told = marks.fetched(torch.cat([shared, norm[None], bad[None].float()]))
-        travels = run.travels.taken() if run.travels else []
-        started = Started(progress.step, told, marks, travels, data_s, lrm, run.rows.epoch(progress.position))
+        told = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
+        epoch = run.rows.epoch(progress.position)
+        started = Started(progress.step, told, marks, self.travels.taken(), data_s, lrm, epoch)
         progress.step += 1
         progress.position += plan.rows_per_step
         progress.tokens += plan.tokens_per_step
@@ -155,20 +138,20 @@ class Training:
 
     def _votes(self) -> list[float]:
         """What this rank knows and the others may not: signals, and its clock."""
-        over = self.plan.budget.out_of_time(self.watch.wall_s())
-        clock = [self.border.minutes_due(), over == "hours", over == "budget"]
-        return [*self.asked.votes(), *map(float, clock)]
+        over = self.plan.budget.out_of_time(self.run.wall_s())
+        clock = (self.border.minutes_due(), over == "hours", over == "budget")
+        return [float(vote) for vote in (*self.signals.votes(), *clock)]
 
     def _settle(self, started: Started) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
         loss, *votes, norm, bad = started.marks.read(started.told)
-        seconds = self.watch.lap(started.marks.ended)
+        seconds, self.last_end = started.marks.ended - self.last_end, started.marks.ended
         self.progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
         self._note_skip(started.step, loss, norm, skipped=bool(bad))
-        last = started.step == self.plan.budget.steps - 1
-        printed = last or started.step % self.plan.options.log_every == 0
-        self.run.voice.step(self._report(started, loss, norm, seconds), printed=printed)
+        step, steps = started.step, self.plan.budget.steps
+        printed = step == steps - 1 or step % self.plan.options.log_every == 0
+        self.run.voice.step(step, steps, self._figures(started, loss, norm, seconds), printed=printed)
         if started.step == self.first_step:
             gc.collect()
             gc.freeze()  # what has been built by now stays until the end; the collector need not look at it again
@@ -176,55 +159,52 @@ class Training:
             self.recent_s.append(seconds)
 
     def _heed(self, said: set[str]) -> None:
-        """A signal is voted for in more than one step, and told once."""
-        signals = said & set(Asked.NAMES)
-        for name in sorted(signals - self.told):
+        """A signal is voted for in more than one step, and told once. Only USR1 may be sent again."""
+        signals = said.intersection(NAMES)
+        for name in sorted(signals - self.heard):
             self.run.voice.event("signal", signal=name, step=self.progress.step)
             self.run.voice.line(f"received {name}")
-        self.told = signals
-        self.asked.forget_usr1(signals)
-        self.border.save_wanted |= bool(said & {"SIGUSR1", "minutes"})
-        stops = [name for name in VOTES if name in said - {"SIGUSR1", "minutes"}]
-        if stops and not self.asked_to_stop:
-            self.asked_to_stop = stops[0]
+        self.heard = signals
+        if "SIGUSR1" in signals:
+            self.signals.seen.pop("SIGUSR1", None)
+        self.border.save_wanted |= bool(said & SAVES)
+        stops = [name for name in VOTES if name in said - SAVES]
+        self.asked_to_stop = self.asked_to_stop or next(iter(stops), None)
 
     def _note_skip(self, step: int, loss: float, norm: float, *, skipped: bool) -> None:
-        if not skipped:
-            self.progress.skips_in_a_row = 0
-            return
-        self.progress.skips += 1
-        self.progress.skips_in_a_row += 1
-        self.run.voice.event(
-            "skip", step=step, loss=loss, grad_norm=norm, in_a_row=self.progress.skips_in_a_row
-        )
-        self.run.voice.line(f"skipped the update of step {step}: loss or gradient is not finite")
+        progress = self.progress
+        progress.skips += skipped
+        progress.skips_in_a_row = progress.skips_in_a_row + 1 if skipped else 0
+        if skipped:
+            in_a_row = progress.skips_in_a_row
+            self.run.voice.event("skip", step=step, loss=loss, grad_norm=norm, in_a_row=in_a_row)
+            self.run.voice.line(f"skipped the update of step {step}: loss or gradient is not finite")
 
-    def _report(self, started: Started, loss: float, norm: float, seconds: float) -> StepReport:
-        plan, marks = self.plan, started.marks
+    def _figures(self, started: Started, loss: float, norm: float, seconds: float) -> dict[str, float | None]:
+        """None is what was not measured; names and order are those of say.py and metrics.jsonl."""
+        plan, marks, travels = self.plan, started.marks, started.travels
         rate = plan.tokens_per_step / seconds
         usual_s = sum(self.recent_s) / len(self.recent_s) if self.recent_s else seconds
         on_gpu = self.run.where.device.type == "cuda"
-        return StepReport(
-            step=started.step,
-            total_steps=plan.budget.steps,
-            loss=loss,
-            grad_norm=norm,
-            lrm=started.lrm,
-            dt_ms=seconds * 1e3,
-            tok_per_sec=rate,
-            mfu=mfu_percent(plan.shape, rate, plan.peak_flops, self.run.where.size),
-            total_time_min=self.progress.train_s / 60,
-            lr=plan.lr * started.lrm,
-            data_ms=started.data_s * 1e3,
-            mem_gib=torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
-            epoch=started.epoch,
-            eta_min=usual_s * (plan.budget.steps - 1 - started.step) / 60,
-            tokens=(started.step + 1) * plan.tokens_per_step,
-            forward_ms=marks.ms("forward"),
-            backward_ms=marks.ms("backward"),
-            communication_ms=sum(ms_between(*span) for span in started.travels) if self.run.travels else None,
-            optimizer_ms=marks.ms("optimizer"),
-        )
+        return {
+            "loss": loss,
+            "grad_norm": norm,
+            "lrm": started.lrm,
+            "dt_ms": seconds * 1e3,
+            "tok_per_sec": rate,
+            "mfu": mfu_percent(plan.shape, rate, plan.peak_flops, self.run.where.size),
+            "total_time_min": self.progress.train_s / 60,
+            "lr": plan.lr * started.lrm,
+            "data_ms": started.data_s * 1e3,
+            "mem_gib": torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
+            "epoch": started.epoch,
+            "eta_min": usual_s * (plan.budget.steps - 1 - started.step) / 60,
+            "tokens": (started.step + 1) * plan.tokens_per_step,
+            "forward_ms": marks.ms("forward"),
+            "backward_ms": marks.ms("backward"),
+            "communication_ms": None if travels is None else sum(ms_between(*span) for span in travels),
+            "optimizer_ms": marks.ms("optimizer"),
+        }
 
 
 def on_its_way(values: Tensor, device: torch.device) -> Tensor:

@@ -5,11 +5,11 @@ Projections back into the stream and the head start at zero, so the first loss i
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.loss import capped_logits, mean_loss, token_losses
+from gputel.trainer.parallel import placed
 from gputel.trainer.shape import MLP_RATIO, Shape
 
 ROTARY_BASE = 10_000.0
@@ -48,13 +48,9 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, self.head_dim)).unbind(-3)
         q, k = norm(rotate(q, cos, sin)), norm(rotate(k, cos, sin))
-        mixed = functional.scaled_dot_product_attention(
-            q.transpose(1, 2),
-            k.transpose(1, 2),
-            v.transpose(1, 2),
-            is_causal=True,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        dropout = self.dropout if self.training else 0.0
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
         projected: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))
         return projected
 
@@ -99,10 +95,7 @@ class Model(nn.Module):
             drawn = torch.zeros(weight.shape)
             if not name.endswith(("out.weight", "down.weight", "head.weight")):
                 drawn = torch.randn(weight.shape, generator=generator) * spread_of(name, weight)
-            drawn = drawn.to(weight.device)
-            if isinstance(weight, DTensor):
-                drawn = distribute_tensor(drawn, weight.device_mesh, weight.placements, src_data_rank=None)
-            weight.copy_(drawn)
+            weight.copy_(placed(drawn, weight))
 
     def forward(self, ids: Tensor, targets: Tensor | None = None, *, per_token: bool = False) -> Tensor:
         hidden = self._hidden(ids)
@@ -119,9 +112,8 @@ class Model(nn.Module):
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         for block in self.blocks:
-            x = (
-                checkpoint(block, x, cos, sin, use_reentrant=False)
-                if self.recompute and self.training
-                else block(x, cos, sin)
-            )
+            if self.recompute and self.training:
+                x = checkpoint(block, x, cos, sin, use_reentrant=False)
+            else:
+                x = block(x, cos, sin)
         return norm(x)

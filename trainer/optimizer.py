@@ -3,22 +3,24 @@
 Fused AdamW can be told on the device to leave a step out, which spares a synchronisation; Muon cannot.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gputel.trainer.errors import TrainerError
+from gputel.trainer.options import Options
 
 BETAS = (0.9, 0.95)
 
 
 @dataclass
 class Optimizers:
-    """All optimizers of a run as one; every group knows its peak rate, which `schedule` multiplies."""
+    """All optimizers of a run as one, each with its peak rate, which `schedule` multiplies."""
 
     parts: list[torch.optim.Optimizer]
-    peaks: list[float] = field(default_factory=list)
+    peaks: list[float]
     skips_on_device: bool = False
 
     def set_multiplier(self, multiplier: float) -> None:
@@ -28,39 +30,40 @@ class Optimizers:
 
     def step(self, bad: Tensor) -> None:
         """Apply the gradients, unless `bad` (a scalar on the device) says that they are not finite."""
-        if self.skips_on_device:
-            for part in self.parts:
-                part.found_inf, part.grad_scale = bad.float(), None  # type: ignore[attr-defined]
-        elif bool(bad.item()):
+        if not self.skips_on_device and bad.item():
             return
         for part in self.parts:
+            if self.skips_on_device:
+                part.found_inf, part.grad_scale = bad.float(), None  # type: ignore[attr-defined]
             part.step()
 
     def zero_grad(self) -> None:
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 
+    def of(self, weight: Tensor) -> torch.optim.Optimizer:
+        """The one that trains this weight."""
+        held = (p for p in self.parts if any(weight is w for g in p.param_groups for w in g["params"]))
+        return next(held)
 
-def optimizers(
-    model: nn.Module, *, kind: str, lr: float, muon_lr: float, weight_decay: float, sharded: bool
-) -> Optimizers:
+
+def optimizers(model: nn.Module, options: Options, lr: float) -> Optimizers:
     """AdamW for everything, or Muon for the matrices of the blocks and AdamW for embedding and head."""
     blocks = [weight for name, weight in model.named_parameters() if name.startswith("blocks.")]
     ends = [weight for name, weight in model.named_parameters() if not name.startswith("blocks.")]
-    if kind == "muon":
-        adamw = _adamw([{"params": ends, "weight_decay": 0.0}], lr)
-        return Optimizers([adamw, _muon(blocks, muon_lr, weight_decay)], [lr, muon_lr])
-    decayed = [{"params": blocks, "weight_decay": weight_decay}, {"params": ends, "weight_decay": 0.0}]
-    return Optimizers([_adamw(decayed, lr)], [lr], skips_on_device=not sharded)
+    groups: list[dict[str, Any]] = [{"params": ends, "weight_decay": 0.0}]
+    if options.optimizer == "muon":
+        return Optimizers([_adamw(groups, lr), _muon(blocks, options)], [lr, options.muon_lr])
+    groups.append({"params": blocks, "weight_decay": options.weight_decay})
+    return Optimizers([_adamw(groups, lr)], [lr], skips_on_device=options.shard == "none")
 
 
-def _adamw(groups: list[dict[str, object]], lr: float) -> torch.optim.Optimizer:
+def _adamw(groups: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=lr, betas=BETAS, fused=True)
 
 
-def _muon(weights: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+def _muon(weights: list[nn.Parameter], options: Options) -> torch.optim.Optimizer:
     if not hasattr(torch.optim, "Muon"):
-        raise TrainerError(
-            "--optimizer muon", f"torch {torch.__version__} has no Muon", "install torch 2.9 or newer"
-        )
-    return torch.optim.Muon(weights, lr=lr, weight_decay=weight_decay)
+        fault = f"torch {torch.__version__} has no Muon"
+        raise TrainerError("--optimizer muon", fault, "install torch 2.9 or newer")
+    return torch.optim.Muon(weights, lr=options.muon_lr, weight_decay=options.weight_decay)

@@ -24,57 +24,61 @@ class Plan:
     schedule: Schedule
     budget: Budget
     device_batch: int
+    tokens_per_step: int
     accumulation: int
-    rows_per_step: int
     lr: float
     bf16: bool
     compiled: bool
+    eval_tokens: int
     peak_flops: float | None
     peak_from: str
 
     @property
-    def tokens_per_step(self) -> int:
-        return self.rows_per_step * self.shape.seq
+    def rows_per_step(self) -> int:
+        return self.tokens_per_step // self.shape.seq
 
 
 def settled(options: Options, where: World, corpus: Corpus) -> Plan:
-    on_gpu = where.device.type == "cuda"
-    shape = shape_of(
-        options.depth,
-        vocab=options.vocab or corpus.vocab,
-        seq=options.seq or (2048 if on_gpu else 256),
-        dim=options.dim,
-        heads=options.heads,
-    )
-    device_batch = options.device_batch_size or (16 if on_gpu else 8)
-    tokens_at_once = device_batch * shape.seq * where.size
-    total = options.total_batch_size or (
-        GPU_STEP_TOKENS if on_gpu and GPU_STEP_TOKENS % tokens_at_once == 0 else tokens_at_once
-    )
-    if total % tokens_at_once:
+    gpu = where.device.type == "cuda"
+    seq, vocab, known = options.seq or (2048 if gpu else 256), options.vocab or corpus.vocab, corpus.tokenizer
+    if known and known.vocab > vocab:
         raise TrainerError(
-            f"--total-batch-size {total}",
-            f"is no multiple of {device_batch} x {shape.seq} x {where.size} ranks = {tokens_at_once}",
-            f"try {max(1, round(total / tokens_at_once)) * tokens_at_once}",
+            f"--vocab {vocab}", f"is smaller than the tokenizer's {known.vocab}", "leave it out"
         )
-    steps = _steps(options, shape, total, corpus)
+    shape = shape_of(options.depth, vocab=vocab, seq=seq, dim=options.dim, heads=options.heads)
+    device_batch = options.device_batch_size or (16 if gpu else 8)
+    tokens_per_step = _tokens_per_step(options, device_batch, seq, where)
+    steps = _steps(options, shape, tokens_per_step, corpus)
     lr = options.lr or 0.02 / math.sqrt(shape.dim)
-    peak, peak_from = _peak(where.device)
+    peak_flops, peak_from = _peak(where.device)
     return Plan(
-        options,
-        shape,
-        _schedule(options, steps, lr),
-        _budget(options, steps, where.size),
-        device_batch,
-        total // tokens_at_once,
-        total // shape.seq,
-        lr,
-        options.dtype == "bf16"
-        or (options.dtype == "auto" and on_gpu and torch.cuda.is_bf16_supported(False)),
-        on_gpu if options.compile is None else options.compile,
-        peak,
-        peak_from,
+        options=options,
+        shape=shape,
+        schedule=_schedule(options, steps, lr),
+        budget=_budget(options, steps, where.size),
+        device_batch=device_batch,
+        tokens_per_step=tokens_per_step,
+        accumulation=tokens_per_step // (device_batch * seq * where.size),
+        lr=lr,
+        bf16=gpu and torch.cuda.is_bf16_supported(False)
+        if options.dtype == "auto"
+        else options.dtype == "bf16",
+        compiled=gpu if options.compile is None else options.compile,
+        eval_tokens=options.eval_tokens or (2**23 if gpu else 2**16),
+        peak_flops=peak_flops,
+        peak_from=peak_from,
     )
+
+
+def _tokens_per_step(options: Options, device_batch: int, seq: int, where: World) -> int:
+    at_once = device_batch * seq * where.size
+    usual = GPU_STEP_TOKENS if where.device.type == "cuda" and GPU_STEP_TOKENS % at_once == 0 else at_once
+    total = options.total_batch_size or usual
+    if total % at_once:
+        fault = f"is no multiple of {device_batch} x {seq} x {where.size} ranks = {at_once}"
+        mend = f"try {max(1, round(total / at_once)) * at_once}"
+        raise TrainerError(f"--total-batch-size {total}", fault, mend)
+    return total
 
 
 def _steps(options: Options, shape: Shape, tokens_per_step: int, corpus: Corpus) -> int:
@@ -97,16 +101,7 @@ def _schedule(options: Options, steps: int, lr: float) -> Schedule:
 def _budget(options: Options, steps: int, gpus: int) -> Budget:
     if options.budget is not None and options.price is None:
         raise TrainerError(f"--budget {options.budget:g}", "needs to know what an hour costs", "give --price")
-    return Budget(
-        steps,
-        options.stop_at,
-        options.hours,
-        options.budget,
-        options.price,
-        gpus,
-        options.patience,
-        options.max_skips,
-    )
+    return Budget(steps, options, gpus)
 
 
 def _peak(device: torch.device) -> tuple[float | None, str]:

@@ -1,4 +1,4 @@
-"""Which checkpoint a run goes on from: what `--resume` says in, a verified checkpoint or None out.
+"""Going on: what `--resume` says in, a verified checkpoint out, and the model and optimizers as it left them.
 
 `auto` takes the newest that is whole, and passes over damaged ones with a line; a name or a path must be right.
 """
@@ -7,8 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gputel.trainer.checkpoint import is_resumable, manifest, newest_first, verify
+import torch
+from torch import nn
+
+from gputel.trainer.checkpoint import Saved, is_resumable, manifest, newest_first, verify
 from gputel.trainer.errors import TrainerError
+from gputel.trainer.optimizer import Optimizers
+from gputel.trainer.parallel import placed
 
 
 def chosen(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:
@@ -17,9 +22,8 @@ def chosen(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None
     checkpoint = folder / resume if resume in ("latest", "best") else Path(resume)
     if not checkpoint.is_dir():
         raise TrainerError(f"--resume {resume}", f"there is no {checkpoint}", "see `checkpoints DIR`")
-    checkpoint = checkpoint.resolve()
-    _check(checkpoint)
-    return checkpoint
+    _check(checkpoint.resolve())
+    return checkpoint.resolve()
 
 
 def _newest_whole(folder: Path, say: Callable[[str], None]) -> Path | None:
@@ -34,10 +38,9 @@ def _newest_whole(folder: Path, say: Callable[[str], None]) -> Path | None:
 
 
 def _check(checkpoint: Path) -> None:
-    if not is_resumable(checkpoint):
-        raise TrainerError(
-            str(checkpoint), "holds weights only", "resume from a checkpoint that was not pruned"
-        )
+    if not is_resumable(manifest(checkpoint)):
+        mend = "resume from a checkpoint that was not pruned"
+        raise TrainerError(str(checkpoint), "holds weights only", mend)
     verify(checkpoint)
 
 
@@ -45,26 +48,32 @@ def same_run(checkpoint: Path, now: dict[str, Any]) -> list[str]:
     """Raise where a checkpoint cannot go on as this model; say what else differs, which may be meant."""
     then = manifest(checkpoint)
     for name, value in now["shape"].items():
-        if then["shape"][name] != value:
-            raise TrainerError(
-                str(checkpoint),
-                f"was trained with {name} {then['shape'][name]}, asked is {value}",
-                f"see --{name}",
-            )
+        before = then["shape"][name]
+        if before != value:
+            fault = f"was trained with {name} {before}, asked is {value}"
+            raise TrainerError(str(checkpoint), fault, f"see --{name}")
     if then["data"] != now["data"]:
-        raise TrainerError(
-            str(checkpoint),
-            "was trained on other data (its hash differs)",
-            "give the same --data, or start anew in another --out",
-        )
+        mend = "give the same --data, or start anew in another --out"
+        raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", mend)
     if _without_path(then["tokenizer"]) != _without_path(now["tokenizer"]):
         raise TrainerError(str(checkpoint), "was trained with another tokenizer", "see --tokenizer")
-    before, after = then["options"], now["options"]
-    return [
-        f"{name}: {before.get(name)} -> {after[name]}" for name in after if before.get(name) != after[name]
-    ]
+    options = then["options"]
+    return [f"{k}: {options.get(k)} -> {v}" for k, v in now["options"].items() if options.get(k) != v]
 
 
 def _without_path(recipe: dict[str, str] | None) -> dict[str, str]:
     """The same file may lie elsewhere on another machine."""
     return {key: value for key, value in (recipe or {}).items() if key != "path"}
+
+
+@torch.no_grad()
+def restore(checkpoint: Path, model: nn.Module, optimizers: Optimizers) -> None:
+    """However many ranks wrote it, and however many there are now."""
+    weights, states = Saved(checkpoint, "model"), Saved(checkpoint, "optimizer")
+    weight_of = dict(model.named_parameters())
+    for name, weight in weight_of.items():
+        weight.copy_(placed(weights.whole(name), weight))
+    for name in states.parts:
+        owner, _, key = name.rpartition("/")
+        weight = weight_of[owner]
+        optimizers.of(weight).state[weight][key] = placed(states.whole(name), weight).clone()

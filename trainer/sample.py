@@ -1,41 +1,80 @@
-"""Text from a model: a prompt in, the prompt and what follows out. The same seed writes the same text."""
+"""Text from a model, on its way or from disk: a prompt in, the prompt and what follows out.
+
+The same seed writes the same text.
+"""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from gputel.trainer.data.tokenizer import Tokenizer
+from gputel.trainer.checkpoint import Saved, manifest
+from gputel.trainer.data.tokenizer import Tokenizer, remade
+from gputel.trainer.errors import TrainerError
+from gputel.trainer.model import Model
+from gputel.trainer.shape import Shape
+
+TOP_K = 50
+
+
+def text_from(place: Path, prompt: str, *, tokens: int, temperature: float, seed: int) -> str:
+    """With a checkpoint folder or the exported weights file."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    held = _from_checkpoint(place) if place.is_dir() else _from_file(place)
+    if held["tokenizer"] is None:
+        fault = "was trained on tokens of an unknown tokenizer"
+        raise TrainerError(str(place), fault, "train with --tokenizer")
+    with torch.device("meta"):
+        model = Model(Shape(**held["shape"]))
+    model.on(device).eval()
+    model.load_state_dict(held["weights"])
+    tokenizer, seq = remade(held["tokenizer"]), model.shape.seq
+    return sampled(model, tokenizer, prompt, tokens, seq, device, temperature=temperature, seed=seed)
 
 
 @torch.no_grad()
 def sampled(
-    engine: nn.Module,
+    model: Callable[[Tensor], Tensor],
     tokenizer: Tokenizer,
     prompt: str,
-    *,
     tokens: int,
     seq: int,
     device: torch.device,
+    *,
     temperature: float = 0.8,
-    top_k: int = 50,
     seed: int = 0,
 ) -> str:
-    """Run by all ranks alike where the model is sharded. Eager: a compiled model would be made anew for
-    each length."""
+    """Run by all ranks alike where the model is sharded; eager, for a compiled one would be made anew by length."""
     dice = torch.Generator().manual_seed(seed)
     ids = [int(i) for i in tokenizer.encode([prompt])[0]] or list(tokenizer.separator) or [0]
     with torch.compiler.set_stance("force_eager"):
         for _ in range(tokens):
-            window = torch.tensor([ids[-seq:]], device=device)
-            ids.append(
-                _picked(engine(window)[0].float().cpu(), temperature, min(top_k, tokenizer.vocab), dice)
-            )
+            logits = model(torch.tensor([ids[-seq:]], device=device))[0, : tokenizer.vocab]
+            ids.append(_picked(logits.float().cpu(), temperature, dice))
     return tokenizer.decode(ids)
 
 
-def _picked(logits: torch.Tensor, temperature: float, top_k: int, dice: torch.Generator) -> int:
+def _picked(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
     if temperature == 0:
         return int(logits.argmax())
-    best = torch.topk(logits, min(top_k, len(logits)))
-    return int(
-        best.indices[torch.multinomial(torch.softmax(best.values / temperature, -1), 1, generator=dice)]
-    )
+    best = torch.topk(logits, min(TOP_K, len(logits)))
+    chances = torch.softmax(best.values / temperature, -1)
+    return int(best.indices[torch.multinomial(chances, 1, generator=dice)])
+
+
+def _from_checkpoint(folder: Path) -> dict[str, Any]:
+    return {**manifest(folder), "weights": Saved(folder, "model").all()}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    error = TrainerError(str(path), "is no weights file of this trainer", "give weights.pt or a checkpoint")
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as fault:
+        raise error from fault
+    if not isinstance(held, dict) or {"shape", "tokenizer", "weights"} - set(held):
+        raise error
+    return held

@@ -7,63 +7,48 @@ import json
 import math
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any, final
 
+from torch import Tensor
 
-@dataclass(frozen=True)
-class StepReport:
-    """The loss is the mean over all ranks and micro-batches; None is what was not measured."""
+from gputel.trainer.optional import optional
 
-    step: int
-    total_steps: int
-    loss: float
-    grad_norm: float
-    lrm: float
-    dt_ms: float
-    tok_per_sec: float
-    mfu: float | None
-    total_time_min: float
-    lr: float
-    data_ms: float
-    mem_gib: float | None
-    epoch: int
-    eta_min: float
-    tokens: int
-    forward_ms: float | None = None
-    backward_ms: float | None = None
-    communication_ms: float | None = None
-    optimizer_ms: float | None = None
+Figures = Mapping[str, float | None]
+# A field whose figure is None is left out of the line.
+FIELDS = (
+    ("loss", "loss: {:.6f}"),
+    ("grad_norm", "grad norm: {:.4f}"),
+    ("lrm", "lrm: {:.2f}"),
+    ("dt_ms", "dt: {:.2f}ms"),
+    ("tok_per_sec", "tok/sec: {:,.0f}"),
+    ("mfu", "mfu: {:.2f}"),
+    ("total_time_min", "total time: {:.2f}m"),
+    ("lr", "lr: {:.2e}"),
+    ("data_ms", "data: {:.2f}ms"),
+    ("mem_gib", "mem: {:.2f}GiB"),
+    ("epoch", "epoch: {}"),
+    ("eta_min", "eta: {:.1f}m"),
+)
+LABELS = {"val_loss": "Validation loss", "val_bpb": "Validation bpb"}
+CURVES = ("loss", "grad_norm", "lr", "dt_ms", "tok_per_sec", "mfu", "data_ms", "mem_gib")
 
-    def line(self) -> str:
-        parts = [
-            f"step {self.step:05d}/{self.total_steps:05d} ({100 * self.step / self.total_steps:.2f}%)",
-            f"loss: {self.loss:.6f}",
-            f"grad norm: {self.grad_norm:.4f}",
-            f"lrm: {self.lrm:.2f}",
-            f"dt: {self.dt_ms:.2f}ms",
-            f"tok/sec: {self.tok_per_sec:,.0f}",
-            None if self.mfu is None else f"mfu: {self.mfu:.2f}",
-            f"total time: {self.total_time_min:.2f}m",
-            f"lr: {self.lr:.2e}",
-            f"data: {self.data_ms:.2f}ms",
-            None if self.mem_gib is None else f"mem: {self.mem_gib:.2f}GiB",
-            f"epoch: {self.epoch}",
-            f"eta: {self.eta_min:.1f}m",
-        ]
-        return " | ".join(part for part in parts if part is not None)
+
+def step_line(step: int, steps: int, figures: Figures) -> str:
+    begin = f"step {step:05d}/{steps:05d} ({100 * step / steps:.2f}%)"
+    fields = [form.format(figures[name]) for name, form in FIELDS if figures[name] is not None]
+    return " | ".join([begin, *fields])
 
 
 class Page:
     """A file that only grows. The first fault is told, and then nothing more is written to it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.given_up = path, False
         self.file: IO[str] | None = None
-        self.given_up = False
 
     def append(self, line: str) -> None:
         if self.given_up:
@@ -75,13 +60,12 @@ class Page:
             self.file.write(line + "\n")
         except OSError as fault:
             self.given_up = True
-            sys.stderr.write(
-                f"{self.path}: {fault.strerror}; nothing more is written to it, the training goes on\n"
-            )
+            more = "nothing more is written to it, the training goes on"
+            sys.stderr.write(f"{self.path}: {fault.strerror}; {more}\n")
 
     def close(self) -> None:
-        if self.file:
-            with suppress(OSError):  # what was buffered cannot be written either; it has been told
+        with suppress(OSError):  # what was buffered cannot be written either; it has been told
+            if self.file:
                 self.file.close()
 
 
@@ -89,73 +73,67 @@ class Page:
 class Voice:
     """Where the words go; on the other ranks, nowhere. Nothing is created before the first word."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self.pages = [Page(folder / "log.txt"), Page(folder / "metrics.jsonl")] if folder else []
-        self.board: Board | None = None
+    def __init__(self, folder: Path, *, speaks: bool) -> None:
+        self.folder, self.speaks = folder, speaks
+        self.board: Any = None
+        self.log, self.metrics = Page(folder / "log.txt"), Page(folder / "metrics.jsonl")
 
     def __enter__(self) -> "Voice":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for page in self.pages:
-            page.close()
-        if self.board:
-            self.board.close()
+        for page in (self.log, self.metrics, self.board):
+            if page:
+                page.close()
+
+    def open_board(self, options: Mapping[str, Any]) -> None:
+        if self.speaks:
+            module = optional("torch.utils.tensorboard", "tensorboard", "--tensorboard")
+            self.board = module.SummaryWriter(str(self.folder / "tensorboard"))
+            told = {
+                name: value if isinstance(value, float | int) else str(value)
+                for name, value in options.items()
+            }
+            self.board.add_hparams(told, {}, run_name=".")
 
     def line(self, text: str) -> None:
-        if self.pages:
+        if self.speaks:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-            self.pages[0].append(text)
+            self.log.append(text)
 
     def event(self, kind: str, **figures: Any) -> None:
         """One object of metrics.jsonl, with wall and monotonic time; what is not finite is null."""
-        if self.pages:
+        if self.speaks:
             now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-            row = {"event": kind, "time": now, "monotonic_s": round(time.monotonic(), 6)}
-            self.pages[1].append(json.dumps(row | {name: _finite(value) for name, value in figures.items()}))
+            row = {"event": kind, "time": now, "monotonic_s": round(time.monotonic(), 6), **figures}
+            self.metrics.append(json.dumps({name: _finite(value) for name, value in row.items()}))
 
-    def step(self, report: StepReport, *, printed: bool) -> None:
+    def step(self, step: int, steps: int, figures: Figures, *, printed: bool) -> None:
+        self.event("step", step=step, total_steps=steps, **figures)
         if printed:
-            self.line(report.line())
-        self.event("step", **asdict(report))
-        if self.board and printed:
-            self.board.step(report)
+            self.line(step_line(step, steps, figures))
+            self._curves("train", step, {name: figures[name] for name in CURVES})
 
-    def evaluation(self, step: int, name: str, label: str, value: float | None) -> None:
-        if value is None:
-            return
-        self.line(f"Step {step:05d} | {label}: {value:.6f}")
-        if self.board:
-            self.board.scalar(f"eval/{name}", value, step)
-
-
-class Board:
-    """TensorBoard: scalars at every line, histograms, texts and hyperparameters now and then."""
-
-    def __init__(self, writer: Any) -> None:
-        self.writer = writer
-
-    def scalar(self, name: str, value: float, step: int) -> None:
-        self.writer.add_scalar(name, value, step)
-
-    def step(self, report: StepReport) -> None:
-        for name in ("loss", "grad_norm", "lr", "dt_ms", "tok_per_sec", "mfu", "data_ms", "mem_gib"):
-            value = getattr(report, name)
+    def evaluation(self, step: int, figures: Figures, weights: Iterable[tuple[str, Tensor]]) -> None:
+        for name, value in figures.items():
             if value is not None:
-                self.scalar(f"train/{name}", value, report.step)
+                self.line(f"Step {step:05d} | {LABELS.get(name, name)}: {value:.6f}")
+        self._curves("eval", step, figures)
+        if self.board:
+            for name, weight in weights:
+                self.board.add_histogram(f"weights/{name}", weight.detach().float(), step)
 
-    def histogram(self, name: str, values: Any, step: int) -> None:
-        self.writer.add_histogram(name, values, step)
+    def sample(self, step: int, text: str) -> None:
+        self.line(f"sample at step {step}: {text!r}")
+        if self.board:
+            self.board.add_text("sample", text, step)
 
-    def text(self, name: str, text: str, step: int) -> None:
-        self.writer.add_text(name, text, step)
-
-    def hyperparameters(self, options: dict[str, Any]) -> None:
-        self.writer.add_text("hyperparameters", "\n".join(f"- {k}: {v}" for k, v in options.items()), 0)
-
-    def close(self) -> None:
-        self.writer.close()
+    def _curves(self, kind: str, step: int, figures: Figures) -> None:
+        if self.board:
+            for name, value in figures.items():
+                if value is not None:
+                    self.board.add_scalar(f"{kind}/{name}", value, step)
 
 
 def _finite(value: Any) -> Any:

@@ -17,12 +17,10 @@ class Schedule:
     def multiplier(self, step: int) -> float:
         if step < self.warmup_steps:
             return (step + 1) / self.warmup_steps
-        remaining = 1 - self._progress(step)
+        span = self.steps - 1 - self.warmup_steps  # the last step, which has the floor, is steps - 1
+        remaining = max(0.0, 1 - (step - self.warmup_steps) / span) if span > 0 else 0.0
         if self.kind == "cosine":
-            return self.floor + (1 - self.floor) * 0.5 * (1 - math.cos(math.pi * remaining))
-        return self.floor + (1 - self.floor) * min(1.0, remaining / self.warmdown_ratio)
-
-    def _progress(self, step: int) -> float:
-        """0 at the end of the warm-up, 1 at the last step, which is steps - 1."""
-        span = self.steps - 1 - self.warmup_steps
-        return min(1.0, (step - self.warmup_steps) / span) if span > 0 else 1.0
+            height = 0.5 * (1 - math.cos(math.pi * remaining))
+        else:
+            height = min(1.0, remaining / self.warmdown_ratio)
+        return self.floor + (1 - self.floor) * height

@@ -2,33 +2,24 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from gputel.trainer.checkpoint import pieces
+from gputel.trainer.checkpoint import Saved
 
-TINY = (
-    "--depth",
-    "2",
-    "--dim",
-    "32",
-    "--heads",
-    "2",
-    "--seq",
-    "32",
-    "--eval-tokens",
-    "256",
-    "--eval-every",
-    "0",
-)
+from .ranks import begin
+
+TINY = "--depth 2 --dim 32 --heads 2 --seq 32 --eval-tokens 256 --eval-every 0".split()
 LIMIT_S = 110
 
 
@@ -48,98 +39,143 @@ class Left:
 
     def tensors(self, name: str = "latest") -> dict[str, Tensor]:
         """Weights and optimizer of a checkpoint, whole, however many ranks wrote it."""
-        folder = self.out / "checkpoints" / name
-        held = [pieces(folder.resolve(), kind) for kind in ("model", "optimizer")]
-        return {f"{i}:{name}": p.whole(name) for i, p in enumerate(held) for name in p.found}
+        folder = (self.out / "checkpoints" / name).resolve()
+        held = {kind: Saved(folder, kind).all() for kind in ("model", "optimizer")}
+        return {f"{kind}:{key}": held[kind][key] for kind in held for key in held[kind]}
 
     def checkpoints(self) -> list[str]:
         return sorted(p.name for p in (self.out / "checkpoints").iterdir() if not p.is_symlink())
 
 
-def command(out: Path, *options: str, ranks: int = 1, launcher: Sequence[str] = ()) -> list[str]:
-    python = [sys.executable, "-m"]
-    many = ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", *launcher, "-m"]
-    return [
-        *python,
-        *(many if ranks > 1 or launcher else []),
-        "gputel.trainer",
-        *TINY,
-        "--out",
-        str(out),
-        *options,
-    ]
+class Ranks:
+    """The processes of one training, and what they print."""
+
+    def __init__(
+        self, home: Path, arguments: Sequence[str], ranks: int, largest_file: int | None, cache: Path
+    ) -> None:
+        home.mkdir()
+        os.mkfifo(home / "output")
+        self.meeting = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self.processes = [
+            begin(arguments, self._place(rank, ranks, cache), str(home / "output"), largest_file)
+            for rank in range(ranks)
+        ]
+        self.lines: IO[str] = (home / "output").open()
+
+    def _place(self, rank: int, ranks: int, cache: Path) -> dict[str, str]:
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": self.meeting.port}
+        return {
+            **{name: str(value) for name, value in place.items()},
+            "MASTER_ADDR": "127.0.0.1",
+            "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is ours, as it is torchrun's
+            "XDG_CACHE_HOME": str(cache),
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+
+    def at(self, pattern: str) -> list[str]:
+        """Read until a line begins so."""
+        lines: list[str] = []
+        for line in self.lines:
+            lines.append(line)
+            if re.match(pattern, line):
+                return lines
+        pytest.fail(f"no line begins with {pattern!r}:\n{''.join(lines)}")
+
+    def send(self, number: int, rank: int = 0) -> None:
+        pid = self.processes[rank].pid
+        assert pid
+        os.kill(pid, number)
+
+    def end(self) -> tuple[list[int | None], str]:
+        """Read to the end: exit codes and the rest of the output."""
+        output = self.lines.read()
+        for process in self.processes:
+            process.join(LIMIT_S)
+        return [process.exitcode for process in self.processes], output
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.kill()
+            process.join()
+        self.lines.close()
 
 
-def surroundings(home: Path) -> dict[str, str]:
-    """One thread, and caches of the test's own."""
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "XDG_CACHE_HOME": str(home / "cache"),
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-
-
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Ranks]
 Train = Callable[..., Left]
+Torchrun = Callable[..., "subprocess.Popen[str]"]
+Same = Callable[[Left, Left], None]
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+    """The standard library is tokenised once for all tests."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
-def start(cache: Path) -> Iterator[Start]:
+def start(cache: Path, tmp_path: Path) -> Iterator[Start]:
     """Start a training, to be watched or disturbed; whatever still runs at the end of the test is ended."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Ranks] = []
 
-    def begin(out: Path, *options: str, ranks: int = 1, launcher: Sequence[str] = (), **more: Any) -> Any:
-        process = subprocess.Popen(
-            command(out, *options, ranks=ranks, launcher=launcher),
-            env=surroundings(cache),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            **more,
-        )
-        started.append(process)
-        return process
+    def begun(out: Path, *options: str, ranks: int = 1, largest_file: int | None = None) -> Ranks:
+        home, arguments = tmp_path / f"ranks-{len(started)}", [*TINY, "--out", str(out), *options]
+        started.append(Ranks(home, arguments, ranks, largest_file, cache))
+        return started[-1]
 
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.terminate()  # torchrun ends its workers, which are no children of ours
-        try:
-            process.communicate(timeout=40)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
+    yield begun
+    for ranks in started:
+        ranks.kill()
 
 
 @pytest.fixture
 def train(start: Start) -> Train:
     """Train to the end; fails with the output where the training did."""
 
-    def run(out: Path, *options: str, ranks: int = 1, code: int = 0, launcher: Sequence[str] = ()) -> Left:
-        process = start(out, *options, ranks=ranks, launcher=launcher)
-        output, _ = process.communicate(timeout=LIMIT_S)
-        assert process.returncode == code, output
+    def run(out: Path, *options: str, ranks: int = 1) -> Left:
+        codes, output = start(out, *options, ranks=ranks).end()
+        assert codes == [0] * ranks, output
         return Left(out)
 
     return run
 
 
-def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
-    """Names of tensors that are not the same to the last bit."""
-    assert set(one) == set(other)
-    return [name for name in one if not torch.equal(one[name], other[name])]
+@pytest.fixture
+def torchrun(cache: Path) -> Iterator[Torchrun]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begun(out: Path, *options: str, launcher: Sequence[str]) -> "subprocess.Popen[str]":
+        run = [sys.executable, "-m", "torch.distributed.run", "--standalone", *launcher]
+        process = subprocess.Popen(
+            [*run, "-m", "gputel.trainer", *TINY, "--out", str(out), *options],
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "XDG_CACHE_HOME": str(cache),
+                "CUDA_VISIBLE_DEVICES": "",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begun
+    for process in started:
+        if process.poll() is None:
+            process.terminate()  # it ends its workers, which are no children of ours
+        process.communicate(timeout=LIMIT_S)
 
 
 @pytest.fixture
-def same() -> Callable[[Left, Left], None]:
+def same() -> Same:
+    """To the last bit: weights, optimizer, and the loss of every step."""
+
     def check(one: Left, other: Left) -> None:
-        assert differing(one.tensors(), other.tensors()) == []
+        tensors, others = one.tensors(), other.tensors()
+        assert set(tensors) == set(others)
+        assert [name for name in tensors if not torch.equal(tensors[name], others[name])] == []
+        assert one.losses() == other.losses()
 
     return check

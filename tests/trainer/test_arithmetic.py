@@ -8,10 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.trainer.budget import Budget, exit_code
+from gputel.trainer.budget import Budget, Progress, exit_code
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.gpus import find_gpu, gpus
 from gputel.trainer.model import Model
+from gputel.trainer.options import Options
 from gputel.trainer.schedule import Schedule
 from gputel.trainer.shape import mfu_percent, shape_of
 
@@ -121,24 +122,24 @@ def test_a_learning_rate_is_never_above_its_peak_nor_below_its_floor(
 
 
 @pytest.mark.parametrize(
-    ("budget", "facts", "reason"),
+    ("options", "progress", "reason"),
     [
-        (Budget(10), {"step": 10}, "steps"),
-        (Budget(10), {"step": 9}, None),
-        (Budget(10, stop_at=5), {"step": 5}, "stop-at"),
-        (Budget(10, patience=3), {"step": 4, "stale_evaluations": 3}, "early stop"),
-        (Budget(10, max_skips=2), {"step": 4, "skips_in_a_row": 2}, "non-finite loss"),
+        (Options(), Progress(step=10), "steps"),
+        (Options(), Progress(step=9), None),
+        (Options(stop_at=5), Progress(step=5), "stop-at"),
+        (Options(patience=3), Progress(step=4, stale_evaluations=3), "early stop"),
+        (Options(max_skips=2), Progress(step=4, skips_in_a_row=2), "non-finite loss"),
     ],
 )
-def test_a_run_ends_for_a_reason(budget: Budget, facts: dict[str, int], reason: str | None) -> None:
-    assert budget.reached(**{"stale_evaluations": 0, "skips_in_a_row": 0, **facts}) == reason
+def test_a_run_ends_for_a_reason(options: Options, progress: Progress, reason: str | None) -> None:
+    assert Budget(10, options).reached(progress) == reason
 
 
 def test_eight_gpus_at_four_dollars_spend_a_thousand_in_thirty_one_hours() -> None:
-    budget = Budget(10**9, dollars=1000, dollars_per_gpu_hour=4, gpus=8)
+    budget = Budget(10**9, Options(budget=1000, price=4), gpus=8)
     assert budget.out_of_time(31.2 * 3600) is None
     assert budget.out_of_time(31.25 * 3600) == "budget"
-    assert Budget(10, hours=2).out_of_time(7200) == "hours"
+    assert Budget(10, Options(hours=2)).out_of_time(7200) == "hours"
 
 
 def test_exit_codes_are_those_a_shell_expects() -> None:
@@ -149,7 +150,7 @@ def test_exit_codes_are_those_a_shell_expects() -> None:
 
 def test_the_arithmetic_imports_no_torch() -> None:
     script = (
-        "import sys, gputel.trainer.shape, gputel.trainer.gpus, gputel.trainer.schedule, gputel.trainer.budget; "
+        "import sys, gputel.trainer.shape, gputel.trainer.gpus, gputel.trainer.schedule; "
         "gputel.trainer.gpus.gpus(); print(sorted({'torch', 'numpy', 'click'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

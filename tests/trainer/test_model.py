@@ -93,9 +93,7 @@ def test_recomputing_activations_changes_no_gradient(model: Model) -> None:
 def test_a_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
     stirred(model)
     tokenizer = remade({"kind": "bytes"})
-    texts = [
-        sampled(model, tokenizer, "def ", tokens=40, seq=32, device=CPU, seed=seed) for seed in (0, 0, 1)
-    ]
+    texts = [sampled(model, tokenizer, "def ", 40, 32, CPU, seed=seed) for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("def ")
 

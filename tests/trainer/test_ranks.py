@@ -1,11 +1,10 @@
 """Several ranks are one training: the same data, the same gradients, the same steps."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .conftest import Left, Train
+from .conftest import Same, Train
 
 BATCH = ("--steps", "6", "--total-batch-size", "256")
 pytestmark = pytest.mark.long
@@ -13,17 +12,16 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize("extra", [(), ("--dtype", "bf16"), ("--dropout", "0.1"), ("--optimizer", "muon")])
 def test_two_ranks_equal_one_process_that_accumulates_bit_for_bit(
-    tmp_path: Path, train: Train, same: Callable[[Left, Left], None], extra: tuple[str, ...]
+    tmp_path: Path, train: Train, same: Same, extra: tuple[str, ...]
 ) -> None:
     one = train(tmp_path / "one", *BATCH, "--device-batch-size", "4", *extra)
     two = train(tmp_path / "two", *BATCH, "--device-batch-size", "4", *extra, ranks=2)
     same(one, two)
-    assert one.losses() == two.losses()
 
 
 def test_four_ranks_equal_one_process_within_rounding(tmp_path: Path, train: Train) -> None:
     one = train(tmp_path / "one", *BATCH, "--device-batch-size", "2")
     four = train(tmp_path / "four", *BATCH, "--device-batch-size", "2", ranks=4)
-    weights = [{n: t for n, t in run.tensors().items() if n.startswith("0:")} for run in (one, four)]
+    weights = [{n: t for n, t in run.tensors().items() if n.startswith("model:")} for run in (one, four)]
     assert max(float((weights[0][n] - weights[1][n]).abs().max()) for n in weights[0]) < 1e-6
     assert one.losses() == pytest.approx(four.losses(), abs=1e-6)

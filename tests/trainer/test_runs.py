@@ -18,7 +18,7 @@ from gputel.trainer.__main__ import main
 from gputel.trainer.checkpoint import verify
 from gputel.trainer.distributed import WAN
 from gputel.trainer.options import Options
-from gputel.trainer.say import StepReport
+from gputel.trainer.say import step_line
 
 from .conftest import TINY, Left
 
@@ -34,7 +34,7 @@ LINE = re.compile(
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Run:
     """Train in this process; `out` is the folder `run` of the test."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.chdir(tmp_path)
     torch.set_num_threads(1)
 
@@ -63,10 +63,21 @@ def test_every_step_is_a_line_of_the_old_nanochat_grammar_with_extras_appended(
 
 
 def test_the_line_of_a_gpu_has_the_fields_that_users_know() -> None:
-    report = StepReport(
-        42, 12_800, 3.412345, 0.387, 1.0, 1217.31, 430_695, 43.84, 0.85, 6e-4, 0.41, 20.31, 0, 259.2, 1
-    )
-    assert report.line() == (
+    figures = {
+        "loss": 3.412345,
+        "grad_norm": 0.387,
+        "lrm": 1.0,
+        "dt_ms": 1217.31,
+        "tok_per_sec": 430_695,
+        "mfu": 43.84,
+        "total_time_min": 0.85,
+        "lr": 6e-4,
+        "data_ms": 0.41,
+        "mem_gib": 20.31,
+        "epoch": 0,
+        "eta_min": 259.2,
+    }
+    assert step_line(42, 12_800, figures) == (
         "step 00042/12800 (0.33%) | loss: 3.412345 | grad norm: 0.3870 | lrm: 1.00 | dt: 1217.31ms"
         " | tok/sec: 430,695 | mfu: 43.84 | total time: 0.85m | lr: 6.00e-04 | data: 0.41ms | mem: 20.31GiB"
         " | epoch: 0 | eta: 259.2m"

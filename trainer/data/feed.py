@@ -23,7 +23,6 @@ class Feed:
     def __init__(
         self,
         rows: Source | Mixture,
-        *,
         position: int,
         batch: int,
         rank: int,

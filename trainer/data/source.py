@@ -8,7 +8,7 @@ ready in the background.
 import threading
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from gputel.trainer.data.shard import Shard
 from gputel.trainer.data.tokenizer import Ids
 from gputel.trainer.errors import TrainerError
+
+SPANS_KEPT = 4
 
 
 def shuffled(count: int, *what: object) -> NDArray[np.int64]:
@@ -33,13 +35,13 @@ class Span:
     shard: int
     start: int
     stop: int
-    order: NDArray[np.int64]
+    order: NDArray[np.int64] = field(compare=False)
 
 
 class Source:
     def __init__(self, name: str, shards: Sequence[Shard], seq: int, seed: int) -> None:
         self.name, self.shards, self.seq, self.seed = name, shards, seq, seed
-        self._span = self._first_of_epoch(0, 0)
+        self._spans: tuple[Span, ...] = (self._first_of_epoch(0, 0),)
 
     def row(self, number: int) -> Ids:
         """seq + 1 tokens."""
@@ -56,12 +58,14 @@ class Source:
         return sum(shard.rows(self.seq) for shard in self.shards)
 
     def _span_of(self, number: int) -> Span:
-        span = self._span
-        if number < span.start:
-            span = self._first_of_epoch(0, 0)
+        """Two threads ask, one of them ahead: the last few spans are kept, so that neither walks from the start."""
+        known = self._spans
+        span = max((s for s in known if s.start <= number), key=lambda s: s.start, default=None)
+        span = span or self._first_of_epoch(0, 0)
         while number >= span.stop:
             span = self._after(span, number)
-        self._span = span
+        if span not in known:
+            self._spans = (*known[1 - SPANS_KEPT :], span)
         return span
 
     def _first_of_epoch(self, epoch: int, start: int) -> Span:

@@ -1,0 +1,50 @@
+"""How a model is spread over ranks, all of it torch's own: DDP, or FSDP where one GPU is too small."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from gputel.trainer.distributed import World
+from gputel.trainer.errors import TrainerError
+
+
+def sharded(parts: Sequence[nn.Module], where: World, *, bf16: bool) -> None:
+    """Spread weights, gradients and optimizer over the ranks, in place, before the weights take any memory."""
+    if not dist.is_initialized():
+        fault = "there is one process, and nothing to spread over"
+        raise TrainerError("--shard fsdp", fault, "start it with torchrun")
+    mesh = init_device_mesh(where.device.type, (where.size,))
+    halved = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for part in parts:
+        fully_shard(part, mesh=mesh, mp_policy=halved if bf16 else MixedPrecisionPolicy())
+
+
+def replicated(model: nn.Module, where: World) -> nn.Module:
+    if where.size == 1:
+        return model
+    devices = [where.local_rank] if where.device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
+
+
+def accumulating(engine: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+    """Gradients travel after the last micro-batch only; must hold around forward and backward alike."""
+    if isinstance(engine, FSDPModule):
+        engine.set_requires_gradient_sync(last)
+    elif isinstance(engine, DistributedDataParallel) and not last:
+        return engine.no_sync()
+    return nullcontext()
+
+
+def placed(whole: Tensor, weight: Tensor) -> Tensor:
+    """A whole tensor as `weight` lies: on its device, and of what is spread like it this rank's part."""
+    whole = whole.to(weight.device)
+    if not isinstance(weight, DTensor) or whole.shape != weight.shape:
+        return whole
+    return distribute_tensor(whole, weight.device_mesh, weight.placements, src_data_rank=None)
