@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gputel.analysis.compare import compare as compare
     from gputel.analysis.logs import parse as parse
     from gputel.analysis.logs import parse_all as parse_all
     from gputel.analysis.runs import open_run as open_run
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 HOMES = {
+    "compare": "gputel.analysis.compare",
     "open_run": "gputel.analysis.runs",
     "parse": "gputel.analysis.logs",
     "parse_all": "gputel.analysis.logs",

@@ -1,0 +1,81 @@
+"""What is compared: names that tell the runs apart, and the metric that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputel.analysis.comparing import curves
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.comparing.axes import Track
+    from gputel.analysis.subjects import Subject
+
+FIRST = ("loss", "val_loss", "val_bpb")
+BITS = "bpb"
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    notes: list[str]
+
+
+def names(subjects: Sequence[Subject]) -> list[str]:
+    """Their own names; where several have one, as much of their paths as tells them apart."""
+    own = [subject.name for subject in subjects]
+    paths = [_path(subject) for subject in subjects]
+    taken: dict[str, int] = {}
+    found = []
+    for i, name in enumerate(own):
+        rivals = [paths[j] for j, other in enumerate(own) if other == name and j != i]
+        deep = next((n for n in range(1, len(paths[i])) if all(r[-n:] != paths[i][-n:] for r in rivals)), 0)
+        told = "/".join(paths[i][-deep:]) if rivals and deep else name
+        taken[told] = taken.get(told, 0) + 1
+        found.append(told if taken[told] == 1 else f"{told} ({taken[told]})")
+    return found
+
+
+def _path(subject: Subject) -> tuple[str, ...]:
+    """Of a log with its name for its file, which may end in .log.gz; of a run as it is: many have one name."""
+    path = Path(subject.log.source).absolute()
+    return path.parts if subject.recording else (*path.parent.parts, subject.name)
+
+
+def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -> Metric:
+    """`tokenisers` is why losses are not compared; of what is left, what most runs share."""
+    have = [curves.metrics(track) for track in tracks]
+    every = list(dict.fromkeys(name for own in have for name in own))
+    if tokenisers and (asked is None or _depends_on_tokeniser(asked)):
+        return _in_bits(have, every, tokenisers)
+    if asked is not None:
+        if asked not in every:
+            raise GputelError(
+                f"--metric {asked}", "no run has it", f"they have {', '.join(every) or 'no metric'}"
+            )
+        return Metric(asked, [])
+    ranked = [*FIRST, *(name for name in every if name not in FIRST and _tells_quality(name, tracks))]
+    best = max(ranked, key=lambda name: sum(name in own for own in have))
+    return Metric(best, [])
+
+
+def _in_bits(have: list[list[str]], every: list[str], why: str) -> Metric:
+    bits = [name for name in every if BITS in name]
+    if not bits:
+        raise GputelError(
+            "loss", f"cannot be compared: {why}", "compare runs that print validation bits per byte"
+        )
+    best = max(bits, key=lambda name: sum(name in own for own in have))
+    return Metric(best, [f"compared by {best}, bits per byte, and not by loss: {why}"])
+
+
+def _depends_on_tokeniser(metric: str) -> bool:
+    return "loss" in metric or "perplexity" in metric or "ppl" in metric
+
+
+def _tells_quality(name: str, tracks: Sequence[Track]) -> bool:
+    """A loss of any name, or an evaluation; not a learning rate or a speed."""
+    return "loss" in name or any(name in track.subject.log.evals["name"] for track in tracks)

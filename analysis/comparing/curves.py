@@ -1,0 +1,89 @@
+"""One metric of one run along its steps: taken from its records or its evaluations, smoothed, interpolated."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.comparing.axes import Track
+from gputel.analysis.comparing.clocks import Numbers
+
+LOWER_IS_BETTER = re.compile(
+    r"loss|bpb|perplexity|ppl|nll|(?:^|_)(?:err|error|wer|cer|time)(?:_|$)|_(?:ms|s|min)$", re.I
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """`y` is finite throughout and `step` grows; `done` is how many steps were behind each point."""
+
+    track: Track
+    step: Numbers
+    done: Numbers
+    y: Numbers
+
+    def x(self, axis: str) -> Numbers:
+        return self.step if axis == "step" else self.track.at(axis, self.done)
+
+    def smoothed(self, window: float | None) -> Numbers:
+        """Each point the mean of those in the last `window` steps; the first ones of fewer."""
+        if not window or window <= 1 or not len(self.y):
+            return self.y
+        sums = np.insert(np.cumsum(self.y), 0, 0.0)
+        first = np.searchsorted(self.step, self.step - window, side="right")
+        here = np.arange(1, len(self.y) + 1)
+        means: Numbers = (sums[here] - sums[first]) / (here - first)
+        return means
+
+
+def metrics(track: Track) -> list[str]:
+    """What was printed in this phase: metrics of records first, then evaluations."""
+    log = track.subject.log
+    records = [name for name in log.metrics() if log.records[name].null_count() < log.records.height]
+    evals = log.evals if len(log.places) == 1 else log.evals.filter(pl.col("phase") == track.phase)
+    return list(dict.fromkeys([*records, *evals["name"].to_list()]))
+
+
+def of(track: Track, metric: str) -> Curve:
+    """Empty where the run has no such metric. Of a step that was done again the last value stands."""
+    log = track.subject.log
+    if metric in log.metrics():
+        rows = log.steps if len(log.places) == 1 else log.steps.filter(pl.col("phase") == track.phase)
+        step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
+    else:
+        rows = log.evals.filter((pl.col("phase") == track.phase) & (pl.col("name") == metric))
+        rows = rows.unique(["step"], keep="last", maintain_order=True).sort("step", maintain_order=True)
+        step, y, ahead = rows["step"], rows["value"], 0.0
+    points = np.stack([_numbers(step), _numbers(y)])
+    points = points[:, np.isfinite(points).all(axis=0)]
+    return Curve(track, points[0], points[0] + ahead, points[1])
+
+
+def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:
+    """On the line between the points beside it; NaN outside of them."""
+    known = np.isfinite(x)
+    if not known.any():
+        return np.full(len(at), np.nan)
+    return np.interp(at, x[known], y[known], left=np.nan, right=np.nan)
+
+
+def reached(x: Numbers, y: Numbers, target: float, metric: str) -> float | None:
+    """The first x at which the metric is as good as the target."""
+    good = y <= target if lower_is_better(metric) else y >= target
+    return finite(x[int(np.argmax(good))]) if good.any() else None
+
+
+def lower_is_better(metric: str) -> bool:
+    return LOWER_IS_BETTER.search(metric) is not None
+
+
+def finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _numbers(column: pl.Series) -> Numbers:
+    numbers: Numbers = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return numbers

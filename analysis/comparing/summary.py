@@ -1,0 +1,157 @@
+"""What each run comes to: a row a run; its validations; the metric where all are equal; what a target cost.
+
+Every frame has a column `run`, and null where a run does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.comparing import curves
+from gputel.analysis.comparing.axes import AXES, Track, amount
+from gputel.analysis.comparing.milestones import common_end
+
+if TYPE_CHECKING:
+    from gputel.analysis.comparing.curves import Curve
+
+WHOLE = ("parameters", "gpus", "interruptions")
+TEXT = ("run", "phase", "status")
+COLUMNS = (
+    "run", "phase", "status", "depth", "parameters", "gpus", "steps", "tokens", "tokens_per_parameter", "time_s",
+    "flops", "energy_j", "cost", "tok_per_sec", "mfu", "j_per_token", "power_mean_w", "power_peak_w",
+    "mem_peak_mib", "mem_printed_mib", "interruptions",
+)  # fmt: skip
+VALIDATIONS = {
+    "name": pl.String, "run": pl.String, "best": pl.Float64, "best_step": pl.Float64, "last": pl.Float64,
+    "last_step": pl.Float64,
+}  # fmt: skip
+EQUAL = {"axis": pl.String, "x": pl.Float64, "run": pl.String, "value": pl.Float64, "difference": pl.Float64}
+COSTS = {axis.column: pl.Float64 for axis in AXES.values()}
+TARGETS = {"metric": pl.String, "target": pl.Float64, "run": pl.String, **COSTS}
+
+
+def of(tracks: Sequence[Track]) -> pl.DataFrame:
+    rows = [_row(track) for track in tracks]
+    schema = {name: pl.String if name in TEXT else pl.Float64 for name in COLUMNS}
+    return pl.DataFrame(rows, schema=schema).with_columns(pl.col(WHOLE).cast(pl.Int64))
+
+
+def validations(tracks: Sequence[Track], metric: str) -> pl.DataFrame:
+    """The best and the last value of every validation metric that a run printed, and at which steps."""
+    rows = []
+    for track in tracks:
+        printed = set(track.subject.log.evals["name"].unique().to_list())
+        for name in dict.fromkeys(("val_loss", "val_bpb", metric)):
+            curve = curves.of(track, name) if name in printed else None
+            if curve is not None and len(curve.y):
+                best = int(np.argmin(curve.y) if curves.lower_is_better(name) else np.argmax(curve.y))
+                rows.append((name, track.name, curve.y[best], curve.step[best], curve.y[-1], curve.step[-1]))
+    return pl.DataFrame(rows, schema=VALIDATIONS, orient="row")
+
+
+def equal(lines: Sequence[Curve], window: float | None) -> pl.DataFrame:
+    """The metric where the run that came least far ends, on each axis that all runs have."""
+    rows = []
+    for axis in AXES.values():
+        if axis.name != "step" and not all(axis.name in curve.track.costs for curve in lines):
+            continue
+        xs = [curve.x(axis.name) for curve in lines]
+        x = common_end(xs)
+        values = [
+            curves.finite(curves.interpolated(own, curve.smoothed(window), np.array([x]))[0])
+            for own, curve in zip(xs, lines, strict=True)
+        ]
+        rows += [
+            (axis.name, x, curve.track.name, value, _less(value, values[0]) if i else None)
+            for i, (curve, value) in enumerate(zip(lines, values, strict=True))
+        ]
+    return pl.DataFrame(rows, schema=EQUAL, orient="row")
+
+
+def targets(tracks: Sequence[Track], wanted: Mapping[str, float], window: float | None) -> pl.DataFrame:
+    """What each run had spent when it first was as good as each target; null where it never was."""
+    rows = []
+    for metric, target in wanted.items():
+        for track in tracks:
+            curve = curves.of(track, metric)
+            y = curve.smoothed(window)
+            spent = {
+                axis.column: curves.reached(curve.x(axis.name), y, target, metric)
+                for axis in AXES.values()
+                if len(y) and (axis.name == "step" or axis.name in track.costs)
+            }
+            rows.append({"metric": metric, "target": target, "run": track.name, **spent})
+    return pl.DataFrame(rows, schema=TARGETS)
+
+
+def _row(track: Track) -> dict[str, Any]:
+    facts, log = track.subject.facts, track.subject.log
+    tokens, flops, seconds, energy, cost = (
+        track.total(axis) for axis in ("tokens", "flops", "time", "energy", "cost")
+    )
+    parameters = amount(facts.parameters)
+    rows = track.rows
+    return {
+        "run": track.name,
+        "phase": track.phase,
+        "status": log.status,
+        "depth": amount(facts.depth),
+        "parameters": parameters,
+        "gpus": amount(facts.gpus),
+        "steps": float(len(track.step)) or None,
+        "tokens": tokens,
+        "tokens_per_parameter": tokens / parameters if tokens and parameters else None,
+        "time_s": seconds,
+        "flops": flops,
+        "energy_j": energy,
+        "cost": cost,
+        "tok_per_sec": _mean(rows, "tok_per_sec") or _rate(tokens, seconds),
+        "mfu": _mean(rows, "mfu") or _mfu(flops, seconds, amount(facts.peak_flops)),
+        "mem_printed_mib": _memory(track),
+        "interruptions": interruptions(track),
+        **track.measured.figures(amount(facts.tokens_per_step)),
+    }
+
+
+def interruptions(track: Track) -> float:
+    """How often the run was cut short: steps or recordings that began again, and an end before its time."""
+    log, recording = track.subject.log, track.subject.recording
+    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
+    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
+    resumed = log.events.filter(pl.col("kind").is_in(["resume", "restart"])).height
+    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
+
+
+def _memory(track: Track) -> float | None:
+    """What the log says of the memory of a GPU."""
+    log = track.subject.log
+    told = log.summary.get("peak_memory_mib")
+    if isinstance(told, float):
+        return told
+    peak: Any = log.records["memory_gib"].max() if "memory_gib" in log.records.columns else None
+    return None if peak is None else float(peak) * 1024
+
+
+def _mean(rows: pl.DataFrame, name: str) -> float | None:
+    """As `gputel parse` has it: over all that was printed."""
+    if name not in rows.columns:
+        return None
+    values = rows[name].drop_nulls()
+    mean: Any = values.filter(values.is_finite()).mean()
+    return None if mean is None else float(mean)
+
+
+def _rate(tokens: float | None, seconds: float | None) -> float | None:
+    return tokens / seconds if tokens and seconds else None
+
+
+def _mfu(flops: float | None, seconds: float | None, peak: float | None) -> float | None:
+    return 100 * flops / seconds / peak if flops and seconds and peak else None
+
+
+def _less(value: float | None, first: float | None) -> float | None:
+    return None if value is None or first is None else value - first

@@ -1,0 +1,221 @@
+"""Runs of several sizes -> the law that their losses follow, and what the next depth would reach and cost.
+
+A law of parameters N and tokens D needs sizes at several ratios of the two: at one ratio they grow together and
+cannot be told apart, and the law is one of compute C. With too few sizes there is none, and `why` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis import power_law
+from gputel.analysis.comparing import summary
+from gputel.trainer.shape import Shape, shape_of
+
+if TYPE_CHECKING:
+    from gputel.analysis.comparing.axes import Prices, Track
+    from gputel.analysis.comparing.curves import Curve
+    from gputel.analysis.power_law import Interval, Law, Numbers
+
+SIZES, RATIOS = 4, 3
+SAME = 0.1  # ratios of tokens to parameters that differ by less are one
+APART = 0.05  # of a decade: how much tokens must vary beside parameters
+LAST = 0.01  # of a run, over which its final loss is taken
+MOST = 100
+BOTH, COMPUTE = ("parameters", "tokens"), ("flops",)
+FIGURES = (
+    "run",
+    "depth",
+    "parameters",
+    "tokens",
+    "flops",
+    "time_s",
+    "tok_per_sec",
+    "mfu",
+    "energy_j",
+    "gpus",
+)
+POINTS = {name: pl.String if name == "run" else pl.Float64 for name in (*FIGURES, "loss", "frontier")} | {
+    "frontier": pl.Boolean
+}
+
+
+@dataclass(frozen=True)
+class Next:
+    """One size further than the largest: what it would reach and cost, if it runs like the largest did."""
+
+    depth: int | None
+    parameters: float
+    tokens: float
+    flops: float
+    loss: Interval
+    hours: float | None
+    energy_j: float | None
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """`points`: a row a run that has ended, by parameters; `frontier` where none did better with less compute."""
+
+    points: pl.DataFrame
+    terms: tuple[str, ...]
+    law: Law | None
+    next: Next | None
+    why: str | None  # there is no law, or not one of parameters and tokens
+    unfinished: list[str]
+
+    @property
+    def formula(self) -> str:
+        return "L = E + A/N^a + B/D^b" if self.terms == BOTH else "L = E + A/C^a"
+
+    @property
+    def constants(self) -> dict[str, Interval]:
+        if self.law is None:
+            return {}
+        named = dict(zip(("A", "B"), self.law.factors)) | dict(zip(("a", "b"), self.law.exponents))  # noqa: B905
+        return {"E": self.law.floor, **named}
+
+
+def of(lines: Sequence[Curve], prices: Prices) -> Scaling:
+    ended = [curve for curve in lines if not _is_unfinished(curve.track)]
+    unfinished = [curve.track.name for curve in lines if _is_unfinished(curve.track)]
+    points = _points(ended)
+    terms, why = _terms(points, unfinished)
+    if not terms:
+        return Scaling(points, (), None, None, why, unfinished)
+    law = power_law.fit(points.select(terms).to_numpy(), points["loss"].to_numpy())
+    return Scaling(points, terms, law, _next(points, terms, law, ended, prices), why, unfinished)
+
+
+def final(curve: Curve) -> tuple[float, float]:
+    """The loss of the last hundredth of a run, and how many steps were behind it: one record is mostly noise."""
+    steps = max(1, min(MOST, round(LAST * float(np.ptp(curve.step))))) if len(curve.step) else 1
+    last = curve.step > curve.step[-1] - steps
+    return float(curve.y[last].mean()), float(curve.done[last].mean())
+
+
+def _is_unfinished(track: Track) -> bool:
+    log = track.subject.log
+    records = log.records
+    total = records["total_steps"].drop_nulls().last() if "total_steps" in records.columns else None
+    short = total is not None and len(track.done) > 0 and track.done[-1] < float(total) * (1 - LAST)  # type: ignore[arg-type]
+    return short or log.status in ("failed", "interrupted", "running")
+
+
+def _points(lines: Sequence[Curve]) -> pl.DataFrame:
+    told = summary.of([curve.track for curve in lines]).select(pl.col(FIGURES))
+    rows: list[dict[str, Any]] = []
+    for curve, row in zip(lines, told.iter_rows(named=True), strict=True):
+        loss, done = final(curve)
+        at = np.array([done])
+        for name in ("tokens", "flops"):
+            row[name] = float(curve.track.at(name, at)[0]) if name in curve.track.costs else None
+        if row["parameters"] and row["tokens"]:
+            row["flops"] = row["flops"] or 6 * row["parameters"] * row["tokens"]
+            rows.append({**row, "loss": loss})
+    frame = pl.DataFrame(rows, schema=POINTS).sort("parameters", "tokens")
+    better = [
+        not any(other <= flops and less < loss for other, less in frame.select("flops", "loss").iter_rows())
+        for flops, loss in frame.select("flops", "loss").iter_rows()
+    ]
+    return frame.with_columns(frontier=pl.Series(better, dtype=pl.Boolean))
+
+
+def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """What the law is of; and why it is not of parameters and tokens."""
+    sizes = _distinct(points["parameters"].to_numpy())
+    if sizes < SIZES:
+        cut = f"; {', '.join(unfinished[:5])} not counted, having not ended" if unfinished else ""
+        return (
+            (),
+            f"a law needs {SIZES} sizes whose parameters and tokens are known, and there are {sizes}{cut}",
+        )
+    ratios = _distinct((points["tokens"] / points["parameters"]).to_numpy())
+    if ratios < RATIOS:
+        at = "one ratio" if ratios == 1 else f"only {ratios} ratios"
+        return COMPUTE, f"at {at} of tokens to parameters the two cannot be told apart: a law of compute"
+    if points.height <= power_law.parameters(len(BOTH)):
+        return COMPUTE, f"{points.height} runs are too few for a law of parameters and tokens: one of compute"
+    if _tied(points):
+        return (
+            COMPUTE,
+            "tokens follow from parameters in these runs, so they cannot be told apart: a law of compute",
+        )
+    return BOTH, None
+
+
+def _distinct(values: Numbers) -> int:
+    """How many values are left if those within a tenth of each other are one."""
+    logs = np.sort(np.log(values))
+    return 0 if not len(logs) else 1 + int((np.diff(logs) > np.log1p(SAME)).sum())
+
+
+def _tied(points: pl.DataFrame) -> bool:
+    parameters, tokens = (np.log10(points[name].to_numpy()) for name in BOTH)
+    along = np.polyfit(parameters, tokens, 1)
+    return bool(np.std(tokens - np.polyval(along, parameters)) < APART)
+
+
+def _next(
+    points: pl.DataFrame, terms: Sequence[str], law: Law, lines: Sequence[Curve], prices: Prices
+) -> Next:
+    largest = points.row(-1, named=True)
+    depth, parameters, per_token = _one_size_on(points, lines)
+    tokens = parameters * largest["tokens"] / largest["parameters"]
+    flops = tokens * per_token
+    asked = {"parameters": parameters, "tokens": tokens, "flops": flops}
+    work = flops / largest["flops"]
+    hours = None if largest["time_s"] is None else largest["time_s"] / 3600 * work
+    joules = None if largest["energy_j"] is None else largest["energy_j"] * work
+    rent = _product(prices.hour, hours, largest["gpus"])
+    power = _product(prices.kwh, joules, 1 / 3.6e6)
+    wanted = [cost for price, cost in ((prices.hour, rent), (prices.kwh, power)) if price is not None]
+    cost = sum(wanted) if wanted and None not in wanted else None  # type: ignore[arg-type]
+    loss = law.predict(np.array([asked[name] for name in terms]))
+    return Next(depth, parameters, tokens, flops, loss, hours, joules, cost)
+
+
+def _one_size_on(points: pl.DataFrame, lines: Sequence[Curve]) -> tuple[int | None, float, float]:
+    """Depth, parameters and FLOPs a token: by the shape that the runs have, else as they have grown so far."""
+    sizes = points.unique("parameters", keep="last").sort("parameters")
+    before, last = (sizes.row(i, named=True) for i in (-2, -1))
+    per_token = [row["flops"] / row["tokens"] for row in (before, last)]
+    depth = None
+    growth = last["parameters"] / before["parameters"]
+    if None not in (before["depth"], last["depth"]) and last["depth"] > before["depth"]:
+        depth = int(2 * last["depth"] - before["depth"])
+        shape = _shape(depth, points, lines)
+        if shape:
+            return depth, float(shape.parameters), float(shape.flops_per_token)
+        power = np.log(growth) / np.log(last["depth"] / before["depth"])
+        growth = (depth / last["depth"]) ** power
+    steeper = np.log(per_token[1] / per_token[0]) / np.log(last["parameters"] / before["parameters"])
+    return depth, last["parameters"] * growth, per_token[1] * growth**steeper
+
+
+def _shape(depth: int, points: pl.DataFrame, lines: Sequence[Curve]) -> Shape | None:
+    """The next of the reference trainer's shapes, where every run has the parameters and FLOPs of one of them."""
+    facts = lines[0].track.subject.facts
+    if facts.vocab is None or points["depth"].null_count():
+        return None
+    vocab = int(facts.vocab.value)
+    first = points.row(0, named=True)
+    small = shape_of(int(first["depth"]), vocab=vocab, seq=0)
+    seq = (first["flops"] / first["tokens"] - small.flops_per_token) / (12 * small.depth * small.dim)
+    for row in points.iter_rows(named=True):
+        shape = shape_of(int(row["depth"]), vocab=vocab, seq=round(seq))
+        off = abs(shape.flops_per_token / (row["flops"] / row["tokens"]) - 1)
+        if shape.parameters != row["parameters"] or off > 1e-3:
+            return None
+    return shape_of(depth, vocab=vocab, seq=round(seq))
+
+
+def _product(*values: float | None) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.prod(known)) if len(known) == len(values) else None

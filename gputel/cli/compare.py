@@ -1,0 +1,46 @@
+"""`gputel compare RUN RUN...`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--by",
+    type=click.Choice(["step", "tokens", "time", "flops", "energy", "cost"]),
+    default="step",
+    show_default=True,
+    help="At equal what.",
+)
+@click.option("--metric", metavar="NAME", help="loss, val_loss, val_bpb, or any other that was printed.")
+@click.option("--phase", metavar="NAME", help="Else the shared phase with most steps.")
+@click.option("--target", multiple=True, metavar="METRIC=VALUE", help="What it cost to get there.")
+@click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
+@click.option("--kwh", type=click.FloatRange(min=0), metavar="$", help="Dollars for a kWh.")
+@click.option("--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Mean of the last steps.")
+@click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
+@click.option("--csv", is_flag=True, help="Write the tables as CSV.")
+@click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where to write.")
+@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
+    """Put runs beside each other at equal steps, tokens, time, FLOPs, energy or dollars.
+
+    RUN is a run folder, a log, a folder of either, a glob, or `latest`. The first is what the others differ from.
+    """
+    from gputel.cli import compared
+
+    wanted = [kind for kind in ("csv", "markdown") if asked.pop(kind)]
+    found = compared.of(runs, **asked)
+    if as_json:
+        compared.print_json(found)
+    else:
+        compared.print_tables(found)
+    for kind in wanted:
+        compared.write(found, out, kind, force=force)

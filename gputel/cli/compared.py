@@ -1,0 +1,88 @@
+"""What `gputel compare` says: tables for people, JSON for programs, files; and which runs its words mean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputel.cli import show, values
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.compare import Comparison
+    from gputel.analysis.subjects import Subject
+    from gputel.cli.sources import Source
+
+
+def of(words: Sequence[str], *, target: Sequence[str], **asked: Any) -> Comparison:
+    """What cannot be read is said, and the others are compared."""
+    from gputel.analysis import compare
+
+    subjects = _read(words)
+    if len(subjects) < 2:
+        raise GputelError(
+            " ".join(words), "holds one run, and a comparison needs two", "name another", exit_code=2
+        )
+    targets = dict(values.target(text) for text in target)
+    return compare.compare(subjects, target=targets, **asked)
+
+
+def print_tables(found: Comparison) -> None:
+    from gputel.analysis.comparing import tables
+
+    show.say(tables.first_line(found))
+    for run, caution in found.cautions.items():
+        show.say(f"{run}: {caution}")
+    for table in tables.of(found):
+        show.say("")
+        show.table(table.columns, table.rows, title=table.title or None)
+    for note in tables.notes(found):
+        show.say(note)
+
+
+def print_json(found: Comparison) -> None:
+    from gputel.analysis.comparing import answer
+
+    show.as_json(answer.of(found))
+
+
+def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> None:
+    from gputel.analysis.comparing import files
+
+    for path in files.write(found, folder, kind, force=force):
+        show.note(f"wrote {path}")
+
+
+def _read(words: Sequence[str]) -> list[Subject]:
+    from gputel.cli import sources
+
+    found: list[Subject] = []
+    empty = 0
+    for source in _with_progress([source for word in words for source in sources.find(word)]):
+        subject = _subject(source)
+        if subject.log.is_empty:
+            empty += 1
+            show.note(f"{source.path}: nothing to compare: no record, evaluation or event in it")
+        else:
+            found.append(subject)
+    if empty and not found:
+        raise GputelError(" ".join(words), "nothing could be parsed", "try gputel parse", exit_code=3)
+    return found
+
+
+def _subject(source: Source) -> Subject:
+    from gputel.analysis import logs, subjects
+
+    if source.kind == "stdin":
+        return subjects.Subject(logs.stream(sys.stdin.buffer, "stdin", "-"))
+    return subjects.of(source.path)
+
+
+def _with_progress(found: list[Source]) -> Any:
+    if len(found) < 10 or not sys.stderr.isatty():
+        return found
+    return click.progressbar(found, label="reading", file=sys.stderr)
