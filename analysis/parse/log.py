@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast, overload
 
 from gputel.analysis import columns
 from gputel.analysis.parse.outcome import Event, Status
@@ -16,6 +17,29 @@ if TYPE_CHECKING:
     from gputel.analysis.telemetry_logs import Telemetry
 
 DEFAULT_PHASE = "train"
+T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """A field that may be given as a function, which is called when the field is first asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    @overload
+    def __get__(self, log: None, owner: type) -> NoReturn: ...
+    @overload
+    def __get__(self, log: object, owner: type) -> T: ...
+    def __get__(self, log: object | None, owner: type) -> T:
+        if log is None:
+            raise AttributeError(self._name)  # so that the field has no default
+        held = vars(log)[self._name]
+        if callable(held):
+            held = vars(log)[self._name] = held()
+        return cast("T", held)
+
+    def __set__(self, log: object, value: T | Callable[[], T]) -> None:
+        vars(log)[self._name] = value
 
 
 @dataclass(frozen=True)
@@ -26,17 +50,17 @@ class Log:
     source: str
     format: str | None
     lines: int
-    records: pl.DataFrame
-    evals: pl.DataFrame
-    partials: pl.DataFrame
-    events: pl.DataFrame
     config: dict[str, float | str]
     summary: dict[str, float | str]
-    status: Status
-    cause: Event | None
     rejects: list[Reject]
     sources: dict[str, Field]
     places: list[tuple[str, int]]  # phase and attempt, in the order of the file
+    records: Later[pl.DataFrame] = Later()
+    evals: Later[pl.DataFrame] = Later()
+    partials: Later[pl.DataFrame] = Later()
+    events: Later[pl.DataFrame] = Later()
+    status: Later[Status] = Later()
+    cause: Later[Event | None] = Later()
     telemetry: Telemetry | None = None
     inferred: str | None = None  # what an unknown format was understood as, in one line
     learned: str | None = None  # the same as a format's TOML
@@ -73,8 +97,9 @@ class Log:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all was read (no record, evaluation, event or reading of a GPU)."""
-        read = self.records.height + self.evals.height + self.events.height
-        return not read and not (self.telemetry and self.telemetry.rows.height)
+        return not (
+            self.places or self.events.height or (self.telemetry is not None and self.telemetry.rows.height)
+        )
 
     def metrics(self) -> list[str]:
         """The columns of `records` that hold measurements, in the order of DESIGN's words."""

@@ -7,7 +7,9 @@ folder of small logs it would be most of the time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,12 +18,13 @@ import polars as pl
 from gputel.analysis import columns
 from gputel.analysis.parse import outcome
 from gputel.analysis.parse.log import DEFAULT_PHASE, Log
-from gputel.analysis.parse.outcome import Event
+from gputel.analysis.parse.outcome import Event, Outcome, Status
 from gputel.analysis.parse.patterns import Reject
 from gputel.analysis.parse.rows import constant
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.parser import Parser
+    from gputel.analysis.parse.records import Assembler
     from gputel.analysis.telemetry_logs import Telemetry
 
 ROWS = ("phase", "attempt", "line", "step", "time", "rank")
@@ -47,28 +50,23 @@ def conclude(
 ) -> Log:
     """`latest` is a moment that the log was not written after; `live` says that somebody still writes it."""
     held = parser.records
-    names = [stage or DEFAULT_PHASE for stage in held.stages.names]
-    frames = [held.steps.frame(ROWS), held.evaluations.rows.frame(EVALS), held.partials.frame(ROWS)]
-    places = _places(frames[0], frames[1], names)
-    shift = held.stamps.shift(latest or datetime.now(timezone.utc))
-    records, evals, partials = (readable(frame, places, shift) for frame in frames)
-    records = records[columns.in_order(records.columns)]
-    happened = _events(parser, records)
-    ended_by = outcome.cause(parser.outcome.events, _last_line(records))
-    done = parser.outcome.completed is not None or _reached_its_end(parser, records, evals)
+    places = _places(held)
+    whole = _Conclusion(
+        held, parser.outcome, places, parser.config, latest or datetime.now(timezone.utc), live
+    )
     return Log(
         name=name,
         source=source,
         format=_main_format(parser),
         lines=parser.lines,
-        records=records,
-        evals=evals,
-        partials=partials,
-        events=event_frame(happened, _steps_before([event.line for event in happened], records), shift),
+        records=lambda: whole.records,
+        evals=lambda: whole.evals,
+        partials=lambda: whole.partials,
+        events=whole.events,
         config=parser.config,
         summary=parser.summary,
-        status=outcome.status(ended_by, done, live),
-        cause=ended_by,
+        status=whole.status,
+        cause=lambda: whole.cause,
         rejects=sorted(parser.rejects, key=lambda reject: reject.line),
         sources=held.sources,
         places=list(dict.fromkeys(places.values())),
@@ -78,6 +76,74 @@ def conclude(
         learned=parser.inferred.text if parser.inferred else None,
         composed="composed" in parser.config,
     )
+
+
+@dataclass(eq=False)
+class _Conclusion:
+    """What a `Log` is asked for and what takes its time, once it is asked: frames, and all that is seen in them."""
+
+    held: Assembler
+    outcome: Outcome
+    places: dict[tuple[int, int], tuple[str, int]]
+    config: dict[str, float | str]
+    latest: datetime
+    live: bool
+
+    @cached_property
+    def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        steps, evals, partials = self.held.hand_over()
+        found = steps.frame(ROWS), evals.frame(EVALS), partials.frame(ROWS)
+        records, *others = (readable(frame, self.places, self.shift) for frame in found)
+        return records[columns.in_order(records.columns)], others[0], others[1]
+
+    @property
+    def records(self) -> pl.DataFrame:
+        return self.frames[0]
+
+    @property
+    def evals(self) -> pl.DataFrame:
+        return self.frames[1]
+
+    @property
+    def partials(self) -> pl.DataFrame:
+        return self.frames[2]
+
+    @cached_property
+    def shift(self) -> int:
+        return self.held.stamps.shift(self.latest)
+
+    def events(self) -> pl.DataFrame:
+        happened = _events(self.outcome, self.held, self.records)
+        return event_frame(
+            happened, _steps_before([event.line for event in happened], self.records), self.shift
+        )
+
+    @cached_property
+    def cause(self) -> Event | None:
+        return outcome.cause(self.outcome.events, _last_line(self.records))
+
+    def status(self) -> Status:
+        done = self.outcome.completed is not None or self._reached_its_end()
+        return outcome.status(self.cause, done, self.live)
+
+    def _reached_its_end(self) -> bool:
+        """Whether the last phase came to the last step of a total that was printed."""
+        records = self.records
+        if not records.height or self.held.broken_off:
+            return False
+        if "total_steps" not in records.columns and "total_steps" not in self.config:
+            return False
+        phase, attempt = records["phase"][-1], records["attempt"][-1]
+        of_phase = _of(records, "phase", phase)
+        last = _of(of_phase, "attempt", attempt)
+        printed = _printed(last["total_steps"]) if "total_steps" in last.columns else pl.Series([])
+        total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
+        reached = [steps.max() for steps in (last["step"], _of(self.evals, "phase", phase)["step"])]
+        steps: list[Any] = [step for step in reached if step is not None]
+        if total is None or not steps:
+            return False
+        first: Any = of_phase["step"].min()
+        return bool(max(steps) >= float(total) - (1 if first == 0 else 0))
 
 
 def _main_format(parser: Parser) -> str | None:
@@ -102,32 +168,31 @@ def of_telemetry(read: tuple[str, Telemetry], name: str, source: str) -> Log:
     events = pl.DataFrame([empty[column.name] for column in columns.EVENTS])
     rejects = [Reject(line, kind, reason) for line, reason in telemetry.rejects]
     return Log(
-        name,
-        source,
-        kind,
-        telemetry.lines,
-        records,
-        evals,
-        records,
-        events,
-        {},
-        {},
-        "unknown",
-        None,
-        rejects,
-        {},
-        [],
-        telemetry,
+        name=name,
+        source=source,
+        format=kind,
+        lines=telemetry.lines,
+        records=records,
+        evals=evals,
+        partials=records,
+        events=events,
+        config={},
+        summary={},
+        status="unknown",
+        cause=None,
+        rejects=rejects,
+        sources={},
+        places=[],
+        telemetry=telemetry,
     )
 
 
-def _places(
-    records: pl.DataFrame, evals: pl.DataFrame, names: list[str]
-) -> dict[tuple[int, int], tuple[str, int]]:
+def _places(held: Assembler) -> dict[tuple[int, int], tuple[str, int]]:
     """(number of the phase, attempt) -> (its name, attempt of that name), in the order of the file."""
+    names = [stage or DEFAULT_PHASE for stage in held.stages.names]
     counts: dict[str, int] = {}
     places = {}
-    for phase, attempt in sorted({*begun(records), *begun(evals)}):
+    for phase, attempt in sorted({*held.steps.places(), *held.evaluations.rows.places()}):
         counts[names[phase]] = counts.get(names[phase], 0) + 1
         places[phase, attempt] = (names[phase], counts[names[phase]])
     return places
@@ -166,16 +231,15 @@ def _replaced(frame: pl.DataFrame, column: pl.Series) -> pl.DataFrame:
     return frame.replace_column(frame.columns.index(column.name), column)
 
 
-def _events(parser: Parser, records: pl.DataFrame) -> list[Event]:
+def _events(said: Outcome, held: Assembler, records: pl.DataFrame) -> list[Event]:
     """What lines said, and what rows show: evaluations, NaN losses, steps that begin again."""
-    happened = [event for event in parser.outcome.events if event.kind]
-    held = parser.records
+    happened = [event for event in said.events if event.kind]
     happened += [Event("eval", line.number, "", line.time, line.rank) for line in held.evaluations.lines]
     happened += [Event("eval", number, "") for number in held.evaluations.numbers]
     happened += [Event("epoch", line.number, "", line.time, line.rank) for line in held.epoch_lines]
     happened += [Event("nan", line, "the loss is no finite number") for line in _not_finite(records)]
     happened += _restarts(happened, records)
-    errors = [event for event in parser.outcome.events if event.fatal]
+    errors = [event for event in said.events if event.fatal]
     for i, event in enumerate(happened):
         if event.kind == "traceback":
             text = next((error.text for error in errors if error.line > event.line), "")
@@ -238,25 +302,6 @@ def _printed(column: pl.Series) -> pl.Series:
 def _last_line(records: pl.DataFrame) -> int:
     last: Any = records["line"].max()
     return int(last) if last is not None else 0
-
-
-def _reached_its_end(parser: Parser, records: pl.DataFrame, evals: pl.DataFrame) -> bool:
-    """Whether the last phase came to the last step of a total that was printed."""
-    if not records.height or parser.records.broken_off:
-        return False
-    if "total_steps" not in records.columns and "total_steps" not in parser.config:
-        return False
-    phase, attempt = records["phase"][-1], records["attempt"][-1]
-    of_phase = _of(records, "phase", phase)
-    last = _of(of_phase, "attempt", attempt)
-    printed = _printed(last["total_steps"]) if "total_steps" in last.columns else pl.Series([])
-    total: Any = printed[-1] if len(printed) else parser.config.get("total_steps")
-    reached = [steps.max() for steps in (last["step"], _of(evals, "phase", phase)["step"])]
-    steps: list[Any] = [step for step in reached if step is not None]
-    if total is None or not steps:
-        return False
-    first: Any = of_phase["step"].min()
-    return bool(max(steps) >= float(total) - (1 if first == 0 else 0))
 
 
 def _of(frame: pl.DataFrame, name: str, value: str | int) -> pl.DataFrame:
