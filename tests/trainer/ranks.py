@@ -1,7 +1,8 @@
 """A rank of a training, as torchrun would start it, forked from a process that has imported torch already.
 
-What it prints goes through a pipe of one page, which holds it a few lines ahead of whoever reads: a signal that is sent
-at a line arrives while it trains."""
+What it prints goes through a pipe of one page, which holds it a few lines ahead of whoever reads: a signal that is
+sent at a line arrives while it trains.
+"""
 
 import fcntl
 import multiprocessing
@@ -16,7 +17,9 @@ from gputel.trainer.__main__ import main
 
 PAGE_BYTES = 4096
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["gputel.trainer.loop", "gputel.trainer.banner", "pytest", __name__])
+CONTEXT.set_forkserver_preload(
+    ["gputel.trainer.loop", "gputel.trainer.banner", "torch._dynamo", "pytest", __name__]
+)
 
 
 def begin(

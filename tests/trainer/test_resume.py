@@ -2,12 +2,9 @@
 
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
-
-from gputel.trainer.signals import IMPATIENT_SECONDS
 
 from .conftest import Left, Same, Start, Train
 
@@ -122,13 +119,3 @@ def test_usr1_saves_and_goes_on(tmp_path: Path, start: Start) -> None:
     first, last = map(int, re.findall(r"Saved model file to: .*step_(\d+)", output))
     assert 4 <= first < 60
     assert last == 60
-
-
-def test_a_second_interrupt_of_an_impatient_person_ends_at_once(tmp_path: Path, start: Start) -> None:
-    run = start(tmp_path / "run", "--steps", "4000")
-    run.at("step 00003/")
-    run.send(signal.SIGINT)
-    time.sleep(IMPATIENT_SECONDS + 0.5)  # the pipe is full: it waits for us, in the middle of a line
-    run.send(signal.SIGINT)
-    codes, _ = run.end()
-    assert codes == [-signal.SIGINT]

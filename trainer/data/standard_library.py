@@ -4,6 +4,7 @@ Which file that is follows from its path, so it stays the same when a release ad
 """
 
 import hashlib
+import os
 import sysconfig
 from pathlib import Path
 
@@ -12,10 +13,11 @@ VALIDATION_ONE_IN = 20
 
 
 def standard_library() -> list[Path]:
-    root = Path(sysconfig.get_path("stdlib"))
-    return sorted(
-        p for p in root.rglob("*.py") if not LEFT_OUT & set(p.relative_to(root).parts) and p.stat().st_size
-    )
+    found: list[Path] = []
+    for folder, folders, files in os.walk(sysconfig.get_path("stdlib")):
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        found += [Path(folder, name) for name in files if name.endswith(".py")]
+    return sorted(path for path in found if path.stat().st_size)
 
 
 def is_validation(path: Path, root: Path) -> bool:
