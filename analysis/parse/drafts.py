@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gputel.analysis.parse.patterns import Pattern
-from gputel.analysis.parse.plans import PLACES, Plan
+from gputel.analysis.parse.plans import PLACES, STEPS, Plan
 from gputel.analysis.parse.rows import Row
 from gputel.analysis.parse.stages import Place
 
@@ -40,16 +40,32 @@ class Draft:
     evals: dict[str, float]
     redraw: tuple[str, float, float] | None = None  # what it redraws, and how far it had come; None: no bar
     place: Place | None = None  # None as long as it holds nothing that makes it a record
+    shapes: list[Plan] = field(default_factory=list)  # of the lines that it is made of
+
+    def __post_init__(self) -> None:
+        self.shapes.append(self.line.shape)
 
     def takes(self, line: Line, step: float | None) -> bool:
         """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy."""
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":
             return not any(name in self.cells for name in new)
+        if step is None or step != self.step or self._is_elsewhere(line):
+            return False
         held = {**self.cells, **self.evals}
-        return step is not None and step == self.step and not any(name in held for name in new)
+        again = any(name in held for name in new)
+        return not again or (_is_counted(line) and not any(line.shape is shape for shape in self.shapes))
+
+    def _is_elsewhere(self, line: Line) -> bool:
+        """The same step, but another epoch, iteration or batch."""
+        return any(
+            self.cells.get(name, line.cells[name]) != line.cells[name]
+            for name in PLACES
+            if name in line.cells
+        )
 
     def add(self, line: Line, step: float | None) -> None:
+        self.shapes.append(line.shape)
         self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
@@ -68,3 +84,8 @@ class Draft:
             **where,
             **{name: value for name, value in self.cells.items() if name not in line.shape.places},
         }
+
+
+def _is_counted(line: Line) -> bool:
+    """Whether its step is more than the epoch, which many records may share."""
+    return any(name in line.cells for name in STEPS)

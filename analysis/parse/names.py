@@ -27,7 +27,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "lm_loss_training language_model_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
-    "smooth_loss avg_loss_train".split(),
+    "smooth_loss avg_loss_train avr_loss".split(),
     "val_loss": "val_loss eval_loss valid_loss validation_loss test_loss tel dev_loss loss_val val_loss_epoch "
     "loss_validation loss_eval loss_valid loss_test loss_eval_total val_total_loss eval_total_loss "
     "loss_val_total validation_total_loss vloss valid_loss_epoch vl_loss heldout_loss held_out_loss".split(),
@@ -55,6 +55,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "ntokens_total total_tokens_seen seen_tokens num_input_tokens_seen tokens_processed".split(),
 }
 _COLUMNS = {alias: column for column, aliases in _ALIASES.items() for alias in aliases}
+_RESERVED = frozenset({"index", "length", "count", "total"})  # what formats call places
 _STAMPS = frozenset(
     "timestamp asctime datetime date_time _timestamp ts created_at logged_at wall_time".split()
 )
@@ -84,6 +85,11 @@ def is_evaluation(column: str) -> bool:
 
 def legal(name: str) -> str:
     return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
+
+
+def title(name: str) -> str:
+    """What a column of a table is called; `total` stands there beside the parts of the loss."""
+    return "loss" if name == "total" else legal(name)
 
 
 class Vocabulary:
@@ -141,7 +147,8 @@ class Vocabulary:
         column = _COLUMNS.get(normal)
         if column:
             return column, _assumed(column, normal)
-        return legal(name), ""
+        own_name = legal(name)
+        return f"{own_name}_" if own_name in _RESERVED else own_name, ""
 
     def _clock(self, name: str, source: str) -> Field | None:
         """Hours and minutes are a duration only where the name says so; else they are a time of day."""

@@ -116,6 +116,8 @@ SIGNS = (
         "checkpoint",
         rb"(?i)\bsav(?:ed|ing)\b.{0,60}\b(?:checkpoint|ckpt|model|weights|optimizer|optim|metadata|state|snapshot)"
         rb"|\b(?:checkpoint|model|weights|snapshot)s?\b.{0,40}\bsaved\b|\b(?:writing|wrote|written)\b.{0,30}\bcheckpoint"
+        rb"|\bsave (?:best )?(?:model|checkpoint|weights|to checkpoint)\b.{0,20}\b(?:in|to)\b|\bcheckpoint: save\b"
+        rb"|\bsnapshotting (?:to|model)\b"
         rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
     ),
 )
@@ -125,6 +127,7 @@ COMPLETED = lazily.regex(
     rb"|\bdone training\b|\btotal training time\b|train_runtime"
     rb"|\d+ epochs completed in|max_(?:steps|epochs)=\d+` reached"
     rb"|\bend of training\b|\btraining loop (?:finished|completed|ended)|\btraining successfully"
+    rb"|\boptimization done\b"
     rb"|\bdone in [\d.]+ (?:s|m|h)"
 )
 TRACEBACK = b"Traceback (most recent call last)"
@@ -218,6 +221,7 @@ def _text(line: bytes) -> str:
 
 _INTENT = lazily.regex(
     rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
+    rb"|'checkpoint_path' summary"
 )
 
 

@@ -135,7 +135,7 @@ class Assembler:
                 self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
                 self.epoch_lines.append(line)
             case "header":
-                self._header = [names.legal(word) for word in line.texts["columns"].split()]
+                self._header = [names.title(word) for word in line.texts["columns"].split()]
             case "eval" | "task":
                 self._evaluate(line)
             case "bar":
@@ -244,7 +244,8 @@ class Assembler:
         return cells
 
     def _begin(self, draft: Draft) -> None:
-        draft.place = self.stages.record(draft.step, draft.line.rank)
+        epoch = draft.cells.get("epoch", self._epoch.get("epoch"))
+        draft.place = self.stages.record(draft.step, draft.line.rank, epoch)
         self.evaluations.settle(draft)
 
     def _close(self, rank: str | None) -> None:
@@ -301,7 +302,8 @@ class Assembler:
         self.steps.extend(
             Block(end - first, columns, {"phase": place.phase, "attempt": place.attempt, "rank": rank})
         )
-        self.stages.went_on(float(steps[-1]), rank)
+        epoch = float(cells["epoch"][-1]) if "epoch" in cells else self._epoch.get("epoch")
+        self.stages.went_on(float(steps[-1]), rank, epoch)
         for aside in asides:
             self._evaluate_together(aside)
         return True

@@ -22,6 +22,7 @@ class Stages:
         self._attempt = 1
         self._begun = False  # whether a row stands in the open phase
         self._last: dict[str | None, float] = {}  # by rank, within the attempt
+        self._epochs: dict[str | None, float | None] = {}  # the same
         self._last_eval = _NEVER
 
     @property
@@ -50,15 +51,15 @@ class Stages:
         """Whether an evaluation of this step may belong to what comes next rather than to what was."""
         return self.announced is not None or step < max(self._last.values(), default=_NEVER)
 
-    def record(self, step: float | None, rank: str | None) -> Place:
-        """The place of a record that begins now."""
+    def record(self, step: float | None, rank: str | None, epoch: float | None = None) -> Place:
+        """The place of a record that begins now. A step that falls as a new epoch begins counts within epochs."""
         if self.announced:
             self._next_phase()
-        elif step is not None and step < self._last.get(rank, _NEVER):
+        elif step is not None and step < self._last.get(rank, _NEVER) and not self._is_later(epoch, rank):
             self._next_attempt()
         self._begun = True
         if step is not None:
-            self._last[rank] = step
+            self._last[rank], self._epochs[rank] = step, epoch
         self.last_step = step
         return self.here
 
@@ -72,18 +73,23 @@ class Stages:
         self._last_eval = self._last_eval if step is None else step
         return self.here
 
-    def went_on(self, step: float, rank: str | None) -> None:
+    def went_on(self, step: float, rank: str | None, epoch: float | None = None) -> None:
         """Records up to this step followed, each later than the one before."""
         self._last[rank] = self.last_step = step
+        self._epochs[rank] = epoch
+
+    def _is_later(self, epoch: float | None, rank: str | None) -> bool:
+        before = self._epochs.get(rank)
+        return epoch is not None and before is not None and epoch > before
 
     def _next_phase(self) -> None:
         if self._begun:
             self.names.append(self.announced)
         else:
             self.names[-1] = self.announced
-        self.announced, self._attempt, self._last, self._last_eval = None, 1, {}, _NEVER
+        self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
         self.last_step = None
 
     def _next_attempt(self) -> None:
         self._attempt += 1
-        self._last, self._last_eval = {}, _NEVER
+        self._last, self._epochs, self._last_eval = {}, {}, _NEVER

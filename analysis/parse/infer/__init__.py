@@ -60,11 +60,11 @@ def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | No
     if main is None:
         return None
     text = _toml(chosen, main, title)
-    known = formats.load(text, "inferred", title)
+    learned = formats.load(text, "inferred", title)
     records = [one for one in chosen if one.role in ("train", "part", "bar")]
     metrics = dict.fromkeys(column for one in records for column in one.changing)
     place = main.place or next((one.place for one in records if one.place), None)
-    return Inferred(known, text, tuple(metrics), place.source if place else None)
+    return Inferred(learned, text, tuple(metrics), place.source if place else None)
 
 
 def count(known: formats.Format, data: bytes) -> tuple[int, int]:
@@ -91,7 +91,11 @@ def _main(found: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | Non
         known = 1 + 2 * ("loss" in one.columns) + 2 * (one.place is not None)
         return known * one.shape.count
 
-    return max(records, key=weight)
+    heaviest = max(records, key=weight)
+    whole = [
+        one for one in records if one.place and one.loses and 5 * one.shape.count >= heaviest.shape.count
+    ]
+    return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
 
 
 def _is_alive(one: Candidate, few: bool) -> bool:
@@ -162,9 +166,12 @@ def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> s
     if _is_torn(one.shape, main.shape) or (rare and _SUMMARY.search(one.shape.example)):
         return None
     if one.role == "epoch":
-        return "epoch" if main.place is None or main.place.column not in ("step", "epoch") else None
+        stated = main.place is not None and main.place.column in ("step", "epoch")
+        return None if stated and not main.restarts else "epoch"
     if one.role == "eval":
         return "eval" if one.is_measured else None
+    if _is_of_epoch(one, main):
+        return "eval" if one.role == "mixed" and one.is_measured else None
     if one.place is None:
         return "part" if _belongs(one, main, header) else None
     if not one.evidence or _is_average(one, main):
@@ -185,6 +192,11 @@ def _belongs(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
     boxed = one.shape.words[0].lstrip()[:1] == b"|"
     spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(one.columns)
     return 0.5 <= share <= 2 and (boxed or bool(spoken))
+
+
+def _is_of_epoch(one: Candidate, main: Candidate) -> bool:
+    """What is said of a whole epoch, where the records are finer than that."""
+    return main.is_fine and not one.is_fine and one.place is not None and one.shape.count < main.shape.count
 
 
 def _is_average(one: Candidate, main: Candidate) -> bool:

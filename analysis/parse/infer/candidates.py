@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gputel.analysis import formats
 from gputel.analysis.parse import names
 from gputel.analysis.parse.infer import compiling, headings
+from gputel.analysis.parse.infer.dialects import MEASURE
 from gputel.analysis.parse.infer.naming import name, vocabulary
 from gputel.analysis.parse.infer.places import PLACES, Named, is_place
 from gputel.analysis.parse.infer.shapes import Shape
+from gputel.analysis.parse.infer.slots import integers
 from gputel.analysis.parse.plans import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 
@@ -22,9 +25,7 @@ OFTEN = 3  # a shape that is rarer must have a value that is known
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
-_MEASURE = re.compile(
-    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|reward|em$"
-)
+_BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,22 @@ class Candidate:
         return min(places, key=lambda one: order.index(one.column or "")) if places else None
 
     @property
+    def is_fine(self) -> bool:
+        """Whether it says more than the epoch."""
+        return not {"step", "iteration", "batch", "index", "count"}.isdisjoint(self.columns)
+
+    @property
+    def loses(self) -> bool:
+        """Whether it gives a loss, the current one or its average."""
+        return "loss" in self.columns or "loss_avg" in self.columns
+
+    @property
+    def restarts(self) -> bool:
+        """Whether its counter falls, as one within epochs does."""
+        steps = integers(self.shape.column(self.place.at)) if self.place else None
+        return any(b < a for a, b in pairwise(steps or ()))
+
+    @property
     def changing(self) -> list[str]:
         """Measurements change; settings do not."""
         return [n.column for n in self.metrics if n.column and len(set(self.shape.column(n.at))) > 1]
@@ -58,7 +75,7 @@ class Candidate:
         """Sizes of a test set are whole numbers, and talk has many words."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
         terse = len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
-        return any(_MEASURE.search(n.column or "") for n in fractions) and (self.shape.count > 1 or terse)
+        return any(MEASURE.search(n.column or "") for n in fractions) and (self.shape.count > 1 or terse)
 
 
 def candidate(shape: Shape, lines: Sequence[bytes]) -> Candidate | None:
@@ -76,7 +93,7 @@ def _may_matter(one: Named) -> bool:
     return one.column is not None and (
         is_place(one)
         or one.column in EVIDENCE
-        or _MEASURE.search(one.column) is not None
+        or MEASURE.search(one.column) is not None
         or "/" in (one.unit or "")
     )
 
@@ -102,9 +119,10 @@ def _with_role(one: Candidate) -> Candidate:
         return replace(one, role="eval")
     if evals:
         return replace(one, role="mixed")
-    measured = any(_MEASURE.search(n.column or "") for n in one.metrics)
+    measured = any(MEASURE.search(n.column or "") for n in one.metrics)
     training = {"lr", "grad_norm"} & set(one.columns) or any("train" in n.source.lower() for n in one.metrics)
-    if spoken and measured and not training:
+    begins = _BEGINS.match(one.shape.words[0]) and not any("train" in n.source.lower() for n in one.metrics)
+    if spoken and measured and (begins or not training):
         renamed = [
             replace(n, column="val_loss") if n.column in ("loss", "loss_avg") else n for n in one.named
         ]

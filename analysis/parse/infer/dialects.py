@@ -5,6 +5,8 @@ A format of its own says more; these are here so that a log without one has colu
 
 from __future__ import annotations
 
+import re
+
 FOREIGN = {
     **dict.fromkeys("up upd gstep s num_batches_tracked".split(), "step"),
     **dict.fromkeys("n_iter".split(), "iteration"),
@@ -18,7 +20,7 @@ FOREIGN = {
     **dict.fromkeys("iter_cost interval_runtime".split(), "dt_ms s"),
     **dict.fromkeys("tgs ips_tokens words_s tokens_s toks_s w_s".split(), "tok_per_sec"),
     **dict.fromkeys("grad grad_l2 total_grad_norm".split(), "grad_norm"),
-    **dict.fromkeys("base_lr rate".split(), "lr"),
+    **dict.fromkeys("base_lr rate l_r optim0_lr0".split(), "lr"),
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
     **dict.fromkeys("val valid test".split(), "val_loss"),
     **dict.fromkeys(
@@ -29,12 +31,16 @@ FOREIGN = {
 
 # Measures that are trained on, the likeliest first: one of them is the loss where nothing has that name.
 LOSSES = (
-    "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss crossentropyloss train_crossentropyloss "
-    "train_cross_entropy cost objective objf train_rmse train_logloss train_mlogloss train_mae train_error "
+    "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss train_ce_loss crossentropyloss "
+    "train_crossentropyloss train_cross_entropy cost objective objf train_rmse train_logloss train_mlogloss train_mae train_error "
     "training_s_l2 training_s_binary_logloss training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
     "train"
 ).split()
 
+# What is measured of a model, in training or on held-out data.
+MEASURE = re.compile(
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|reward|em$"
+)
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 # Of a step, where they do not run on.
 TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}

@@ -7,27 +7,43 @@ from collections.abc import Sequence
 
 from gputel.analysis.parse.infer.naming import name_as
 from gputel.analysis.parse.infer.places import Named
-from gputel.analysis.parse.infer.shapes import Shape
+from gputel.analysis.parse.infer.shapes import UNIT, Shape
 from gputel.analysis.parse.names import Vocabulary
 
-ABOVE = 6  # lines between a heading and its first row: rules, a blank line, a warning
+ABOVE = 6  # lines between a heading and its first row: rules, a warning
+FURTHEST = 400
 _BETWEEN = re.compile(rb"(?:[\s|,;]|\xe2\x94[\x82\x83])*")
+_REDRAWN = re.compile(
+    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
+)  # bars and blank lines do not part a heading from its rows
 
 
 def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
     """None where the numbers have words of their own, or nothing above names as many columns."""
-    if shape.slots < 2 or not all(_BETWEEN.fullmatch(literal) for literal in shape.literals):
+    if shape.slots < 2 or not all(_BETWEEN.fullmatch(_without_unit(literal)) for literal in shape.literals):
         return None
     first = shape.lines[0]
-    for line in reversed(lines[max(0, first - ABOVE) : first]):
+    above = [line for line in lines[max(0, first - FURTHEST) : first] if not _REDRAWN.search(line)]
+    for line in reversed(above[-ABOVE:]):
         cells = _cells(line, shape.slots)
         if cells:
             return name_as(shape, cells, words)
     return None
 
 
+def _without_unit(literal: bytes) -> bytes:
+    unit = UNIT.match(literal)
+    return literal[unit.end() :] if unit else literal
+
+
 def _cells(line: bytes, width: int) -> list[str] | None:
     text = re.sub("[│┃]", "|", line.decode(errors="replace")).strip().strip("|").strip()
+    if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
+        return _split(text[1:].strip(), width) or _split(text, width)
+    return _split(text, width)
+
+
+def _split(text: str, width: int) -> list[str] | None:
     for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
         cells = [cell.strip(" \"'") for cell in re.split(between, text)]
         if len(cells) == width and all(cell == "#" or any(c.isalpha() for c in cell) for cell in cells):

@@ -20,7 +20,8 @@ STAMP = rb"(?:%b(?:[T _,]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{
 _PREFIX = re.compile(
     rb"^(?:[\[(<|]*\s*(?:%b|%b(?=[\s\]>)|,])|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
-    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ]))?|[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+)?"
+    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ]))?"
+    rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+)?"
     rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|\d+: (?=INFO|WARN|ERROR|DEBUG)|(?:root|__main__)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gputel.analysis.parse import units
-from gputel.analysis.parse.infer import places
+from gputel.analysis.parse.infer import places, sections
 from gputel.analysis.parse.infer.dialects import ENTIRE, FOREIGN, LOSSES, RATES, SETS, TIMES, TOKEN_RATES
 from gputel.analysis.parse.infer.places import PLACES, Named
 from gputel.analysis.parse.infer.shapes import Shape
@@ -22,7 +22,7 @@ _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_se
 
 def name(shape: Shape, words: Vocabulary) -> list[Named]:
     """Every value of the shape, in order."""
-    named = [_name(slot, shape, words) for slot in slots(shape)]
+    named = [_name(slot, shape, words) for slot in sections.find(slots(shape), shape)]
     return _distinct(_one_time(places.find(_loss(_global(named)), shape)))
 
 

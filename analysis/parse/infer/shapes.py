@@ -29,7 +29,7 @@ COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
 NUMBER = numbers.GRAMMAR
 _RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
 VALUE = re.compile(
-    rb"(?<![\w.])(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])" % STAMP
+    rb"(?<![\w.])(?<!\w@)(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])" % STAMP
     + rb"|(?:%b)(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))" % (NUMBER, _UNIT, _RATE, _COUNTED)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )

@@ -16,15 +16,18 @@ from gputel.analysis.parse.infer.dialects import TOKEN_RATES
 from gputel.analysis.parse.infer.shapes import COUNTED, SUFFIX, UNIT, Shape
 
 _STRIPPED = " \t'\"=:([{<|>~*@-"
-_CUTS = re.compile(r"[|,;~{}\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
+_CUTS = re.compile(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
 _RIGHT_END = re.compile(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
+_FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
 _OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
 _SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
+_PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
+_A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
 _PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
 
@@ -55,7 +58,7 @@ def slots(shape: Shape) -> list[Slot]:
             found[-1] = replace(found[-1], key=None, column="range")
         elif slot.key is None and found:
             slot = _beside(slot, found[-1], left)
-        if _SOURCE.search(left) and behind[:1] in (")", "]"):
+        if (_SOURCE.search(left) or _FILE.search(left)) and behind[:1] in (")", "]"):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
             slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
@@ -161,13 +164,17 @@ def _neighbours(found: list[Slot], shape: Shape) -> list[Slot]:
     """Names that two values share, or that stand with the wrong one of them."""
     for at in range(1, len(found)):
         before, slot = found[at - 1], found[at]
-        if before.key and slot.key:
+        if slot.column == "total" and (before.key or "").lower() in _PARTS:
+            found[at - 1], found[at] = replace(before, key=None), replace(slot, key=None)
+        elif before.key and slot.key:
             found[at] = replace(slot, key=_shared(before.key, slot.key))
-        elif before.key and _is_counter_first(slot, shape):
+        elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
             found[at - 1], found[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
         elif slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None:
             average = _AVERAGED.fullmatch(slot.key)
-            found[at - 1] = replace(before, key=average[1] if average else None)
+            bare = slot.key in _AVERAGES
+            found[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)
+            found[at] = replace(slot, key="loss()") if bare else slot
     return found
 
 
@@ -183,6 +190,6 @@ def _shared(before: str, key: str) -> str:
 
 def _is_counter_first(slot: Slot, shape: Shape) -> bool:
     """`Train loss 120 0.512`: the name is the second one's."""
-    apart = not shape.literals[slot.at].strip() and slot.key is None
+    apart = shape.literals[slot.at].strip() in (b"", b":", b"=") and slot.key is None
     counts = _counts(integers(shape.column(slot.at - 1)) or [])
     return apart and counts and integers(shape.column(slot.at)) is None
