@@ -1,0 +1,76 @@
+"""Rules about how fast a run is: below its own baseline, or below a floor that somebody set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gputel.analysis.alarms.finding import Finding
+from gputel.analysis.alarms.moments import Moment, Record
+from gputel.analysis.alarms.running import Window
+
+
+class Slower:
+    """The median of the last records against that of the first ones after the warm-up; anew in each phase.
+
+    It is over once half of what was lost has come back: a pace that hovers at the limit is told once.
+    """
+
+    def __init__(self, metrics: list[str], warmup: int, baseline: int, records: int, share: float) -> None:
+        self._metrics, self._share = metrics, share
+        self._sizes = warmup, baseline, records
+        self._paces: dict[tuple[str, str, int], _Pace] = {}
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if not isinstance(moment, Record):
+            return
+        for name in self._metrics:
+            value = moment.values.get(name)
+            if value is None or not math.isfinite(value):
+                continue
+            pace = self._paces.setdefault((name, moment.phase, moment.attempt), _Pace(*self._sizes))
+            pace.take(value)
+            if pace.usual is not None and pace.now is not None:
+                lost = 1 - pace.now / pace.usual
+                pace.slow = wrong = lost > self._share / (2 if pace.slow else 1)
+                text = f"{name} is {pace.now:,.5g}, {lost:.0%} below this run's own {pace.usual:,.5g}"
+                yield Finding(name, wrong, text, moment.step)
+                return  # MFU follows throughput: one of them is enough
+
+
+class _Pace:
+    def __init__(self, warmup: int, baseline: int, records: int) -> None:
+        self._left = warmup
+        self._first, self._last = Window(baseline), Window(records)
+        self.usual: float | None = None
+        self.slow = False
+
+    def take(self, value: float) -> None:
+        if self._left:
+            self._left -= 1
+        elif self.usual is None:
+            self._first.add(value)
+            self.usual = self._first.median() if self._first.full else None
+        else:
+            self._last.add(value)
+
+    @property
+    def now(self) -> float | None:
+        return self._last.median() if self._last.full else None
+
+
+class Below:
+    """The median of the last records of a metric under a floor."""
+
+    def __init__(self, metric: str, floor: float, records: int) -> None:
+        self._metric, self._floor = metric, floor
+        self._window = Window(records)
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if not isinstance(moment, Record) or not math.isfinite(moment.values.get(self._metric, math.nan)):
+            return
+        self._window.add(moment.values[self._metric])
+        if self._window.full:
+            now = self._window.median()
+            text = f"{self._metric} is {now:.4g}, under {self._floor:g}"
+            yield Finding(self._metric, now < self._floor, text, moment.step)

@@ -1,0 +1,112 @@
+"""Rules about what does not come: no step, a rank that is silent or behind, ranks that never showed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gputel.analysis.alarms.finding import Finding
+from gputel.analysis.alarms.moments import Clock, Evaluation, Happened, Moment, Record
+from gputel.analysis.alarms.running import Window
+
+INTERVALS = 64
+ENDS = ("stop", "exit", "oom", "nccl", "traceback")
+
+
+@dataclass
+class _Beat:
+    """When somebody last printed a record, and how long that usually takes."""
+
+    last_s: float | None = None
+    step: int | None = None
+    gaps: Window = field(default_factory=lambda: Window(INTERVALS))
+
+    def beat(self, at_s: float, step: int | None) -> None:
+        if self.last_s is not None and at_s > self.last_s:
+            self.gaps.add(at_s - self.last_s)
+        self.last_s, self.step = at_s, step
+
+
+@dataclass
+class Stalled:
+    """No record for many usual intervals. Compiling, loading, an evaluation and a save may take longer."""
+
+    intervals: float
+    fewest_s: float
+    start_s: float
+    pause_s: float
+    _beat: _Beat = field(default_factory=_Beat)
+    _pausing: bool = False
+    _over: bool = False
+    _began: float | None = None
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if isinstance(moment, Record) and moment.at_s is not None:
+            self._beat.beat(moment.at_s, moment.step)
+            self._pausing = self._over = False
+            yield Finding("", False, f"step {moment.step} came", moment.step)
+        elif isinstance(moment, (Evaluation, Happened)):
+            self._pausing = True
+            self._over = self._over or (isinstance(moment, Happened) and moment.kind in ENDS)
+        elif isinstance(moment, Clock) and not self._over:
+            self._began = self._began or moment.started_s or moment.at_s
+            yield self._judge(moment.at_s)
+
+    def _judge(self, now: float) -> Finding:
+        silent = now - (self._beat.last_s or self._began or now)
+        said = (
+            f"no step for {silent:,.0f} s"
+            if self._beat.last_s
+            else f"no step yet, {silent:,.0f} s after the start"
+        )
+        if len(self._beat.gaps) < 3:
+            return Finding("", silent > self.start_s, said, self._beat.step)
+        usual = self._beat.gaps.median()
+        allowed = max(self.intervals * usual, self.fewest_s, self.pause_s if self._pausing else 0)
+        return Finding("", silent > allowed, f"{said}; usual are {usual:.3g} s", self._beat.step)
+
+
+@dataclass
+class RankBehind:
+    """A rank that printed before is silent, or steps behind, while the others go on."""
+
+    intervals: float
+    fewest_s: float
+    _ranks: dict[str, _Beat] = field(default_factory=dict)
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if isinstance(moment, Record) and moment.rank is not None and moment.at_s is not None:
+            self._ranks.setdefault(moment.rank, _Beat()).beat(moment.at_s, moment.step)
+        elif isinstance(moment, Clock) and len(self._ranks) > 1:
+            yield from self._judge()
+
+    def _judge(self) -> Iterator[Finding]:
+        """Against the one that printed last: if all are silent, the run stalls, and no rank is to blame."""
+        ahead = max(self._ranks.values(), key=lambda beat: beat.last_s or 0)
+        for rank, beat in self._ranks.items():
+            if len(ahead.gaps) < 3 or beat.last_s is None or ahead.last_s is None:
+                continue
+            behind = ahead.last_s - beat.last_s
+            wrong = behind > max(self.intervals * ahead.gaps.median(), self.fewest_s)
+            text = f"rank {rank} is at step {beat.step}, {behind:,.0f} s behind another at step {ahead.step}"
+            yield Finding(rank, wrong, text, ahead.step)
+
+
+@dataclass
+class RanksMissing:
+    """Several ranks print, and after a while some of the world have not."""
+
+    after_s: float
+    _ranks: set[str] = field(default_factory=set)
+    _first_s: float | None = None
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if isinstance(moment, Record) and moment.rank is not None:
+            self._ranks.add(moment.rank)
+            self._first_s = self._first_s or moment.at_s
+        elif isinstance(moment, Clock) and moment.world_size and len(self._ranks) > 1 and self._first_s:
+            seen = len(self._ranks)
+            late = moment.at_s - self._first_s > self.after_s
+            yield Finding(
+                "", late and seen < moment.world_size, f"{seen} of {moment.world_size} ranks were seen"
+            )

@@ -1,0 +1,83 @@
+"""All rules at work on one run: every moment goes to every detector, and what begins or ends becomes an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gputel.analysis.alarms import happenings, losses, machine, paces, silence, validation
+from gputel.analysis.alarms.finding import Detector, Finding
+from gputel.analysis.alarms.moments import Moment
+from gputel.analysis.alarms.rules import Rule
+from gputel.telemetry.errors import GputelError
+
+DETECTORS: dict[str, Callable[..., Detector]] = {
+    "not_finite": losses.NotFinite,
+    "spike": losses.Spike,
+    "diverging": losses.Diverging,
+    "rising": losses.Rising,
+    "plateau": losses.Plateau,
+    "overfitting": validation.Overfitting,
+    "stalled": silence.Stalled,
+    "slower": paces.Slower,
+    "below": paces.Below,
+    "rank_behind": silence.RankBehind,
+    "ranks_missing": silence.RanksMissing,
+    "event": happenings.Event,
+    "failed": happenings.Failed,
+    "counted": machine.Counted,
+    "throttled": machine.Throttled,
+    "gpu_level": machine.GpuLevel,
+    "disk_full": machine.DiskFull,
+    "over_budget": machine.OverBudget,
+}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """`state` is `on` where something begins, `off` where it is over."""
+
+    rule: str
+    what: str
+    state: Literal["on", "off"]
+    key: str
+    text: str
+    step: int | None
+    at_s: float | None
+
+
+class Watch:
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._detectors = [(rule, _detector(rule)) for rule in rules]
+        self._active: dict[tuple[str, str], Alarm] = {}
+
+    @property
+    def active(self) -> list[Alarm]:
+        """What is wrong now, in the order in which it began."""
+        return list(self._active.values())
+
+    def see(self, moment: Moment) -> Iterator[Alarm]:
+        for rule, detector in self._detectors:
+            for finding in detector.see(moment):
+                yield from self._told(rule, finding, moment.at_s)
+
+    def _told(self, rule: Rule, finding: Finding, at_s: float | None) -> Iterator[Alarm]:
+        """Nothing where it was wrong before, or right before."""
+        key = rule.name, finding.key
+        if finding.wrong == (key in self._active):
+            return
+        state: Literal["on", "off"] = "on" if finding.wrong else "off"
+        alarm = Alarm(rule.name, rule.what, state, finding.key, finding.text, finding.step, at_s)
+        if finding.wrong:
+            self._active[key] = alarm
+        else:
+            del self._active[key]
+        yield alarm
+
+
+def _detector(rule: Rule) -> Detector:
+    try:
+        return DETECTORS[rule.detector](**rule.thresholds)
+    except TypeError as error:
+        raise GputelError(f"alarm '{rule.name}'", str(error), "see docs/tail.md", exit_code=2) from None
