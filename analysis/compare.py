@@ -15,7 +15,16 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import scaling, subjects
-from gputel.analysis.comparing import clocks, curves, groups, milestones, selecting, settings, summary
+from gputel.analysis.comparing import (
+    clocks,
+    curves,
+    groups,
+    milestones,
+    selecting,
+    settings,
+    summary,
+    wording,
+)
 from gputel.analysis.comparing.axes import AXES, Prices, Track
 from gputel.analysis.comparing.curves import Curve
 from gputel.analysis.facts import PRINTED, RECORDED
@@ -138,6 +147,7 @@ def compare(
     chosen = selecting.select([subject_of(run) for run in runs], by, metric, phase, prices)
     lines = chosen.curves
     tracks = [curve.track for curve in lines]
+    told = summary.of(tracks)
     stated = {track.name: settings.of(track.subject) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(
@@ -149,12 +159,12 @@ def compare(
         lines=lines,
         groups=members,
         milestones=_grouped(milestones.of(lines, by), members, ["x"]),
-        summary=_averaged(summary.of(tracks), members),
+        summary=_averaged(told, members),
         validations=_averaged(summary.validations(tracks, chosen.metric), members, ["name"]),
         equal=_grouped(summary.equal(lines, smooth), members, ["axis", "x"]),
         targets=_averaged(summary.targets(tracks, target or {}, smooth), members, ["metric", "target"]),
-        settings=settings.differing(stated),
-        scaling=scaling.of(lines, prices),
+        settings=settings.differing(groups.stated(stated, members) if members else stated),
+        scaling=scaling.of(lines, told, prices),
         notes=chosen.notes + _about(tracks, members, prices),
         cautions={track.name: said for track in tracks if (said := track.subject.caution)},
     )
@@ -173,11 +183,12 @@ def _about(tracks: Sequence[Track], members: Mapping[str, str] | None, prices: P
     notes = [*_of_time(tracks)]
     rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
     if rough:
-        notes.append(f"FLOPs of {', '.join(rough[:5])}: 6 x parameters x tokens, attention left out")
-    for track in tracks if prices.hour is not None else ():
-        gpus = track.subject.facts.gpus
-        if gpus and gpus.origin not in (PRINTED, RECORDED):
-            notes.append(f"{track.name}: {gpus.value} GPUs, {gpus.origin}")
+        notes.append(f"FLOPs of {wording.names(rough)}: 6 x parameters x tokens, attention left out")
+    counted = {track.name: track.subject.facts.gpus for track in tracks if prices.hour is not None}
+    for origin in dict.fromkeys(fact.origin for fact in counted.values() if fact):
+        if origin not in (PRINTED, RECORDED):
+            runs = (name for name, fact in counted.items() if fact and fact.origin == origin)
+            notes.append(f"GPUs of {wording.names(runs)}: {origin}")
     if members:
         notes.append("a group's value is the mean of its runs, ± one standard deviation (n - 1)")
     return notes

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import power_law
-from gputel.analysis.comparing import summary
 from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -82,10 +81,11 @@ class Scaling:
         return {"E": self.law.floor, **named}
 
 
-def of(lines: Sequence[Curve], prices: Prices) -> Scaling:
+def of(lines: Sequence[Curve], told: pl.DataFrame, prices: Prices) -> Scaling:
+    """`told` has a row a run, as `comparing.summary` makes it."""
     ended = [curve for curve in lines if not _is_unfinished(curve.track)]
     unfinished = [curve.track.name for curve in lines if _is_unfinished(curve.track)]
-    points = _points(ended)
+    points = _points(ended, told.filter(told["run"].is_in([curve.track.name for curve in ended])))
     terms, why = _terms(points, unfinished)
     if not terms:
         return Scaling(points, (), None, None, why, unfinished)
@@ -108,10 +108,9 @@ def _is_unfinished(track: Track) -> bool:
     return short or log.status in ("failed", "interrupted", "running")
 
 
-def _points(lines: Sequence[Curve]) -> pl.DataFrame:
-    told = summary.of([curve.track for curve in lines]).select(pl.col(FIGURES))
+def _points(lines: Sequence[Curve], told: pl.DataFrame) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
-    for curve, row in zip(lines, told.iter_rows(named=True), strict=True):
+    for curve, row in zip(lines, told.select(FIGURES).iter_rows(named=True), strict=True):
         loss, done = final(curve)
         at = np.array([done])
         for name in ("tokens", "flops"):
@@ -120,11 +119,9 @@ def _points(lines: Sequence[Curve]) -> pl.DataFrame:
             row["flops"] = row["flops"] or 6 * row["parameters"] * row["tokens"]
             rows.append({**row, "loss": loss})
     frame = pl.DataFrame(rows, schema=POINTS).sort("parameters", "tokens")
-    better = [
-        not any(other <= flops and less < loss for other, less in frame.select("flops", "loss").iter_rows())
-        for flops, loss in frame.select("flops", "loss").iter_rows()
-    ]
-    return frame.with_columns(frontier=pl.Series(better, dtype=pl.Boolean))
+    best = pl.col("loss").cum_min().shift(1, fill_value=float("inf"))
+    by_compute = frame.sort("flops", "loss").with_columns(frontier=pl.col("loss") <= best)
+    return by_compute.sort("parameters", "tokens")
 
 
 def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, ...], str | None]:

@@ -73,6 +73,14 @@ class Track:
     costs: dict[str, Numbers]
     lacks: dict[str, str]
 
+    @property
+    def steps(self) -> pl.DataFrame:
+        """A row a step, as in the log's own `steps`; where nothing was printed twice these are the records."""
+        if len(self.rows) == len(self.step):
+            return self.rows
+        steps = self.subject.log.steps
+        return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())
+
     def at(self, axis: str, done: Numbers) -> Numbers:
         """What `done` steps had cost: between records by the line between them, after the last as much as there."""
         known = np.isfinite(self.costs[axis])
@@ -94,8 +102,10 @@ class Track:
 def rows_of(subject: Subject, phase: str) -> pl.DataFrame:
     """The records of a phase that say their step, superseded ones too, in the order of the file."""
     records = subject.log.records
+    if len(subject.log.places) == 1 and not records["step"].null_count():
+        return records
     wanted = (records["phase"] == phase) & records["step"].is_not_null()
-    return records if wanted.all() else records.filter(wanted)
+    return records.filter(wanted)
 
 
 def of(
@@ -103,7 +113,7 @@ def of(
 ) -> Track:
     """`clock` None takes the first that the run itself has."""
     every = rows_of(subject, phase)
-    step, attempt = (every[column].cast(float).to_numpy() for column in ("step", "attempt"))
+    step, attempt = (clocks.floats(every[column]) for column in ("step", "attempt"))
     once, kept = _once(step, attempt)
     rows = every[once] if len(once) < len(step) else every
     step, attempt = step[once], attempt[once]
@@ -186,7 +196,7 @@ def _printed_tokens(rows: pl.DataFrame) -> Numbers | None:
     """A column of tokens that grows is a count so far."""
     if "tokens" not in rows.columns or rows["tokens"].null_count():
         return None
-    tokens: Numbers = rows["tokens"].cast(float).to_numpy()
+    tokens = clocks.floats(rows["tokens"])
     return tokens if len(tokens) > 1 and np.all(np.diff(tokens) > 0) else None
 
 

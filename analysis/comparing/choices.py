@@ -46,7 +46,7 @@ def _path(subject: Subject) -> tuple[str, ...]:
 
 
 def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -> Metric:
-    """`tokenisers` is why losses are not compared; of what is left, what most runs share."""
+    """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
     have = [curves.metrics(track) for track in tracks]
     every = list(dict.fromkeys(name for own in have for name in own))
     if tokenisers and (asked is None or _depends_on_tokeniser(asked)):
@@ -57,7 +57,8 @@ def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -
                 f"--metric {asked}", "no run has it", f"they have {', '.join(every) or 'no metric'}"
             )
         return Metric(asked, [])
-    ranked = [*FIRST, *(name for name in every if name not in FIRST and _tells_quality(name, tracks))]
+    evaluated = {name for track in tracks for name in curves.evaluated(track)}
+    ranked = [*FIRST, *(n for n in every if n not in FIRST and ("loss" in n or n in evaluated))]
     best = max(ranked, key=lambda name: sum(name in own for own in have))
     return Metric(best, [])
 
@@ -74,8 +75,3 @@ def _in_bits(have: list[list[str]], every: list[str], why: str) -> Metric:
 
 def _depends_on_tokeniser(metric: str) -> bool:
     return "loss" in metric or "perplexity" in metric or "ppl" in metric
-
-
-def _tells_quality(name: str, tracks: Sequence[Track]) -> bool:
-    """A loss of any name, or an evaluation; not a learning rate or a speed."""
-    return "loss" in name or any(name in track.subject.log.evals["name"] for track in tracks)

@@ -45,11 +45,11 @@ def seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, wanted: str | N
         return None
     told = rows[COLUMNS[clock]]
     if clock == "stamps":
-        stamps = _floats(told.dt.epoch("ns")) / 1e9
+        stamps = floats(told.dt.epoch("ns")) / 1e9
         return stamps - np.nanmin(stamps) + _of_first(rows, done)
     if clock == "clock":
-        return _counted_on(_floats(told) * 60)
-    each = _floats(told)
+        return _counted_on(floats(told) * 60)
+    each = floats(told)
     return np.cumsum(np.where(np.isfinite(each), each, np.nanmedian(each)) / 1000 * gaps(done, attempt))
 
 
@@ -83,6 +83,6 @@ def _of_first(rows: pl.DataFrame, done: Numbers) -> float:
     return 0.0 if first is None else float(first) / 1000 * min(done[0], stride(done))
 
 
-def _floats(column: pl.Series) -> Numbers:
-    numbers: Numbers = column.cast(float).fill_null(float("nan")).to_numpy()
-    return numbers
+def floats(column: pl.Series) -> Numbers:
+    """Null is NaN."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.comparing.axes import Track
-from gputel.analysis.comparing.clocks import Numbers
+from gputel.analysis.comparing.clocks import Numbers, floats
 
 LOWER_IS_BETTER = re.compile(
     r"loss|bpb|perplexity|ppl|nll|(?:^|_)(?:err|error|wer|cer|time)(?:_|$)|_(?:ms|s|min)$", re.I
@@ -43,21 +43,27 @@ def metrics(track: Track) -> list[str]:
     """What was printed in this phase: metrics of records first, then evaluations."""
     log = track.subject.log
     records = [name for name in log.metrics() if log.records[name].null_count() < log.records.height]
-    evals = log.evals if len(log.places) == 1 else log.evals.filter(pl.col("phase") == track.phase)
-    return list(dict.fromkeys([*records, *evals["name"].to_list()]))
+    return [*records, *evaluated(track)]
+
+
+def evaluated(track: Track) -> list[str]:
+    evals = track.subject.log.evals
+    if len(track.subject.log.places) > 1:
+        evals = evals.filter(evals["phase"] == track.phase)
+    return list(dict.fromkeys(evals["name"].to_list()))
 
 
 def of(track: Track, metric: str) -> Curve:
     """Empty where the run has no such metric. Of a step that was done again the last value stands."""
     log = track.subject.log
     if metric in log.metrics():
-        rows = log.steps if len(log.places) == 1 else log.steps.filter(pl.col("phase") == track.phase)
+        rows = track.steps
         step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
     else:
         rows = log.evals.filter((pl.col("phase") == track.phase) & (pl.col("name") == metric))
         rows = rows.unique(["step"], keep="last", maintain_order=True).sort("step", maintain_order=True)
         step, y, ahead = rows["step"], rows["value"], 0.0
-    points = np.stack([_numbers(step), _numbers(y)])
+    points = np.stack([floats(step), floats(y)])
     points = points[:, np.isfinite(points).all(axis=0)]
     return Curve(track, points[0], points[0] + ahead, points[1])
 
@@ -82,8 +88,3 @@ def lower_is_better(metric: str) -> bool:
 
 def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _numbers(column: pl.Series) -> Numbers:
-    numbers: Numbers = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return numbers

@@ -46,7 +46,7 @@ def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> list[Pa
 def markdown(found: Comparison) -> str:
     """Every table with its title; what came from a log is text and never markup."""
     parts = [MARK, f"**{_text(tables.first_line(found))}**"]
-    parts += [f"{_text(run)}: {_text(caution)}" for run, caution in found.cautions.items()]
+    parts += [_text(caution) for caution in tables.cautions(found)]
     for table in tables.of(found):
         below = ["---", *["---:"] * (len(table.columns) - 1)]
         rows: list[Sequence[str | None]] = [table.columns, below, *table.rows]

@@ -26,6 +26,17 @@ def by(setting: str, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str
     return {run: f"{setting}={shown(own[setting])}" for run, own in settings.items()}
 
 
+def stated(settings: Mapping[str, Mapping[str, Any]], members: Members) -> dict[str, dict[str, Any]]:
+    """What all runs of a group say alike."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for run, own in settings.items():
+        groups.setdefault(members[run], []).append(own)
+    return {
+        group: {n: value for n, value in runs[0].items() if all(own.get(n) == value for own in runs)}
+        for group, runs in groups.items()
+    }
+
+
 def banded(frame: pl.DataFrame, members: Members, keys: Sequence[str], value: str) -> pl.DataFrame:
     """`frame` with a `run` column -> the same per group: the mean of `value`, its `deviation`, `runs` counted."""
     grouped = _grouped(frame, members).group_by(*keys, "run", maintain_order=True)

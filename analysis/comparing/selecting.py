@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gputel.analysis.comparing import axes, choices, clocks, curves, phases, settings
+from gputel.analysis.comparing import axes, choices, clocks, curves, phases, settings, wording
 from gputel.analysis.comparing.axes import AXES, Prices, Track
 from gputel.analysis.comparing.curves import Curve
 from gputel.analysis.subjects import Subject
@@ -79,7 +79,12 @@ def _on_axis(found: list[Curve], by: str) -> tuple[list[Curve], list[str]]:
         column = AXES[by].column
         fault = f"{early} ends at {column} {min(ends):g}, and {late} begins at {max(starts):g}"
         raise _nothing([curve.track.name for curve in have], fault, f"compare by {others(found, by)}")
-    return have, [note for name, why in lacking.items() for note in left_out([name], why)]
+    reasons = dict.fromkeys(lacking.values())
+    return have, [
+        note
+        for why in reasons
+        for note in left_out([name for name, own in lacking.items() if own == why], why)
+    ]
 
 
 def others(found: Sequence[Curve], but: str = "") -> str:
@@ -93,12 +98,8 @@ def others(found: Sequence[Curve], but: str = "") -> str:
 
 def left_out(names: Sequence[str], why: str) -> list[str]:
     """A sentence for the runs that are not compared; many are counted."""
-    if not names:
-        return []
-    few = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"left out: {few}: {why}"]
+    return [f"left out: {wording.names(names)}: {why}"] if names else []
 
 
 def _nothing(names: Sequence[str], fault: str, mend: str) -> GputelError:
-    few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return GputelError(few, f"nothing in common: {fault}", mend)
+    return GputelError(wording.names(names), f"nothing in common: {fault}", mend)

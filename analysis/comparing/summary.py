@@ -13,6 +13,7 @@ import polars as pl
 
 from gputel.analysis.comparing import curves
 from gputel.analysis.comparing.axes import AXES, Track, amount
+from gputel.analysis.comparing.clocks import floats
 from gputel.analysis.comparing.milestones import common_end
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def validations(tracks: Sequence[Track], metric: str) -> pl.DataFrame:
     """The best and the last value of every validation metric that a run printed, and at which steps."""
     rows = []
     for track in tracks:
-        printed = set(track.subject.log.evals["name"].unique().to_list())
+        printed = curves.evaluated(track)
         for name in dict.fromkeys(("val_loss", "val_bpb", metric)):
             curve = curves.of(track, name) if name in printed else None
             if curve is not None and len(curve.y):
@@ -102,7 +103,7 @@ def _row(track: Track) -> dict[str, Any]:
         "depth": amount(facts.depth),
         "parameters": parameters,
         "gpus": amount(facts.gpus),
-        "steps": float(len(track.step)) or None,
+        "steps": float(track.done[-1]) if len(track.done) else None,
         "tokens": tokens,
         "tokens_per_parameter": tokens / parameters if tokens and parameters else None,
         "time_s": seconds,
@@ -122,7 +123,7 @@ def interruptions(track: Track) -> float:
     log, recording = track.subject.log, track.subject.recording
     again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
     segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
-    resumed = log.events.filter(pl.col("kind").is_in(["resume", "restart"])).height
+    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
     return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
 
 
@@ -140,9 +141,9 @@ def _mean(rows: pl.DataFrame, name: str) -> float | None:
     """As `gputel parse` has it: over all that was printed."""
     if name not in rows.columns:
         return None
-    values = rows[name].drop_nulls()
-    mean: Any = values.filter(values.is_finite()).mean()
-    return None if mean is None else float(mean)
+    values = floats(rows[name])
+    values = values[np.isfinite(values)]
+    return float(values.mean()) if len(values) else None
 
 
 def _rate(tokens: float | None, seconds: float | None) -> float | None:

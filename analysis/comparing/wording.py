@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 Form: TypeAlias = "Callable[[float], str]"
 LARGE = ((1e15, "e"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+UNITS = {"tokens": "tokens", "flops": "FLOPs"}
+FEW = 5
 SECONDS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
@@ -57,6 +59,18 @@ def minutes(seconds: float) -> str:
 
 def dollars(value: float) -> str:
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}"
+
+
+def place(axis: str, x: float) -> str:
+    """`step 12,431`, `6.518B tokens`, `4 h 19 min`."""
+    told = AMOUNTS[axis](x)
+    return f"step {told}" if axis == "step" else f"{told} {UNITS.get(axis, '')}".rstrip()
+
+
+def names(runs: Iterable[str]) -> str:
+    """Five of them, and how many more."""
+    every = list(runs)
+    return ", ".join(every[:FEW]) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
 
 
 def digits(places: int, unit: str = "") -> Form:

@@ -35,8 +35,8 @@ def print_tables(found: Comparison) -> None:
     from gputel.analysis.comparing import tables
 
     show.say(tables.first_line(found))
-    for run, caution in found.cautions.items():
-        show.say(f"{run}: {caution}")
+    for caution in tables.cautions(found):
+        show.say(caution)
     for table in tables.of(found):
         show.say("")
         show.table(table.columns, table.rows, title=table.title or None)

@@ -98,6 +98,7 @@ def duration(seconds: float) -> str:
 
 
 def _numeric(text: str) -> bool:
+    text = text.lstrip("~$")
     return text in ("", "-") or text[:1].isdigit() or (text[:1] in "+-−" and text[1:2].isdigit())
 
 
