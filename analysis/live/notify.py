@@ -1,0 +1,203 @@
+"""Sends alarms out of the program: to a command, a webhook, an apprise address. Nobody waits for it.
+
+A thread sends one after the other; what fails is tried again, and in the end told. Addresses hold secrets, so that
+only their host is ever said.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import shlex
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib import import_module
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from gputel.analysis.alarms.watch import Alarm
+from gputel.telemetry.errors import GputelError
+
+PLACE = re.compile(r"{(rule|run|state|step|text)}")
+COMMAND_S = 60.0
+ANSWER_S = 10.0
+PAUSES_S = (1.0, 4.0, 15.0, 60.0)
+DISCORD_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Notice:
+    """An alarm of a run, in words."""
+
+    run: str
+    alarm: Alarm
+
+    @property
+    def line(self) -> str:
+        alarm = self.alarm
+        at = "" if alarm.step is None else f" at step {alarm.step}"
+        over = "over: " if alarm.state == "off" else ""
+        return f"{self.run}: {over}{alarm.what}{at}: {alarm.text}"
+
+
+class Undelivered(Exception):  # noqa: N818 - not always an error: it may be tried again
+    """`final` where another try would meet the same."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
+
+
+class Channel(Protocol):
+    def send(self, notice: Notice) -> None:
+        """Undelivered where that failed."""
+
+    def __str__(self) -> str:
+        """Without secrets."""
+
+
+class Command:
+    """A command's words, `{rule}`, `{run}`, `{state}`, `{step}` and `{text}` filled in; no shell sees them."""
+
+    def __init__(self, template: str) -> None:
+        try:
+            self._words = shlex.split(template)
+        except ValueError as error:
+            raise GputelError("--on-alarm", str(error).lower(), "close the quotes", exit_code=2) from None
+        if not self._words:
+            raise GputelError(
+                "--on-alarm", "names no command", "such as 'notify-send {rule} {run}'", exit_code=2
+            )
+
+    def __str__(self) -> str:
+        return f"command '{self._words[0]}'"
+
+    def send(self, notice: Notice) -> None:
+        facts = {**asdict(notice.alarm), "run": notice.run}
+        argv = [_filled(word, facts) for word in self._words]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=COMMAND_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Undelivered(_reason(error), final=True) from None
+        if done.returncode:
+            raise Undelivered(f"it ended with {done.returncode}", final=True)
+
+
+class Webhook:
+    """One POST of JSON, in the form that Slack or Discord take where the address is theirs."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise GputelError("--webhook", "is no address of the web", "it begins with https://", exit_code=2)
+        self._url, self._host = url, parts.hostname
+
+    def __str__(self) -> str:
+        return f"webhook at {self._host}"
+
+    def send(self, notice: Notice) -> None:
+        body = json.dumps(self._body(notice)).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": "gputel"}
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(self._url, body, headers), timeout=ANSWER_S
+            ) as answer:
+                answer.read(1024)
+        except urllib.error.HTTPError as error:
+            final = 400 <= error.code < 500 and error.code not in (408, 429)
+            raise Undelivered(f"it answered {error.code}", final=final) from None
+        except OSError as error:
+            raise Undelivered(_reason(error)) from None
+
+    def _body(self, notice: Notice) -> dict[str, object]:
+        if self._host == "hooks.slack.com":
+            return {"text": notice.line}
+        if self._host in ("discord.com", "discordapp.com"):
+            return {"content": notice.line[:DISCORD_CHARACTERS], "allowed_mentions": {"parse": []}}
+        at = notice.alarm.at_s
+        time = None if at is None else datetime.fromtimestamp(at, timezone.utc).isoformat()
+        return {"schema": 1, "run": notice.run, "line": notice.line, "time": time, **asdict(notice.alarm)}
+
+
+class Apprise:
+    """Any of the services that apprise knows; it comes with `gputel[apprise]`."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._apprise = import_module("apprise").Apprise()
+        except ImportError:
+            mend = "pip install 'gputel[apprise]'"
+            raise GputelError("--notify", "apprise is not installed", mend) from None
+        if not self._apprise.add(url):
+            raise GputelError("--notify", "apprise knows no such address", "see apprise's list", exit_code=2)
+        self._scheme = urlsplit(url).scheme
+
+    def __str__(self) -> str:
+        return f"apprise {self._scheme}://"
+
+    def send(self, notice: Notice) -> None:
+        if not self._apprise.notify(title=f"gputel: {notice.alarm.what}", body=notice.line):
+            raise Undelivered("apprise could not deliver it")
+
+
+class Notifier:
+    """`on_trouble` is told, from a thread of this, what could not be delivered; `pauses_s` lie between tries."""
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        on_trouble: Callable[[str], None],
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
+        self._channels, self._on_trouble, self._pauses_s = channels, on_trouble, pauses_s
+        self._notices: queue.SimpleQueue[Notice | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._deliver, name="gputel-notify", daemon=True)
+        self._thread.start()
+
+    def send(self, notice: Notice) -> None:
+        self._notices.put(notice)
+
+    def close(self, patience_s: float = 15.0) -> None:
+        """What waits is tried once more and not again."""
+        self._closing.set()
+        self._notices.put(None)
+        self._thread.join(patience_s)
+
+    def _deliver(self) -> None:
+        while (notice := self._notices.get()) is not None:
+            for channel in self._channels:
+                fault = self._try(channel, notice)
+                if fault is not None:
+                    self._on_trouble(f"{channel}: '{notice.alarm.rule}' was not delivered: {fault}")
+
+    def _try(self, channel: Channel, notice: Notice) -> str | None:
+        for pause_s in (*self._pauses_s, None):
+            try:
+                channel.send(notice)
+            except Undelivered as fault:
+                if fault.final or pause_s is None or self._closing.wait(pause_s):
+                    return str(fault)
+            else:
+                return None
+        return None
+
+
+def _filled(word: str, facts: dict[str, object]) -> str:
+    """In one pass: what is filled in is not looked through again."""
+    return PLACE.sub(lambda found: "" if facts[found[1]] is None else str(facts[found[1]]), word)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it did not end within {COMMAND_S:g} s"
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason)

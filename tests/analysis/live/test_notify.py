@@ -1,0 +1,153 @@
+"""Alarms leave the program: to real commands and a real server."""
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.alarms.watch import Alarm
+from gputel.analysis.live.notify import Apprise, Channel, Command, Notice, Notifier, Webhook
+from gputel.telemetry.errors import GputelError
+
+ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
+HOSTILE = "d16; touch $(echo owned) `id` '\" {text} \n --exec"
+
+
+def delivered(channel: Channel, run: str = "d16") -> list[str]:
+    """What was told of trouble."""
+    troubles: list[str] = []
+    notifier = Notifier([channel], troubles.append, pauses_s=(0.0, 0.0, 0.0))
+    notifier.send(Notice(run, ALARM))
+    notifier.send(Notice(run, ALARM))
+    # Closing cuts pauses short, so the last word waits until both were tried as often as they are.
+    while not notifier._notices.empty():
+        threading.Event().wait(0.001)
+    notifier.close()
+    return troubles
+
+
+class Server(HTTPServer):
+    def __init__(self, answers: list[int]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers, self.bodies = answers, list[dict[str, object]]()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/services/T0/secret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 200)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    serving = Server(getattr(request, "param", []))
+    thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield serving
+    serving.shutdown()
+    thread.join()
+    serving.server_close()
+
+
+def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Path) -> None:
+    out = tmp_path / "argv.json"
+    script = tmp_path / "hook.py"
+    script.write_text("import json, sys; open(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))")
+    hook = Command(
+        f"{sys.executable} {script} {out} '{{rule}} of {{run}}' {{state}} {{step}} {{text}} {{other}}"
+    )
+    assert delivered(hook, HOSTILE) == []
+    assert json.loads(out.read_text()) == [f"nan of {HOSTILE}", "on", "61", "loss is nan", "{other}"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["argv.json", "hook.py"]
+
+
+def test_a_command_that_fails_or_is_not_there_is_told_once_each() -> None:
+    assert delivered(Command("false")) == ["command 'false': 'nan' was not delivered: it ended with 1"] * 2
+    assert (
+        delivered(Command("no-such-program"))
+        == ["command 'no-such-program': 'nan' was not delivered: No such file or directory"] * 2
+    )
+
+
+def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:
+    assert delivered(Webhook(server.url)) == []
+    assert server.bodies[0] == {
+        "schema": 1,
+        "run": "d16",
+        "line": "d16: NaN or infinite loss at step 61: loss is nan",
+        "time": "2001-09-09T01:46:40+00:00",
+        "rule": "nan",
+        "what": "NaN or infinite loss",
+        "state": "on",
+        "key": "loss",
+        "text": "loss is nan",
+        "step": 61,
+        "at_s": 1e9,
+    }
+
+
+@pytest.mark.parametrize("server", [[503, 429]], indirect=True)
+def test_a_server_that_is_busy_is_tried_again(server: Server) -> None:
+    assert delivered(Webhook(server.url)) == []
+    assert len(server.bodies) == 4
+
+
+@pytest.mark.parametrize("server", [[404, 404]], indirect=True)
+def test_an_address_that_is_wrong_is_told_without_its_secret(server: Server) -> None:
+    troubles = delivered(Webhook(server.url))
+    assert troubles == ["webhook at 127.0.0.1: 'nan' was not delivered: it answered 404"] * 2
+    assert len(server.bodies) == 2
+
+
+def test_a_server_that_is_gone_is_told_after_the_last_try() -> None:
+    gone = Server([])
+    gone.server_close()
+    assert (
+        delivered(Webhook(gone.url))
+        == ["webhook at 127.0.0.1: 'nan' was not delivered: Connection refused"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [("https://hooks.slack.com/services/x", "text"), ("https://discord.com/api/webhooks/x", "content")],
+)
+def test_slack_and_discord_get_their_own_form(url: str, key: str) -> None:
+    body = Webhook(url)._body(Notice("d16", ALARM))
+    assert body[key] == "d16: NaN or infinite loss at step 61: loss is nan"
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: Command("say 'x"), "--on-alarm: no closing quotation; close the quotes"),
+        (lambda: Command(" "), "--on-alarm: names no command; such as 'notify-send {rule} {run}'"),
+        (lambda: Webhook("ftp://x/secret"), "--webhook: is no address of the web; it begins with https://"),
+    ],
+)
+def test_what_cannot_be_an_address_is_a_line_at_the_start(make: object, line: str) -> None:
+    with pytest.raises(GputelError) as caught:
+        make()  # type: ignore[operator]
+    assert str(caught.value) == line
+
+
+def test_apprise_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(
+        GputelError, match=r"^--notify: apprise is not installed; pip install 'gputel\[apprise\]'$"
+    ):
+        Apprise("slack://token")
