@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 HEAD = 64 << 10
+HEAD_LINES = 20  # of telemetry, among which its header stands
+SMALL = 512 << 10  # bytes of a file that is read with others
 FEW_S = 5
 TICK_S = 0.05  # the stamps of files lag behind the clock by up to a tick of the kernel
 FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
@@ -36,9 +39,13 @@ def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
     """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
-    formats = chosen(format)
-    logs = (read(found, formats) for found in walk(Path(path)))
-    return [log for log in logs if not log.is_empty]
+    logs = []
+    for log in read_all(walk(Path(path)), chosen(format)):
+        if isinstance(log, GputelError):
+            raise log
+        if not log.is_empty:
+            logs.append(log)
+    return logs
 
 
 def walk(path: Path) -> Iterator[Path]:
@@ -51,6 +58,24 @@ def walk(path: Path) -> Iterator[Path]:
             yield from walk(Path(entry.path))
 
 
+def read_all(paths: Iterable[Path], formats: tuple[Format, ...] | None = None) -> Iterator[Log | GputelError]:
+    """Each as `read` does it, or the error that it raised; small files are read many at a time."""
+    waiting: list[_Small] = []
+    for path in paths:
+        small = _small(path)
+        if small:
+            waiting.append(small)
+        if not small or sum(len(one.text) for one in waiting) >= PIECE:
+            yield from _together(waiting, formats)
+            waiting.clear()
+        if not small:
+            try:
+                yield read(path, formats)
+            except GputelError as error:
+                yield error
+    yield from _together(waiting, formats)
+
+
 def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     """A log file, a FIFO, or a run folder. What cannot be opened is a GputelError."""
     if path.is_dir():
@@ -59,16 +84,53 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
         return run_folder.read(path, formats)
     try:
         with path.open("rb", buffering=0) as raw:
-            facts = os.fstat(raw.fileno())
-            latest = datetime.fromtimestamp(
-                facts.st_mtime if stat.S_ISREG(facts.st_mode) else time.time(), timezone.utc
-            )
-            live = time.time() - facts.st_mtime < FRESH_S and has_writer(path, facts.st_mtime)
+            latest, live = _written(path, os.fstat(raw.fileno()))
             return stream(raw, name_of(path), str(path), formats, latest, live=live)
     except OSError as error:
         raise GputelError(
             str(path), f"cannot be read: {error.strerror or error}", "name a log that can"
         ) from None
+
+
+@dataclass(frozen=True)
+class _Small:
+    path: Path
+    text: bytes
+    latest: datetime
+    live: bool
+
+
+def _small(path: Path) -> _Small | None:
+    """A file that is worth reading with others: small, plain, and no telemetry; None for whatever else."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > SMALL:
+            return None
+        text = path.read_bytes()
+    except OSError:
+        return None
+    if len(text) > SMALL or text.startswith((GZIP, ZSTD)) or _may_be_telemetry(text):
+        return None
+    return _Small(path, text, *_written(path, facts))
+
+
+def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> Iterator[Log]:
+    if not files:
+        return
+    from gputel.analysis.parse import engine, result
+
+    parsers = [engine.parser(formats) for _ in files]
+    engine.feed_together(parsers, [file.text for file in files])
+    for file, parser in zip(files, parsers, strict=True):
+        parser.finish()
+        yield result.conclude(parser, name_of(file.path), str(file.path), file.latest, live=file.live)
+
+
+def _written(path: Path, facts: os.stat_result) -> tuple[datetime, bool]:
+    """A moment that the file was not written after, and whether somebody writes it still."""
+    is_file = stat.S_ISREG(facts.st_mode)
+    latest = datetime.fromtimestamp(facts.st_mtime if is_file else time.time(), timezone.utc)
+    return latest, time.time() - facts.st_mtime < FRESH_S and has_writer(path, facts.st_mtime)
 
 
 def stream(
@@ -115,15 +177,15 @@ def has_writer(path: Path, changed: float) -> bool:
     place = os.path.realpath(path)
     taken, written = _picture(int(time.monotonic() / FEW_S))
     outdated = changed > taken - TICK_S
-    return place in _written() if outdated or place in written else False
+    return place in _all_written() if outdated or place in written else False
 
 
 @lru_cache(maxsize=1)
 def _picture(_moment: int) -> tuple[float, frozenset[str]]:
-    return time.time(), _written()
+    return time.time(), _all_written()
 
 
-def _written() -> frozenset[str]:
+def _all_written() -> frozenset[str]:
     """All files that are open for writing now."""
     found: set[str] = set()
     for process in Path("/proc").glob("[0-9]*"):
@@ -220,5 +282,5 @@ def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
 
 def _may_be_telemetry(head: bytes) -> bool:
     """Spares the import where no line of the head could be such a header."""
-    lowered = head.lower()
+    lowered = b"\n".join(head[:HEAD].split(b"\n", HEAD_LINES)[:HEAD_LINES]).lower()
     return any(word in lowered for word in (b"gpu", b"power", b"timestamp", b"entity", b"util"))

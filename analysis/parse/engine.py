@@ -12,6 +12,7 @@ from gputel.analysis.parse.patterns import Engine
 if TYPE_CHECKING:
     from gputel.analysis.formats import Format
     from gputel.analysis.parse.infer import Inferred
+    from gputel.analysis.parse.lines import Chunk
 
 read: Engine = fast.read
 
@@ -20,6 +21,25 @@ def parser(chosen: tuple[Format, ...] | None = None, *, live: bool = False) -> P
     if chosen is not None:
         return Parser(chosen, read, live=live)
     return Parser(formats.shipped(), read, infer, live=live)
+
+
+def feed_together(parsers: list[Parser], texts: list[bytes]) -> None:
+    """Gives each of the parsers, all of the same formats, its text, shorter than a sample; read in one go."""
+    chunks = [list(parser.split(text)) for parser, text in zip(parsers, texts, strict=True)]
+    whole = [(parser, some[0]) for parser, some in zip(parsers, chunks, strict=True) if _is_ready(some)]
+    pieces = [(chunk.data, chunk.starts) for _, chunk in whole if chunk.starts is not None]
+    readings = fast.read_together(pieces, parsers[0].patterns) if pieces else iter(())
+    for (parser, chunk), reading in zip(whole, readings, strict=True):
+        parser.take(chunk, reading)
+    for parser, some in zip(parsers, chunks, strict=True):
+        if not _is_ready(some):
+            for chunk in some:
+                parser.take(chunk)
+
+
+def _is_ready(chunks: list[Chunk]) -> bool:
+    """Whether this is one chunk of whole lines that needed no cleaning."""
+    return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
 def infer(sample: bytes, known: int) -> Inferred | None:

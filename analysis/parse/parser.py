@@ -74,18 +74,25 @@ class Parser:
         return self._lines.lines
 
     def feed(self, data: bytes) -> None:
-        for chunk in self._lines.feed(data):
-            self._take(chunk)
+        for chunk in self.split(data):
+            self.take(chunk)
+
+    def split(self, data: bytes) -> Iterator[Chunk]:
+        """What is to be taken next."""
+        return self._lines.feed(data)
 
     def finish(self) -> None:
         for chunk in self._lines.finish():
             self._ends = not chunk.data.endswith(b"\n")
-            self._take(chunk)
+            self.take(chunk)
         self._understand()
         self.records.finish()
 
-    def _take(self, chunk: Chunk) -> None:
-        """While the format may be unknown, stops where the sample is large enough to say what it is."""
+    def take(self, chunk: Chunk, reading: Reading | None = None) -> None:
+        """While the format may be unknown, stops where the sample is large enough to say what it is.
+
+        `reading` is that of a chunk shorter than a sample, if it has been read already.
+        """
         while self._infer and self._seen + len(chunk.data) >= SAMPLES[self._asked]:
             part, chunk = chunk.cut(SAMPLES[self._asked] - self._seen)
             self._keep(part)
@@ -95,16 +102,16 @@ class Parser:
             if self._asked == len(SAMPLES):
                 self._stop_asking()
         if chunk.data:
-            self._keep(chunk)
+            self._keep(chunk, reading)
 
-    def _keep(self, chunk: Chunk) -> None:
+    def _keep(self, chunk: Chunk, reading: Reading | None = None) -> None:
         self._seen += len(chunk.data)
         if self._infer:
             keep(self._kept, chunk)
-        self._piece(chunk)
+        self._piece(chunk, reading)
 
-    def _piece(self, chunk: Chunk) -> None:
-        reading = self._read(chunk)
+    def _piece(self, chunk: Chunk, reading: Reading | None = None) -> None:
+        reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
         for first, region, recorded in unread(reading, chunk):
             if recorded or self._recorded:
                 self.outcome.recorded()
@@ -114,8 +121,7 @@ class Parser:
                 self._strange.append(_unknown(reading, first, region))
         self._recorded = self._recorded or _ends_with_record(reading)
 
-    def _read(self, chunk: Chunk) -> Reading:
-        reading = self.engine(chunk.data, self.patterns, chunk.starts)
+    def _read(self, chunk: Chunk, reading: Reading) -> Reading:
         if self._ends:
             reading = self._without_cut(reading, chunk.data)
         self._shapes.update({hits.pattern: _printed(hits) for hits in reading.hits})

@@ -1,9 +1,10 @@
 """What a format asks of a line, and what an engine answers: the door between formats and engines.
 
-An engine is a function `read(data, patterns, starts) -> Reading`. `data` is whole lines, already clean (no ANSI, no CR;
-each line ends in a line feed, but the last may lack it); `starts` says where they start, if that is known. Each line belongs to the first pattern in the list that
-fits anywhere in it; what stands before the match (stamps, ranks, echo) is not the engine's business, so it only
-says where the match began. `exact.read` is that sentence in plain Python; `fast.read` must give the same cells.
+An engine is a function `read(data, patterns, starts) -> Reading`. `data` is whole lines, already clean (no ANSI, no
+CR; each line ends in a line feed, but the last may lack it); `starts` says where they start, if that is known. Each
+line belongs to the first pattern in the list that fits anywhere in it; what stands before the match (stamps, ranks,
+echo) is not the engine's business, so it only says where the match began. `exact.read` is that sentence in plain
+Python; `fast.read` must give the same cells.
 """
 
 from __future__ import annotations

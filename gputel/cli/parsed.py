@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,15 @@ from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from gputel.analysis.figures.panel import Page
     from gputel.analysis.parse.log import Log
+    from gputel.analysis.render.table import Kind
     from gputel.cli.sources import Source
 
 COLUMNS = (
     "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
     "status",
 )  # fmt: skip
-NOT_YET = {"html": "pages", "png": "pictures"}
 
 
 def read(
@@ -40,11 +42,9 @@ def read(
         except GputelError as error:
             errors.append(_fault(error, word))
     read: list[Log] = []
-    for source in _with_progress(found):
-        try:
-            log = _open(source, formats)
-        except GputelError as error:
-            errors.append(_fault(error, str(source.path)))
+    for log in _open(_with_progress(found), formats):
+        if isinstance(log, GputelError):
+            errors.append(_fault(log, ""))
             continue
         read.append(log)
         if log.fault:
@@ -76,9 +76,7 @@ def print_rejects(logs: list[Log]) -> None:
 
 def print_table(logs: list[Log]) -> None:
     """A line per attempt of each phase; a log without any has one too."""
-    from gputel.analysis.parse import summary
-
-    rows = [row for log in logs if not log.is_empty for row in _rows(log, summary.run(log))]
+    rows = _table(logs)
     if rows:
         show.table(COLUMNS, rows)
     composed = [log.name for log in logs if log.composed]
@@ -86,12 +84,18 @@ def print_table(logs: list[Log]) -> None:
         show.say(f"COMPOSED, not printed by a program that trained: {', '.join(composed)}")
 
 
-def write(logs: list[Log], folder: Path, kind: str, *, force: bool) -> None:
-    if kind in NOT_YET:
-        raise GputelError(f"--{kind}", f"{NOT_YET[kind]} are not made yet", "use --csv, --parquet or --json")
+def page(logs: list[Log]) -> Page:
+    """What is printed as a table, with its curves."""
+    from gputel.analysis.figures.panel import Table
+    from gputel.analysis.pages import parsed
+
+    return parsed.page(logs, Table("Runs", COLUMNS, _table(logs)))
+
+
+def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
     from gputel.analysis.render import table
 
-    for path in table.write(logs, folder, "csv" if kind == "csv" else "parquet", force=force):
+    for path in table.write(logs, folder, kind, force=force):
         show.note(f"wrote {path}")
 
 
@@ -126,12 +130,14 @@ def conclude(logs: list[Log], errors: list[dict[str, str]]) -> int:
     return 1 if errors else 0
 
 
-def _open(source: Source, formats: Any) -> Log:
+def _open(found: Iterable[Source], formats: Any) -> Iterator[Log | GputelError]:
     from gputel.analysis import logs
 
-    if source.kind == "stdin":
-        return logs.stream(sys.stdin.buffer, "stdin", "-", formats)
-    return logs.read(source.path, formats)
+    for is_stdin, sources in groupby(found, key=lambda source: source.kind == "stdin"):
+        if is_stdin:
+            yield from (logs.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in sources)
+        else:
+            yield from logs.read_all((source.path for source in sources), formats)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
@@ -144,6 +150,12 @@ def _with_progress(found: list[Source]) -> Iterator[Source]:
         return
     with click.progressbar(found, label="reading", file=sys.stderr) as bar:
         yield from bar
+
+
+def _table(logs: list[Log]) -> list[list[object]]:
+    from gputel.analysis.parse import summary
+
+    return [row for log in logs if not log.is_empty for row in _rows(log, summary.run(log))]
 
 
 def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:

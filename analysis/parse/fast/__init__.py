@@ -8,6 +8,7 @@ not come out exactly this way, go to the plain engine: that is what makes the tw
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from threading import get_ident
 
@@ -16,7 +17,7 @@ import numpy as np
 from gputel.analysis.parse import exact, lines
 from gputel.analysis.parse.fast import digits
 from gputel.analysis.parse.fast.columns import Ints
-from gputel.analysis.parse.fast.merge import merged
+from gputel.analysis.parse.fast.merge import merged, parted
 from gputel.analysis.parse.fast.shapes import LOOKED_AT, UNKNOWN, WORTH_IT, Shapes
 from gputel.analysis.parse.patterns import Field, Hits, Pattern, Reading, Reject
 
@@ -26,12 +27,27 @@ FEW = 16  # lines of one length for which that pays
 TOGETHER = 1 << 18  # bytes of such lines that are blanked at once: what the processor's cache holds
 
 
-def read(data: bytes, patterns: tuple[Pattern, ...], starts: Ints | None = None) -> Reading:
+def read(data: bytes, patterns: tuple[Pattern, ...], starts: Ints | None = None, /) -> Reading:
     if len(data) < SMALL:
         return exact.read(data, patterns)
+    starts = lines.starts(data) if starts is None else starts
+    parts, rejects = _parts(data, patterns, starts)
+    return Reading(len(starts), merged(parts, patterns), rejects)
+
+
+def read_together(pieces: list[tuple[bytes, Ints]], patterns: tuple[Pattern, ...]) -> Iterator[Reading]:
+    """The same for pieces of many logs, each of whole lines and with the starts of these."""
+    data = b"".join([data for data, _ in pieces])
+    offsets = np.cumsum([0, *(len(data) for data, _ in pieces)])
+    counts = np.cumsum([0, *(len(starts) for _, starts in pieces)])
+    starts = np.concatenate([starts + at for (_, starts), at in zip(pieces, offsets, strict=False)])
+    parts, rejects = _parts(data, patterns, starts)
+    return parted(parts, merged(parts, patterns), rejects, counts, offsets)
+
+
+def _parts(data: bytes, patterns: tuple[Pattern, ...], starts: Ints) -> tuple[list[Hits], list[Reject]]:
+    """Hits by layout, so that all lines of one have the same fields; and the rejects."""
     shapes = _shapes(patterns, get_ident())
-    if starts is None:
-        starts = lines.starts(data)
     numbers = _numbers(shapes, data, starts)
     _learn(shapes, numbers, starts, data)
     _check(shapes, numbers, starts, data)
@@ -47,7 +63,7 @@ def read(data: bytes, patterns: tuple[Pattern, ...], starts: Ints | None = None)
     rejects = _look(data, starts, np.flatnonzero(layouts <= LOOKED_AT), patterns, hits)
     if shapes.full:
         shapes.forget()
-    return Reading(len(starts), merged(hits, patterns), rejects)
+    return hits, rejects
 
 
 @lru_cache(maxsize=8)
