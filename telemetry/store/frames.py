@@ -66,13 +66,13 @@ def seconds(folder: Path) -> pl.DataFrame:
     tables = list(_tables_of_seconds(folder, None))
     tiers = list(dict.fromkeys(tier for kinds, _ in tables for tier in kinds))
     whole = whole_seconds.merged([frame for _, frame in tables], tiers) if tables else pl.DataFrame()
-    return _seconds(whole, tiers)
+    return of_seconds(whole, tiers)
 
 
 def seconds_in_turn(folder: Path, readings: Sequence[str]) -> Iterator[pl.DataFrame]:
     """The same a few hours at a time and for some readings, for what runs over days of them."""
     for tiers, frame in _tables_of_seconds(folder, readings):
-        yield _seconds(frame, tiers)
+        yield of_seconds(frame, tiers)
 
 
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
@@ -208,7 +208,7 @@ def _tables_of_seconds(
         yield [tier for tier, _ in loaded], whole_seconds.of(loaded)
 
 
-def _seconds(whole: pl.DataFrame, tiers: Sequence[Tier]) -> pl.DataFrame:
+def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier]) -> pl.DataFrame:
     gpus = list(dict.fromkeys(column.gpu for tier in tiers for column in tier.columns))
     frames = [_seconds_of_gpu(whole, gpu, tiers) for gpu in gpus]
     if not frames:

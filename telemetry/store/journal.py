@@ -47,7 +47,7 @@ class Journal:
 def read(path: Path) -> Journal | None:
     """None where not even the schema is there yet."""
     whole = list(blocks.scan(path.read_bytes()))
-    tier = _tier_of(block for block in whole if isinstance(block, Block))
+    tier = tier_of(block for block in whole if isinstance(block, Block))
     if tier is None:
         return None
     held = Journal(path, tier, [], [block for block in whole if isinstance(block, Fault)])
@@ -63,11 +63,11 @@ def read(path: Path) -> Journal | None:
 def read_tier(path: Path) -> Tier | None:
     """What a journal holds, from its first blocks."""
     with path.open("rb") as file:
-        tier = _tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, Block))
-        return tier or _tier_of(block for block in blocks.scan(path.read_bytes()) if isinstance(block, Block))
+        tier = tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, Block))
+        return tier or tier_of(block for block in blocks.scan(path.read_bytes()) if isinstance(block, Block))
 
 
-def _tier_of(found: Iterable[Block]) -> Tier | None:
+def tier_of(found: Iterable[Block]) -> Tier | None:
     schema = next((block for block in found if block.flags & blocks.SCHEMA), None)
     return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
 
