@@ -7,6 +7,7 @@ import re
 import click
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
+MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 
 
 def duration(text: str) -> float:
@@ -47,3 +48,25 @@ def target(text: str) -> tuple[str, float]:
         return name, float(value)
     except ValueError:
         raise click.BadParameter(f"'{text}' is not a target like {name}=2.9") from None
+
+
+def count(text: str) -> int:
+    """`1.5B`, `100B`, `350M`, `400k`, `400,000`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMBGT]?)", text.replace(",", "").replace("_", ""))
+    number = round(float(found[1]) * MULTIPLES[found[2]]) if found else 0
+    if number < 1:
+        raise click.BadParameter(f"'{text}' is not a number like 350M, 1.5B or 400,000")
+    return number
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Several, such as `16,20,24`; a comma stands between them."""
+    return tuple(count(part.strip()) for part in text.split(","))
+
+
+def bytes_per_second(text: str) -> float:
+    """`10Gbit`, `100 Gb/s`, `1.25GB/s`: a small b is a bit, a capital one a byte."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])(bit|bps|b|B)(?:/s)?", text)
+    if not found or float(found[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a link like 10Gbit or 1.25GB/s")
+    return float(found[1]) * MULTIPLES[found[2]] / (1 if found[3] == "B" else 8)

@@ -1,0 +1,3 @@
+"""Planning: what a run will take before it starts. A question goes in; rows of figures with ranges and origins
+come out.
+"""

@@ -1,0 +1,248 @@
+"""A plan, or a check of one, as tables for people: none wider than 80 columns. Pages show the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gputel.analysis.figures.panel import Bars, Page, Section, Table
+from gputel.analysis.planning.check import Check
+from gputel.analysis.planning.estimate import Estimate
+from gputel.analysis.planning.memory import PARTS
+from gputel.analysis.planning.plan import Plan
+from gputel.analysis.planning.rows import Row
+from gputel.analysis.planning.words import dollars, hours, large, number, span
+
+Cell = Callable[[Estimate], str]
+Column = tuple[str, str, Cell]  # heading, name of the figure, how it is written
+
+
+def _value(figure: Estimate) -> str:
+    return number(figure.value)
+
+
+def _seconds(figure: Estimate) -> str:
+    return number(figure.value / 1000)
+
+
+def _seconds_span(figure: Estimate) -> str:
+    return span(figure / 1000)
+
+
+def _large(figure: Estimate) -> str:
+    return large(figure.value)
+
+
+def _full(figure: Estimate) -> str:
+    return f"{int(figure.value):,}"
+
+
+def _about(figure: Estimate) -> str:
+    return hours(figure.value)
+
+
+TAKES: tuple[Column, ...] = (
+    ("params", "parameters", _large),
+    ("s a step", "dt_ms", _seconds_span),
+    ("hours", "hours", span),
+    ("dollars", "dollars", span),
+    ("GiB a GPU", "memory_gib", span),
+)
+EXPECTED: tuple[Column, ...] = (
+    ("tokens", "tokens", _large),
+    ("a param", "tokens_per_parameter", _value),
+    ("MFU %", "mfu", _value),
+    ("s a step", "dt_ms", _seconds),
+    ("tok/s", "tok_per_sec", lambda figure: f"{figure.value:,.0f}"),
+    ("hours", "hours", _value),
+    ("dollars", "dollars", lambda figure: f"{figure.value:,.0f}"),
+    ("kWh", "energy_kwh", _value),
+)
+SHAPES: tuple[Column, ...] = (
+    ("dim", "dim", _full),
+    ("heads", "heads", _full),
+    ("parameters", "parameters", _full),
+    ("FLOPs/token", "flops_per_token", _full),
+    ("batch", "device_batch", _full),
+    ("micro", "accumulation", _full),
+    ("steps", "steps", _full),
+)
+SHORT = {"gradients": "grads", "activations": "activ."}
+MEMORY: tuple[Column, ...] = (
+    *((SHORT.get(name, name), f"{name}_gib", _value) for name in PARTS),
+    ("sum", "memory_gib", _value),
+    ("spare", "spare_gib", _value),
+)
+DATA: tuple[Column, ...] = (
+    ("shards", "shards", span),
+    ("epochs", "epochs", _value),
+    ("saves", "checkpoints", _full),
+    ("GB each", "checkpoint_gb", _value),
+    ("model", "weights_gb", _value),
+    ("GB kept", "disk_gb", _value),
+    ("a stop", "interruption_hours", _about),
+    ("or", "interruption_dollars", lambda figure: dollars(figure.value)),
+)
+NETWORK: tuple[Column, ...] = (
+    ("GB sent", "sent_gb", _value),
+    ("seconds", "communication_s", span),
+    ("s a step with it", "dt_ms", _seconds_span),
+)
+ORIGINS = (
+    ("parameters, FLOPs", "flops_per_token"),
+    ("steps", "steps"),
+    ("MFU, time, money", "mfu"),
+    ("network", "communication_s"),
+    ("weights and states", "weights_gib"),
+    ("activations", "activations_gib"),
+    ("logits", "logits_gib"),
+    ("reserve", "reserve_gib"),
+    ("power", "power_w"),
+    ("start", "start_s"),
+    ("evaluating", "eval_hours"),
+    ("saving", "save_hours"),
+    ("data", "shards"),
+    ("a stop", "interruption_hours"),
+)
+
+
+def heading(plan: Plan) -> str:
+    question, machine = plan.question, plan.question.machine
+    gpu, recipe = machine.gpu, plan.rows[0].recipe
+    ways = [
+        recipe.optimizer,
+        recipe.dtype,
+        "compiled" if recipe.compiled else "eager",
+        "flash attention" if recipe.flash else "plain attention",
+        f"{recipe.loss} loss",
+        *(["recomputed"] if recipe.recompute else []),
+        recipe.spread.words,
+    ]
+    paid = "" if question.price is None else f", ${question.price:g} an hour each"
+    bits = "" if gpu.peak_tflops else " (fp16)"
+    return (
+        f"{machine.words}: {gpu.half_flops / 1e12:g} TFLOP/s{bits}, {gpu.memory_gib:g} GiB, "
+        f"{gpu.power_w:g} W each{paid}. {question.tokens_per_step:,} tokens a step, "
+        f"sequences of {plan.rows[0].size.shape.seq:,}. {', '.join(ways)}."
+    )
+
+
+def tables(plan: Plan) -> list[Table]:
+    rows, memory = plan.rows, plan.question.machine.gpu.memory_gib
+    fits = [row.fits for row in rows]
+    found = [
+        _table("What it takes", TAKES, rows, ends=("fits", fits)),
+        _table("As expected", EXPECTED, rows),
+        _table("Shape; batch of a GPU x micro-batches; steps", SHAPES, rows),
+        _table(f"Memory of a GPU in GiB, of {memory:g}", MEMORY, rows),
+        _table("Data; checkpoints (GB); what a stop costs on average", DATA, rows),
+    ]
+    if any("sent_gb" in row.figures for row in rows):
+        found.append(_table("Between GPUs, in a step", NETWORK, rows))
+    return [*found, origins(plan)]
+
+
+def page(plan: Plan) -> Page:
+    """The tables of the terminal, and the memory drawn."""
+    memory = Bars(
+        "memory",
+        "Memory of a GPU",
+        "GiB",
+        tuple(row.name for row in plan.rows),
+        PARTS,
+        np.array([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows]),
+        note=f"A GPU has {plan.question.machine.gpu.memory_gib:g} GiB.",
+    )
+    first, *others = tables(plan)
+    return Page(
+        f"Plan on {plan.question.machine.words}",
+        (
+            Section(items=(first, memory), text=" ".join(remarks(plan))),
+            Section("In detail", others, wide=True),
+        ),
+        about=heading(plan),
+        caution=next((note for note in plan.notes if "SIMULATED" in note or "COMPOSED" in note), None),
+    )
+
+
+def origins(plan: Plan) -> Table:
+    """Where the figures come from; of the first row, for all rows have the same sources."""
+    figures = plan.rows[0].figures
+    cells = [
+        (words, figures[name].origin, "; ".join(figures[name].sources))
+        for words, name in ORIGINS
+        if name in figures
+    ]
+    return Table("Where the figures come from", ("figure", "origin", "by"), cells)
+
+
+def remarks(plan: Plan) -> list[str]:
+    """A sentence each: what does not fit and what would, warnings, targets, and what a run told or not."""
+    return [*_fit(plan), *_warnings(plan.rows), *(target.words for target in plan.targets), *plan.notes]
+
+
+def check_table(found: Check) -> Table:
+    rows = [
+        [
+            NAMES[line.name],
+            _exact(line.planned.value),
+            span(line.planned) if line.planned.is_range else None,
+            None if line.happened is None else _exact(line.happened),
+            None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
+            {True: "yes", False: "no", None: None}[line.within],
+        ]
+        for line in found.lines
+    ]
+    columns = ("", "planned", "range", "happened", "error", "within")
+    return Table(f"{found.run}: planned and happened", columns, rows)
+
+
+NAMES = {
+    "parameters": "parameters",
+    "flops_per_token": "FLOPs a token",
+    "steps": "steps",
+    "dt_ms": "ms a step",
+    "tok_per_sec": "tok/s",
+    "mfu": "MFU %",
+    "train_hours": "hours of steps",
+    "start_s": "s to start",
+    "power_w": "W a GPU",
+    "allocated_gib": "GiB allocated",
+    "memory_gib": "GiB a GPU",
+}
+
+
+def _fit(plan: Plan) -> Iterator[str]:
+    there = plan.question.machine.gpu.memory_gib
+    for row in plan.rows:
+        if row.fits == "fits":
+            continue
+        needed = row.figures["memory_gib"]
+        words = "does not fit" if row.fits == "no" else "is tight"
+        ways = ", or ".join(row.changes)
+        yield f"{row.name} {words}: {span(needed)} of {there:g} GiB; would fit: {ways}"
+
+
+def _warnings(rows: Sequence[Row]) -> Iterator[str]:
+    return (f"{row.name} {warning}" for row in rows for warning in row.warnings)
+
+
+def _table(
+    title: str, columns: Sequence[Column], rows: Sequence[Row], ends: tuple[str, list[str]] | None = None
+) -> Table:
+    """Columns that no row has are left out."""
+    shown = [column for column in columns if any(column[1] in row.figures for row in rows)]
+    heads = ["", *(heading for heading, _, _ in shown)]
+    cells: list[list[str | None]] = [
+        [row.name, *(write(row.figures[name]) if name in row.figures else None for _, name, write in shown)]
+        for row in rows
+    ]
+    if ends:
+        heads.append(ends[0])
+        cells = [[*row, end] for row, end in zip(cells, ends[1], strict=True)]
+    return Table(title, heads, cells)
+
+
+def _exact(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else number(float(value))

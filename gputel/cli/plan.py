@@ -1,0 +1,76 @@
+"""`gputel plan`"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+COUNT = click.IntRange(1)
+POSITIVE = click.FloatRange(0, min_open=True)
+option = partial(click.option, show_default=True)
+flag = partial(click.option, is_flag=True)
+
+
+@click.command("plan")
+@option("--depth", metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
+@option("--params", metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
+@option("--layers", type=COUNT, help="Instead: any layers, with --dim and --heads.")
+@option("--dim", type=click.IntRange(2), help="Width, with --layers.")
+@option("--heads", type=COUNT, help="Attention heads, with --layers  [ceil(dim / 128)].")
+@flag("--tied", help="Embedding and head are one matrix, with --layers.")
+@option("--vocab", type=click.IntRange(2), help="Vocabulary  [65536].")
+@option("--seq", type=click.IntRange(2), help="Tokens in a sequence  [2048].")
+@option("--on", metavar="NxGPU", help="GPUs of all nodes together, such as 8xH100-PCIe.")
+@option("--nodes", type=COUNT, default=1, help="In how many nodes they stand.")
+@option("--link", metavar="RATE", help="What links the nodes, such as 10Gbit.")
+@option("--device-batch-size", type=COUNT, help="Sequences at once  [the most that fit].")
+@option("--total-batch-size", metavar="N", help="Tokens a step  [524288].")
+@option("--ratio", type=POSITIVE, default=20.0, help="Tokens per parameter.")
+@option("--tokens", metavar="N", help="Tokens to train on, such as 100B.")
+@option("--hours", type=POSITIVE, help="The most hours.")
+@option("--budget", type=POSITIVE, help="The most dollars.")
+@option("--price", type=click.FloatRange(0), help="Dollars for an hour of a GPU.")
+@option("--data-tokens", metavar="N", help="How much text there is.")
+@option("--optimizer", type=click.Choice(["adamw", "muon", "sgd"]), default="adamw", help="By its state.")
+@option("--dtype", type=click.Choice(["bf16", "fp32", "pure-bf16"]), default="bf16", help="bf16: autocast.")
+@option("--shard", type=click.Choice(["none", "zero1", "fsdp", "zero3"]), default="none", help="Over GPUs.")
+@option("--loss", type=click.Choice(["full", "chunked"]), default="full", help="All logits at once, or not.")
+@flag("--recompute", help="Activations are computed again in the backward pass.")
+@flag("--eager", help="Without torch.compile.")
+@flag("--plain-attention", help="Attention that keeps its scores.")
+@option("--save-every", type=click.IntRange(0), default=1000, help="Steps; 0: only at the end.")
+@option("--keep", type=COUNT, help="Checkpoints that stay on disk  [all].")
+@option("--target-tok-s", metavar="N", help="A rate hoped for, of all GPUs: what MFU would it be?")
+@option("--target-steps-h", type=POSITIVE, help="The same in steps an hour.")
+@option("--like", metavar="RUN", help="Correct the plan by a run; what is not said is as there.")
+@option("--check", metavar="RUN", help="Set what would have been planned beside what happened.")
+@flag("--csv", help="Write the rows as CSV.")
+@flag("--html", help="Write one offline page.")
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    show_default=False,
+    metavar="PATH",
+    help="Where to write.",
+)
+@flag("--force", help="Overwrite files that gputel did not write.")
+@flag("--json", "as_json", help="Print the plan as JSON.")
+def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> int:
+    """Say what a run will take before it starts: memory, time, money, energy, data, checkpoints.
+
+    Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
+    """
+    from gputel.cli import planned
+
+    if check:
+        return planned.print_check(planned.check(check, asked), as_json=as_json)
+    plan = planned.plan(asked)
+    planned.print_plan(plan, as_json=as_json)
+    for kind in ("csv", "html"):
+        if asked[kind]:
+            planned.write(plan, kind, out, force=force)
+    return planned.conclude(plan)

@@ -1,0 +1,237 @@
+"""What `gputel plan` was asked, as a question; and the plan, as people read it."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputel.cli import show, values
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.figures.panel import Table
+    from gputel.analysis.planning.calibrate import Calibration
+    from gputel.analysis.planning.check import Check
+    from gputel.analysis.planning.machine import Machine
+    from gputel.analysis.planning.memory import Recipe
+    from gputel.analysis.planning.plan import Plan
+    from gputel.analysis.planning.question import Question
+    from gputel.analysis.planning.sizes import Size
+    from gputel.analysis.subjects import Subject
+
+WIDTH = 80
+WORDS = 46  # of the last column of a table of sentences
+SECONDS_PER_HOUR = 3600
+
+Asked = dict[str, Any]
+
+
+def plan(asked: Asked) -> Plan:
+    from gputel.analysis.planning import plan as planning
+
+    if not any(asked[name] for name in ("depth", "params", "layers", "hours", "budget")):
+        raise GputelError(
+            "gputel plan",
+            "nothing to plan was named",
+            "say --depth 16,20,24, --params 1.5B or --layers; or --budget or --hours for the largest that fits",
+            exit_code=2,
+        )
+    like = _like(asked)
+    question, shape = _question(asked, like), _shape(asked, like)
+    target = _target(asked, question)
+    sizes = _sizes(asked, shape)
+    if sizes:
+        return planning.of_sizes(question, sizes, target)
+    return planning.of_limits(question, _of_depth(shape), target)
+
+
+def check(word: str, asked: Asked) -> Check:
+    from gputel.analysis.planning import check as checking
+
+    if asked["csv"] or asked["html"]:
+        raise GputelError(
+            "--check", "is printed, or given as JSON", "leave out --csv and --html", exit_code=2
+        )
+    return checking.check(_subject(word), _recipe(asked), _machine(asked), _like(asked))
+
+
+def print_plan(plan: Plan, *, as_json: bool) -> None:
+    from gputel.analysis.planning import answer, sections
+
+    if as_json:
+        show.as_json(answer.answer(plan))
+        return
+    show.say(_wrapped(sections.heading(plan)))
+    for table in sections.tables(plan):
+        _print(table)
+    _print_remarks(sections.remarks(plan))
+
+
+def print_check(found: Check, *, as_json: bool) -> int:
+    from gputel.analysis.planning import check as checking
+    from gputel.analysis.planning import sections
+
+    if as_json:
+        show.as_json(checking.answer(found))
+    else:
+        _print(sections.check_table(found))
+        _print_remarks(list(found.notes))
+    return 0
+
+
+def write(plan: Plan, kind: str, out: Path, *, force: bool) -> None:
+    from gputel.analysis.planning import files
+
+    show.note(f"wrote {files.write(plan, kind, out, force=force)}")
+
+
+def conclude(plan: Plan) -> int:
+    """A rate that no GPU of this kind reaches is refused in one line."""
+    impossible = [target.words for target in plan.targets if not target.possible]
+    if impossible:
+        raise GputelError("--target-tok-s", f"impossible: {'; '.join(impossible)}")
+    return 0
+
+
+def _question(asked: Asked, like: Calibration | None) -> Question:
+    """What was not said is as in the run that the plan is corrected by."""
+    from gputel.analysis.planning.question import TOKENS_PER_STEP, Question
+
+    run = like.run if like else None
+    machine = _machine(asked) or (run.machine if run else None)
+    if machine is None:
+        fault = "the GPUs are not named" + (f", and {run.run} does not tell its own" if run else "")
+        raise GputelError("gputel plan", fault, "say --on 2xH100", exit_code=2)
+    return Question(
+        machine,
+        _recipe(asked),
+        device_batch=asked["device_batch_size"] or (run.device_batch if run else None),
+        tokens_per_step=_count(asked["total_batch_size"])
+        or (run.tokens_per_step if run else None)
+        or TOKENS_PER_STEP,
+        ratio=asked["ratio"],
+        tokens=_count(asked["tokens"]),
+        hours=asked["hours"],
+        budget=asked["budget"],
+        price=asked["price"],
+        data_tokens=_count(asked["data_tokens"]),
+        save_every=asked["save_every"],
+        keep=asked["keep"],
+        like=like,
+    )
+
+
+def _shape(asked: Asked, like: Calibration | None) -> dict[str, int]:
+    from gputel.analysis.planning import sizes
+
+    known = like.run.size.shape if like else None
+    return {
+        "vocab": asked["vocab"] or (known.vocab if known else sizes.VOCAB),
+        "seq": asked["seq"] or (known.seq if known else sizes.SEQ),
+    }
+
+
+def _recipe(asked: Asked) -> Recipe:
+    from gputel.analysis.planning.memory import Recipe
+
+    return Recipe(
+        asked["device_batch_size"] or 1,
+        optimizer=asked["optimizer"],
+        dtype=asked["dtype"],
+        shard=asked["shard"],
+        loss=asked["loss"],
+        recompute=asked["recompute"],
+        compiled=not asked["eager"],
+        flash=not asked["plain_attention"],
+    )
+
+
+def _machine(asked: Asked) -> Machine | None:
+    from gputel.analysis.planning.machine import machine
+
+    link = values.bytes_per_second(asked["link"]) if asked["link"] else None
+    return machine(asked["on"], nodes=asked["nodes"], link_bytes_s=link) if asked["on"] else None
+
+
+def _sizes(asked: Asked, shape: dict[str, int]) -> list[Size]:
+    """Those that were named, in one of the three ways."""
+    from gputel.analysis.planning import sizes, words
+
+    if asked["layers"]:
+        if asked["dim"] is None:
+            raise GputelError("--layers", "needs the width too", "say --dim 768", exit_code=2)
+        return [sizes.of_layers(asked["layers"], asked["dim"], asked["heads"], tied=asked["tied"], **shape)]
+    if asked["params"]:
+        named = values.counts(asked["params"])
+        return [sizes.of_parameters(count, words.large(count), **shape) for count in named]
+    return [_of_depth(shape)(depth) for depth in values.counts(asked["depth"])] if asked["depth"] else []
+
+
+def _of_depth(shape: dict[str, int]) -> Callable[[int], Size]:
+    from gputel.analysis.planning import sizes
+
+    return lambda depth: sizes.of_depth(depth, **shape)
+
+
+def _target(asked: Asked, question: Question) -> float | None:
+    if asked["target_steps_h"]:
+        return float(asked["target_steps_h"]) * question.tokens_per_step / SECONDS_PER_HOUR
+    return _count(asked["target_tok_s"])
+
+
+def _count(text: str | None) -> int | None:
+    return values.count(text) if text else None
+
+
+def _like(asked: Asked) -> Calibration | None:
+    """`--on` names the GPUs of the plan; only a run that does not tell its own is taken to have had the same."""
+    if not asked["like"]:
+        return None
+    from gputel.analysis.planning.calibrate import calibration
+    from gputel.analysis.planning.happened import machine_of
+
+    subject = _subject(asked["like"])
+    given = None if machine_of(subject) else _machine(asked)
+    return calibration(subject, _recipe(asked), given)
+
+
+def _subject(word: str) -> Subject:
+    from gputel.analysis import logs, subjects
+    from gputel.cli import sources
+
+    found = sources.find(word)
+    if len(found) > 1:
+        raise GputelError(
+            word, f"holds {len(found)} runs, and this needs one", f"name one, such as {found[-1].path}"
+        )
+    source = found[0]
+    if source.kind == "stdin":
+        return subjects.Subject(logs.stream(sys.stdin.buffer, "stdin", "-"))
+    return subjects.of(source.path)
+
+
+def _print(table: Table) -> None:
+    """Sentences in the last column are folded by words, which a terminal would not do."""
+    show.say("")
+    rows = [
+        [*row[:-1], textwrap.fill(str(row[-1]), WORDS)] if _is_prose(row[-1]) else row for row in table.rows
+    ]
+    show.table(table.columns, rows, title=table.title)
+
+
+def _is_prose(cell: object) -> bool:
+    return isinstance(cell, str) and len(cell) > WORDS
+
+
+def _print_remarks(remarks: list[str]) -> None:
+    if remarks:
+        show.say("")
+    for remark in remarks:
+        show.say(_wrapped(remark))
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
