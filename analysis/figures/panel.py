@@ -66,7 +66,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Curves:
-    """`noisy` curves are drawn faint under their running mean. Panels of one `link` are zoomed together."""
+    """`noisy` curves are drawn faint under their running mean; of `steady` ones outliers show when asked for.
+
+    Panels of one `link` are zoomed together.
+    """
 
     name: str
     title: str
@@ -77,6 +80,7 @@ class Curves:
     levels: tuple[Level, ...] = ()
     note: str = ""
     noisy: bool = False
+    steady: bool = False
     log: bool = False
     link: str = ""
 

@@ -5,6 +5,8 @@ The page gets them with its data, the pictures from here: a run has the same col
 
 from __future__ import annotations
 
+from typing import Any
+
 TINTS = {
     "light": ("#0072b2", "#d55e00", "#009e73", "#b8559a", "#2f9fd0", "#c98a00", "#5b5b66", "#7a5c00"),
     "dark": ("#56b4e9", "#ff8f4d", "#2fc79e", "#e39bc4", "#8fb8ff", "#f2c14e", "#b9bcc6", "#d8c06a"),
@@ -41,3 +43,32 @@ def kind(name: str) -> str:
     if name in KINDS["light"]:
         return name
     return "fault" if name in FAULTS else ""
+
+
+COLUMN_INCHES = 3.5  # as wide as a column of a paper
+PANEL_INCHES = 2.3
+PICTURE_NUMBERS = 24_000  # numbers of all curves of a picture
+SMOOTH_FROM = 300  # points from which a noisy curve is drawn under its running mean
+PICTURE: dict[Any, Any] = {
+    "figure.dpi": 300,
+    "savefig.dpi": 300,
+    "font.size": 7.5,
+    "axes.titlesize": 8.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 7.5,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e2e4e9",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.1,
+    "lines.solid_capstyle": "round",
+    "legend.fontsize": 7,
+    "legend.handlelength": 1.4,
+    "legend.columnspacing": 1.2,
+    "pdf.fonttype": 42,  # letters that can be searched and edited
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gputel",
+}

@@ -7,21 +7,27 @@ and the highest value that were in it. So a peak of one sample in three million 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gputel.analysis.figures.panel import Curves, Numbers, Series
 
-BUDGET = 160_000  # points of all curves of a page; three numbers each where they were thinned
-FEWEST = 500
+BUDGET = 300_000  # numbers of all curves together, not counting where they lie
+OF_A_POINT = 3  # mean, lowest, highest
+FEWEST = 500  # points that even one curve of a thousand has
 
 
 def curves(panels: Sequence[Curves], budget: int = BUDGET) -> list[Curves]:
-    """Short curves stay as they are; of the longer ones all get the same number of points."""
-    most = _share([len(series.y) for panel in panels for series in panel.series], budget)
-    return [replace(panel, series=tuple(thinned(own, most) for own in panel.series)) for panel in panels]
+    """Short curves stay as they are; the longer ones get equally many points. A curve on two panels counts once."""
+    every = {id(series): series for panel in panels for series in panel.series}
+    most = _share([_numbers(series) for series in every.values()], budget)
+    points = max(most // OF_A_POINT, FEWEST)
+    done = {
+        key: series if _numbers(series) <= most else thinned(series, points) for key, series in every.items()
+    }
+    return [replace(panel, series=tuple(done[id(own)] for own in panel.series)) for panel in panels]
 
 
 def thinned(series: Series, points: int) -> Series:
@@ -30,9 +36,10 @@ def thinned(series: Series, points: int) -> Series:
         return series
     low = series.y if series.low is None else series.low
     high = series.y if series.high is None else series.high
+    middles = _middles(len(series.y), points)
     return replace(
         series,
-        x={name: _reduced(values, points, np.nanmean) for name, values in series.x.items()},
+        x={name: values[middles] for name, values in series.x.items()},
         y=_reduced(series.y, points, np.nanmean),
         low=_reduced(low, points, np.nanmin),
         high=_reduced(high, points, np.nanmax),
@@ -40,22 +47,33 @@ def thinned(series: Series, points: int) -> Series:
     )
 
 
+def _numbers(series: Series) -> int:
+    return len(series.y) * (1 if series.low is None else OF_A_POINT)
+
+
 def _share(lengths: Sequence[int], budget: int) -> int:
     """The largest length to which all may be cut so that together they keep to the budget."""
-    left, most = budget, max(lengths, default=0)
+    left = budget
     for done, length in enumerate(sorted(lengths)):
         most = left // (len(lengths) - done)
         if length > most:
-            return max(most, FEWEST)
+            return most
         left -= length
-    return max(lengths, default=FEWEST)
+    return max(lengths, default=0)
 
 
-def _reduced(values: Numbers, points: int, how: object) -> Numbers:
+def _reduced(values: Numbers, points: int, how: Callable[..., Numbers]) -> Numbers:
     """The stretches differ in length by one at most; those of each length are reduced in one go."""
     short, longer = divmod(len(values), points)
     border = longer * (short + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a stretch without a value stays NaN
         parts = [values[:border].reshape(longer, short + 1), values[border:].reshape(points - longer, short)]
-        return np.concatenate([how(part, axis=1) for part in parts])  # type: ignore[operator]
+        return np.concatenate([how(part, axis=1) for part in parts])
+
+
+def _middles(count: int, points: int) -> Numbers:
+    short, longer = divmod(count, points)
+    starts = np.arange(points) * short + np.minimum(np.arange(points), longer)
+    middles: Numbers = starts + short // 2
+    return middles

@@ -61,7 +61,7 @@ class Packer:
                 steps = np.diff(whole, prepend=0.0)
                 if (np.abs(steps) < LARGEST_STEP).all():
                     return {"as": "steps", "digits": digits, "at": self._put(_planes(steps))}
-        precise = bool(len(numbers)) and bool((np.abs(numbers) > 2**24).any())
+        precise = bool(((np.abs(numbers) > 2**24) & (np.abs(numbers) < EXACT) & (numbers % 1 == 0)).any())
         kind = np.dtype("<f8" if precise else "<f4")
         raw = numbers.astype(kind).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
         return {"as": f"floats{8 * kind.itemsize}", "at": self._put(raw)}

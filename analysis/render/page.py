@@ -69,7 +69,7 @@ def html(page: Page) -> bytes:
 
 def is_ours(start: bytes) -> bool:
     """Whether a file that begins like this was written here."""
-    return GENERATOR.encode() in start[:1000]
+    return GENERATOR.encode() in start[:4000]
 
 
 def _thinned(page: Page) -> list[Panel]:
@@ -101,6 +101,7 @@ def _curves(panel: Curves, packer: Packer) -> dict[str, Any]:
         "axes": [_axis(axis) for axis in panel.axes],
         "y": _axis(panel.y),
         "noisy": panel.noisy,
+        "steady": panel.steady,
         "log": panel.log,
         "link": panel.link,
         "series": [_series(series, packer) for series in panel.series],

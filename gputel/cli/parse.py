@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from gputel.cli import drawn
+
 
 @click.command("parse")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -17,9 +19,10 @@ import click
 )
 @click.option("--csv", is_flag=True, help="Write tables as CSV; the columns of old scripts stand first.")
 @click.option("--parquet", is_flag=True, help="Write tables as Parquet.")
-@click.option("--html", is_flag=True, help="Write one offline page.")
-@click.option("--png", is_flag=True, help="Write the page's pictures.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where to write.")
+@drawn.options
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
+)
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--rows", is_flag=True, help="Print every row as a line of JSON.")
@@ -43,9 +46,12 @@ def command(
         parsed.print_rejects(logs)
     else:
         parsed.print_table(logs)
-    for kind in ("csv", "parquet", "html", "png"):
-        if asked[kind]:
-            parsed.write(logs, out, kind, force=force)
+    if asked["csv"]:
+        parsed.write(logs, out, "csv", force=force)
+    if asked["parquet"]:
+        parsed.write(logs, out, "parquet", force=force)
+    if kinds := drawn.asked(asked):
+        drawn.write(parsed.page(logs), kinds, out, "gputel-parse", force=force)
     if learn:
         parsed.learn(logs, learn, force=force)
     return parsed.conclude(logs, errors)

@@ -131,7 +131,7 @@ class Tab:
     def open(self, page: Path | str) -> None:
         """Until the page says that it has painted."""
         self.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
-        self.until("document.documentElement.dataset.painted !== undefined")
+        self.until("document.documentElement?.dataset.painted !== undefined")
 
     def evaluate(self, script: str) -> Any:
         """What an expression comes to, promises awaited."""

@@ -126,11 +126,23 @@ def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     assert run(log, "--csv", "--out", tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("flag", ["--html", "--png"])
-def test_what_is_not_made_yet_says_so(flag: str, log: Path) -> None:
-    told = run(log, flag)
+def test_a_page_is_written_and_overwritten_but_not_one_of_somebody_else(log: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        told = run(log, "--html", "--out", tmp_path)
+        assert (told.returncode, told.stderr) == (0, f"wrote {tmp_path / 'gputel-parse.html'}\n")
+    (tmp_path / "gputel-parse.html").write_text("<html>mine</html>")
+    told = run(log, "--html", "--out", tmp_path)
     assert told.returncode == 1
-    assert "are not made yet" in told.stderr
+    assert "gputel-parse.html: was not written by gputel; choose another --out, or --force it" in told.stderr
+    assert run(log, "--html", "--out", tmp_path, "--force").returncode == 0
+
+
+def test_out_may_be_the_one_picture_that_is_asked_for(log: Path, tmp_path: Path) -> None:
+    assert run(log, "--svg", "--out", tmp_path / "all.svg").returncode == 0
+    assert (tmp_path / "all.svg").read_text().startswith("<?xml")
+    told = run(log, "--html", "--svg", "--out", tmp_path / "all.svg")
+    assert told.returncode == 2
+    assert "all.svg: is one file, and --html --svg was asked for; name a folder" in told.stderr
 
 
 def test_compressed_logs_and_standard_input_are_read_as_they_are(tmp_path: Path) -> None:

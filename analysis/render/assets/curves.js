@@ -16,7 +16,7 @@ function curvesChart(panel, bytes) {
     high: own.high && read(own.high),
     hidden: false,
   }));
-  const chart = { panel, series, log: panel.log, means: new Map() };
+  const chart = { panel, series, log: panel.log, outliers: !panel.steady, means: new Map() };
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
   chart.shown = () => series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
   chart.domain = () => {
@@ -44,6 +44,15 @@ function extent(own, first, last, log) {
     if (highs[i] > high) high = highs[i];
   }
   return [low, high];
+}
+
+// To where all but a hundredth of the values are, and half as far again.
+function cutOutliers(range, shown) {
+  const values = shown.flatMap(({ own, first, last }) => Array.from(own.y.subarray(first, last))).filter(Number.isFinite).sort((a, b) => a - b);
+  const low = values[Math.floor(0.01 * values.length)], high = values[Math.ceil(0.99 * values.length) - 1];
+  const more = Math.max(0.5 * (high - low), 0.02 * Math.abs(high));
+  range[0] = Math.max(range[0], low - more);
+  range[1] = Math.min(range[1], high + more);
 }
 
 // Each value as the mean of those around it, as far as a share of the whole axis reaches.
@@ -77,6 +86,7 @@ function drawCurves(chart, canvas) {
   const found = reach(heights.flat().filter(Number.isFinite));
   chart.frame = null;
   if (!range || !found) return nothingHere(pen, size, ink);
+  if (!chart.outliers) cutOutliers(found, shown);
   const near = levels.filter((value) => value <= found[1] * 1.5 && (!chart.log || value > 0));
   const [low, high] = padded(...reach([...found, ...near]), chart.log);
   const floor = size.height - FRAME.bottom;

@@ -2,6 +2,7 @@
 
 const view = { axis: null, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), zoom: new Map(), tints: [] };
 const charts = [];
+const FEW_RUNS = 4; // what happened in more than these would be a fence before the curves
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as shares of the axis
 let printing = false, look = null;
 
@@ -19,10 +20,12 @@ function tint(number) { return view.tints[number % view.tints.length]; }
 function kindColour(kind) { return view.kinds[kind] || view.kinds[""]; }
 function linkOf(chart) { return `${chart.panel.link || chart.panel.name} ${chart.axis().name}`; }
 
-// Plots of one link reach equally far, so that what happened at once stands below each other.
+// Plots of one link reach equally far, so that what happened at once stands below each other; but for a plot whose
+// curves would be squeezed into a corner by that.
 function wholeRange(chart) {
-  const link = linkOf(chart);
-  return reach(charts.filter((other) => linkOf(other) === link).flatMap((other) => other.domain() || []));
+  const link = linkOf(chart), own = chart.domain();
+  const all = reach(charts.filter((other) => linkOf(other) === link).flatMap((other) => other.domain() || []));
+  return own && own[1] - own[0] < (all[1] - all[0]) / 5 ? own : all;
 }
 
 function redraw() {
@@ -47,7 +50,7 @@ function build(panel, figure, bytes) {
   chart.over.tabIndex = 0;
   chart.over.setAttribute("role", "img");
   figure.id = panel.name;
-  if (panel.y.unit || panel.y.title) plot.append(element("div", "y-title", axisTitle(panel.y)));
+  plot.append(element("div", "y-title", panel.kind === "heat" ? axisTitle(panel.y) : panel.y.unit || panel.y.title));
   const paper = element("div", "paper");
   paper.append(chart.canvas, chart.over);
   plot.append(paper);
@@ -69,12 +72,19 @@ function legendOf(chart) {
     legend.append(chip);
   }
   if (chart.panel.kind === "curves") {
-    const log = toggle("log scale", () => { chart.log = !chart.log; redraw(); return chart.log; });
-    log.classList.add("tool");
-    log.setAttribute("aria-pressed", String(chart.log));
-    legend.append(log);
+    const tools = element("span", "tools");
+    if (chart.panel.steady) tools.append(tool(chart, "outliers", "outliers"));
+    tools.append(tool(chart, "log", "log scale"));
+    legend.append(tools);
   }
   return legend;
+}
+
+function tool(chart, property, name) {
+  const chip = toggle(name, () => { chart[property] = !chart[property]; redraw(); return chart[property]; });
+  chip.classList.add("tool");
+  chip.setAttribute("aria-pressed", String(chart[property]));
+  return chip;
 }
 
 function colourLegend(chart) {
@@ -99,7 +109,8 @@ function controls(panels, runs) {
   if (runs.length > 1) bar.append(switches("runs", runs, view.hiddenRuns, runTint(panels)));
   if (axes.size > 1) bar.append(axisSwitch(axes));
   if (panels.some((panel) => panel.noisy)) bar.append(slider());
-  const kinds = new Map(panels.flatMap((panel) => (panel.marks || []).map((mark) => [mark.kind, mark.colour])));
+  const kinds = kindsOf(panels);
+  if (runs.length > FEW_RUNS) kinds.forEach((_, kind) => view.hiddenKinds.add(kind));
   if (kinds.size) bar.append(switches("shown behind", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
   const whole = element("button", "chip plain", "whole range");
   whole.addEventListener("click", () => { view.zoom.clear(); redraw(); });
@@ -107,6 +118,10 @@ function controls(panels, runs) {
   theme.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
   bar.append(whole, theme);
   bar.hidden = false;
+}
+
+function kindsOf(panels) {
+  return new Map(panels.flatMap((panel) => (panel.marks || []).map((mark) => [mark.kind, mark.colour])));
 }
 
 function runTint(panels) {
@@ -120,6 +135,7 @@ function switches(title, names, hidden, colourOf) {
   for (const name of names) {
     const chip = toggle(name, () => { if (!hidden.delete(name)) hidden.add(name); redraw(); return !hidden.has(name); });
     const [how, colour] = colourOf(name);
+    chip.setAttribute("aria-pressed", String(!hidden.has(name)));
     if (how === "kind") chip.querySelector("i").dataset.colour = colour;
     else chip.querySelector("i").style.background = tint(colour);
     group.append(chip);

@@ -1,0 +1,169 @@
+"""Readings of GPUs -> panels over time: power, temperature, utilisation, clocks, memory; a curve per GPU.
+
+Ticks go in as they were sampled or as whole seconds: of these the mean is drawn between the extremes of the second,
+so that a peak of 10 ms is as high in the page of a week as in that of a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.figures.panel import Axis, Curves, Level, Mark, Numbers, Series
+from gputel.telemetry.readings import BY_NAME
+
+HOLE = 5.0  # usual gaps between ticks; where it is longer nothing was measured, and the curve breaks
+MOST_GPUS = 16  # more are drawn as one curve a node: their mean between the lowest and the highest of them
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`words` stand behind the GPU's name, for panels of several readings."""
+
+    name: str
+    title: str
+    readings: tuple[tuple[str, str], ...]
+    noisy: bool = False
+
+
+KINDS = (
+    Kind("power", "Power", (("power_w", ""),), noisy=True),
+    Kind("power-average", "Power, the driver's average", (("power_avg_w", ""),)),
+    Kind("temperature", "Temperature", (("temp_c", ""), ("temp_mem_c", "memory"))),
+    Kind("utilisation", "Utilisation", (("util", ""),), noisy=True),
+    Kind("sm-activity", "SMs busy", (("sm_active", ""),), noisy=True),
+    Kind("tensor-activity", "Tensor cores busy", (("tensor_active", ""),), noisy=True),
+    Kind("dram-activity", "Memory bandwidth in use", (("dram_active", ""),), noisy=True),
+    Kind("clocks", "Clocks", (("sm_mhz", "SM"), ("mem_mhz", "memory"))),
+    Kind("memory", "Memory in use", (("mem_used_mib", ""),)),
+    Kind("pcie", "PCIe", (("pcie_rx_mib_s", "received"), ("pcie_tx_mib_s", "sent")), noisy=True),
+    Kind("nvlink", "NVLink", (("nvlink_rx_mib_s", "received"), ("nvlink_tx_mib_s", "sent")), noisy=True),
+)
+
+
+def panels(
+    readings: pl.DataFrame,
+    marks: Sequence[Mark] = (),
+    levels: dict[str, Level] | None = None,
+    link: str = "recording",
+) -> list[Curves]:
+    """`readings` as `Recording.gpu`, `Recording.gpu_1s` or a table of readings has them; `levels` by panel."""
+    if readings.is_empty():
+        return []
+    start_ns = int(readings["time"].dt.epoch("ns").min())  # type: ignore[arg-type]
+    axis = Axis("time", "time", "s", start_ns)
+    gpus = list(_gpus(readings, start_ns))
+    found = [_panel(kind, gpus, axis, marks) for kind in KINDS]
+    limits = levels or {}
+    return [
+        replace(panel, link=link, levels=(limits[panel.name],) if panel.name in limits else ())
+        for panel in found
+        if panel
+    ]
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """`breaks` are the rows before which nothing was measured for a while."""
+
+    name: str
+    tint: int
+    x: Numbers
+    rows: pl.DataFrame
+    breaks: Numbers
+    ticks: int
+
+
+def _gpus(readings: pl.DataFrame, start_ns: int) -> Iterator[_Gpu]:
+    keys = [name for name in ("node", "gpu") if name in readings.columns]
+    parts = readings.partition_by(keys, as_dict=True, maintain_order=True)
+    if len(parts) > MOST_GPUS:
+        parts = _by_node(readings)
+    for tint, (key, rows) in enumerate(sorted(parts.items(), key=lambda part: _order(part[0]))):
+        seconds = np.round((rows["time"].dt.epoch("ns").to_numpy() - start_ns) / 1e9, 3)
+        gaps = np.diff(seconds)
+        usual = float(np.median(gaps)) if len(gaps) else 0.0
+        breaks: Numbers = np.flatnonzero(gaps > max(HOLE * usual, 1.5)) + 1
+        ticks = int(rows["ticks"].sum()) if "ticks" in rows.columns else rows.height
+        yield _Gpu(_name(key), tint, np.insert(seconds, breaks, seconds[breaks]), rows, breaks, ticks)
+
+
+def _order(key: tuple[object, ...]) -> list[tuple[int, str]]:
+    return [(len(str(part)), str(part)) for part in key]
+
+
+def _name(key: tuple[object, ...]) -> str:
+    parts = [str(part) for part in key]
+    if len(parts) == 1:
+        return parts[0] if " " in parts[0] else f"GPU {parts[0]}"
+    return f"node {parts[0]} GPU {parts[1]}"
+
+
+def _by_node(readings: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Whole seconds of all GPUs of a node together."""
+    node = pl.col("node") if "node" in readings.columns else pl.lit("all")
+    names = [name for kind in KINDS for name, _ in kind.readings]
+    means = [name for name in names if _has(readings, name)]
+    seconds = readings.group_by(
+        node.alias("node"), pl.col("time").dt.truncate("1s"), maintain_order=True
+    ).agg(
+        (pl.col("ticks").sum() if "ticks" in readings.columns else pl.len()).alias("ticks"),
+        *(pl.col(_column(readings, name, "mean")).mean().alias(f"{name}_mean") for name in means),
+        *(pl.col(_column(readings, name, "min")).min().alias(f"{name}_min") for name in means),
+        *(pl.col(_column(readings, name, "max")).max().alias(f"{name}_max") for name in means),
+    )
+    gpus = readings.group_by(node.alias("node")).agg(pl.col("gpu").n_unique())
+    count = dict(gpus.iter_rows())
+    parts = seconds.sort("time", maintain_order=True).partition_by("node", as_dict=True)
+    return {(f"node {key[0]}, {count[key[0]]} GPUs",): rows for key, rows in parts.items()}
+
+
+def _panel(kind: Kind, gpus: Sequence[_Gpu], axis: Axis, marks: Sequence[Mark]) -> Curves | None:
+    series = [
+        _series(gpu, reading, words, place, len(kind.readings))
+        for gpu in gpus
+        for place, (reading, words) in enumerate(kind.readings)
+        if _measured(gpu.rows, reading)
+    ]
+    if not series:
+        return None
+    unit = BY_NAME[kind.readings[0][0]].unit
+    return Curves(
+        kind.name, kind.title, (axis,), Axis(kind.name, kind.title, unit), tuple(series), tuple(marks),
+        noisy=kind.noisy,
+    )  # fmt: skip
+
+
+def _series(gpu: _Gpu, reading: str, words: str, place: int, several: int) -> Series:
+    whole_seconds = "ticks" in gpu.rows.columns
+    return Series(
+        name=f"{gpu.name} {words}".strip() if several > 1 else gpu.name,
+        x={"time": gpu.x},
+        y=_values(gpu, reading, "mean"),
+        low=_values(gpu, reading, "min") if whole_seconds else None,
+        high=_values(gpu, reading, "max") if whole_seconds else None,
+        tint=several * gpu.tint + place,
+        measured=gpu.ticks,
+    )
+
+
+def _values(gpu: _Gpu, reading: str, statistic: str) -> Numbers:
+    column = gpu.rows[_column(gpu.rows, reading, statistic)]
+    values: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return np.insert(values, gpu.breaks, np.nan)
+
+
+def _measured(rows: pl.DataFrame, reading: str) -> bool:
+    return _has(rows, reading) and rows[_column(rows, reading, "mean")].count() > 0
+
+
+def _has(rows: pl.DataFrame, reading: str) -> bool:
+    return _column(rows, reading, "mean") in rows.columns
+
+
+def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
+    """In whole seconds a reading is three columns."""
+    return f"{reading}_{statistic}" if "ticks" in rows.columns else reading

@@ -1,0 +1,272 @@
+"""Panels -> a picture for a paper or a slide: PNG, SVG or PDF, by matplotlib without its pyplot.
+
+As wide as a column of a paper, with letters that are still read there. Several panels stand below each other.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from gputel.analysis.figures import style, thin
+from gputel.analysis.figures.panel import Axis, Bars, Curves, Heat, Level, Mark, Numbers, Page, Panel, Series
+from gputel.telemetry import identity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_IN_LEGEND = 10
+MAKER = {
+    "png": {"Software": "gputel"},
+    "svg": {"Creator": "gputel", "Date": None},
+    "pdf": {"Creator": "gputel", "CreationDate": None},
+}
+
+
+def drawn(panels: Sequence[Panel], kind: str, page: Page) -> bytes:
+    """The bytes of a file of that kind. What the page must be cautioned of stands in it."""
+    out = io.BytesIO()
+    with mpl.rc_context(style.PICTURE):
+        made = figure(panels, page.caution)
+        made.savefig(out, format=kind, metadata=MAKER[kind])
+    return out.getvalue()
+
+
+def figure(panels: Sequence[Panel], caution: str | None = None) -> Figure:
+    """The same as an object of matplotlib's, for whoever wants to go on with it."""
+    with mpl.rc_context(style.PICTURE):
+        heights = [_height(panel) for panel in panels]
+        extra = 0.25 if caution else 0.0
+        made = Figure(figsize=(style.COLUMN_INCHES, sum(heights) + extra), layout="constrained")
+        FigureCanvasAgg(made)
+        spots = made.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for panel, axes in zip(_thinned(panels), spots, strict=True):
+            _draw(panel, axes)
+        if caution:
+            made.suptitle(_text(caution), fontsize=6, color=style.KINDS["light"]["fault"], wrap=True)
+    return made
+
+
+def _height(panel: Panel) -> float:
+    if isinstance(panel, Bars):
+        return 1.1 + 0.3 * len(panel.rows)
+    rows = math.ceil(_in_legend(panel) / 2) if isinstance(panel, Curves) else 0
+    return style.PANEL_INCHES + 0.16 * rows
+
+
+def _in_legend(panel: Curves) -> int:
+    named = len(panel.series) + len({mark.kind for mark in panel.marks})
+    return 0 if named < 2 else min(named, MOST_IN_LEGEND + 1)
+
+
+def _thinned(panels: Sequence[Panel]) -> list[Panel]:
+    curves = iter(thin.curves([p for p in panels if isinstance(p, Curves)], style.PICTURE_NUMBERS))
+    return [next(curves) if isinstance(panel, Curves) else panel for panel in panels]
+
+
+def _draw(panel: Panel, axes: Axes) -> None:
+    axes.set_title(_text(panel.title), loc="left")
+    if isinstance(panel, Curves):
+        _curves(panel, axes)
+    elif isinstance(panel, Heat):
+        _heat(panel, axes)
+    else:
+        _bars(panel, axes)
+
+
+def _curves(panel: Curves, axes: Axes) -> None:
+    axis = panel.axes[0]
+    marks = list(_marks(panel.marks, axis, axes))
+    shown = [series for series in panel.series if axis.name in series.x]
+    for series in shown:
+        _one(series, panel, axis, axes)
+    for level in panel.levels:
+        axes.axhline(level.value, color="#444444", linewidth=0.7, linestyle=(0, (2, 2)))
+        _say(level, axes)
+    if panel.log and all(np.nanmin(series.y) > 0 for series in shown if len(series.y)):
+        axes.set_yscale("log")
+    elif panel.steady and shown:
+        _cut(axes, np.concatenate([series.y for series in shown]))
+    axes.margins(x=0.01)
+    _label(axes, axis, panel.y)
+    _legend(axes, panel, marks)
+
+
+def _one(series: Series, panel: Curves, axis: Axis, axes: Axes) -> None:
+    """A noisy curve faint under its running mean, with its extremes as a band, as the page has it."""
+    x, y = series.x[axis.name], series.y
+    colour = tint(series.tint)
+    smooth = panel.noisy and len(y) > style.SMOOTH_FROM
+    if series.low is not None and series.high is not None:
+        axes.fill_between(x, series.low, series.high, color=colour, alpha=0.22, linewidth=0)
+    elif smooth:
+        axes.plot(x, y, color=colour, alpha=0.25, linewidth=0.5)
+    dots: dict[str, Any] = {"marker": "o", "markersize": 2} if series.style == "dots" and len(y) < 200 else {}
+    steps = "steps-post" if series.style == "held" else "default"
+    dash: Any = "--" if series.tint >= len(style.TINTS["light"]) else "-"
+    line = running_mean(y, max(3, len(y) // 100)) if smooth else y
+    axes.plot(x, line, color=colour, label=_text(series.name), drawstyle=steps, linestyle=dash, **dots)
+
+
+def running_mean(values: Numbers, width: int) -> Numbers:
+    """Of as many values on either side; nearer to the ends of fewer. NaN counts for nothing and stays."""
+    known = ~np.isnan(values)
+    sums, counts = (np.insert(np.cumsum(part), 0, 0) for part in (np.where(known, values, 0), known))
+    here = np.arange(len(values))
+    half = np.minimum(np.minimum(width // 2, here), here[::-1])
+    first, last = here - half, here + half + 1
+    count = counts[last] - counts[first]
+    return np.where(known, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
+
+
+def _cut(axes: Axes, values: Numbers) -> None:
+    """Outliers of what is steady would make a line of everything else; where they are cut is said by the page."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return
+    low, high = np.quantile(known, [0.01, 0.99])
+    more = max(0.5 * (high - low), 0.02 * abs(high))
+    axes.set_ylim(max(low - more, known.min() - more / 10), min(high + more, known.max() + more / 10))
+
+
+def _marks(marks: Sequence[Mark], axis: Axis, axes: Axes) -> Iterator[str]:
+    """Behind the curves; the kinds that there are, for the legend."""
+    for mark in marks:
+        if axis.name not in mark.x:
+            continue
+        colour, x = style.KINDS["light"][style.kind(mark.kind)], mark.x[axis.name]
+        end = mark.end.get(axis.name) if mark.end else None
+        if end is None:
+            axes.axvline(x, color=colour, linewidth=0.6, linestyle=":", zorder=0)
+        else:
+            axes.axvspan(x, end, color=colour, alpha=0.25, linewidth=0, zorder=0)
+        yield mark.kind
+
+
+def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
+    if not _in_legend(panel):
+        return
+    handles, labels = axes.get_legend_handles_labels()
+    handles, labels = handles[:MOST_IN_LEGEND], labels[:MOST_IN_LEGEND]
+    for kind in dict.fromkeys(kinds):
+        colour = style.KINDS["light"][style.kind(kind)]
+        handles.append(mpl.patches.Patch(color=colour, alpha=0.5))
+        labels.append(kind)
+    left = len(panel.series) - MOST_IN_LEGEND
+    if left > 0:
+        handles.append(mpl.lines.Line2D([], [], linestyle="none"))
+        labels.append(f"and {left} more")
+    axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=2, frameon=False)
+
+
+def _heat(panel: Heat, axes: Axes) -> None:
+    colours = LinearSegmentedColormap.from_list("gputel", style.HEAT)
+    cells = axes.pcolormesh(
+        panel.x_edges, panel.y_edges, np.ma.masked_invalid(panel.values), cmap=colours, rasterized=True
+    )
+    for level in panel.levels:
+        axes.axhline(level.value, color="white", linewidth=1.6)
+        axes.axhline(level.value, color="black", linewidth=0.8, linestyle=(0, (2, 2)))
+        _say(level, axes, bbox={"facecolor": "white", "alpha": 0.8, "pad": 1, "linewidth": 0})
+    bar = axes.get_figure().colorbar(cells, ax=axes, pad=0.02)  # type: ignore[union-attr]
+    bar.set_label(titled(panel.value))
+    axes.grid(visible=False)
+    _label(axes, panel.x, panel.y)
+
+
+def _say(level: Level, axes: Axes, **more: Any) -> None:
+    """At the right end of its line, above it."""
+    axes.annotate(
+        _text(level.text),
+        (1.0, level.value),
+        xycoords=("axes fraction", "data"),
+        xytext=(-3, 2),
+        textcoords="offset points",
+        ha="right",
+        fontsize=6,
+        **more,
+    )
+
+
+def _bars(panel: Bars, axes: Axes) -> None:
+    left = np.zeros(len(panel.rows))
+    places = np.arange(len(panel.rows))[::-1]
+    divisor, unit = (
+        (3600.0, "h") if panel.unit == "s" and np.nansum(panel.values) > 7200 else (1.0, panel.unit)
+    )
+    for part, name in enumerate(panel.parts):
+        widths = np.nan_to_num(panel.values[:, part]) / divisor
+        if widths.any():
+            axes.barh(
+                places,
+                widths,
+                left=left,
+                color=style.KINDS["light"][style.kind(name)],
+                label=_text(name),
+                height=0.6,
+            )
+        left += widths
+    axes.set_yticks(places, [_text(name) for name in panel.rows])
+    axes.set_xlabel(unit or "")
+    axes.grid(visible=False, axis="y")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.5), ncols=5, frameon=False)
+
+
+def _label(axes: Axes, x: Axis, y: Axis) -> None:
+    divisor, unit = _time_unit(axes.get_xlim()) if x.unit == "s" else (1.0, x.unit)
+    axes.xaxis.set_major_locator(_Ticks(divisor))
+    axes.xaxis.set_major_formatter(FuncFormatter(partial(_tick, divisor)))
+    if axes.get_yscale() == "linear":
+        axes.yaxis.set_major_formatter(FuncFormatter(partial(_tick, 1.0)))
+    axes.set_xlabel(titled(Axis(x.name, x.title, unit)))
+    axes.set_ylabel(titled(y))
+
+
+def titled(axis: Axis) -> str:
+    """`Power (W)`."""
+    return _text(f"{axis.title} ({axis.unit})" if axis.unit else axis.title)
+
+
+def _time_unit(limits: tuple[float, float]) -> tuple[float, str]:
+    width = limits[1] - limits[0]
+    return next(
+        ((size, unit) for size, unit in ((3600.0, "h"), (60.0, "min")) if width > 2 * size), (1.0, "s")
+    )
+
+
+class _Ticks(MaxNLocator):
+    """Round numbers of hours or minutes, where seconds are shown as these."""
+
+    def __init__(self, divisor: float) -> None:
+        super().__init__(nbins=6, steps=[1, 2, 2.5, 5, 10] if divisor == 1 else [1, 2, 3, 5, 6, 10])
+        self._divisor = divisor
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        return np.multiply(self._divisor, super().tick_values(vmin / self._divisor, vmax / self._divisor))
+
+
+def _tick(divisor: float, value: float, _place: int) -> str:
+    shown = value / divisor
+    for size, letter in ((1e15, ""), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "k")):
+        if abs(shown) >= size:
+            return f"{shown:.3g}" if not letter else f"{shown / (1e3 if letter == 'k' else size):.6g}{letter}"
+    return f"{shown:,.6g}"
+
+
+def tint(number: int) -> str:
+    return style.TINTS["light"][number % len(style.TINTS["light"])]
+
+
+def _text(text: str) -> str:
+    """Masked, and without the dollars that would make formulas of it."""
+    return identity.mask(text).replace("$", r"\$")

@@ -1,0 +1,95 @@
+"""A page -> files: the page itself, or its panels as pictures. Only what gputel wrote itself is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gputel.analysis.figures.panel import Page
+from gputel.telemetry.errors import GputelError
+
+PICTURES = ("png", "svg", "pdf")
+KINDS = ("html", *PICTURES)
+PICTURE_MARKS = (b"Software\0gputel", b"<dc:title>gputel</dc:title>", b"/Creator (gputel)")
+
+
+class Draft(NamedTuple):
+    path: Path
+    content: bytes
+
+
+def write(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
+    """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
+    drafts = [draft for kind in kinds for draft in _drafts(page, kind, out, name, _names_a_file(out, kinds))]
+    for path, _ in drafts:
+        if path.exists() and not force and not _is_ours(path):
+            raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
+    try:
+        for path, content in drafts:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, content)
+    except OSError as error:
+        fault = f"cannot write here: {error.strerror}"
+        raise GputelError(str(out), fault, "choose another --out") from error
+    return [path for path, _ in drafts]
+
+
+def _names_a_file(out: Path, kinds: Sequence[str]) -> bool:
+    ending = out.suffix.lstrip(".").lower()
+    if ending not in KINDS or out.is_dir():
+        return False
+    if list(kinds) != [ending]:
+        asked = " ".join(f"--{kind}" for kind in kinds)
+        raise GputelError(str(out), f"is one file, and {asked} was asked for", "name a folder", exit_code=2)
+    return True
+
+
+def _drafts(page: Page, kind: str, out: Path, name: str, one: bool) -> Iterator[Draft]:
+    if kind == "html":
+        from gputel.analysis.render import page as pages
+
+        yield Draft(out if one else out / f"{name}.html", pages.html(page))
+        return
+    from gputel.analysis.render import picture
+
+    panels = list(page.panels())
+    if not panels:
+        raise GputelError(f"--{kind}", "there is nothing to draw", "see what was read: --json")
+    if one:
+        yield Draft(out, picture.drawn(panels, kind, page))
+        return
+    for panel, own in zip(panels, _names([panel.name for panel in panels]), strict=True):
+        yield Draft(out / f"{name}-{own}.{kind}", picture.drawn([panel], kind, page))
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Fit for a file, each once."""
+    found: list[str] = []
+    for name in names:
+        plain = (
+            "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80] or "panel"
+        )
+        found.append(plain if plain not in found else f"{plain}-{len(found) + 1}")
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    """By what a page and each kind of picture say of their maker."""
+    from gputel.analysis.render import page
+
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return page.is_ours(content) or any(mark in content for mark in PICTURE_MARKS)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Renamed into place, so that nobody opens half a page."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
