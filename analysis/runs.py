@@ -27,7 +27,10 @@ def open_run(path: str | Path) -> Recording:
 
 
 class Recording:
-    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output."""
+    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output.
+
+    `per_step()`: what each step cost.
+    """
 
     def __init__(self, folder: run.Run) -> None:
         self.folder = folder
@@ -56,6 +59,12 @@ class Recording:
     @property
     def evals(self) -> pl.DataFrame:
         return self.log.evals
+
+    def per_step(self) -> pl.DataFrame:
+        """What each step took and cost: a row per record, divided by the steps that it stands for."""
+        from gputel.analysis import align, subjects
+
+        return align.per_step(subjects.Subject(self.log, self))
 
     @property
     def simulated(self) -> str | None:

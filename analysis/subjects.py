@@ -75,4 +75,16 @@ def joined(table: Path, log: Path, offset_s: float = 0.0) -> Subject:
             str(table), "no GPU readings were found in it", "name a CSV of nvidia-smi, dmon or dcgm"
         )
     shift = timedelta(seconds=offset_s)
-    return Subject(logs.read(log), readings=telemetry.rows.with_columns(pl.col("time") + shift))
+    rows = _dated(telemetry.rows, table).with_columns(pl.col("time") + shift)
+    return Subject(logs.read(log), readings=rows)
+
+
+def _dated(rows: pl.DataFrame, table: Path) -> pl.DataFrame:
+    """A table that counts seconds from its begin only is taken to end when its file was last written."""
+    import polars as pl
+
+    if rows["time"].null_count() < rows.height or "elapsed_s" not in rows.columns:
+        return rows
+    since_end = ((pl.col("elapsed_s") - pl.col("elapsed_s").max()) * 1e9).cast(pl.Int64)
+    moment = (since_end + table.stat().st_mtime_ns).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
+    return rows.with_columns(moment.alias("time"))

@@ -6,8 +6,8 @@ per_step(subject)        a row per record, sums divided by the steps that it sta
 totals(measured)         by kind: where the time and the energy went
 """
 
+from gputel.analysis.align.cutting import spans
 from gputel.analysis.align.join import measured
-from gputel.analysis.align.spans import spans
 from gputel.analysis.align.steps import per_step, totals
 
 __all__ = ["measured", "per_step", "spans", "totals"]

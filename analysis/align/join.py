@@ -25,6 +25,7 @@ MEASURES = (
     "sm_active", "tensor_active", "dram_active",
 )  # fmt: skip
 AVERAGED = ("util", "sm_mhz", "sm_active", "tensor_active", "dram_active")
+WANTED = ("power_w", "energy_j", "temp_c", "mem_used_mib", "throttle", *AVERAGED)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ def measured(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> pl.DataFrame:
         for (node,), own in spans.group_by("node", maintain_order=True)
     ]
     return pl.concat(parts) if parts else spans.with_columns(_measures(spans, None))
+
+
+def by_gpu(gpu: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """A row a GPU of what it did in one stretch of time, with the columns of `measured`; edges in ns."""
+    keys = [name for name in ("node", "gpu") if name in gpu.columns]
+    span = pl.DataFrame({"start": [start], "end": [end]}).cast(pl.Datetime("ns"))
+    span = span.with_columns(pl.all().dt.replace_time_zone("UTC"))
+    parts = [
+        own.select(pl.col(keys).first()).hstack(span).hstack(_measures(span, own))
+        for own in gpu.partition_by(keys, maintain_order=True)
+    ]
+    return pl.concat(parts).sort(keys) if parts else pl.DataFrame()
 
 
 def _measures(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> list[pl.Series]:
@@ -101,8 +114,7 @@ def _of_seconds(own: pl.DataFrame) -> Ticks:
 
 
 def _wanted(columns: Sequence[str], ending: str = "") -> list[str]:
-    names = ("power_w", "energy_j", "temp_c", "mem_used_mib", "throttle", *AVERAGED)
-    return [name for name in names if f"{name}{ending}" in columns]
+    return [name for name in WANTED if f"{name}{ending}" in columns]
 
 
 def _floats(own: pl.DataFrame, name: str) -> Numbers:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gputel.analysis.align import readings
+from gputel.analysis.align.cutting import spans
 from gputel.analysis.align.join import AVERAGED, measured
-from gputel.analysis.align.spans import spans
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
@@ -22,7 +23,7 @@ MEANS = ("temp_c", *AVERAGED)
 def per_step(subject: Subject) -> pl.DataFrame:
     """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
     tokens = subject.facts.tokens_per_step
-    return of_spans(measured(spans(subject), subject.gpu), float(tokens.value) if tokens else None)
+    return of_spans(measured(spans(subject), readings.of(subject)), float(tokens.value) if tokens else None)
 
 
 def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:

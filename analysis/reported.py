@@ -1,0 +1,169 @@
+"""What `gputel report` says of a run: everything that its terminal, JSON and page show, gathered once.
+
+A subject goes in. Frames come out that panels can be drawn from (`spans`, `steps`, `totals`), and `answer` makes
+JSON of the same figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis import recorded, sensors, verdicts
+from gputel.analysis.align import busy, clocks, cutting, join, overlap, placing, readings, steps
+from gputel.analysis.align.placing import Tables
+from gputel.analysis.verdicts import Case, Verdict
+
+if TYPE_CHECKING:
+    from gputel.analysis.subjects import Subject
+
+CLOSELY_S = 1800  # of a table of readings, in which refresh is looked for
+
+
+@dataclass(frozen=True)
+class Reported:
+    """`spans` are measured; `gpus` has a row a GPU over the training, or over the work where nothing was printed.
+
+    `account` is what `gputel.analysis.recorded` says of the recording, None for a table of readings or a bare log.
+    """
+
+    subject: Subject
+    placed: Tables
+    readings: pl.DataFrame | None
+    spans: pl.DataFrame
+    steps: pl.DataFrame
+    totals: pl.DataFrame
+    phases: pl.DataFrame
+    gpus: pl.DataFrame
+    account: dict[str, Any] | None
+    verdicts: list[Verdict]
+
+
+def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
+    """`keep_idle`: also what was recorded before the run's first line or after its last work."""
+    frame = readings.of(subject)
+    cut = cutting.spans(subject)
+    held = join.measured(overlap.widened(cut, frame) if keep_idle else overlap.cut(cut), frame)
+    tokens = subject.facts.tokens_per_step
+    each = steps.of_spans(held, float(tokens.value) if tokens else None)
+    gpus = _gpus(held, frame, keep_idle=keep_idle)
+    return Reported(
+        subject=subject,
+        placed=placing.of(subject),
+        readings=frame,
+        spans=held,
+        steps=each,
+        totals=steps.totals(held),
+        phases=_phases(each),
+        gpus=gpus,
+        account=recorded.of(subject.recording.path) if subject.recording else None,
+        verdicts=verdicts.of(Case(subject, each, gpus)),
+    )
+
+
+def answer(told: Reported) -> dict[str, Any]:
+    """Strict JSON: what was not measured is null."""
+    log, placed = told.subject.log, told.placed
+    return {
+        "schema": 1,
+        "run": told.subject.name,
+        "source": log.source,
+        "caution": told.subject.caution,
+        "status": log.status,
+        "cause": log.cause and {"line": log.cause.line, "text": log.cause.text},
+        "clock": {"how": placed.how, "uncertainty_s": placed.uncertainty_s},
+        "overlap": overlap.of(told.spans, told.readings),
+        "read": read_as(told),
+        "facts": {
+            name: {"value": f.value, "origin": f.origin} for name, f in told.subject.facts.known().items()
+        },
+        "time": _rows(told.totals),
+        "phases": _rows(told.phases),
+        "gpus": _rows(told.gpus),
+        "refresh_hz": refresh(told),
+        "recording": told.account,
+        "sources": _rows(clocks.offsets(placed.records)),
+        "verdicts": [verdict.as_json() for verdict in told.verdicts],
+        "events": events(told),
+    }
+
+
+def read_as(told: Reported) -> str | None:
+    if told.readings is None:
+        return None
+    return "whole seconds" if "ticks" in told.readings.columns else "ticks"
+
+
+def events(told: Reported) -> dict[str, int]:
+    """What the log and the recorder saw happen, by kind; none that did not."""
+    counts = dict(told.subject.log.events.group_by("kind").len().sort("kind").iter_rows())
+    recorded_too = told.account["events"] if told.account else {}
+    return {**counts, **{kind: counts.get(kind, 0) + count for kind, count in recorded_too.items()}}
+
+
+def refresh(told: Reported) -> dict[str, dict[str, float | None]]:
+    """By GPU and reading, how often the sensor really refreshed; None is indeterminate."""
+    if told.account:
+        return {_name(gpu): recorded.refreshed(gpu) for gpu in told.account["gpus"]}
+    if told.readings is None:
+        return {}
+    begin = told.readings["time"].min()
+    some = told.readings.filter(pl.col("time") - begin < pl.duration(seconds=CLOSELY_S))
+    found: dict[str, dict[str, float | None]] = {}
+    for (gpu, name), rate in sensors.refresh(some).items():
+        if name in recorded.TELLING:
+            found.setdefault(gpu, {})[name] = rate.hz if rate else None
+    return found
+
+
+def _name(gpu: dict[str, Any]) -> str:
+    return str(gpu["gpu"]) if gpu["node"] is None else f"{gpu['node']}/{gpu['gpu']}"
+
+
+def _gpus(held: pl.DataFrame, frame: pl.DataFrame | None, *, keep_idle: bool) -> pl.DataFrame:
+    """Over the training; of readings alone over the work, or all of them."""
+    if frame is None:
+        return pl.DataFrame()
+    times = frame["time"].dt.epoch("ns").drop_nulls()
+    training = held.filter(pl.col("kind") == "train")
+    start, end = int(times.min()), int(times.max())  # type: ignore[arg-type]
+    if len(training):
+        edges = training.select(pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns"))
+        start, end = edges.row(0)
+    elif not keep_idle:
+        start, end = busy.ends(frame) or (start, end)
+    return join.by_gpu(frame, start, end)
+
+
+def _phases(each: pl.DataFrame) -> pl.DataFrame:
+    """What training cost by phase, all attempts of it together."""
+    weight = pl.col("steps")
+    joules = pl.coalesce("energy_counter_j", "energy_j") * weight
+    whole = pl.col("measured") >= steps.WHOLE
+    return each.group_by("phase", maintain_order=True).agg(
+        weight.sum(),
+        pl.col("attempt").n_unique().alias("attempts"),
+        (pl.col("duration_s") * weight).sum(),
+        pl.col("duration_s").median().alias("step_s"),
+        (pl.col("tokens") * weight).sum().alias("tokens"),
+        ((pl.col("tokens") * weight).sum() / (pl.col("duration_s") * weight).sum()).alias("tok_per_sec"),
+        pl.when(joules.count() > 0).then(joules.sum()).alias("energy_j"),
+        (joules.filter(whole).sum() / weight.filter(whole & joules.is_not_null()).sum()).alias("j_per_step"),
+        (
+            joules.filter(whole).sum()
+            / (pl.col("tokens") * weight).filter(whole & joules.is_not_null()).sum()
+        ).alias("j_per_token"),
+    )
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return [{name: _plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
