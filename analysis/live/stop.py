@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 class Stopper:
-    """Takes the numbers of both while they surely live, and holds them: a number can be given to another process."""
+    """Takes the numbers of both while they surely live, and holds on to them: numbers are given again."""
 
     def __init__(self, command: int, recorder: int, grace_s: float) -> None:
         self._number, self._grace_s = command, grace_s
