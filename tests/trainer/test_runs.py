@@ -359,6 +359,32 @@ def test_a_slow_network_gets_its_settings_where_none_are_set(
     assert "Network: NCCL_BUFFSIZE=1048576" in told
 
 
+def test_an_old_torch_without_muon_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.optim, "Muon")
+    told = run("--steps", "2", "--optimizer", "muon", code=1).stderr
+    fault = f"torch {torch.__version__} has no Muon; install torch 2.9 or newer"
+    assert told == f"--optimizer muon: {fault}\n"
+
+
+def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run, tmp_path: Path) -> None:
+    read = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run("--steps", "4", "--eval-every", "2", "--tensorboard", "--sample-prompt", "def ")
+    board = read.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    board.Reload()
+    tags = board.Tags()
+    assert [event.step for event in board.Scalars("train/loss")] == [0, 1, 2, 3]
+    assert [event.step for event in board.Scalars("eval/val_loss")] == [0, 2, 4]
+    assert "weights/blocks.0.up.weight" in tags["histograms"]
+    assert "sample/text_summary" in tags["tensors"]
+    assert "_hparams_/session_start_info" in board.summary_metadata
+
+
+def test_a_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    told = run("--steps", "2", "--tensorboard", code=1).stderr
+    assert told == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"
+
+
 def test_another_tokenizer_does_not_go_on(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("".join(map(chr, range(32, 127))) * 50 + "\n")
     run("--steps", "4", "--stop-at", "2", "--data", "t.txt", "--tokenizer", "chars", "--vocab", "256")

@@ -137,9 +137,9 @@ def _tiktoken(recipe: dict[str, str]) -> Tokenizer:
     try:
         pairs = [line.split() for line in path.read_bytes().splitlines() if line]
         merges = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+        end = max(merges.values()) + 1
     except ValueError as fault:
         raise TrainerError(str(path), "is neither a tokenizers nor a tiktoken file") from fault
-    end = max(merges.values()) + 1
     made = module.Encoding(
         path.stem,
         pat_str=GPT2_CUT if len(merges) == GPT2_MERGES else LATER_CUT,

@@ -1,0 +1,87 @@
+"""Local tokenizer files: text to tokens and back, and how many bytes each token stands for."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gputel.trainer.__main__ import main
+from gputel.trainer.data.tokenizer import Tokenizer, remade, tokenizer_from
+from gputel.trainer.errors import TrainerError
+
+from .conftest import TINY, Left
+
+TEXT = "The quick brown fox jumps over the lazy dog, über 9 Zäune.\n" * 50
+
+
+def byte_level(path: Path) -> Path:
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer: Any = tokenizers.trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<|bos|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator([TEXT], trainer)
+    made.save(str(path))
+    return path
+
+
+def merges(path: Path) -> Path:
+    """tiktoken's lines: a token in base64, and its rank."""
+    pytest.importorskip("tiktoken")
+    tokens = [bytes([i]) for i in range(256)] + [b"th", b"he", b"the", b" the"]
+    lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(tokens)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(params=["tokenizers", "tiktoken"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    makers = {"tokenizers": byte_level, "tiktoken": merges}
+    return makers[request.param](tmp_path / request.param)
+
+
+def test_text_comes_back_and_its_bytes_are_counted(file: Path) -> None:
+    tokenizer: Tokenizer = tokenizer_from(str(file), lambda: ())
+    ids = [int(i) for i in tokenizer.encode([TEXT])[0]]
+    assert tokenizer.decode(ids) == TEXT
+    assert int(tokenizer.byte_lengths[ids].sum()) == len(TEXT.encode())
+    assert [int(tokenizer.byte_lengths[i]) for i in tokenizer.separator] == [0]
+    assert max(ids) < tokenizer.vocab == len(tokenizer.byte_lengths)
+
+
+def test_a_run_with_a_tokenizer_file_says_bits_per_byte_and_writes_text(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for name in ("a.txt", "val.txt"):
+        (tmp_path / "data" / name).write_text(TEXT)
+    options = f"--data data --tokenizer {file} --steps 2 --device-batch-size 2 --out run --eval-every 2"
+    trained = CliRunner().invoke(main, [*TINY, *options.split()])
+    assert trained.exit_code == 0, trained.output
+    row = Left(tmp_path / "run").metrics("eval_end")[-1]
+    assert 0 < row["val_bpb"] < row["val_loss"] / 0.6931471805599453
+    text = CliRunner().invoke(main, "sample run/weights.pt --prompt quick --length 5".split())
+    assert text.stdout.startswith("quick")
+
+
+def test_a_tokenizer_that_has_changed_is_refused(file: Path) -> None:
+    recipe = tokenizer_from(str(file), lambda: ()).recipe
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(TrainerError, match="is not the tokenizer of this run any more; restore the file"):
+        remade(recipe)
+
+
+def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("tiktoken")
+    for content in ("{}", "<html>403</html>", ""):
+        (tmp_path / "t").write_text(content)
+        with pytest.raises(TrainerError, match=r"/t: is n.*"):
+            tokenizer_from(str(tmp_path / "t"), lambda: ())
