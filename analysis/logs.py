@@ -5,10 +5,12 @@ A compressed file is known by its first bytes, telemetry by its header, and neit
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -114,16 +116,32 @@ def _small(path: Path) -> _Small | None:
     return _Small(path, text, *_written(path, facts))
 
 
-def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> Iterator[Log]:
+def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[Log]:
     if not files:
-        return
+        return []
     from gputel.analysis.parse import engine, result
 
     parsers = [engine.parser(formats) for _ in files]
-    engine.feed_together(parsers, [file.text for file in files])
-    for file, parser in zip(files, parsers, strict=True):
-        parser.finish()
-        yield result.conclude(parser, name_of(file.path), str(file.path), file.latest, live=file.live)
+    with _uncollected():
+        engine.feed_together(parsers, [file.text for file in files])
+        for parser in parsers:
+            parser.finish()
+        return [
+            result.conclude(parser, name_of(file.path), str(file.path), file.latest, live=file.live)
+            for file, parser in zip(files, parsers, strict=True)
+        ]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that parsing leaves behind is a cycle, and looking for some in all that is kept takes its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _written(path: Path, facts: os.stat_result) -> tuple[datetime, bool]:

@@ -35,7 +35,7 @@ _LINE_KEYS = {
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Format:
     """One log format: its patterns in the order in which they are tried, and the samples that it must read."""
 
@@ -57,6 +57,7 @@ def shipped() -> tuple[Format, ...]:
     return tuple(sorted(found, key=lambda known: known.last))
 
 
+@lru_cache(maxsize=8)
 def patterns(formats: tuple[Format, ...]) -> tuple[Pattern, ...]:
     return tuple(pattern for known in formats for pattern in known.patterns)
 

@@ -145,15 +145,18 @@ def starts(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def _after(feeds: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:
-    found = np.concatenate([[0], feeds + 1])
+    found = np.zeros(len(feeds) + 1, dtype=np.int64)
+    np.add(feeds, 1, out=found[1:])
     return found[:-1] if data.endswith(b"\n") or not data else found
 
 
 def _controls(data: bytes) -> tuple[npt.NDArray[np.int64], bytes]:
     """Where line feeds stand, and which other control characters stand anywhere."""
     text = np.frombuffer(data, np.uint8)
-    places = [np.flatnonzero(text[at : at + _BLOCK] < _CONTROLS) + at for at in range(0, len(data), _BLOCK)]
-    found = np.concatenate([np.empty(0, dtype=np.int64), *places])
+    blocks = range(_BLOCK, len(data), _BLOCK)
+    places = [np.flatnonzero(text[at : at + _BLOCK] < _CONTROLS) + at for at in blocks]
+    found = np.flatnonzero(text[:_BLOCK] < _CONTROLS)
+    found = np.concatenate([found, *places]) if places else found
     kinds = text[found]
     is_feed = kinds == _FEED
     if is_feed.all():

@@ -40,8 +40,13 @@ class Field:
     over: int = 1
     nulls: frozenset[bytes] = frozenset()
 
+    def __post_init__(
+        self,
+    ) -> None:  # the hash is asked for all the time; the rest costs more than it tells apart
+        object.__setattr__(self, "_hash", hash((self.column, self.source, self.unit)))
+
     def __hash__(self) -> int:
-        return hash((self.column, self.source, self.unit))  # the rest costs more than it tells apart
+        return self._hash  # type: ignore[attr-defined,no-any-return]
 
 
 class Names(Protocol):

@@ -6,7 +6,7 @@ folder of small logs it would be most of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -20,7 +20,7 @@ from gputel.analysis.parse import outcome
 from gputel.analysis.parse.log import DEFAULT_PHASE, Log
 from gputel.analysis.parse.outcome import Event, Outcome, Status
 from gputel.analysis.parse.patterns import Reject
-from gputel.analysis.parse.rows import constant
+from gputel.analysis.parse.rows import Rows, constant
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.parser import Parser
@@ -52,7 +52,13 @@ def conclude(
     held = parser.records
     places = _places(held)
     whole = _Conclusion(
-        held, parser.outcome, places, parser.config, latest or datetime.now(timezone.utc), live
+        held,
+        held.hand_over(),
+        parser.outcome,
+        places,
+        parser.config,
+        latest or datetime.now(timezone.utc),
+        live,
     )
     return Log(
         name=name,
@@ -83,6 +89,7 @@ class _Conclusion:
     """What a `Log` is asked for and what takes its time, once it is asked: frames, and all that is seen in them."""
 
     held: Assembler
+    rows: tuple[Rows, Rows, Rows]
     outcome: Outcome
     places: dict[tuple[int, int], tuple[str, int]]
     config: dict[str, float | str]
@@ -90,23 +97,24 @@ class _Conclusion:
     live: bool
 
     @cached_property
-    def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        steps, evals, partials = self.held.hand_over()
-        found = steps.frame(ROWS), evals.frame(EVALS), partials.frame(ROWS)
-        records, *others = (readable(frame, self.places, self.shift) for frame in found)
-        return records[columns.in_order(records.columns)], others[0], others[1]
-
-    @property
     def records(self) -> pl.DataFrame:
-        return self.frames[0]
+        return self._frame(self.rows[0], ROWS, columns.in_order)
 
-    @property
+    @cached_property
     def evals(self) -> pl.DataFrame:
-        return self.frames[1]
+        return self._frame(self.rows[1], EVALS)
 
-    @property
+    @cached_property
     def partials(self) -> pl.DataFrame:
-        return self.frames[2]
+        return self._frame(self.rows[2], ROWS)
+
+    def _frame(
+        self, rows: Rows, first: tuple[str, ...], order: Callable[[list[str]], list[str]] = list
+    ) -> pl.DataFrame:
+        if len(self.places) > 1:
+            return readable(rows.frame(first, order=order), self.places, self.shift)
+        phase, attempt = next(iter(self.places.values()), (DEFAULT_PHASE, 1))
+        return _dated(rows.frame(first, {"phase": phase, "attempt": attempt}, order), self.shift)
 
     @cached_property
     def shift(self) -> int:
@@ -220,6 +228,10 @@ def readable(frame: pl.DataFrame, places: dict[tuple[int, int], tuple[str, int]]
         )
         joined = frame.join(keys, on=["phase", "attempt"], how="left", maintain_order="left")
         named = joined.with_columns(phase="_phase", attempt="_attempt").drop("_phase", "_attempt")
+    return _dated(named, shift)
+
+
+def _dated(named: pl.DataFrame, shift: int) -> pl.DataFrame:
     if named["time"].null_count() == named.height:
         return _replaced(named, constant("time", None, _UTC, named.height))
     moment = pl.col("time") + pl.when(pl.col("time") < DATED).then(shift).otherwise(0)

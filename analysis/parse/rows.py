@@ -5,7 +5,7 @@ A column is numbers with a mask: null (not printed) and NaN (printed) are differ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -72,25 +72,32 @@ class Rows:
         """The number of the phase, and the attempt, of all rows."""
         return list(self._places)
 
-    def frame(self, first: tuple[str, ...]) -> pl.DataFrame:
+    def frame(
+        self,
+        first: tuple[str, ...],
+        same: Mapping[str, str | int] | None = None,
+        order: Callable[[list[str]], list[str]] = list,
+    ) -> pl.DataFrame:
         """All rows in the order of their lines; `first` are there even where no row has them.
 
-        Each column is given away as the frame gets it, so that not all of them are held twice.
+        `same` are the values of columns that are the same in all rows. Each column is given away as the frame gets
+        it, so that not all of them are held twice.
         """
         import polars as pl
 
-        names = [*first, *(name for name in self._met if name not in first)]
-        frame = pl.DataFrame([self._series(name) for name in names])
+        names = order([*first, *(name for name in self._met if name not in first)])
+        held = {
+            name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
+            for name, value in (same or {}).items()
+        }
+        frame = pl.DataFrame([held[name] if name in held else self._series(name) for name in names])
         return frame if frame["line"].is_sorted() else frame.sort("line", maintain_order=True)
 
     def _series(self, name: str) -> pl.Series:
-        import polars as pl
-
-        kind = pl.String if name in TEXTS else pl.Int64 if name in WHOLE else pl.Float64
         if name not in self._columns:
             values = {same.get(name) for _, _, same in self._same} | {row.get(name) for row in self._rows}
             if values <= {None} or (len(values) == 1 and name in SAME):
-                return constant(name, next(iter(values), None), kind, self.count)
+                return constant(name, next(iter(values), None), _kind(name), self.count)
         return self._texts(name) if name in TEXTS else self._numbers(name)
 
     def _numbers(self, name: str) -> pl.Series:
@@ -117,6 +124,12 @@ class Rows:
             text = row.get(name)
             texts[at] = text if isinstance(text, str) else None
         return pl.Series(name, texts, dtype=pl.String)
+
+
+def _kind(name: str) -> type[pl.DataType]:
+    import polars as pl
+
+    return pl.String if name in TEXTS else pl.Int64 if name in WHOLE else pl.Float64
 
 
 def constant(

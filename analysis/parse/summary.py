@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from gputel.analysis.parse.outcome import KINDS
@@ -23,8 +25,8 @@ def answer(logs: list[Log], errors: list[Json]) -> Json:
 
 
 def run(log: Log) -> Json:
-    counts = dict(log.events.group_by("kind").len().iter_rows())
-    moments = pl.concat([frame["time"] for frame in (log.records, log.evals)]).drop_nulls()
+    counts = Counter(log.events["kind"].to_list())
+    begun, done = _span([log.records["time"], log.evals["time"]])
     return {
         "run": log.name,
         "source": log.source,
@@ -32,8 +34,8 @@ def run(log: Log) -> Json:
         "status": log.status,
         "lines": log.lines,
         "rejects": len(log.rejects),
-        "started": _moment(log.started if log.started is not None else moments.min()),
-        "ended": _moment(log.ended if log.ended is not None else moments.max()),
+        "started": _moment(log.started if log.started is not None else begun),
+        "ended": _moment(log.ended if log.ended is not None else done),
         "config": {name: _fact(value) for name, value in log.config.items()},
         "summary": {name: _fact(value) for name, value in log.summary.items()},
         "phases": [_phase(log, phase, attempt) for phase, attempt in log.places],
@@ -43,25 +45,41 @@ def run(log: Log) -> Json:
     }
 
 
+def _span(columns: list[pl.Series]) -> tuple[Any, Any]:
+    """The first and the last moment; most logs have none at all."""
+    found = [column for column in columns if column.null_count() < len(column)]
+    return min((c.min() for c in found), default=None), max((c.max() for c in found), default=None)  # type: ignore[type-var]
+
+
 def _phase(log: Log, phase: str, attempt: int) -> Json:
-    here = (pl.col("phase") == phase) & (pl.col("attempt") == attempt)
-    rows, evals = log.records.filter(here), log.evals.filter(here)
-    steps = rows["step"].drop_nulls()
-    total = rows["total_steps"].drop_nulls().last() if "total_steps" in rows.columns else None
+    rows, evals = log.records, log.evals
+    if len(log.places) > 1:
+        here = (pl.col("phase") == phase) & (pl.col("attempt") == attempt)
+        rows, evals = rows.filter(here), evals.filter(here)
+    steps = _printed(rows["step"])
+    total = _printed(rows["total_steps"]).last() if "total_steps" in rows.columns else None
     metrics = {name: _metric(log, rows, name) for name in log.metrics()}
     names = dict.fromkeys(evals["name"].to_list())
     return {
         "phase": phase,
         "attempt": attempt,
         "records": rows.height,
-        "steps": steps.n_unique(),
+        "steps": len(steps) if (np.diff(steps.to_numpy()) > 0).all() else steps.n_unique(),
         "first_step": _whole(steps.first()),
         "last_step": _whole(steps.last()),
         "total_steps": _whole(total if total is not None else log.config.get("total_steps")),
         "duration_s": duration_s(rows),
         "metrics": {name: figures for name, figures in metrics.items() if figures["count"] or figures["nan"]},
-        "evals": {name: _evaluation(log, evals.filter(pl.col("name") == name), name) for name in names},
+        "evals": {name: _evaluation(log, _named(evals, name, len(names)), name) for name in names},
     }
+
+
+def _named(evals: pl.DataFrame, name: str, names: int) -> pl.DataFrame:
+    return evals if names == 1 else evals.filter(pl.col("name") == name)
+
+
+def _printed(column: pl.Series) -> pl.Series:
+    return column.drop_nulls() if column.null_count() else column
 
 
 def _metric(log: Log, rows: pl.DataFrame, name: str) -> Json:
@@ -77,7 +95,7 @@ def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
     what = log.sources.get(name)
     found = figures(rows["value"], rows["step"])
     found.pop("mean")
-    finite = rows.filter(pl.col("value").is_finite())["step"]
+    finite = rows["step"].filter(rows["value"].is_finite())
     at = {"first_step": _whole(finite.first()), "last_step": _whole(finite.last())}
     order = ("count", "nan", "first", "first_step", "last", "last_step", "min", "min_step", "max", "max_step")
     both = {**found, **at}
@@ -90,10 +108,13 @@ def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
 
 def figures(values: pl.Series, steps: pl.Series) -> Json:
     """`count` counts all that was printed, `nan` what is not finite; the other figures leave those out."""
-    printed = values.is_not_null()
-    values, steps = values.filter(printed), steps.filter(printed)
-    finite = values.is_finite()
-    count, values, steps = len(values), values.filter(finite), steps.filter(finite)
+    if values.null_count():
+        printed = values.is_not_null()
+        values, steps = values.filter(printed), steps.filter(printed)
+    count = len(values)
+    if not np.isfinite(values.to_numpy()).all():
+        finite = values.is_finite()
+        values, steps = values.filter(finite), steps.filter(finite)
     low, high = values.arg_min(), values.arg_max()
     return {
         "count": count,
@@ -111,23 +132,23 @@ def figures(values: pl.Series, steps: pl.Series) -> Json:
 def duration_s(rows: pl.DataFrame) -> float | None:
     """Of a phase: as its own clock prints it, else by the stamps of its lines, else by its step times."""
     if "total_time_min" in rows.columns:
-        clock = rows["total_time_min"].drop_nulls()
+        clock = _printed(rows["total_time_min"])
         if len(clock):
             last: Any = clock.last()
             return round(float(last) * 60, 6)
-    stamps = rows["time"].drop_nulls()
+    stamps = _printed(rows["time"])
     if len(stamps) > 1:
         first: Any = stamps.first()
         last = stamps.last()
         return float((last - first).total_seconds())
     if "dt_ms" in rows.columns and rows.height and _every_step(rows["step"]):
-        times = rows["dt_ms"].drop_nulls()
+        times = _printed(rows["dt_ms"])
         return float(times.sum()) / 1000 if len(times) == rows.height else None
     return None
 
 
 def _every_step(steps: pl.Series) -> bool:
-    return steps.null_count() == 0 and bool((steps.diff().drop_nulls() == 1).all())
+    return steps.null_count() == 0 and bool((np.diff(steps.to_numpy()) == 1).all())
 
 
 def _telemetry(log: Log) -> Json | None:

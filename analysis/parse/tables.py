@@ -137,6 +137,12 @@ def runs(tables: Sequence[Table]) -> Iterator[Run]:
     """All rows of the tables in the order of their lines."""
     if not tables:
         return
+    if len(tables) == 1:
+        firsts = [0, *(np.flatnonzero(tables[0].breaks()) + 1).tolist()]
+        yield from (
+            Run(tables[0], *span) for span in zip(firsts, [*firsts[1:], len(tables[0].lines)], strict=True)
+        )
+        return
     owner = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
     row = np.concatenate([np.arange(len(t.lines)) for t in tables])
     new_shape = np.concatenate([np.concatenate([[True], t.breaks()]) for t in tables])

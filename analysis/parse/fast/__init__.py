@@ -75,7 +75,10 @@ def _shapes(patterns: tuple[Pattern, ...], _thread: int) -> Shapes:
 def _numbers(shapes: Shapes, data: bytes, starts: Ints) -> Ints:
     """The number of each line's shape; lines of one length are gathered and blanked together."""
     numbers = np.empty(len(starts), dtype=np.int64)
-    lengths = np.diff(starts, append=len(data) + (not data.endswith(b"\n"))) - 1
+    lengths = np.empty(len(starts), dtype=np.int64)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = len(data) + (not data.endswith(b"\n")) - starts[-1:]
+    lengths -= 1
     kinds = np.minimum(lengths, LONGEST + 1)
     order = np.argsort(kinds.astype(np.uint16), kind="stable")
     counts = np.bincount(kinds, minlength=LONGEST + 2)
