@@ -78,7 +78,7 @@ class Assembler:
                 table.columns(run.shape, slice(first, end)), self._counts_from_zero(table.pattern)
             )
             if steps is not None:
-                cuts = (np.flatnonzero(~(np.diff(steps) > 0)) + first + 1).tolist()
+                cuts = (np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1).tolist()
         for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
             yield Run(table, start, stop)
 
@@ -275,7 +275,7 @@ class Assembler:
         steps = shape.step(cells, self._counts_from_zero(table.pattern)) if _is_plain(table, shape) else None
         if (
             steps is None
-            or not bool(np.all(np.diff(steps) > 0))
+            or not bool(np.all(steps[1:] > steps[:-1]))
             or not bool(np.all(steps == np.floor(steps)))
             or not all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
             or not bool(np.all(np.abs(steps) < MOST))
