@@ -66,6 +66,12 @@ class Comparison:
     notes: list[str]
     cautions: dict[str, str]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from gputel.analysis.comparing import notebook
+
+        return notebook.html(self)
+
     @property
     def runs(self) -> list[str]:
         """What is compared, in the order given: runs, or groups of them."""
@@ -195,15 +201,11 @@ def _about(tracks: Sequence[Track], members: Mapping[str, str] | None, prices: P
 
 
 def _of_time(tracks: Sequence[Track]) -> Iterator[str]:
-    shared = clocks.shared([track.rows for track in tracks])
-    if shared:
-        yield f"time is {clocks.CLOCKS[shared]}"
-        return
-    own = {track.name: next(iter(clocks.of(track.rows)), None) for track in tracks}
-    told = {name: clock for name, clock in own.items() if clock}
-    if len(set(told.values())) > 1:
-        kinds = "; ".join(f"{name}: {clocks.CLOCKS[clock]}" for name, clock in told.items())
-        yield f"times are not of one kind. {kinds}"
+    told = {track.name: track.clock for track in tracks if track.clock}
+    for clock in dict.fromkeys(told.values()):
+        runs = wording.names(name for name, own in told.items() if own == clock)
+        of = f" of {runs}" if len(set(told.values())) > 1 else ""
+        yield f"time{of} is {clocks.CLOCKS[clock]}"
 
 
 def _grouped(frame: pl.DataFrame, members: dict[str, str] | None, keys: list[str]) -> pl.DataFrame:

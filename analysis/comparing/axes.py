@@ -67,6 +67,7 @@ class Track:
     phase: str
     rows: pl.DataFrame
     measured: Measured
+    clock: str | None
     from_zero: bool
     step: Numbers
     done: Numbers
@@ -120,10 +121,13 @@ def of(
     from_zero = _from_zero(rows, step)
     done = step + from_zero
     measured = joules.of(subject, phase)
+    clock = clocks.chosen(rows, clock)
     costs, lacks = _costs(subject, measured, rows, done, attempt, clock)
     _add_cost(subject, costs, lacks, prices or Prices())
     ordered = {name: np.fmax.accumulate(values[kept]) for name, values in costs.items()}
-    return Track(subject, name, phase, every, measured, from_zero, step[kept], done[kept], ordered, lacks)
+    return Track(
+        subject, name, phase, every, measured, clock, from_zero, step[kept], done[kept], ordered, lacks
+    )
 
 
 def _once(step: Numbers, attempt: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -175,8 +179,8 @@ def _costs(
     else:
         costs["time"] = seconds
     energy = measured.by_record(rows)
-    if energy is None:
-        lacks["energy"] = str(measured.why)
+    if energy is None or not np.isfinite(energy).any():
+        lacks["energy"] = measured.why or "its records could not be placed in time"
     else:
         costs["energy"] = energy
     return costs, lacks

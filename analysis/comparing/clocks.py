@@ -37,10 +37,14 @@ def shared(tables: Sequence[pl.DataFrame]) -> str | None:
     return next((name for name in CLOCKS if all(name in own for own in have)), None)
 
 
-def seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, wanted: str | None) -> Numbers | None:
-    """By the clock that is wanted, else by the best there is. Records of restarts count: that time was spent."""
+def chosen(rows: pl.DataFrame, wanted: str | None) -> str | None:
+    """The one that is wanted, else the best there is."""
     have = of(rows)
-    clock = wanted if wanted in have else next(iter(have), None)
+    return wanted if wanted in have else next(iter(have), None)
+
+
+def seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: str | None) -> Numbers | None:
+    """Records of restarts count: that time was spent."""
     if clock is None:
         return None
     told = rows[COLUMNS[clock]]

@@ -71,7 +71,8 @@ def of(subject: Subject, phase: str) -> Measured:
     covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()
     whole = float(spans["duration_s"].sum())
     if covered < COVERED * whole:
-        return Measured(spans, f"its GPUs were measured for only {covered / whole:.0%} of the time")
+        percent = f"{100 * covered / whole:.0f} %"
+        return Measured(spans, f"its GPUs were measured for only {percent} of the time")
     return Measured(spans)
 
 

@@ -1,0 +1,192 @@
+"""`gputel compare`: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputel.cli import main
+
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
+D16, D24 = SAMPLES / "d16-base.log.gz", SAMPLES / "d24-base.log.gz"
+MID, NO_LOGS = SAMPLES / "mid-training.log", (SAMPLES.parent / "LICENSE", SAMPLES.parent / "Makefile")
+TABLE = """\
+  step   d16-base   d24-base   difference
+─────────────────────────────────────────
+     0    11.0904    11.0904       0.0000
+ 1,000     3.4627     3.3553      -0.1074
+ 5,000     3.0704     2.9279      -0.1425
+10,000     2.9700     2.8135      -0.1565
+12,000     2.9072     2.8153      -0.0918
+"""
+
+
+@pytest.fixture
+def gputel(capsys: pytest.CaptureFixture[str]) -> Any:
+    """`code, out, err = gputel("compare", ...)`."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, told.out, told.err
+
+    return call
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Six small runs of three settings."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for i in range(6):
+        lines = [f"step {n} | loss: {5 - n / 300 + i / 100:.4f} | dt: 1000.00ms\n" for n in range(1001)]
+        (folder / f"run{i}.log").write_text(f"num_layers: {i // 2 + 2}\n" + "".join(lines))
+    return folder
+
+
+def test_as_a_process_it_prints_the_first_users_table() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "gputel", "compare", D16, D24], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0
+    assert told.stdout.startswith(
+        "phase base of 2 runs: loss by step\nd16-base, d24-base: COMPOSED, not printed by a program that trained\n"
+    )
+    assert TABLE in told.stdout
+    assert max(len(line) for line in told.stdout.split("\nnote: ")[0].splitlines()) <= 80
+
+
+def test_the_summary_says_what_each_run_came_to(gputel: Any) -> None:
+    _, out, _ = gputel("compare", D16, D24, "--price", 4, "--target", "loss=2.9")
+    summary = out.split("\nsummary\n")[1].split("\n\n")[0]
+    rows = {
+        name: cells for name, *cells in (re.split(r"\s{2,}", line.strip()) for line in summary.splitlines())
+    }
+    for name, cells in {
+        "parameters": ["335.5M", "880.8M"],
+        "time": ["4 h 19 min", "10 h 09 min"],
+        "cost": ["$34.56", "$81.24"],
+        "best val_bpb @ step": ["0.7967 @ 12,800", "0.8051 @ 10,750"],
+        "steps to loss 2.9": ["11,879", "5,496"],
+        "cost to loss 2.9": ["$32.08", "$35.87"],
+        "tok/s": ["431,260", "178,144"],
+        "MFU %": ["43.9", "50.3"],
+        "interruptions": ["0", "0"],
+        "depth": ["16", "24"],
+    }.items():
+        assert rows[name] == cells
+
+
+def test_json_has_every_table_and_is_strict(gputel: Any) -> None:
+    code, out, _ = gputel("compare", D16, D24, "--json", "--target", "loss=2.9")
+    assert code == 0
+    found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert list(found) == [
+        "schema", "by", "metric", "phase", "phases", "smooth_steps", "runs", "groups", "axes", "milestones",
+        "summary", "validations", "equal", "targets", "settings", "scaling", "notes", "cautions",
+    ]  # fmt: skip
+    assert [row["x"] for row in found["milestones"]] == [0, 1000, 5000, 10000, 12000]
+    assert found["milestones"][1]["runs"]["d24-base"] == {
+        "value": 3.355294, "difference": pytest.approx(-0.107418), "interpolated": False,
+    }  # fmt: skip
+    assert found["summary"]["d16-base"]["parameters"] == 335_544_320
+    assert found["summary"]["d16-base"]["energy_j"] is None
+    assert found["axes"] == ["step", "tokens", "time", "flops"]
+    assert found["settings"]["depth"] == {"d16-base": "16", "d24-base": "24"}
+    assert found["scaling"]["law"] is None
+    assert found["targets"][0]["runs"]["d16-base"]["step"] == 11879
+
+
+def test_more_than_four_runs_stand_below_each_other_within_80_columns(gputel: Any, logs: Path) -> None:
+    code, out, _ = gputel("compare", logs)
+    assert code == 0
+    assert "run         0    1,000\n" in out
+    assert "run0   5.0000   1.6667\n" in out
+    assert "difference from run0\n" in out
+    assert "run5   0.0500   0.0500\n" in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_groups_are_means_with_their_deviation(gputel: Any, logs: Path) -> None:
+    _, out, _ = gputel("compare", logs, "--group", "depth")
+    assert out.startswith("phase train of 6 runs in 3 groups: loss by step\n")
+    assert "5.0050 ±0.0071" in out
+    assert "± one standard deviation" in out
+
+
+def test_csv_and_markdown_are_written_where_asked(gputel: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, _, err = gputel("compare", D16, D24, "--csv", "--markdown", "--out", out)
+    assert code == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "gputel-compare.curves.csv", "gputel-compare.equal.csv", "gputel-compare.md",
+        "gputel-compare.milestones.csv", "gputel-compare.settings.csv", "gputel-compare.summary.csv",
+        "gputel-compare.validations.csv",
+    ]  # fmt: skip
+    assert f"wrote {out / 'gputel-compare.md'}" in err
+    rows = list(csv.reader((out / "gputel-compare.milestones.csv").read_text().splitlines()))
+    assert rows[0] == ["step", "d16-base", "d24-base", "d24-base - d16-base"]
+    assert [row[0] for row in rows[1:]] == ["0", "1000", "5000", "10000", "12000"]
+    assert float(rows[2][3]) == pytest.approx(-0.107418)
+    assert "| 1,000 | 3.4627 | 3.3553 | -0.1074 |" in (out / "gputel-compare.md").read_text()
+
+
+def test_only_files_of_its_own_are_overwritten(gputel: Any, tmp_path: Path) -> None:
+    words = ("compare", D16, D24, "--markdown", "--out", tmp_path)
+    assert gputel(*words)[0] == 0
+    assert gputel(*words)[0] == 0
+    page = tmp_path / "gputel-compare.md"
+    page.write_text("# my notes\n")
+    code, _, err = gputel(*words)
+    assert code == 1
+    assert err == f"error: {page}: was not written by gputel; choose another --out, or --force it\n"
+    assert page.read_text() == "# my notes\n"
+    assert gputel(*words, "--force")[0] == 0
+
+
+def test_markdown_from_a_log_is_text(gputel: Any, tmp_path: Path) -> None:
+    for name in ("a|b<i>", "c"):
+        (tmp_path / f"{name}.log").write_text("step 0 | loss: 1.0\nstep 1 | loss: 0.9\n")
+    gputel("compare", tmp_path / "a|b<i>.log", tmp_path / "c.log", "--markdown", "--out", tmp_path)
+    assert "| step | a\\|b&lt;i> | c | difference |" in (tmp_path / "gputel-compare.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        ((D16,), 2, f"{D16}: holds one run, and a comparison needs two; name another"),
+        ((D16, D24, "--by", "cost"), 2, "--by cost: no price was given; add --price 4 for a GPU hour"),
+        ((D16, D24, "--by", "energy"), 1, "--by energy: d16-base: no GPU was measured beside it; compare by"),
+        ((D16, MID), 1, "d16-base, mid-training: nothing in common: no phase that two runs have"),
+        (NO_LOGS, 3, "nothing could be parsed; try gputel parse"),
+        ((D16, D24, "--target", "loss"), 2, "gputel compare: Invalid value: 'loss' is not like name=value"),
+    ],
+    ids=["one run", "no price", "no energy", "no phase", "no log", "no target"],
+)
+def test_what_cannot_be_compared_is_one_line(
+    gputel: Any, words: tuple[object, ...], code: int, error: str
+) -> None:
+    ended, out, err = gputel("compare", *words)
+    assert (ended, out) == (code, "")
+    assert error in err.splitlines()[-1]
+
+
+def test_a_log_may_come_from_a_pipe(logs: Path) -> None:
+    piped = (logs / "run0.log").read_bytes()
+    told = subprocess.run(
+        [sys.executable, "-m", "gputel", "compare", "-", logs / "run1.log"],
+        input=piped,
+        capture_output=True,
+        check=False,
+    )
+    assert told.returncode == 0
+    assert b" stdin " in told.stdout
