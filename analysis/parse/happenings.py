@@ -103,8 +103,6 @@ class Happenings:
         if "loss" in records.columns:
             losses = records.select("line", "loss").drop_nulls()
             finite = losses["loss"].is_finite()
-            if not self._losses and self._finite and finite.all():
-                return []
             self._losses += zip(losses["line"].to_list(), finite.to_list(), strict=True)
             self._losses.sort()
         border = opened[0][0] if opened else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -72,6 +72,19 @@ class Increment:
         rows = sum(frame.height for frame in (self.records, self.evals, self.partials, self.events))
         return not (rows or self.afresh or self.renamed or self.moved_ns or self.rejects or self.ended)
 
+    def with_times(self, dated: Callable[[pl.DataFrame], pl.DataFrame]) -> Increment:
+        """The same with the moments that somebody else knows."""
+        other = replace(
+            self,
+            records=dated(self.records),
+            evals=dated(self.evals),
+            partials=dated(self.partials),
+            events=dated(self.events),
+        )
+        for name in ("open_records", "open_evals", "open_events"):
+            vars(other)[name] = dated(getattr(self, name))
+        return other
+
     def revised(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows of earlier increments as they are to be read from now on."""
         if self.renamed and "phase" in frame.columns:
@@ -120,6 +133,14 @@ class Increments:
     def cause(self) -> Event | None:
         """What ended the run, as far as it is known now."""
         return self._happenings.cause()
+
+    @property
+    def is_puzzled(self) -> bool:
+        """Whether there is something to guess at, and time to do it."""
+        strange = self._main.strange_bytes
+        return (
+            not self._main.is_settled and strange != self._guessed_bytes and self._now() >= self._guess_after
+        )
 
     @property
     def completed(self) -> bool:

@@ -1,0 +1,130 @@
+"""A command that prints a log (`kubectl logs -f pod0`) -> its bytes, started again when it ends, no line twice.
+
+It is split into arguments as a shell would, and given to none. It is waited for after each end, longer from time to
+time as long as nothing new comes of it; what it says on its standard error is its `trouble`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from gputel.analysis.live.replays import Replays
+from gputel.telemetry.errors import GputelError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+
+
+def split(text: str) -> tuple[str, list[str]]:
+    """`rank0=kubectl logs -f pod0` -> the rank, and the command as arguments."""
+    label, equals, command = text.partition("=")
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise GputelError(f"--from {text}", str(error).lower(), "close the quote", exit_code=2) from None
+    if not equals or not label.strip() or not arguments:
+        raise GputelError(
+            f"--from {text}", "is no LABEL=COMMAND", "write --from rank0='kubectl logs -f pod0'", exit_code=2
+        )
+    return label.strip(), arguments
+
+
+class Command:
+    """`read` gives what is new and never waits; `descriptor` can be read when there is more."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        replays: Replays | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.arguments = list(arguments)
+        self.replays = replays or Replays()
+        self.trouble: str | None = None
+        self.starts = 0
+        self._now = now
+        self.written: float | None = None
+        self.is_over = False  # it is started again
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._start_at = now()
+        self._complaint = b""
+
+    @property
+    def descriptors(self) -> list[int]:
+        pipes = (self._process.stdout, self._process.stderr) if self._process else ()
+        return [pipe.fileno() for pipe in pipes if pipe]
+
+    def read(self, most: int) -> bytes:
+        if self._process is None and not self._start():
+            return b""
+        assert self._process
+        assert self._process.stdout
+        try:
+            data = os.read(self._process.stdout.fileno(), most)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._end()
+            return b""
+        fresh = self.replays.feed(data)
+        if fresh:
+            self._pause_s, self.trouble = FIRST_PAUSE_S, None
+            self.written = time.time()
+        return fresh
+
+    def close(self) -> None:
+        """Stops the command, which has a process group of its own."""
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            self._let_go()
+
+    def _start(self) -> bool:
+        if self._now() < self._start_at:
+            return False
+        self.replays.begin()
+        try:
+            self._process = subprocess.Popen(
+                self.arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._postpone(f"cannot be started: {error.strerror}")
+            return False
+        for pipe in self.descriptors:
+            os.set_blocking(pipe, False)
+        self.starts += 1
+        return True
+
+    def _end(self) -> None:
+        process = self._process
+        assert process
+        assert process.stderr
+        with contextlib.suppress(BlockingIOError):
+            self._complaint = os.read(process.stderr.fileno(), 65536)
+        code = self._let_go()
+        complaint = self._complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        self._complaint = b""
+        self._postpone(": ".join(filter(None, [f"ended with {code}", complaint[:200]])))
+
+    def _let_go(self) -> int:
+        process, self._process = self._process, None
+        assert process
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        return process.wait()
+
+    def _postpone(self, trouble: str) -> None:
+        self.trouble = f"{trouble}; started again in {self._pause_s:.0f} s"
+        self._start_at = self._now() + self._pause_s
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)

@@ -1,0 +1,244 @@
+"""A file that somebody else writes -> its bytes as they come: also where it is rotated, cut, deleted or made later.
+
+`read` never waits. Whoever rotates a log renames it or copies and cuts it; either way what was left unread is found
+again by inode, or by its first bytes, among the files beside it, and read before the new one. What cannot be known:
+bytes that were written and cut away between two reads, and a file that was cut and has grown again, with the same
+beginning, beyond where it was read to. A line that lost its end that way is ended, so that no other is glued to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HEAD = 1024  # bytes by which a file is known again
+PIECE = 4 << 20
+REMEMBERED = 256  # files that were read to their end
+_TURN = re.compile(r"[.\-_]?\d[\d.\-_T:]*")  # what rotation adds to a name: .1, -20261121
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a file was read, and how to know it again."""
+
+    device: int
+    inode: int
+    position: int
+    head: bytes
+    torn: bool  # whether what was read last is no whole line
+
+
+class _Handle:
+    """One open file, and how far it was read."""
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        facts = os.fstat(self.file)
+        self.device, self.inode = facts.st_dev, facts.st_ino
+        self.position = position
+        self.head = os.pread(self.file, min(HEAD, position), 0)
+
+    def read(self, most: int) -> bytes:
+        data = os.pread(self.file, most, self.position)
+        if data and len(self.head) < HEAD:
+            self.head += data[: HEAD - len(self.head)]
+        self.position += len(data)
+        return data
+
+    def rest(self) -> bytes:
+        """All that is left of it."""
+        return b"".join(iter(lambda: self.read(PIECE), b""))
+
+    def is_cut(self) -> bool:
+        """Whether what was read is not there any more."""
+        return os.fstat(self.file).st_size < self.position or self._begins() != self.head
+
+    def _begins(self) -> bytes:
+        return os.pread(self.file, len(self.head), 0)
+
+    def close(self) -> None:
+        os.close(self.file)
+
+
+class GrowingFile:
+    """`read` gives what is new, at most so much of it. `turns` counts rotations and cuts."""
+
+    def __init__(self, path: Path, place: Place | None = None) -> None:
+        self.path = path
+        self.turns = 0
+        self.trouble: str | None = None
+        self.descriptors: list[int] = []
+        self.is_over = False
+        self._handle: _Handle | None = None
+        self._waiting: deque[_Handle] = deque()  # files to be read before the one that bears the name
+        self._done: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
+        self._torn = place.torn if place else False
+        self._owed = b""  # to be given before anything that is read
+        if place and place.head:
+            self._return_to(place)
+
+    @property
+    def place(self) -> Place | None:
+        handle = self._handle
+        if handle is None:
+            return None
+        return Place(handle.device, handle.inode, handle.position, handle.head, self._torn)
+
+    @property
+    def written(self) -> float | None:
+        """When it was last written to, in seconds since 1970."""
+        return os.fstat(self._handle.file).st_mtime if self._handle else None
+
+    @property
+    def left(self) -> int:
+        """Bytes that could be read now."""
+        handle = self._handle
+        return max(os.fstat(handle.file).st_size - handle.position, 0) if handle else 0
+
+    def read(self, most: int = PIECE) -> bytes:
+        owed, self._owed = self._owed, b""
+        handle = self._handle or (None if owed else self._open())
+        if owed or handle is None:
+            return owed
+        if handle.is_cut():
+            return self._cut(handle)
+        data = handle.read(most)
+        if data:
+            self._torn = not data.endswith(b"\n")
+            return data
+        return self.read(most) if self._turn_over(handle) else b""
+
+    def close(self) -> None:
+        for handle in (*self._waiting, *([self._handle] if self._handle else [])):
+            handle.close()
+        self._handle = None
+        self._waiting.clear()
+
+    def _open(self) -> _Handle | None:
+        try:
+            self._handle = _Handle(self.path)
+            self.trouble = None
+        except FileNotFoundError:
+            self.trouble = "does not exist yet"
+        except OSError as error:
+            self.trouble = f"cannot be read: {error.strerror}"
+        return self._handle
+
+    def _turn_over(self, handle: _Handle) -> bool:
+        """Goes on to the next file, if there is one and this one has nothing more."""
+        if not self._waiting:
+            try:
+                facts = self.path.stat()
+            except OSError:
+                return False  # deleted: whoever has it open may still write to it
+            if (facts.st_dev, facts.st_ino) == (handle.device, handle.inode) or not facts.st_size:
+                return False
+            self._waiting.extend(self._between(os.fstat(handle.file).st_mtime_ns, handle))
+            try:
+                self._waiting.append(_Handle(self.path))
+            except OSError:
+                return bool(self._waiting)
+            return True  # and once more to the end of the old one, now that it is over
+        self._remember(handle)
+        handle.close()
+        self._handle = self._waiting.popleft()
+        self.turns += 1
+        return True
+
+    def _cut(self, handle: _Handle) -> bytes:
+        """Begins again; the rest of what was cut away may be in a copy (logrotate's copytruncate)."""
+        self.turns += 1
+        rest = self._copied(handle)
+        torn = rest[-1:] != b"\n" if rest else self._torn
+        self._remember(handle)
+        handle.position, handle.head, self._torn = 0, b"", False
+        return rest + b"\n" if torn else rest
+
+    def _remember(self, handle: _Handle) -> None:
+        if handle.head:
+            self._done.append((handle.inode, handle.head))
+
+    def _copied(self, handle: _Handle) -> bytes:
+        if not handle.head:
+            return b""
+        for path in self._beside():
+            copy = self._known(path, handle.head, handle.position)
+            if copy and copy.inode != handle.inode:
+                rest = copy.rest()
+                self._remember(copy)
+                copy.close()
+                return rest
+        return b""
+
+    def _return_to(self, place: Place) -> None:
+        """Where an earlier follower was: in the file itself, or in what became of it."""
+        found = self._known(self.path, place.head, place.position)
+        if found and found.inode == place.inode:
+            self._handle = found
+            return
+        beside = sorted(self._beside(), key=lambda path: _inode(path) != place.inode)
+        old = next((old for path in beside if (old := self._known(path, place.head, place.position))), None)
+        if found:
+            found.close()
+        self.turns += 1
+        if old:
+            self._handle = old
+        elif place.torn:
+            self._owed = b"\n"
+
+    def _between(self, since_ns: int, old: _Handle) -> Iterator[_Handle]:
+        """Files that bore the name since then and were rotated away before they were seen, oldest first."""
+        found = []
+        for path in self._beside():
+            try:
+                handle, facts = _Handle(path), path.stat()
+            except OSError:
+                continue
+            start = os.pread(handle.file, HEAD, 0)
+            known = [old.inode, *(inode for inode, head in self._done if start.startswith(head))]
+            if start and facts.st_mtime_ns >= since_ns and handle.inode not in known:
+                found.append((facts.st_mtime_ns, handle))
+            else:
+                handle.close()
+        return (handle for _, handle in sorted(found, key=lambda one: one[0]))
+
+    def _beside(self) -> list[Path]:
+        """Files that a rotation may have made of this one."""
+        stem, suffix = self.path.stem, self.path.suffix
+        try:
+            names = [entry.name for entry in os.scandir(self.path.parent) if entry.is_file()]
+        except OSError:
+            return []
+        turned = [
+            name
+            for name in names
+            if (name.startswith(self.path.name) and _TURN.fullmatch(name[len(self.path.name) :]))
+            or (
+                name.startswith(stem)
+                and name.endswith(suffix)
+                and _TURN.fullmatch(name[len(stem) : len(name) - len(suffix)])
+            )
+        ]
+        return [self.path.with_name(name) for name in turned]
+
+    def _known(self, path: Path, head: bytes, position: int) -> _Handle | None:
+        """The file, if it begins as ours did and is at least as long."""
+        try:
+            handle = _Handle(path, position)
+        except OSError:
+            return None
+        if head and not handle.is_cut() and handle.head == head:
+            return handle
+        handle.close()
+        return None
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None

@@ -1,0 +1,158 @@
+"""A run folder that is being written: its segments as they appear, each output with the moments of its lines.
+
+A segment's index says when each read of the output ended. Bytes that it does not cover yet wait for it, a second at
+most: after a crash there may be some that it will never cover, whose lines have no moment.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from gputel.analysis.live.growing import GrowingFile, Place
+from gputel.telemetry import events, run
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process import stamps
+from gputel.telemetry.run import Segment
+
+Ints = npt.NDArray[np.int64]
+
+PATIENCE_S = 1.0
+_UTC = pl.Datetime("ns", "UTC")
+_UNKNOWN = -1
+
+
+class Output:
+    """The output of one segment as a source; `dated` gives rows the moments of their lines."""
+
+    def __init__(
+        self, segment: Segment, place: Place | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.trouble: str | None = None
+        self.descriptors: list[int] = []
+        self.is_over = False
+        self._file = GrowingFile(segment.output, place)
+        self._index = segment.index
+        self._now = now
+        self._position = place.position if place else 0
+        self._indexed = 0  # records of the index that were read
+        self._ends: Ints = np.empty(0, dtype=np.int64)
+        self._walls: Ints = np.empty(0, dtype=np.int64)
+        self._latest = _UNKNOWN
+        self._moments: Ints = np.empty(0, dtype=np.int64)  # of lines, the first of them `_first`
+        self._first = 1
+        self._waiting_since: float | None = None
+
+    @property
+    def place(self) -> Place | None:
+        return self._file.place
+
+    @property
+    def written(self) -> float | None:
+        return self._file.written
+
+    def read(self, most: int) -> bytes:
+        self._read_index()
+        covered = int(self._ends[-1]) - self._position if len(self._ends) else 0
+        if covered <= 0 and (not self._indexed or self._is_patience_over()):
+            covered = most
+        data = self._file.read(min(most, covered)) if covered > 0 else b""
+        if data:
+            self._waiting_since = None
+            self._date(data)
+        return data
+
+    def dated(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the moments at which their lines were recorded; without an index, as they stand."""
+        if not self._indexed or not frame.height:
+            return frame
+        at = np.clip(frame["line"].to_numpy() - self._first, 0, len(self._moments))
+        moments = np.append(self._moments, self._latest)[at]
+        times = pl.Series("time", moments).set(pl.Series(moments == _UNKNOWN), None)
+        return frame.with_columns(times.cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+
+    def forget(self, before: int) -> None:
+        """No row of a line before this one will be asked for."""
+        if before - self._first > len(self._moments) // 2:
+            self._moments = self._moments[before - self._first :]
+            self._first = before
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _read_index(self) -> None:
+        """Its new records; those of bytes that were dated long ago are let go."""
+        try:
+            with self._index.open("rb") as file:
+                file.seek(self._indexed * stamps.RECORD.size)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        count = len(data) // stamps.RECORD.size
+        if count:
+            new = np.frombuffer(data[: count * stamps.RECORD.size], dtype="<i8").reshape(count, 2)
+            kept = self._ends > self._position
+            self._walls = np.concatenate([self._walls[kept], np.where(new[:, 0] == 0, _UNKNOWN, new[:, 0])])
+            self._ends = np.concatenate([self._ends[kept], new[:, 1]])
+            self._indexed += count
+
+    def _is_patience_over(self) -> bool:
+        if not self._file.left and self._file.place:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = self._now()
+        return self._waiting_since is not None and self._now() - self._waiting_since >= PATIENCE_S
+
+    def _date(self, data: bytes) -> None:
+        """Each line that ended has the stamp of the read that brought its last byte."""
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + (self._position + 1)
+        at = np.searchsorted(self._ends, ends)
+        walls = np.append(self._walls, _UNKNOWN)
+        self._latest = int(
+            walls[min(int(np.searchsorted(self._ends, self._position + len(data))), len(walls) - 1)]
+        )
+        self._moments = np.concatenate([self._moments, walls[np.minimum(at, len(self._walls))]])
+        self._position += len(data)
+
+
+class Happenings:
+    """events.jsonl of one segment: what is new in it."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._file = GrowingFile(segment.path / events.NAME)
+        self._rest = b""
+
+    def read(self) -> list[dict[str, Any]]:
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return [event for line in lines if (event := _object(line)) is not None]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]]]:
+    """The segments of a run as they are now, with what their run.json says."""
+    segments = run.open_folder(folder).segments
+    return segments, [_described(segment) for segment in segments]
+
+
+def _described(segment: Segment) -> dict[str, Any]:
+    try:
+        return run.describe(segment.path)
+    except GputelError:
+        return {}
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
