@@ -21,6 +21,7 @@ Column = npt.NDArray[Any]  # of float64, or of int64 where the name is in WHOLE
 Row = dict[str, "float | str | None"]
 TEXTS = ("rank", "name")
 SAME = (*TEXTS, "phase", "attempt")  # which are mostly the same in all rows
+AT_ONCE = 1 << 16  # rows that may wait for a column
 SMALL = 1 << 20  # bytes of a column that is copied rather than keep room that it has no use for
 MOST = 2**63  # what a whole number must stay below; a step that does not is none
 WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
@@ -41,6 +42,7 @@ class Rows:
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._at: list[int] = []
+        self._waiting: list[tuple[int, Block]] = []
         self._columns: dict[str, _Growing] = {}
         self._same: list[tuple[int, int, Mapping[str, float | str | None]]] = []
         self._met: dict[str, int] = {}  # where a name stood first
@@ -56,11 +58,19 @@ class Rows:
     def extend(self, block: Block) -> None:
         self._same.append((self.count, block.size, block.same))
         self._meet((*block.same, *block.columns), block.same)
-        for name, values in block.columns.items():
-            if name not in self._columns:
-                self._columns[name] = _Growing(name)
-            self._columns[name].put(self.count, values)
+        self._waiting.append((self.count, block))
         self.count += block.size
+        if sum(block.size for _, block in self._waiting) > AT_ONCE:
+            self._spread(0)
+
+    def _spread(self, count: int) -> None:
+        """Writes what waits where it will stand; `count` rows are known to come, and most logs have no more."""
+        for at, block in self._waiting:
+            for name, values in block.columns.items():
+                if name not in self._columns:
+                    self._columns[name] = _Growing(name, count)
+                self._columns[name].put(at, values)
+        self._waiting.clear()
 
     def _meet(self, names: Iterable[str], where: Mapping[str, Any]) -> None:
         for name in names:
@@ -85,6 +95,7 @@ class Rows:
         """
         import polars as pl
 
+        self._spread(self.count)
         names = order([*first, *(name for name in self._met if name not in first)])
         held = {
             name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
@@ -103,11 +114,12 @@ class Rows:
     def _numbers(self, name: str) -> pl.Series:
         import polars as pl
 
-        column = self._columns.pop(name, None) or _Growing(name)
+        column = self._columns.pop(name, None) or _Growing(name, self.count)
         for at, size, same in self._same:
             value = same.get(name)
             if isinstance(value, (int, float)):
                 column.put(at, np.full(size, value))
+        column.reach(self.count)
         column.scatter(self._at, [row.get(name) for row in self._rows])
         numbers, present = column.close(self.count)
         series = pl.Series(name, numbers)
@@ -152,13 +164,13 @@ class _Growing:
     It grows to twice its size, which costs nothing: pages that nobody has touched are no memory yet.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, count: int) -> None:
         self._kind = np.int64 if name in WHOLE else np.float64
-        self._held: Column = np.empty(0, dtype=self._kind)
+        self._held: Column = np.empty(count, dtype=self._kind)
         self._spans: list[tuple[int, int]] = []
 
     def put(self, at: int, values: Column) -> None:
-        self._reach(at + len(values))
+        self.reach(at + len(values))
         self._held[at : at + len(values)] = values
         self._spans.append((at, at + len(values)))
 
@@ -166,13 +178,11 @@ class _Growing:
         """Single values; a whole number that no integer holds is none."""
         for at, value in zip(places, values, strict=True):
             if value is not None and (self._kind is np.float64 or abs(value) < MOST):
-                self._reach(at + 1)
                 self._held[at] = value
                 self._spans.append((at, at + 1))
 
     def close(self, count: int) -> tuple[Column, npt.NDArray[np.bool_] | None]:
         """The values, and which are present; None where all are."""
-        self._reach(count)
         numbers = self._held[:count]
         if len(self._held) > count and self._held.nbytes < SMALL:
             numbers = numbers.copy()
@@ -184,7 +194,7 @@ class _Growing:
         numbers[~present] = 0
         return numbers, present
 
-    def _reach(self, size: int) -> None:
+    def reach(self, size: int) -> None:
         if size > len(self._held):
             held, self._held = self._held, np.empty(size + max(size >> 3, len(self._held)), dtype=self._kind)
             self._held[: len(held)] = held
