@@ -27,13 +27,15 @@ CLOSELY_S = 1800  # of a table of readings, in which refresh is looked for
 class Reported:
     """`spans` are measured; `gpus` has a row a GPU over the training, or over the work where nothing was printed.
 
-    `account` is what `gputel.analysis.recorded` says of the recording, None for a table of readings or a bare log.
+    `shared` is how far the log and the readings overlap, None where there are no two. `account` is what
+    `gputel.analysis.recorded` says of a recording, None for a table of readings or a bare log.
     """
 
     subject: Subject
     placed: Tables
     readings: pl.DataFrame | None
     spans: pl.DataFrame
+    shared: dict[str, Any] | None
     steps: pl.DataFrame
     totals: pl.DataFrame
     phases: pl.DataFrame
@@ -55,12 +57,13 @@ def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
         placed=placing.of(subject),
         readings=frame,
         spans=held,
+        shared=overlap.of(cut, frame),
         steps=each,
         totals=steps.totals(held),
         phases=_phases(each),
         gpus=gpus,
         account=recorded.of(subject.recording.path) if subject.recording else None,
-        verdicts=verdicts.of(Case(subject, each, gpus)),
+        verdicts=verdicts.of(Case(subject, each, gpus), trained=not each.is_empty()),
     )
 
 
@@ -75,7 +78,7 @@ def answer(told: Reported) -> dict[str, Any]:
         "status": log.status,
         "cause": log.cause and {"line": log.cause.line, "text": log.cause.text},
         "clock": {"how": placed.how, "uncertainty_s": placed.uncertainty_s},
-        "overlap": overlap.of(told.spans, told.readings),
+        "overlap": told.shared,
         "read": read_as(told),
         "facts": {
             name: {"value": f.value, "origin": f.origin} for name, f in told.subject.facts.known().items()
@@ -139,24 +142,27 @@ def _gpus(held: pl.DataFrame, frame: pl.DataFrame | None, *, keep_idle: bool) ->
 
 
 def _phases(each: pl.DataFrame) -> pl.DataFrame:
-    """What training cost by phase, all attempts of it together."""
+    """What training cost by phase, all attempts of it together; per step and token over what was measured whole."""
     weight = pl.col("steps")
     joules = pl.coalesce("energy_counter_j", "energy_j") * weight
-    whole = pl.col("measured") >= steps.WHOLE
+    whole = (pl.col("measured") >= steps.WHOLE) & joules.is_not_null()
+    tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
     return each.group_by("phase", maintain_order=True).agg(
         weight.sum(),
         pl.col("attempt").n_unique().alias("attempts"),
-        (pl.col("duration_s") * weight).sum(),
+        seconds.sum(),
         pl.col("duration_s").median().alias("step_s"),
-        (pl.col("tokens") * weight).sum().alias("tokens"),
-        ((pl.col("tokens") * weight).sum() / (pl.col("duration_s") * weight).sum()).alias("tok_per_sec"),
-        pl.when(joules.count() > 0).then(joules.sum()).alias("energy_j"),
-        (joules.filter(whole).sum() / weight.filter(whole & joules.is_not_null()).sum()).alias("j_per_step"),
-        (
-            joules.filter(whole).sum()
-            / (pl.col("tokens") * weight).filter(whole & joules.is_not_null()).sum()
-        ).alias("j_per_token"),
+        _known(tokens).alias("tokens"),
+        (_known(tokens) / seconds.sum()).alias("tok_per_sec"),
+        _known(joules).alias("energy_j"),
+        (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
+        (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
     )
+
+
+def _known(values: pl.Expr) -> pl.Expr:
+    """The sum; null where nothing is known."""
+    return pl.when(values.count() > 0).then(values.sum())
 
 
 def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:

@@ -55,9 +55,9 @@ def of(subject: Subject) -> dict[str | None, list[Mark]]:
 
 
 def _lines(tables: placing.Tables) -> Iterator[Mark]:
-    rows = pl.concat(
-        [_evals(tables.evals), _checkpoints(tables.events), _records(tables.records)], how="diagonal"
-    )
+    others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
+    others = others if tables.stamped else others.clear()
+    rows = pl.concat([others, _records(tables.records)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
     names = ("kind", "time", "phase", "attempt", "step", "steps", "first", "dt_ns", "text")

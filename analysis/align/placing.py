@@ -33,7 +33,8 @@ ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 class Tables:
     """A log's tables, every row with its `time`; `how` says where the times come from, None where nobody knows.
 
-    `uncertainty_s` is how far off a line may be, None where that cannot be told.
+    `uncertainty_s` is how far off a line may be, None where that cannot be told. Where lines were not `stamped`,
+    nobody knows how long anything but the steps took.
     """
 
     records: pl.DataFrame
@@ -41,6 +42,7 @@ class Tables:
     events: pl.DataFrame
     how: str | None
     uncertainty_s: float | None
+    stamped: bool = True
 
     def of_node(self, node: str | None) -> Tables:
         def own(frame: pl.DataFrame) -> pl.DataFrame:
@@ -66,9 +68,9 @@ def of(subject: Subject) -> Tables:
     if end_ns is None:
         return Tables(log.records, log.evals, log.events, None, None)
     moments = end_ns + ((seconds - seconds[-1]) * 1e9).astype(np.int64)
-    how = f"by {told_by}, {set_by}"
+    how = f"by {told_by}, which times steps alone, {set_by}"
     sure = None if uncertainty_s is None else max(uncertainty_s, rounding_s)
-    return _by_line(log, _moments(moments), how, sure)
+    return replace(_by_line(log, _moments(moments), how, sure), stamped=False)
 
 
 def _by_stamps(log: Log) -> Tables:

@@ -5,8 +5,10 @@ from gputel.analysis.verdicts.verdict import UNKNOWN, Case, Verdict
 
 __all__ = ["UNKNOWN", "Case", "Verdict", "of"]
 
-JUDGES = (bottleneck.of, headroom.of, arithmetic.of, overfitting.of, stragglers.of)
+OF_GPUS = (headroom.of, stragglers.of)
+OF_TRAINING = (bottleneck.of, headroom.of, arithmetic.of, overfitting.of, stragglers.of)
 
 
-def of(case: Case) -> list[Verdict]:
-    return [judge(case) for judge in JUDGES]
+def of(case: Case, *, trained: bool = True) -> list[Verdict]:
+    """Of readings alone, what they can tell."""
+    return [judge(case) for judge in (OF_TRAINING if trained else OF_GPUS)]

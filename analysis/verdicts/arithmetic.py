@@ -28,8 +28,8 @@ def of(case: Case) -> Verdict:
         evidence.append(
             "no GPU does more than its peak: a count of tokens, steps, parameters or GPUs is wrong"
         )
-        return Verdict(QUESTION, f"impossible: {highest:.0f} %", tuple(evidence), known)
-    return Verdict(QUESTION, f"{reckoned if printed is None else printed:.1f} %", tuple(evidence), known)
+        return Verdict(QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), known)
+    return Verdict(QUESTION, f"{reckoned if printed is None else printed:.3g} %", tuple(evidence), known)
 
 
 def _median(case: Case, name: str) -> float | None:
@@ -72,9 +72,9 @@ def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]
     share = 100 * each * rate / float(facts.peak_flops.value)
     return share, [
         f"{said} x {rate:,.0f} tok/s = {_flops(each * rate)}, "
-        f"of {_flops(facts.peak_flops.value)} ({facts.peak_flops.origin}): {share:.1f} %"
+        f"of {_flops(facts.peak_flops.value)} ({facts.peak_flops.origin}): {share:.3g} %"
     ]
 
 
 def _flops(value: float) -> str:
-    return f"{value / 1e12:,.0f} TFLOP/s"
+    return f"{value / 1e12:,.0f} TFLOP/s" if value >= 1e13 else f"{value / 1e12:.3g} TFLOP/s"

@@ -33,6 +33,15 @@ DATA = (
 )
 
 
+ACTIVE = {"tensor_active": "tensor cores", "dram_active": "DRAM"}
+SPOKEN = {
+    "util": "utilisation",
+    "power_share": "power against its limit",
+    "tensor_active": "activity of tensor cores",
+    "mfu": "MFU",
+}
+
+
 def of(case: Case) -> Verdict:
     facts = _facts(case)
     for rule in (_input, _communication, _starved, _memory, _compute):
@@ -41,8 +50,9 @@ def of(case: Case) -> Verdict:
             answer, evidence = found
             return Verdict(QUESTION, answer, (*evidence, *_rest(facts)), facts)
     lacking = [name for name in ("util", "power_share", "tensor_active", "mfu") if facts[name] is None]
-    said = f"not known: {', '.join(lacking)}" if lacking else "no figure stands out"
-    return Verdict(QUESTION, UNKNOWN, (said, *_rest(facts)), facts)
+    said = ["no figure stands out"] if len(lacking) < 4 else []
+    said += [f"not known: {', '.join(SPOKEN[name] for name in lacking)}"] if lacking else []
+    return Verdict(QUESTION, UNKNOWN, (*said, *_rest(facts)), facts)
 
 
 def _facts(case: Case) -> dict[str, Any]:
@@ -170,7 +180,10 @@ def _rest(facts: dict[str, Any]) -> list[str]:
     """The figures that every answer is weighed by."""
     said = []
     if facts["util"] is not None:
-        said.append(f"in use {facts['util']:.0f} % of the training")
-    if facts["power_share"] is not None:
+        said.append(f"in use {facts['util']:.0f} % of the time")
+    if facts["power_share"] is None and facts["power_mean_w"] is not None:
+        said.append(f"{facts['power_mean_w']:,.0f} W")
+    elif facts["power_share"] is not None:
         said.append(f"{facts['power_mean_w']:,.0f} W, {facts['power_share']:.0%} of the limit")
+    said += [f"{name} {facts[key]:.0f} %" for key, name in ACTIVE.items() if facts[key] is not None]
     return [", ".join(said)] if said else []

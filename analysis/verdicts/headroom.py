@@ -25,8 +25,8 @@ def of(case: Case) -> Verdict:
     said = f"the fullest GPU held {peak / MIB_PER_GIB:.1f} of {total / MIB_PER_GIB:.1f} GiB at its peak"
     if fits is None or fits < WORTH:
         return Verdict(QUESTION, "no", (said,), facts)
-    more = "no part of it grows faster than the batch, and freed memory that PyTorch keeps is counted as held"
-    return Verdict(QUESTION, f"yes: {fits:.1f} times the batch would fit", (said, more), facts)
+    more = "no part of it grows faster than the batch; memory that PyTorch keeps for later counts as held"
+    return Verdict(QUESTION, f"yes: a batch or model {fits:.1f} times as large", (said, more), facts)
 
 
 def _total_mib(case: Case) -> float | None:

@@ -87,7 +87,7 @@ def _gap(validation: float, training: float) -> float | None:
 def _judged(values: Numbers, training: Numbers, best: int) -> tuple[str, tuple[str, ...]]:
     after = values[best + 1 :]
     if len(after) < 2:
-        return "no", ("validation still improves",)
+        return "no", ()
     noise = _noise(values)
     risen = float(np.median(after[-3:])) - values[best]
     if risen < max(RISEN * abs(values[best]), NOISES * noise):
@@ -107,13 +107,13 @@ def _noise(values: Numbers) -> float:
 
 
 def _evidence(facts: dict[str, Any]) -> list[str]:
-    said = [
-        f"{facts['metric']} is best at step {facts['best_step']:,} with {facts['best']:.4f}, "
-        f"and {facts['last']:.4f} at the last, {facts['last_step']:,}"
-    ]
+    said = [f"{facts['metric']} is best at step {facts['best_step']:,} with {facts['best']:.4f}"]
+    improves = facts["best_step"] == facts["last_step"]
+    said[0] += ", its last" if improves else f", and {facts['last']:.4f} at the last, {facts['last_step']:,}"
     if facts["gap_last"] is not None and facts["gap_best"] is not None:
         last, best = facts["gap_last"], facts["gap_best"]
-        said.append(f"it lies {last:+.4f} from the training loss at the last, {best:+.4f} at the best")
+        then = "" if improves else f", {best:+.4f} at the best"
+        said.append(f"it lies {last:+.4f} from the training loss at the last{then}")
     saved = facts["checkpoint"]
     if saved and saved["step"] == facts["best_step"]:
         said.append(f"checkpoint of the best step: {saved['path']}")

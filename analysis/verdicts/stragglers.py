@@ -12,6 +12,7 @@ from gputel.analysis.verdicts.verdict import UNKNOWN, Case, Verdict
 QUESTION = "stragglers"
 SLOWER = 0.95  # of the median clock of the other GPUs
 THROTTLED = 0.05  # of the training
+TOLD = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
 
 
 def of(case: Case) -> Verdict:
@@ -21,11 +22,12 @@ def of(case: Case) -> Verdict:
     said += _by_clock(case.gpus) + _by_throttling(case.gpus)
     if said:
         return Verdict(QUESTION, "yes", tuple(said), {"sources": len(found), "gpus": len(case.gpus)})
-    if len(found) < 2 and len(case.gpus) < 2:
-        return Verdict(QUESTION, UNKNOWN, ("one rank printed steps, and no two GPUs were recorded",))
-    seen = [f"{len(found)} ranks' or nodes' steps"] if len(found) > 1 else []
-    seen += [f"the clocks and throttling of {len(case.gpus)} GPUs"] if len(case.gpus) > 1 else []
-    return Verdict(QUESTION, "none", (f"by {' and '.join(seen)}",))
+    seen = [f"the steps of {len(found)} ranks or nodes"] if len(found) > 1 else []
+    told = [said for name, said in TOLD.items() if name in case.gpus.columns and case.gpus[name].count() > 1]
+    seen += [f"{' and '.join(told)} of {len(case.gpus)} GPUs"] if told else []
+    if not seen:
+        return Verdict(QUESTION, UNKNOWN, ("neither two ranks' steps nor two GPUs' clocks are known",))
+    return Verdict(QUESTION, "none", (f"by {', and '.join(seen)}",))
 
 
 def _name(row: dict[str, object]) -> str:

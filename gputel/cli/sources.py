@@ -77,7 +77,7 @@ def one_subject(word: str) -> Subject:
             f"name one of them, such as {found[-1].path}",
         )
     only = subject(found[0])
-    if only.log.is_empty:
+    if only.recording is None and only.log.is_empty:
         raise GputelError(word, "nothing in it could be parsed", f"see 'gputel parse {word}'", exit_code=3)
     return only
 

@@ -17,6 +17,14 @@ def duration(text: str) -> float:
     return float(found[1]) * SECONDS[found[2]]
 
 
+def with_sign(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    """`3s`, `-7h`, `+250ms`, in seconds; nothing is 0."""
+    found = re.fullmatch(r"([+-]?)(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text or "0")
+    if not found:
+        raise click.BadParameter(f"'{text}' is not a shift in time like 3s, -250ms or -7h")
+    return float(found[1] + found[2]) * SECONDS[found[3]]
+
+
 def share(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
     share = float(found[1]) / (100 if found[2] else 1) if found else 0

@@ -1,0 +1,275 @@
+"""What `gputel report` prints for people; every figure comes from `analysis.reported`. It fits 80 columns."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputel.cli import show, sources
+from gputel.cli.recorded import SHORT
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.reported import Reported
+    from gputel.analysis.subjects import Subject
+
+KEPT = "\N{NO-BREAK SPACE}"
+WORDS = {
+    "start": "start",
+    "train": "training",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "idle": "idle",
+}
+
+
+def subject(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -> Subject:
+    """What the arguments name; a run, or a table and a log."""
+    from gputel.analysis import subjects
+
+    if gpu and log and not run:
+        return subjects.joined(gpu, log, offset_s)
+    if gpu or log or offset_s:
+        raise GputelError(
+            "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2
+        )
+    return sources.one_subject(run or "latest")
+
+
+def print_report(told: Reported) -> None:
+    from gputel.analysis import reported
+
+    answer = reported.answer(told)
+    if answer["caution"]:
+        show.say(answer["caution"])
+    facts = {name: text for name, text in _run(told, answer).items() if text}
+    width = max(len(name) for name in facts) + 2
+    for name, text in facts.items():
+        _wrapped(name, text, width)
+    _time(answer)
+    _phases(answer)
+    _gpus(answer)
+    _sensors(answer)
+    _verdicts(answer)
+    show.note(_next(told))
+
+
+def _run(told: Reported, answer: dict[str, Any]) -> dict[str, str | None]:
+    from gputel.analysis.instruments import counted
+
+    recording = told.subject.recording
+    described = recording.descriptions if recording else []
+    known = {name: fact["value"] for name, fact in answer["facts"].items()}
+    gpus = [gpu for facts in described for gpu in facts.get("gpus") or []]
+    tags = (described[0].get("tags") or {}) if described else {}
+    return {
+        "run": _name(told, answer),
+        "command": " ".join((described[0].get("argv") or []) if described else []) or None,
+        "tags": ", ".join(f"{key}={value}" for key, value in tags.items()) or None,
+        "ended by": answer["cause"] and f"line {answer['cause']['line']}: {answer['cause']['text']}",
+        "model": _model(known),
+        "GPUs": counted(_once(gpus)) if gpus else _named(known),
+        "clock": _clock(answer["clock"]) if len(told.steps) or told.subject.log.records.height else None,
+        "overlap": _overlap(answer["overlap"]) if recording is None else None,
+        "events": ", ".join(f"{count:,} {kind}" for kind, count in answer["events"].items()) or None,
+    }
+
+
+def conclude(told: Reported) -> int:
+    """A table and a log that have nothing in common are a failure."""
+    apart = told.subject.readings is not None and told.shared is not None and not told.shared["shared_s"]
+    return 1 if apart else 0
+
+
+def _name(told: Reported, answer: dict[str, Any]) -> str:
+    """`d16: completed, 4 h 19 min`; of readings alone there is nothing to complete."""
+    seconds = sum(told.totals["duration_s"].to_list())
+    if told.subject.recording and told.subject.recording.duration_s is not None:
+        seconds = told.subject.recording.duration_s
+    status = answer["status"] if told.subject.log.lines and told.subject.log.telemetry is None else None
+    said = [part for part in (status, show.duration(seconds) if seconds else None) if part]
+    return f"{answer['run']}: {', '.join(said)}" if said else answer["run"]
+
+
+def _once(gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A GPU that several segments have seen is one."""
+    return list({gpu.get("uuid") or str(gpu): gpu for gpu in gpus}.values())
+
+
+def _model(known: dict[str, Any]) -> str | None:
+    said = [
+        f"depth {known['depth']:.0f}" if "depth" in known else None,
+        f"{known['parameters']:,.0f} parameters" if "parameters" in known else None,
+        f"{known['tokens_per_step']:,.0f} tokens a step" if "tokens_per_step" in known else None,
+    ]
+    return ", ".join(part for part in said if part) or None
+
+
+def _named(known: dict[str, Any]) -> str | None:
+    if "gpus" not in known:
+        return None
+    return f"{known['gpus']:.0f}" + (f" x {known['gpu']}" if "gpu" in known else "")
+
+
+def _clock(clock: dict[str, Any]) -> str:
+    if clock["how"] is None:
+        return "nothing says when its lines were written"
+    sure = clock["uncertainty_s"]
+    if sure is None:
+        return f"{clock['how']}; how far off that is cannot be told"
+    return f"{clock['how']}, within {sure:.3g} s" if sure else str(clock["how"])
+
+
+def _overlap(overlap: dict[str, Any] | None) -> str | None:
+    if overlap is None:
+        return None
+    if overlap["shared_s"]:
+        return f"{show.duration(overlap['shared_s'])}, {overlap['share']:.1%} of the log"
+    said = f"none: the log is of {_span(overlap['log'])}, the readings of {_span(overlap['gpu'])}"
+    if overlap["offset_s"] is None:
+        return said
+    return f"{said}; if that is a time zone, add --offset={overlap['offset_s'] / 3600:g}h"
+
+
+def _span(edges: list[str]) -> str:
+    return " to ".join(edge[:19].replace("T", " ") for edge in edges)
+
+
+def _time(answer: dict[str, Any]) -> None:
+    """Where the time and the energy went."""
+    if not answer["time"]:
+        return
+    rows = [
+        (
+            WORDS[row["kind"]],
+            show.duration(row["duration_s"]),
+            _percent(row["share"]),
+            _joules(_best(row)),
+            _percent(row["energy_share"]),
+            _rounded(row["power_mean_w"], "W"),
+            _rounded(row["util"], "%"),
+        )
+        for row in answer["time"]
+    ]
+    names = ("", "time", "share", "energy", "share", "power", "in use")
+    _titled("where the time and the energy went", names, rows)
+
+
+def _phases(answer: dict[str, Any]) -> None:
+    rows = [
+        (
+            row["phase"],
+            f"{row['steps']:,}",
+            _seconds(row["step_s"]),
+            row["tok_per_sec"] and f"{row['tok_per_sec']:,.0f}",
+            _joules(row["j_per_step"]),
+            row["j_per_token"] and f"{1000 * row['j_per_token']:,.3g} mJ",
+        )
+        for row in answer["phases"]
+    ]
+    if rows:
+        _titled("training, by phase", ("phase", "steps", "a step", "tok/s", "energy a step", "a token"), rows)
+
+
+def _gpus(answer: dict[str, Any]) -> None:
+    """Both energies and how far the integral lies from the counter."""
+    rows = [
+        (
+            row["gpu"] if row.get("node") is None else f"{row['node']}/{row['gpu']}",
+            _rounded(row["power_mean_w"], "W"),
+            _rounded(row["power_peak_w"], "W"),
+            _joules(row["energy_j"]),
+            _joules(row["energy_counter_j"]),
+            None if row["energy_difference"] is None else f"{100 * row['energy_difference']:+.1f} %",
+            _rounded(row["temp_peak_c"], "°C"),
+            row["mem_peak_mib"] and f"{row['mem_peak_mib'] / 1024:.1f} GiB",
+        )
+        for row in answer["gpus"]
+    ]
+    if rows:
+        names = ("GPU", "power", "peak", "integral", "counter", "apart", "peak", "memory")
+        over = "the training" if answer["phases"] else show.duration(answer["gpus"][0]["duration_s"])
+        _titled(f"GPUs over {over}", names, rows)
+
+
+def _sensors(answer: dict[str, Any]) -> None:
+    """`power refreshed 9.9 Hz`: of the first GPU, since those of one machine are alike."""
+    found = next(iter(answer["refresh_hz"].values()), None)
+    if not found:
+        return
+    sampling = (answer["recording"] or {}).get("sampling")
+    polled = f"polled {sampling['polled_hz']:.1f} Hz; " if sampling and sampling["polled_hz"] else ""
+    known = [f"{SHORT[name]} {hz:.1f} Hz" for name, hz in found.items() if hz is not None]
+    unknown = [SHORT[name] for name, hz in found.items() if hz is None]
+    said = [f"{polled}refreshed: {', '.join(known)}"] if known else []
+    said += [f"indeterminate: {', '.join(unknown)}"] if unknown else []
+    if answer["read"] == "whole seconds":
+        said.append("steps are read from whole seconds")
+    show.say("")
+    _wrapped("sensors", "; ".join(said))
+
+
+def _verdicts(answer: dict[str, Any]) -> None:
+    show.say("")
+    for verdict in answer["verdicts"]:
+        _wrapped(verdict["question"], verdict["answer"])
+        for line in verdict["evidence"]:
+            _wrapped("", line)
+
+
+def _next(told: Reported) -> str:
+    recording = told.subject.recording
+    name = recording.path if recording else told.subject.log.source
+    if told.subject.log.telemetry is not None:
+        return f"next: gputel report --gpu {name} --log LOG"
+    if told.subject.readings is not None:
+        return f"next: gputel parse {name}"
+    return f"next: gputel compare {name} OTHER, gputel report {name} --json"
+
+
+def _titled(title: str, names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    show.say(f"\n{title}")
+    show.table(names, rows)
+
+
+def _wrapped(name: str, text: str, indent: int = 13) -> None:
+    """Folded under its own text on a terminal, whole lines elsewhere."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    first, rest = f"{name:<{indent}}", " " * indent
+    whole = re.sub(r"(?<=\d) (?=[%\w°]{1,8}\b|%)", KEPT, text)  # a number and its unit
+    folded = textwrap.wrap(whole, max(width - indent, 30), break_on_hyphens=False)
+    for number, line in enumerate(folded):
+        show.say((rest if number else first) + line.replace(KEPT, " "))
+
+
+def _best(row: dict[str, Any]) -> float | None:
+    """The driver's counter where there is one, for it misses nothing between two samples."""
+    counter: float | None = row["energy_counter_j"]
+    return row["energy_j"] if counter is None else counter
+
+
+def _seconds(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return f"{1000 * seconds:,.1f} ms" if seconds < 1 else f"{seconds:,.3f} s"
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.1f} %"
+
+
+def _rounded(value: float | None, unit: str) -> str | None:
+    return None if value is None else f"{value:,.0f} {unit}"
+
+
+def _joules(joules: float | None) -> str | None:
+    if joules is None:
+        return None
+    if joules < 10_000:
+        return f"{joules:,.1f} J"
+    return f"{joules / 1000:,.1f} kJ" if joules < 3_600_000 else f"{joules / 3_600_000:,.2f} kWh"
