@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SHOWN = ("checkpoint", "resume", "restart", "nan", "oom", "nccl", "traceback", "stop")
 """Events of a log; evaluations have panels of their own."""
 MOST = 200  # of one kind: more would hide the curves
+MOST_SPANS = 2000
 
 
 def in_log(track: Track, run: str) -> Iterator[Mark]:
@@ -33,3 +34,27 @@ def _places(track: Track, step: int) -> dict[str, float]:
     done = np.array([step + track.from_zero], dtype=np.float64)
     places = {name: float(track.at(name, done)[0]) for name in track.costs}
     return {"step": float(step), **{name: x for name, x in places.items() if np.isfinite(x)}}
+
+
+def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Mark]:
+    """What was not training, from where to where; of many the longest."""
+    others = spans.filter(pl.col("kind") != "train")
+    length = pl.col("end") - pl.col("start")
+    shown = others.sort(length, descending=True).head(MOST_SPANS).sort("start", maintain_order=True)
+    for kind, start, end, step, text in shown.select(
+        "kind", pl.col("start", "end").dt.epoch("ns"), "step", "text"
+    ).iter_rows():
+        at, until = (start - start_ns) / 1e9, (end - start_ns) / 1e9
+        words = [kind, "" if step is None else f"at step {step:,}", f"{until - at:.3f} s", text or ""]
+        yield Mark(kind, ", ".join(word for word in words if word)[:300], {"time": at}, {"time": until})
+
+
+def at_moments(events: pl.DataFrame, start_ns: int) -> Iterator[Mark]:
+    """Events of a log or a recorder: `time`, `kind`, `text`. Spans tell of evaluations and checkpoints."""
+    told = events.filter(
+        pl.col("time").is_not_null() & ~pl.col("kind").is_in(["eval", "checkpoint", "epoch"])
+    )
+    for kind in told["kind"].unique(maintain_order=True):
+        own = told.filter(pl.col("kind") == kind).head(MOST)
+        for moment, text in own.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
+            yield Mark(str(kind), f"{kind}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9})

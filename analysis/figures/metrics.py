@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from gputel.analysis.comparing import curves
 from gputel.analysis.comparing.axes import Track
 from gputel.analysis.comparing.curves import Curve
 from gputel.analysis.figures import happened
-from gputel.analysis.figures.panel import Axis, Curves, Numbers, Series, Style
+from gputel.analysis.figures.panel import Axis, Curves, Mark, Numbers, Series, Style
 
 AXES: Mapping[str, Axis] = {
     axis.name: axis
@@ -52,6 +53,8 @@ KNOWN: Mapping[str, Metric] = {
     "core_metric": Metric("CORE metric", style="dots", noisy=False),
     "hellaswag": Metric("HellaSwag", style="dots", noisy=False),
 }
+TIMED = ("loss", "val_loss", "val_bpb", "tok_per_sec", "mfu")
+EVALUATED = ("val_loss", "val_bpb")
 SO_FAR = frozenset(("epoch", "total_time_min", "tokens", "eta_min"))
 """Places rather than measurements."""
 
@@ -90,6 +93,42 @@ def panel(metric: str, lines: Sequence[Line], axes: Sequence[str] = tuple(AXES))
         steady=known.steady,
         link="runs",
     )
+
+
+def over_time(
+    records: pl.DataFrame, evals: pl.DataFrame, time: Axis, run: str, marks: Sequence[Mark] = ()
+) -> Iterator[Curves]:
+    """What was printed, where it was printed on a recording's axis of time; by step too."""
+    for name in TIMED:
+        rows = evals.filter(name=name) if name in EVALUATED else records
+        column = "value" if name in EVALUATED else name
+        if column not in rows.columns or time.start_ns is None:
+            continue
+        rows = rows.filter(pl.col(column).is_not_null() & pl.col("time").is_not_null()).sort("time")
+        if rows.is_empty():
+            continue
+        known = KNOWN[name]
+        seconds = (rows["time"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9
+        x = {"time": _rounded(seconds, "time"), "step": rows["step"].cast(float).fill_null(np.nan).to_numpy()}
+        y = rows[column].cast(float).to_numpy()
+        series = (Series(run, x, y, run=run, style=known.style),)
+        axis = Axis(name, name, known.unit)
+        axes = (
+            (time, AXES["step"])
+            if np.isfinite(x["step"]).all() and (np.diff(x["step"]) >= 0).all()
+            else (time,)
+        )
+        yield Curves(
+            name,
+            known.title,
+            axes,
+            axis,
+            series,
+            tuple(marks),
+            noisy=known.noisy,
+            steady=known.steady,
+            link="recording",
+        )
 
 
 def only_by(axis: str, of: Curves) -> Curves | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 Numbers: TypeAlias = npt.NDArray[Any]
-Style: TypeAlias = Literal["line", "dots", "held"]  # `held`: each value holds until the next
+Style: TypeAlias = Literal["line", "dashed", "dots", "held"]  # `held`: each value holds until the next
 
 
 @dataclass(frozen=True)

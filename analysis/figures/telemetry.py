@@ -46,16 +46,19 @@ KINDS = (
 
 def panels(
     readings: pl.DataFrame,
+    axis: Axis | None = None,
     marks: Sequence[Mark] = (),
     levels: dict[str, Level] | None = None,
     link: str = "recording",
 ) -> list[Curves]:
-    """`readings` as `Recording.gpu`, `Recording.gpu_1s` or a table of readings has them; `levels` by panel."""
+    """`readings` as `Recording.gpu`, `Recording.gpu_1s` or a table of readings has them; `levels` by panel.
+
+    Without `axis` time counts from the first of them.
+    """
     if readings.is_empty():
         return []
-    start_ns = int(readings["time"].dt.epoch("ns").min())  # type: ignore[arg-type]
-    axis = Axis("time", "time", "s", start_ns)
-    gpus = list(_gpus(readings, start_ns))
+    axis = axis or Axis("time", "time", "s", int(readings["time"].dt.epoch("ns").min()))  # type: ignore[arg-type]
+    gpus = list(_gpus(readings, axis.start_ns or 0))
     found = [_panel(kind, gpus, axis, marks) for kind in KINDS]
     limits = levels or {}
     return [
@@ -123,7 +126,7 @@ def _by_node(readings: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
 
 def _panel(kind: Kind, gpus: Sequence[_Gpu], axis: Axis, marks: Sequence[Mark]) -> Curves | None:
     series = [
-        _series(gpu, reading, words, place, len(kind.readings))
+        _series(gpu, reading, words if len(kind.readings) > 1 else "", place)
         for gpu in gpus
         for place, (reading, words) in enumerate(kind.readings)
         if _measured(gpu.rows, reading)
@@ -137,15 +140,16 @@ def _panel(kind: Kind, gpus: Sequence[_Gpu], axis: Axis, marks: Sequence[Mark]) 
     )  # fmt: skip
 
 
-def _series(gpu: _Gpu, reading: str, words: str, place: int, several: int) -> Series:
+def _series(gpu: _Gpu, reading: str, words: str, place: int) -> Series:
     whole_seconds = "ticks" in gpu.rows.columns
     return Series(
-        name=f"{gpu.name} {words}".strip() if several > 1 else gpu.name,
+        name=f"{gpu.name} {words}".strip(),
         x={"time": gpu.x},
         y=_values(gpu, reading, "mean"),
         low=_values(gpu, reading, "min") if whole_seconds else None,
         high=_values(gpu, reading, "max") if whole_seconds else None,
-        tint=several * gpu.tint + place,
+        tint=gpu.tint,
+        style="dashed" if place else "line",
         measured=gpu.ticks,
     )
 

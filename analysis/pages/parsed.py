@@ -31,7 +31,7 @@ def page(logs: Sequence[Log], runs: Table) -> Page:
     lines = [
         line for tint, own in enumerate(zip(subjects, names, strict=True)) for line in lines_of(*own, tint)
     ]
-    sections = [Section(items=(runs,)), *_curves(lines), *_gpus(subjects, names), *_details(subjects, names)]
+    sections = [Section(items=(runs,)), *curves(lines), *_gpus(subjects, names), *_details(subjects, names)]
     return Page(
         title=", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") or "nothing",
         sections=sections,
@@ -51,7 +51,7 @@ def lines_of(subject: Subject, name: str, tint: int = 0) -> list[Line]:
     ]
 
 
-def _curves(lines: Sequence[Line]) -> list[Section]:
+def curves(lines: Sequence[Line]) -> list[Section]:
     if not lines:
         return []
     found = list(metrics.names(lines))

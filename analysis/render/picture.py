@@ -113,9 +113,17 @@ def _one(series: Series, panel: Curves, axis: Axis, axes: Axes) -> None:
         axes.plot(x, y, color=colour, alpha=0.25, linewidth=0.5)
     dots: dict[str, Any] = {"marker": "o", "markersize": 2} if series.style == "dots" and len(y) < 200 else {}
     steps = "steps-post" if series.style == "held" else "default"
-    dash: Any = "--" if series.tint >= len(style.TINTS["light"]) else "-"
+    dashed = series.style == "dashed" or series.tint >= len(style.TINTS["light"])
     line = running_mean(y, max(3, len(y) // 100)) if smooth else y
-    axes.plot(x, line, color=colour, label=_text(series.name), drawstyle=steps, linestyle=dash, **dots)
+    axes.plot(
+        x,
+        line,
+        color=colour,
+        label=_text(series.name),
+        drawstyle=steps,
+        linestyle="--" if dashed else "-",
+        **dots,
+    )
 
 
 def running_mean(values: Numbers, width: int) -> Numbers:

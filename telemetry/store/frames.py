@@ -99,6 +99,15 @@ def chunks(
     yield from _by_part(held, wanted)
 
 
+def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
+    """Of all GPUs, ten minutes at a time: `time_ns`, and a column per GPU. A tenth of the work of `chunks`."""
+    for part, tier in sorted(_files(folder), key=lambda held: held[0].first):
+        own = [column for column in tier.columns if column.name == reading]
+        if own:
+            values = [wide.in_units(pl.col(wide.column_name(c)), c.per_unit).alias(c.gpu) for c in own]
+            yield _load(part, tier, [reading]).select(wide.WALL.alias("time_ns"), *values)
+
+
 def _files(folder: Path) -> list[tuple[Part, Tier]]:
     """Those that can be read; one that compaction removed since it was listed is replaced by what stands for it."""
     while True:

@@ -72,7 +72,7 @@ function runningMean(chart, own, width) {
 }
 
 function smoothed(chart, own) {
-  if (!chart.panel.noisy || !view.smoothing || own.style !== "line" || own.y.length < 3) return null;
+  if (!chart.panel.noisy || !view.smoothing || own.style === "dots" || own.style === "held" || own.y.length < 3) return null;
   const whole = chart.domain();
   return whole && runningMean(chart, own, view.smoothing * (whole[1] - whole[0]));
 }
@@ -114,18 +114,19 @@ function drawSeries(pen, chart, { own, x, first, last }, xs, ys) {
   const colour = tint(own.tint), mean = smoothed(chart, own);
   pen.strokeStyle = pen.fillStyle = colour;
   pen.lineJoin = "round";
-  pen.setLineDash(own.tint >= view.tints.length ? [6, 3] : []);
+  pen.setLineDash(own.style === "dashed" || own.tint >= view.tints.length ? [6, 3] : []);
   if (own.style === "dots") {
     trace(pen, x, own.y, first, last, xs, ys, 1.4);
     if (last - first < 400) for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
   } else {
     const crowded = last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));
     pen.globalAlpha = mean ? 0.28 : own.low || crowded ? 0.3 : 1;
-    if (own.low || crowded) band(pen, own, x, first, last, xs, ys);
+    const middles = own.low || crowded ? band(pen, own, x, first, last, xs, ys) : null;
     pen.globalAlpha = mean ? 0.28 : 1;
     if (!crowded && !(mean && own.low)) trace(pen, x, own.y, first, last, xs, ys, mean ? 1 : 1.6, own.style === "held");
     pen.globalAlpha = 1;
-    if (mean || crowded) trace(pen, x, mean || own.y, first, last, xs, ys, mean ? 1.8 : 1);
+    if (mean) trace(pen, x, mean, first, last, xs, ys, 1.8);
+    else if (crowded) path(pen, middles);
   }
   pen.globalAlpha = 1;
   pen.setLineDash([]);
@@ -152,20 +153,33 @@ function dot(pen, x, y) {
   pen.fill();
 }
 
-// From the lowest to the highest value of each column of pixels.
+function path(pen, points) {
+  pen.lineWidth = 1.4;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+}
+
+// From the lowest to the highest value of each column of pixels; and where the mean of each column is.
 function band(pen, own, x, first, last, xs, ys) {
   const lows = own.low || own.y, highs = own.high || own.y;
   const reaches = (v) => v === v && !(ys.log && v <= 0);
-  let column = NaN, low = 0, high = 0;
-  const paint = () => { if (column === column) pen.fillRect(column, ys.at(high), wide, Math.max(ys.at(low) - ys.at(high), 1)); };
+  const middles = [];
+  let column = NaN, low = 0, high = 0, sum = 0, count = 0;
+  const paint = () => {
+    if (column !== column) return;
+    pen.fillRect(column, ys.at(high), wide, Math.max(ys.at(low) - ys.at(high), 1));
+    middles.push([column + wide / 2, ys.at(sum / count)]);
+  };
   const wide = Math.max(1, last - first > 1 ? Math.ceil((xs.at(x[last - 1]) - xs.at(x[first])) / (last - first)) : 1);
   for (let i = first; i < last; i++) {
     if (!reaches(lows[i])) continue;
     const px = Math.floor(xs.at(x[i]) / wide) * wide;
-    if (px !== column) { paint(); column = px; low = lows[i]; high = highs[i]; }
-    else { low = Math.min(low, lows[i]); high = Math.max(high, highs[i]); }
+    if (px !== column) { paint(); column = px; low = lows[i]; high = highs[i]; sum = own.y[i]; count = 1; }
+    else { low = Math.min(low, lows[i]); high = Math.max(high, highs[i]); sum += own.y[i]; count++; }
   }
   paint();
+  return middles;
 }
 
 function drawMarks(pen, chart, xs, floor) {

@@ -1,0 +1,125 @@
+"""Which telemetry a page is drawn from: ticks of a short recording, of a long one whole seconds, reduced as they come.
+
+Each row of the reduced ones is a mean between the lowest and the highest tick of its stretch; so no peak is lost,
+and a week of eight GPUs needs as little memory as an hour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.align import readings as aligned
+from gputel.analysis.figures.panel import Numbers
+from gputel.analysis.figures.telemetry import KINDS
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import frames
+
+if TYPE_CHECKING:
+    from gputel.analysis.runs import Recording
+    from gputel.analysis.subjects import Subject
+
+FEW = 1_000_000  # ticks of GPUs, which are drawn as they are
+POINTS = 8000  # of a curve: more than any page carries
+READINGS = tuple(name for kind in KINDS for name, _ in kind.readings)
+
+
+def of(subject: Subject) -> pl.DataFrame | None:
+    """As `telemetry.panels` draws them; None where nothing was sampled."""
+    recording = subject.recording
+    if recording is None:
+        return subject.gpu
+    frame = _ticks(recording) if aligned.rows(recording) <= FEW else _reduced(recording)
+    return None if frame.is_empty() else frame
+
+
+def between(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
+    return frame.filter(pl.col("time").dt.epoch("ns").is_between(start_ns, end_ns))
+
+
+def power(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
+    """All GPUs together, tick by tick, in stretches: seconds since `start_ns`, and watts."""
+    recording = subject.recording
+    if recording is None:
+        if subject.gpu is not None and "power_w" in subject.gpu.columns:
+            together = subject.gpu.group_by("time", maintain_order=True).agg(_whole("power_w"))
+            yield _seconds(together["time"].dt.epoch("ns"), start_ns), together["power_w"].to_numpy()
+        return
+    nodes = dict.fromkeys(segment.node for segment in recording.folder.segments)
+    for segment in recording.folder.segments:
+        if segment.node == next(iter(nodes)):  # nodes do not tick at one time, and do the same
+            for stretch in frames.one_reading(segment.gpu, "power_w"):
+                gpus = [name for name in stretch.columns if name != "time_ns"]
+                watts = stretch.select(_all(gpus).alias("watts"))["watts"]
+                yield _seconds(stretch["time_ns"], start_ns), watts.fill_null(np.nan).to_numpy()
+
+
+def power_by_second(seconds: pl.DataFrame, start_ns: int) -> tuple[Numbers, Numbers]:
+    """The mean of each second, all GPUs together."""
+    column = "power_w_mean" if "power_w_mean" in seconds.columns else "power_w"
+    keys = ["gpu", *(["node"] if "node" in seconds.columns else [])]
+    each = seconds.group_by(*keys, pl.col("time").dt.truncate("1s"), maintain_order=True).agg(
+        pl.col(column).mean()
+    )
+    whole = each.group_by("time").agg(_whole(column)).sort("time")
+    return _seconds(whole["time"].dt.epoch("ns"), start_ns), whole[column].to_numpy()
+
+
+def _ticks(recording: Recording) -> pl.DataFrame:
+    lazy = recording.scan()
+    wanted = ("time", "gpu", "node", *READINGS)
+    return lazy.select(name for name in lazy.collect_schema().names() if name in wanted).collect()
+
+
+def _reduced(recording: Recording) -> pl.DataFrame:
+    length = recording.duration_s or 0.0
+    width = f"{max(1, math.ceil(length / POINTS))}s"
+    several = any(segment.node is not None for segment in recording.folder.segments)
+    parts = []
+    for segment in recording.folder.segments:
+        for seconds in frames.seconds_in_turn(segment.gpu, READINGS):
+            part = _merged(seconds, width, first=True)
+            parts.append(part.with_columns(pl.lit(segment.node).alias("node")) if several else part)
+    if not parts:
+        return pl.DataFrame(schema={"time": pl.Datetime("ns", "UTC"), "gpu": pl.String})
+    return _merged(pl.concat(parts, how="diagonal_relaxed"), width, first=False).sort(
+        "time", maintain_order=True
+    )
+
+
+def _merged(rows: pl.DataFrame, width: str, *, first: bool) -> pl.DataFrame:
+    """Stretches of `width`; one that two tables share becomes one row in the second pass."""
+    keys = [name for name in ("gpu", "node") if name in rows.columns]
+    weight = pl.col("ticks")
+    kept = {ending: [n for n in rows.columns if n.endswith(ending)] for ending in ("_mean", "_min", "_max")}
+    means = [
+        pl.col(name).mean()
+        if first
+        else (pl.col(name) * weight).sum() / weight.filter(pl.col(name).is_not_null()).sum()
+        for name in kept["_mean"]
+    ]
+    return (
+        rows.group_by(*keys, pl.col("time").dt.truncate(width), maintain_order=True)
+        .agg(weight.sum(), *means, pl.col(kept["_min"]).min(), pl.col(kept["_max"]).max())
+        .with_columns(pl.col(kept["_mean"]).fill_nan(None))
+    )
+
+
+def _whole(column: str) -> pl.Expr:
+    """The sum over GPUs; null, as NaN, where any of them is missing."""
+    return (
+        pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum()).otherwise(np.nan).alias(column)
+    )
+
+
+def _all(gpus: list[str]) -> pl.Expr:
+    return pl.sum_horizontal(pl.col(gpus), ignore_nulls=False)
+
+
+def _seconds(times_ns: pl.Series, start_ns: int) -> Numbers:
+    seconds: Numbers = (times_ns.to_numpy() - start_ns) / SECOND
+    return seconds
