@@ -110,9 +110,25 @@ def _fit(line: bytes, pattern: Pattern) -> Match | None:
     if not found:
         return None
     cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
+    for group, what in _unsure(pattern):
+        if found[group] is not None and not numbers.is_readable(found[group], what):
+            text = found[group].decode(errors="replace")
+            raise UnreadableError(f"{what.source} is {text!r}, expected a number")
     if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells):
         return None
     return Match(pattern, found.start(), cells)
+
+
+@lru_cache(maxsize=4096)
+def _unsure(pattern: Pattern) -> tuple[tuple[str, Field], ...]:
+    """Groups for numbers whose own regex takes in more than numbers."""
+    regex = pattern.regex.pattern
+    return tuple(
+        (group, what)
+        for group, what in pattern.fields.items()
+        if what.kind != "text"
+        and not any(b"(?P<%b>%b)" % (group.encode(), sure) in regex for sure in numbers.SURE)
+    )
 
 
 def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, int]]) -> bool:

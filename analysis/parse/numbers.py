@@ -12,6 +12,11 @@ GRAMMAR = (
 NUMBER = lazily.regex(GRAMMAR)
 CLOCK_GRAMMAR = rb"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)"
 CLOCK = lazily.regex(CLOCK_GRAMMAR)
+SURE = (
+    b"(?:%b)" % GRAMMAR,
+    rb"\d+(?:,\d{3})*",
+    CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"),
+)  # nothing but numbers
 UNIT = lazily.regex(
     rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
     rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"
@@ -53,6 +58,14 @@ def read(text: bytes, what: Field) -> float | None:
         plain = text.replace(b",", b"")
         value = _shifted(plain, what.shift) if what.shift else float(plain)
     return value * what.times / what.over if what.times != what.over else value
+
+
+def is_readable(text: bytes, what: Field) -> bool:
+    try:
+        read(text, what)
+    except ValueError:
+        return False
+    return True
 
 
 def _shifted(plain: bytes, by: int) -> float:

@@ -160,6 +160,7 @@ class Outcome:
             bytes, int
         ] = {}  # tracebacks whose error has not been printed yet, by what precedes them
         self._saved: set[bytes] = set()  # shapes of save lines since the last record
+        self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
 
     def read(self, line: bytes, number: int) -> Iterator[Event]:
         """The events of one line."""
@@ -185,9 +186,15 @@ class Outcome:
     def recorded(self) -> None:
         """A record stands here: a checkpoint saved from now on is another one."""
         self._saved.clear()
+        self._saving = self._saving and not self._done
 
     def _again(self, line: bytes) -> bool:
-        """Several ranks and files of one checkpoint print one kind of line each."""
+        """Several ranks and files of one checkpoint print one kind of line each, before and after it is written."""
+        if _ANNOUNCES.search(line):
+            self._saving, self._done = True, False
+        elif self._saving:
+            self._done = True
+            return True
         shape = re.sub(rb"\d+", b"0", _PREFIX.sub(b"", line))
         known = shape in self._saved
         self._saved.add(shape)
@@ -219,6 +226,7 @@ def _text(line: bytes) -> str:
     return line.strip().decode(errors="replace")[:500]
 
 
+_ANNOUNCES = lazily.regex(rb"(?i)\b(?:saving|writing|checkpointing|snapshotting|storing)\b")
 _INTENT = lazily.regex(
     rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
     rb"|'checkpoint_path' summary"

@@ -10,6 +10,8 @@ import pytest
 
 from gputel.analysis import formats
 from gputel.analysis.formats import Format, samples
+from gputel.analysis.parse import exact, fast
+from gputel.analysis.parse.patterns import Engine, Field, Pattern, Reject
 from gputel.telemetry.errors import GputelError
 
 SHIPPED = formats.shipped()
@@ -89,3 +91,14 @@ def test_a_file_that_says_nonsense_is_told_where(text: str, fault: str) -> None:
 def test_a_name_that_no_format_has_is_told() -> None:
     with pytest.raises(GputelError, match="no such format"):
         formats.find("nonsense")
+
+
+@pytest.mark.parametrize("read", [exact.read, fast.read], ids=["exact", "fast"])
+def test_a_group_that_takes_in_more_than_a_number_makes_a_reject(read: Engine) -> None:
+    regex = re.compile(rb"at (?P<step>\d+) loss (?P<loss>\S+)")
+    fields = {"step": Field("step", "step"), "loss": Field("loss", "loss")}
+    pattern = Pattern("mine.train", "train", regex, b"loss", fields)
+    lines = [b"at %d loss %b" % (i, b"1.2.3" if i == 5 else b"%d.5" % i) for i in range(1, 10)]
+    reading = read(b"\n".join(lines), (pattern,))
+    assert [hit.lines.tolist() for hit in reading.hits] == [[0, 1, 2, 3, 5, 6, 7, 8]]
+    assert reading.rejects == [Reject(4, "mine.train", "loss is '1.2.3', expected a number")]

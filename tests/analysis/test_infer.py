@@ -186,6 +186,38 @@ def test_a_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: i
     assert (steps["step"][-1], steps["loss"][-1]) == (3 if epoch else 40, 0.225)
 
 
+def test_places_that_are_glued_to_a_letter_are_places() -> None:
+    """And the time that an epoch took is no evaluation."""
+    lines = [
+        f"[E{e:02d} B{i:04d}/0938] ce={9 / (e * 10 + i):.4f} lr=3.0e-04"
+        for e in (1, 2)
+        for i in range(0, 938, 90)
+    ]
+    steps, evals = inferred("\n".join([*lines[:11], "done in 12.3s", *lines[11:], "done in 12.1s"]).encode())
+    assert steps["step"].to_list() == [e * 938 + i for e in (0, 1) for i in range(0, 938, 90)]
+    assert evals.is_empty()
+
+
+@pytest.mark.parametrize("tables", [1, 2, 3])
+def test_a_box_of_names_and_values_is_a_record_however_few_there_are(tables: int) -> None:
+    box = "| rollout/  |   |\n|    ep_rew_mean | {0}.5 |\n|    iterations | {0} |\n|    loss | 0.{0} |\n"
+    steps, _ = inferred("".join(f"-----\n{box.format(i)}-----\n" for i in range(1, tables + 1)).encode())
+    assert steps.select("step", "loss", "ep_rew_mean").rows() == [
+        (i, i / 10, i + 0.5) for i in range(1, tables + 1)
+    ]
+
+
+def test_lines_that_say_their_iteration_are_records_of_their_own_within_one_step() -> None:
+    """As litgpt prints them while it accumulates gradients."""
+    lines = [
+        f"Epoch 1 | iter {i} step {i // 4} | loss train: {9 / i:.3f}, val: n/a | iter time: 30{i}.42 ms"
+        + " (step)" * (i % 4 == 0)
+        for i in range(1, 7)
+    ]
+    steps, _ = inferred("\n".join(lines).encode())
+    assert steps["step"].to_list() == [0, 0, 0, 1, 1, 1]
+
+
 def test_what_is_learned_is_a_format_that_reads_the_log_again() -> None:
     log = foreign.GRAMMARS[0].log().encode()
     found = infer.infer(clean(log))

@@ -82,7 +82,12 @@ def _frequent(found: Sequence[Shape]) -> list[Shape]:
 def _main(found: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The records: the most frequent shape that gives a loss or its like, the better if it says at which step."""
     few = len(lines) <= EXCERPT
-    records = [one for one in found if one.role in ("train", "mixed") and _is_alive(one, few)]
+    boxed = few and any(one.shape.is_boxed and one.place for one in found)
+    records = [
+        one
+        for one in found
+        if one.role in ("train", "mixed") and (_is_alive(one, few) or (boxed and _is_boxed_loss(one)))
+    ]
     if not records:
         evals = [one for one in found if one.role == "eval" and one.place and one.is_measured]
         return max((one for one in evals if one.changing), key=lambda one: one.shape.count, default=None)
@@ -96,6 +101,11 @@ def _main(found: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | Non
         one for one in records if one.place and one.loses and 5 * one.shape.count >= heaviest.shape.count
     ]
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
+
+
+def _is_boxed_loss(one: Candidate) -> bool:
+    """In a box that says the step, a single loss is one of a record."""
+    return one.shape.is_boxed and "loss" in one.columns
 
 
 def _is_alive(one: Candidate, few: bool) -> bool:
@@ -143,7 +153,7 @@ def _header(found: Sequence[Candidate], main: Candidate) -> Candidate | None:
         return None
     above = [one for one in found if one.role in ("place", "other", "train") and one.place]
     near = [one for one in above if 0.5 <= one.shape.count / main.shape.count <= 2]
-    return max(near, key=lambda one: one.shape.count, default=None)
+    return max(near, key=lambda one: (-one.place_rank, one.shape.count), default=None)
 
 
 def _opening(found: Sequence[Candidate], header: Candidate | None) -> Candidate | None:

@@ -21,6 +21,7 @@ from gputel.analysis.parse.infer.slots import integers
 from gputel.analysis.parse.plans import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 
+_PLACES = [*PLACES, "index", "count"]
 OFTEN = 3  # a shape that is rarer must have a value that is known
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
@@ -45,9 +46,13 @@ class Candidate:
 
     @property
     def place(self) -> Named | None:
-        order = [*PLACES, "index", "count"]
-        places = [one for one in self.named if one.column in order]
-        return min(places, key=lambda one: order.index(one.column or "")) if places else None
+        places = [one for one in self.named if one.column in _PLACES]
+        return min(places, key=lambda one: _PLACES.index(one.column or "")) if places else None
+
+    @property
+    def place_rank(self) -> int:
+        """RECORDS, rule 10: an update goes before an iteration, and that before a batch."""
+        return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
 
     @property
     def is_fine(self) -> bool:
@@ -81,7 +86,7 @@ class Candidate:
 def candidate(shape: Shape, lines: Sequence[bytes]) -> Candidate | None:
     words = vocabulary()
     named = headings.name(shape, lines, words) or name(shape, words)
-    if not any(one.column if shape.count >= OFTEN else _may_matter(one) for one in named):
+    if not any(one.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(one) for one in named):
         return None
     evidence = _is_record(shape, named)
     if evidence is None:

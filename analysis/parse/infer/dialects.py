@@ -9,12 +9,13 @@ import re
 
 FOREIGN = {
     **dict.fromkeys("up upd gstep s num_batches_tracked".split(), "step"),
-    **dict.fromkeys("n_iter".split(), "iteration"),
+    **dict.fromkeys("n_iter i".split(), "iteration"),
     **dict.fromkeys("e".split(), "epoch"),
+    **dict.fromkeys("b".split(), "batch"),
     **dict.fromkeys("sen".split(), "samples"),
     **dict.fromkeys("ms_batch".split(), "dt_ms ms"),
     **dict.fromkeys(
-        "s_batch sec_batch sec_iter time_batch time_step time_iter batch_cost avg_batch_cost step_cost".split(),
+        "s_batch s_b sec_batch sec_iter time_batch time_step time_iter batch_cost avg_batch_cost step_cost".split(),
         "dt_ms s",
     ),
     **dict.fromkeys("iter_cost interval_runtime".split(), "dt_ms s"),
@@ -32,8 +33,9 @@ FOREIGN = {
 # Measures that are trained on, the likeliest first: one of them is the loss where nothing has that name.
 LOSSES = (
     "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss train_ce_loss crossentropyloss "
-    "train_crossentropyloss train_cross_entropy cost objective objf train_rmse train_logloss train_mlogloss train_mae train_error "
-    "training_s_l2 training_s_binary_logloss training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
+    "train_crossentropyloss train_cross_entropy cost objective objf train_rmse train_logloss "
+    "train_mlogloss train_mae train_error training_s_l2 training_s_binary_logloss "
+    "training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
     "train"
 ).split()
 

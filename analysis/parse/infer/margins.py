@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 _CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
-STAMP = rb"(?:%b(?:[T _,]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)" % (
+STAMP = rb"(?:%b(?:[T _,:]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)" % (
     _DAY,
     _CLOCK,
     _CLOCK,
@@ -20,9 +20,10 @@ STAMP = rb"(?:%b(?:[T _,]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{
 _PREFIX = re.compile(
     rb"^(?:[\[(<|]*\s*(?:%b|%b(?=[\s\]>)|,])|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
-    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ]))?"
+    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+)?"
-    rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|\d+: (?=INFO|WARN|ERROR|DEBUG)|(?:root|__main__)(?= - )"
+    rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
+    rb"|[\w.]+:[\w<>]+:\d+(?= - )|\d+: (?=INFO|WARN|ERROR|DEBUG)|(?:root|__main__)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )
 _OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")

@@ -28,8 +28,13 @@ _COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
 COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
 NUMBER = numbers.GRAMMAR
 _RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
+# E01, B0010/0938, step100: what says the place may be glued to it
+_GLUED = rb"|".join(
+    rb"(?<=\b%b)" % word for word in (b"[EBSI]", b"[Ee]p", b"[Ii]t", b"[Ee]poch", b"[Ss]tep", b"[Ii]ter")
+)
 VALUE = re.compile(
-    rb"(?<![\w.])(?<!\w@)(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])" % STAMP
+    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
+    % (_GLUED, STAMP)
     + rb"|(?:%b)(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))" % (NUMBER, _UNIT, _RATE, _COUNTED)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )
@@ -72,6 +77,12 @@ class Shape:
     def is_bar(self) -> bool:
         """A progress bar, which is drawn again and again."""
         return any(BAR in literal for literal in self.literals)
+
+    @property
+    def is_boxed(self) -> bool:
+        """One row of a table of names and values, with a rule on either side."""
+        edges = (self.words[0].lstrip()[:1], self.words[-1].rstrip()[-1:])
+        return self.slots == 1 and edges == (b"|", b"|")
 
     @property
     def slots(self) -> int:

@@ -49,7 +49,9 @@ def slots(shape: Shape) -> list[Slot]:
     left = shape.words[0].decode(errors="replace")
     for at in range(shape.slots):
         counted = COUNTED.match(shape.words[at + 1])
-        unit, scale, rest = (None, "", shape.words[at + 1]) if counted else _unit(shape.words[at + 1])
+        glued = at + 1 < shape.slots and UNIT.fullmatch(shape.words[at + 1])  # to the next value: `E01 B0010`
+        plain = counted or glued
+        unit, scale, rest = (None, "", shape.words[at + 1]) if plain else _unit(shape.words[at + 1])
         behind = rest.decode(errors="replace")
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:

@@ -378,10 +378,10 @@ openrlhf = Printed(
     )
     + "\n",
     2,
-    (0, None),
-    (1, None),
+    (0, falling(100)),
+    (1, falling(200)),
     {},
-    ("gpt_loss", "lr"),
+    ("loss_avg", "lr"),
 )
 
 torchtune_bar = Printed(

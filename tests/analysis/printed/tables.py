@@ -206,8 +206,8 @@ sb3 = Printed(
         ),
     ),
     7,
-    (2, falling(2)),
-    (8, falling(8)),
+    (20, falling(2)),
+    (80, falling(8)),
     {},
     ("lr", "value_loss"),
 )
