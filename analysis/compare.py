@@ -16,6 +16,7 @@ import polars as pl
 
 from gputel.analysis import scaling, subjects
 from gputel.analysis.comparing import (
+    choices,
     clocks,
     curves,
     groups,
@@ -109,6 +110,11 @@ class Comparison:
         return self.window or max(1.0, max(round(np.ptp(c.step) / 100) for c in self.lines if len(c.step)))
 
     @cached_property
+    def frontier(self) -> pl.DataFrame:
+        """The best that any run had reached with so much compute: `flops`, `value`, `run`."""
+        return scaling.frontier(self.lines, self.smoothing)
+
+    @cached_property
     def common(self) -> pl.DataFrame:
         """On one axis: `x`, `run`, `value` (smoothed, interpolated), `difference`; of groups also `deviation`."""
         xs = [curve.x(self.by) for curve in self.lines]
@@ -154,6 +160,9 @@ def compare(
     lines = chosen.curves
     tracks = [curve.track for curve in lines]
     told = summary.of(tracks)
+    wanted = target or {}
+    if chosen.tokenisers:
+        wanted = {name: value for name, value in wanted.items() if not choices.depends_on_tokeniser(name)}
     stated = {track.name: settings.of(track.subject) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(
@@ -168,7 +177,7 @@ def compare(
         summary=_averaged(told, members),
         validations=_averaged(summary.validations(tracks, chosen.metric), members, ["name"]),
         equal=_grouped(summary.equal(lines, smooth), members, ["axis", "x"]),
-        targets=_averaged(summary.targets(tracks, target or {}, smooth), members, ["metric", "target"]),
+        targets=_averaged(summary.targets(tracks, wanted, smooth), members, ["metric", "target"]),
         settings=settings.differing(groups.stated(stated, members) if members else stated),
         scaling=scaling.of(lines, told, prices),
         notes=chosen.notes + _about(tracks, members, prices),

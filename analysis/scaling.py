@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import power_law
+from gputel.analysis.comparing.curves import interpolated, lower_is_better
 from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SAME = 0.1  # ratios of tokens to parameters that differ by less are one
 APART = 0.05  # of a decade: how much tokens must vary beside parameters
 LAST = 0.01  # of a run, over which its final loss is taken
 MOST = 100
+GRID = 400
+FRONTIER = {"flops": pl.Float64, "value": pl.Float64, "run": pl.String}
 BOTH, COMPUTE = ("parameters", "tokens"), ("flops",)
 FIGURES = (
     "run",
@@ -91,6 +94,24 @@ def of(lines: Sequence[Curve], told: pl.DataFrame, prices: Prices) -> Scaling:
         return Scaling(points, (), None, None, why, unfinished)
     law = power_law.fit(points.select(terms).to_numpy(), points["loss"].to_numpy())
     return Scaling(points, terms, law, _next(points, terms, law, ended, prices), why, unfinished)
+
+
+def frontier(lines: Sequence[Curve], window: float) -> pl.DataFrame:
+    """Along the curves of all runs that know their FLOPs, the best value at each compute, and whose it is."""
+    known = [curve for curve in lines if "flops" in curve.track.costs]
+    xs = [curve.x("flops") for curve in known]
+    spread = np.concatenate(xs) if xs else np.zeros(0)
+    spread = spread[spread > 0]
+    if not len(spread):
+        return pl.DataFrame(schema=FRONTIER)
+    at = np.geomspace(spread.min(), spread.max(), GRID)
+    values = np.array(
+        [interpolated(x, curve.smoothed(window), at) for x, curve in zip(xs, known, strict=True)]
+    )
+    sign = 1 if lower_is_better(known[0].metric) else -1
+    best = np.where(np.isnan(values), np.inf, sign * values).argmin(axis=0)
+    told = {"flops": at, "value": values[best, np.arange(GRID)], "run": [known[i].track.name for i in best]}
+    return pl.DataFrame(told, schema=FRONTIER).fill_nan(None).drop_nulls()
 
 
 def final(curve: Curve) -> tuple[float, float]:

@@ -49,7 +49,7 @@ def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -
     """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
     have = [curves.metrics(track) for track in tracks]
     every = list(dict.fromkeys(name for own in have for name in own))
-    if tokenisers and (asked is None or _depends_on_tokeniser(asked)):
+    if tokenisers and (asked is None or depends_on_tokeniser(asked)):
         return _in_bits(have, every, tokenisers)
     if asked is not None:
         if asked not in every:
@@ -73,5 +73,6 @@ def _in_bits(have: list[list[str]], every: list[str], why: str) -> Metric:
     return Metric(best, [f"compared by {best}, bits per byte, and not by loss: {why}"])
 
 
-def _depends_on_tokeniser(metric: str) -> bool:
+def depends_on_tokeniser(metric: str) -> bool:
+    """Whether it is a mean over tokens."""
     return "loss" in metric or "perplexity" in metric or "ppl" in metric

@@ -21,6 +21,7 @@ class Curve:
     """`y` is finite throughout and `step` grows; `done` is how many steps were behind each point."""
 
     track: Track
+    metric: str
     step: Numbers
     done: Numbers
     y: Numbers
@@ -65,7 +66,7 @@ def of(track: Track, metric: str) -> Curve:
         step, y, ahead = rows["step"], rows["value"], 0.0
     points = np.stack([floats(step), floats(y)])
     points = points[:, np.isfinite(points).all(axis=0)]
-    return Curve(track, points[0], points[0] + ahead, points[1])
+    return Curve(track, metric, points[0], points[0] + ahead, points[1])
 
 
 def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:

@@ -23,8 +23,11 @@ MARK = "<!-- written by gputel compare -->"
 
 
 def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> list[Path]:
-    """`kind` is `csv` or `markdown`. A file that somebody else wrote is a GputelError before any is written."""
-    texts = dict(_csv(found)) if kind == "csv" else {f"{NAME}.md": markdown(found)}
+    """`kind` is `csv`, or `markdown`, which may name its file. A file of somebody else is a GputelError at once."""
+    name = f"{NAME}.md"
+    if kind == "markdown" and folder.suffix == ".md":
+        folder, name = folder.parent, folder.name
+    texts = dict(_csv(found)) if kind == "csv" else {name: markdown(found)}
     for name, text in texts.items():
         if (folder / name).exists() and not force and not _is_ours(folder / name, text):
             raise GputelError(

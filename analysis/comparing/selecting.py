@@ -21,12 +21,13 @@ SEE = "see what each holds: gputel parse RUN"
 
 @dataclass(frozen=True)
 class Selection:
-    """`phases` are all that could have been chosen."""
+    """`phases` are all that could have been chosen; `tokenisers` is why losses cannot be compared."""
 
     curves: list[Curve]
     metric: str
     phase: str
     phases: list[str]
+    tokenisers: str | None
     notes: list[str]
 
 
@@ -35,10 +36,11 @@ def select(
 ) -> Selection:
     choice = phases.choose([subject.log for subject in given], phase)
     tracks, unphased = _with_phase(given, choice, phase, prices)
-    chosen, found, silent = _with_metric(tracks, metric)
+    why = settings.tokenisers([track.subject for track in tracks])
+    chosen, found, silent = _with_metric(tracks, metric, why)
     found, lacking = _on_axis(found, by)
     notes = [*chosen.notes, *unphased, *silent, *lacking]
-    return Selection(found, chosen.name, choice.phase, choice.shared, notes)
+    return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
 
 
 def _with_phase(
@@ -55,8 +57,10 @@ def _with_phase(
     return tracks, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
 
 
-def _with_metric(tracks: list[Track], asked: str | None) -> tuple[choices.Metric, list[Curve], list[str]]:
-    chosen = choices.metric(tracks, asked, settings.tokenisers([track.subject for track in tracks]))
+def _with_metric(
+    tracks: list[Track], asked: str | None, tokenisers: str | None
+) -> tuple[choices.Metric, list[Curve], list[str]]:
+    chosen = choices.metric(tracks, asked, tokenisers)
     found = [curves.of(track, chosen.name) for track in tracks]
     have = [curve for curve in found if len(curve.y)]
     if len(have) < 2:

@@ -26,7 +26,9 @@ import click
 @click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where to write.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
+)
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:

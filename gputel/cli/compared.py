@@ -23,10 +23,6 @@ def of(words: Sequence[str], *, target: Sequence[str], **asked: Any) -> Comparis
     from gputel.analysis import compare
 
     subjects = _read(words)
-    if len(subjects) < 2:
-        raise GputelError(
-            " ".join(words), "holds one run, and a comparison needs two", "name another", exit_code=2
-        )
     targets = dict(values.target(text) for text in target)
     return compare.compare(subjects, target=targets, **asked)
 
@@ -38,8 +34,8 @@ def print_tables(found: Comparison) -> None:
     for caution in tables.cautions(found):
         show.say(caution)
     for table in tables.of(found):
-        show.say("")
-        show.table(table.columns, table.rows, title=table.title or None)
+        show.say(f"\n{table.title}" if table.title else "")
+        show.table(table.columns, table.rows)
     for note in tables.notes(found):
         show.say(note)
 
@@ -60,17 +56,21 @@ def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> None:
 def _read(words: Sequence[str]) -> list[Subject]:
     from gputel.cli import sources
 
+    named = [source for word in words for source in sources.find(word)]
+    place = " ".join(words)
+    if len(named) < 2:
+        raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
     found: list[Subject] = []
-    empty = 0
-    for source in _with_progress([source for word in words for source in sources.find(word)]):
+    for source in _with_progress(named):
         subject = _subject(source)
         if subject.log.is_empty:
-            empty += 1
             show.note(f"{source.path}: nothing to compare: no record, evaluation or event in it")
         else:
             found.append(subject)
-    if empty and not found:
-        raise GputelError(" ".join(words), "nothing could be parsed", "try gputel parse", exit_code=3)
+    if not found:
+        raise GputelError(place, "nothing could be parsed", "try gputel parse", exit_code=3)
+    if len(found) < 2:
+        raise GputelError(place, "only one run could be parsed, and a comparison needs two", "name another")
     return found
 
 

@@ -197,7 +197,12 @@ def test_different_tokenisers_are_compared_by_bits_per_byte_and_the_reason_is_sa
         found = compare([a, b], metric=asked, target={})
         assert found.metric == "val_bpb"
     why = "their tokenisers differ (vocabularies of 50,304 and 65,536)"
-    assert f"compared by val_bpb, bits per byte, and not by loss: {why}" in compare([a, b]).notes
+    found = compare([a, b], target={"loss": 8.95, "val_bpb": 0.95})
+    assert f"compared by val_bpb, bits per byte, and not by loss: {why}" in found.notes
+    assert found.targets.select("metric", "run", "step").rows() == [
+        ("val_bpb", "a", 50),
+        ("val_bpb", "b", 50),
+    ]
 
 
 def test_different_tokenisers_without_bits_per_byte_cannot_be_compared(write: Write) -> None:

@@ -183,6 +183,15 @@ def test_at_one_ratio_the_law_is_of_compute_and_says_so(plant: Plant) -> None:
     assert law.predict(np.array([9.84e19])).value == pytest.approx(truth, rel=0.005)
 
 
+def test_the_frontier_is_the_best_of_all_curves_at_each_compute(plant: Plant) -> None:
+    """The small model first, until the larger one overtakes it."""
+    found = compare([plant(8, 60), plant(16, 20)])
+    told = found.frontier
+    assert told["run"].unique(maintain_order=True).to_list() == ["d8-x60", "d16-x20"]
+    assert told["flops"].is_sorted()
+    assert told["value"][-1] == pytest.approx(found.curves.filter(run="d16-x20")["y"][-1], abs=0.01)
+
+
 def test_with_three_sizes_there_is_no_law(plant: Plant) -> None:
     found = compare([plant(depth, times) for depth in (8, 12, 16) for times in TIMES])
     assert found.scaling.law is None

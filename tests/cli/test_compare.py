@@ -140,6 +140,12 @@ def test_csv_and_markdown_are_written_where_asked(gputel: Any, tmp_path: Path) -
     assert "| 1,000 | 3.4627 | 3.3553 | -0.1074 |" in (out / "gputel-compare.md").read_text()
 
 
+def test_markdown_may_name_its_file(gputel: Any, tmp_path: Path) -> None:
+    page = tmp_path / "reports" / "depths.md"
+    assert gputel("compare", D16, D24, "--markdown", "--out", page)[0] == 0
+    assert page.read_text().startswith("<!-- written by gputel compare -->\n\n**phase base of 2 runs")
+
+
 def test_only_files_of_its_own_are_overwritten(gputel: Any, tmp_path: Path) -> None:
     words = ("compare", D16, D24, "--markdown", "--out", tmp_path)
     assert gputel(*words)[0] == 0
@@ -163,14 +169,15 @@ def test_markdown_from_a_log_is_text(gputel: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        ((D16,), 2, f"{D16}: holds one run, and a comparison needs two; name another"),
+        ((D16,), 2, f"{D16}: is one run, and a comparison needs two; name another"),
+        ((D16, NO_LOGS[0]), 1, "only one run could be parsed, and a comparison needs two; name another"),
         ((D16, D24, "--by", "cost"), 2, "--by cost: no price was given; add --price 4 for a GPU hour"),
         ((D16, D24, "--by", "energy"), 1, "--by energy: d16-base: no GPU was measured beside it; compare by"),
         ((D16, MID), 1, "d16-base, mid-training: nothing in common: no phase that two runs have"),
         (NO_LOGS, 3, "nothing could be parsed; try gputel parse"),
         ((D16, D24, "--target", "loss"), 2, "gputel compare: Invalid value: 'loss' is not like name=value"),
     ],
-    ids=["one run", "no price", "no energy", "no phase", "no log", "no target"],
+    ids=["one run", "one log", "no price", "no energy", "no phase", "no log", "no target"],
 )
 def test_what_cannot_be_compared_is_one_line(
     gputel: Any, words: tuple[object, ...], code: int, error: str
