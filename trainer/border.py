@@ -18,6 +18,7 @@ from gputel.trainer.checkpoint import export
 from gputel.trainer.distributed import Watchdog
 from gputel.trainer.errors import RankError, TrainerError
 from gputel.trainer.evaluate import right
+from gputel.trainer.parallel import at_rest
 from gputel.trainer.sample import sampled
 
 WITHOUT_EVALUATION = {*SIGNALS, "stop-at", "non-finite loss"}
@@ -101,7 +102,7 @@ class Border:
             figures = self._figures()
         except (RankError, TrainerError) as error:
             fault = f"evaluation at step {step} failed: {error}; the training goes on"
-        run.engine.train()
+        at_rest(run.engine.train())
         run.voice.event("eval_end", step=step, seconds=time.monotonic() - began, fault=fault, **figures)
         if fault:
             run.voice.line(fault)

@@ -42,6 +42,13 @@ def accumulating(engine: nn.Module, *, last: bool) -> AbstractContextManager[Non
     return nullcontext()
 
 
+def at_rest(engine: nn.Module) -> None:
+    """After forward passes without backward ones FSDP keeps weights whole: other tensors than the optimizer's."""
+    for part in engine.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
+
+
 def placed(whole: Tensor, weight: Tensor) -> Tensor:
     """A whole tensor as `weight` lies: on its device, and of what is spread like it this rank's part."""
     whole = whole.to(weight.device)

@@ -104,7 +104,6 @@ class Ranks:
 Start = Callable[..., Ranks]
 Train = Callable[..., Left]
 Torchrun = Callable[..., "subprocess.Popen[str]"]
-Same = Callable[[Left, Left], None]
 
 
 @pytest.fixture(scope="session")
@@ -168,14 +167,14 @@ def torchrun(cache: Path) -> Iterator[Torchrun]:
         process.communicate(timeout=LIMIT_S)
 
 
-@pytest.fixture
-def same() -> Same:
-    """To the last bit: weights, optimizer, and the loss of every step."""
+def same_tensors(one: Left, other: Left) -> None:
+    """Weights and optimizer, to the last bit."""
+    tensors, others = one.tensors(), other.tensors()
+    assert set(tensors) == set(others)
+    assert [name for name in tensors if not torch.equal(tensors[name], others[name])] == []
 
-    def check(one: Left, other: Left) -> None:
-        tensors, others = one.tensors(), other.tensors()
-        assert set(tensors) == set(others)
-        assert [name for name in tensors if not torch.equal(tensors[name], others[name])] == []
-        assert one.losses() == other.losses()
 
-    return check
+def same(one: Left, other: Left) -> None:
+    """And the loss of every step."""
+    same_tensors(one, other)
+    assert one.losses() == other.losses()

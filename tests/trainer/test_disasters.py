@@ -10,14 +10,14 @@ import pytest
 
 from gputel.trainer.checkpoint import newest_first, verify
 
-from .conftest import LIMIT_S, Left, Same, Start, Torchrun, Train
+from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same
 
 pytestmark = pytest.mark.long
 SMALL_FILES = 60_000  # bytes: the log stays below that, the weights do not
 
 
 def test_killed_twenty_times_while_saving_the_checkpoint_before_is_good_and_the_run_goes_on(
-    tmp_path: Path, train: Train, start: Start, same: Same
+    tmp_path: Path, train: Train, start: Start
 ) -> None:
     """A save follows every odd step, and takes some twenty milliseconds."""
     options = "--steps 160 --device-batch-size 2 --dim 128 --save-every 2 --keep 2".split()
@@ -59,7 +59,7 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before_good(
 
 
 def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last_checkpoint(
-    tmp_path: Path, train: Train, torchrun: Torchrun, same: Same
+    tmp_path: Path, train: Train, torchrun: Torchrun
 ) -> None:
     options = ("--steps", "40", "--device-batch-size", "4", "--save-every", "5", "--resume", "auto")
     whole = train(tmp_path / "whole", *options, ranks=2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Same, Train
+from .conftest import Train, same
 
 BATCH = ("--steps", "6", "--total-batch-size", "256")
 pytestmark = pytest.mark.long
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize("extra", [(), ("--dtype", "bf16"), ("--dropout", "0.1"), ("--optimizer", "muon")])
 def test_two_ranks_equal_one_process_that_accumulates_bit_for_bit(
-    tmp_path: Path, train: Train, same: Same, extra: tuple[str, ...]
+    tmp_path: Path, train: Train, extra: tuple[str, ...]
 ) -> None:
     one = train(tmp_path / "one", *BATCH, "--device-batch-size", "4", *extra)
     two = train(tmp_path / "two", *BATCH, "--device-batch-size", "4", *extra, ranks=2)

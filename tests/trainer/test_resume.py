@@ -5,9 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
 
-from .conftest import Left, Same, Start, Train
+from .conftest import Left, Start, Train, same, same_tensors
 
 STEPS = ("--steps", "10", "--device-batch-size", "4")
 pytestmark = pytest.mark.long
@@ -45,7 +44,7 @@ def interrupted(train: Train, out: Path, *options: str, ranks: int = 1, then: in
     ],
 )
 def test_a_resume_equals_no_interruption(
-    tmp_path: Path, train: Train, same: Same, options: tuple[str, ...], ranks: int
+    tmp_path: Path, train: Train, options: tuple[str, ...], ranks: int
 ) -> None:
     whole = train(tmp_path / "whole", *STEPS, *options, ranks=ranks)
     broken = interrupted(train, tmp_path / "broken", *STEPS, *options, ranks=ranks)
@@ -54,7 +53,7 @@ def test_a_resume_equals_no_interruption(
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
-    tmp_path: Path, train: Train, same: Same, mixture: str, ranks: int
+    tmp_path: Path, train: Train, mixture: str, ranks: int
 ) -> None:
     options = (*STEPS, "--data", mixture, "--total-batch-size", "512")
     whole = train(tmp_path / "whole", *options, ranks=ranks)
@@ -66,7 +65,7 @@ def test_a_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
 def test_a_world_resized_goes_on_as_if_it_had_always_been_so(
-    tmp_path: Path, train: Train, same: Same, mixture: str, before: int, after: int
+    tmp_path: Path, train: Train, mixture: str, before: int, after: int
 ) -> None:
     options = (*STEPS, "--data", mixture, "--total-batch-size", "256", "--dropout", "0.1")
     whole = train(tmp_path / "whole", *options, ranks=before)
@@ -90,17 +89,28 @@ def test_a_checkpoint_loads_on_another_number_of_ranks_sharded_or_not(
     one = trained("one", before, "--stop-at", "5")
     source = str(one.out / "checkpoints" / "latest")
     other = trained("other", after, "--stop-at", "5", "--resume", source)
-    tensors, moved = one.tensors(), other.tensors()
-    assert set(tensors) == set(moved)
-    assert all(torch.equal(tensors[name], moved[name]) for name in tensors)
+    same_tensors(one, other)
     on = trained("other", after, "--stop-at", "6", "--resume", "latest")
     assert list(on.losses()) == [5]
+
+
+@pytest.mark.parametrize("shard", ["none", "fsdp"])
+def test_a_checkpoint_that_an_evaluation_called_for_goes_on_bit_for_bit(
+    tmp_path: Path, train: Train, shard: str
+) -> None:
+    """It is saved right after forward passes without backward ones."""
+    options = (*STEPS, "--eval-every", "4", "--shard", shard)
+    whole = train(tmp_path / "whole", *options, ranks=2)
+    best = whole.out / "checkpoints" / "step_000004"
+    on = train(tmp_path / "on", *options, "--resume", str(best), ranks=2)
+    same_tensors(whole, on)
+    assert list(on.losses()) == [4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_in_the_middle_of_a_step_leaves_a_checkpoint_that_goes_on_bit_for_bit(
-    tmp_path: Path, train: Train, start: Start, same: Same, name: str, ranks: int
+    tmp_path: Path, train: Train, start: Start, name: str, ranks: int
 ) -> None:
     """Sent to one rank alone; all stop at the same step."""
     options = ("--steps", "60", "--device-batch-size", "4")
