@@ -59,7 +59,7 @@ def check(
     asked = Question(
         run.machine,
         recipe,
-        device_batch=run.device_batch or _largest_dividing(run, run.machine),
+        device_batch=_batch(run, run.machine),
         tokens_per_step=run.tokens_per_step or TOKENS_PER_STEP,
         steps=max(1, run.steps),
         like=like,
@@ -89,11 +89,12 @@ def answer(found: Check) -> dict[str, Any]:
     }
 
 
-def _largest_dividing(run: Happened, machine: Machine) -> int | None:
-    """Of a run that does not print its batch; one that no batch of ours divides is taken a sequence at a time."""
+def _batch(run: Happened, machine: Machine) -> int | None:
+    """Its own; of a run that does not print it the largest that divides a step, if any does."""
     at_once = run.asked.shape.seq * machine.count
     per_step = run.tokens_per_step or TOKENS_PER_STEP
-    return next((batch for batch in BATCHES if not per_step % (batch * at_once)), None)
+    batches = BATCHES if run.device_batch is None else (run.device_batch,)
+    return next((batch for batch in batches if not per_step % (batch * at_once)), None)
 
 
 def _lines(run: Happened, asked: Question) -> Iterator[Line]:

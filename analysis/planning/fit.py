@@ -102,7 +102,8 @@ def _elsewhere(question: Question, row: Row) -> tuple[str, ...]:
             break
         more = replace(question, machine=machine, recipe=recipe)
         if verdict(more, held(more, row.size, recipe)) != "no":
-            found.append(f"--on {machine.count}x{machine.gpu.name} --shard zero3 --recompute")
+            on = f"--on {machine.count}x{machine.gpu.name}"
+            found.append(f"{on} --device-batch-size 1 --shard zero3 --recompute")
             break
     needed = row.figures["memory_gib"].value
     holding = [gpu for gpu in gpus() if gpu.memory_gib >= needed]

@@ -44,7 +44,9 @@ def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) ->
     if gpu is None:
         known = ", ".join(gpu.name for gpu in gpus())
         raise GputelError(f"--on {words}", "no such GPU in the table", f"it has {known}", exit_code=2)
-    if count < 1 or count % nodes:
+    if count < 1:
+        raise GputelError(f"--on {words}", "no GPU at all trains nothing", "say 1 or more", exit_code=2)
+    if count % nodes:
         fault = f"{count} GPUs do not spread evenly over {nodes} nodes"
         raise GputelError(f"--nodes {nodes}", fault, "--on counts the GPUs of all nodes", exit_code=2)
     if nodes > 1 and link_bytes_s is None:

@@ -27,7 +27,7 @@ else:
 TABLE = Path(__file__).with_name("public.toml")
 MEASURED_ON = "H100"
 
-# How far the truth may be from the curve, as factors. The figures leave it by 1.5 %; other software at one of their
+# How far the truth may be from the curve, as factors. The figures leave it by 1.7 %; other software at one of their
 # depths, on the same GPUs, was 15 % below it (nanochat's mid-training at depth 20: 40.2 %).
 ELSEWHERE = (0.85, 1.1)
 OTHER_GPU = (

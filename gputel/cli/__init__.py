@@ -12,7 +12,19 @@ import click
 from gputel import __version__
 from gputel.telemetry.errors import GputelError
 
-COMMANDS = ("record", "parse", "report", "compare", "gate", "info", "export", "mark", "formats", "doctor")
+COMMANDS = (
+    "record",
+    "parse",
+    "report",
+    "compare",
+    "gate",
+    "plan",
+    "info",
+    "export",
+    "mark",
+    "formats",
+    "doctor",
+)
 
 
 class Commands(click.Group):

@@ -1,0 +1,252 @@
+"""`gputel plan` as a process: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+D16 = ROOT / "sample_logs" / "d16-base.log.gz"
+D24 = ROOT / "sample_logs" / "d24-base.log.gz"
+STORY_2 = ("--depth", "64", "--on", "8xH100-PCIe", "--vocab", "32", "--device-batch-size", "4")
+STORY_4 = ("--params", "1.5B", "--tokens", "100B", "--on", "8xA100", "--nodes", "4", "--link", "10Gbit")
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gputel", "plan", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def answer(*words: object, code: int = 0) -> dict[str, Any]:
+    told = run(*words, "--json")
+    assert told.returncode == code, told.stderr
+    found: dict[str, Any] = json.loads(
+        told.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
+    )
+    return found
+
+
+def test_json_has_integers_in_full_and_for_every_figure_its_range_and_origin() -> None:
+    found = answer("--depth", "16,64", "--on", "2xH100", "--device-batch-size", 8, "--price", 4)
+    assert found["machine"]["gpus"] == 2
+    d16, d64 = found["rows"]
+    assert (d16["parameters"], d16["flops_per_token"], d16["steps"]) == (335_544_320, 2_013_265_920, 12_800)
+    assert (d16["tokens"], d16["accumulation"], d16["fits"]) == (6_710_886_400, 16, "fits")
+    assert d16["ranges"]["hours"][0] < d16["hours"] < d16["ranges"]["hours"][1]
+    assert d16["origins"]["hours"]["origin"] == "assumed"
+    assert d16["origins"]["parameters"] == {"origin": "computed", "from": ["the shape"]}
+    assert set(d16["origins"]) >= set(d16["ranges"])
+    assert d64["fits"] == "no"
+    assert d64["changes"]
+
+
+def test_a_dozen_depths_fit_eighty_columns() -> None:
+    depths = "4,8,12,16,18,20,22,24,28,32,40,64"
+    told = run(
+        "--depth", depths, "--on", "2xH100", "--device-batch-size", 8, "--price", 4, "--data-tokens", "10B"
+    )
+    assert told.returncode == 0
+    assert max(len(line.rstrip()) for line in told.stdout.splitlines()) <= 80
+    for depth in depths.split(","):
+        assert sum(line.startswith(f"d{depth} ") for line in told.stdout.splitlines()) >= 5
+
+
+def test_nothing_is_cut_on_a_terminal_of_eighty_columns() -> None:
+    ours, theirs = pty.openpty()
+    words = ("--depth", "24,64", "--on", "8xH100", "--price", "4", "--data-tokens", "350M")
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "gputel", "plan", *words], stdout=theirs, env=env
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while piece := _read(ours):
+            said += piece
+    os.close(ours)
+    assert process.returncode == 0
+    lines = said.decode().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert not any("…" in line for line in lines)
+    assert any("84,831,895,552" in line or "85,362" in line or "13,421,772,800" in line for line in lines)
+
+
+def _read(terminal: int) -> bytes:
+    """Linux ends a terminal whose other side is closed with an error."""
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""
+
+
+def test_it_says_what_does_not_fit_and_what_would() -> None:
+    told = run(*STORY_2)
+    assert told.returncode == 0
+    text = " ".join(told.stdout.split())
+    assert "12,885,164,032" in text
+    assert "d64 does not fit:" in text
+    assert "--shard" in text.partition("would fit:")[2]
+
+
+def test_a_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
+    told = run(*STORY_4, "--target-tok-s", "400000")
+    assert told.returncode == 1
+    assert told.stderr == (
+        "error: --target-tok-s: impossible: 1.50B: 400,000 tok/s is 144% MFU; 277,333 would be 100%, "
+        f"{told.stderr.partition('100%, ')[2]}"
+    )
+    assert told.stderr.count("\n") == 1
+    found = answer(*STORY_4, "--target-tok-s", "400,000", code=1)
+    assert found["targets"][0]["possible"] is False
+    assert found["rows"][0]["sent_gb"] == pytest.approx(9)
+    assert found["rows"][0]["communication_s"] == pytest.approx(7.2)
+
+
+def test_the_rate_may_be_given_in_steps_an_hour() -> None:
+    told = run(*STORY_2, "--target-steps-h", "730")
+    assert told.returncode == 1
+    assert "d64: 106,314 tok/s is 147% MFU" in told.stderr
+
+
+def test_a_rate_that_can_be_reached_is_told_as_mfu() -> None:
+    told = run("--depth", 16, "--on", "2xH100", "--target-tok-s", "431260")
+    assert told.returncode == 0
+    assert "d16: 431,260 tok/s is 44% MFU" in " ".join(told.stdout.split())
+
+
+def test_a_budget_finds_the_largest_depth() -> None:
+    found = answer("--budget", 1000, "--price", 4, "--on", "8xH100-PCIe", "--vocab", 32)
+    best, above = found["rows"]
+    assert best["dollars"] <= 1000 < above["dollars"]
+    assert f"{best['name']} is the largest that fits; {above['name']} takes" in found["notes"][0]
+
+
+def test_a_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
+    found = answer("--depth", 24, "--like", D16)
+    (row,) = found["rows"]
+    assert (found["like"], found["machine"]["gpu"], found["machine"]["gpus"]) == ("d16-base", "H100", 2)
+    assert (row["device_batch"], row["accumulation"]) == (8, 16)
+    assert row["origins"]["mfu"] == {"origin": "measured", "from": ["MFU of d16-base"]}
+    assert row["dt_ms"] / 1000 == pytest.approx(2.94, rel=0.1)
+    assert "d16-base: COMPOSED, not printed by a program that trained" in found["notes"]
+
+
+def test_a_check_prints_what_was_planned_beside_what_happened() -> None:
+    told = run("--check", D16)
+    assert told.returncode == 0
+    assert told.stdout.splitlines()[1] == "d16-base: planned and happened"
+    for line in ("steps", "ms a step", "tok/s", "MFU %", "hours of steps", "W a GPU", "GiB allocated"):
+        assert f"\n{line} " in told.stdout
+    assert max(len(line.rstrip()) for line in told.stdout.splitlines()) <= 80
+    found = answer("--check", D16)
+    figures = {line["name"]: line for line in found["figures"]}
+    assert figures["parameters"]["error_percent"] == 0
+    assert figures["power_w"]["happened"] is None
+    assert figures["tok_per_sec"]["within"] is True
+
+
+def test_a_recorded_run_gives_its_watts(tmp_path: Path) -> None:
+    """The machine is simulated, and the plan says so."""
+    folder = tmp_path / "runs" / "tiny"
+    banner = (
+        "Model: depth 12, dim 768, 6 heads of 128, vocabulary 65,536, sequence 2,048, dropout 0\n"
+        "Tokens / micro-batch / rank: 32 x 2048 = 65,536\nTotal batch size 524,288\n"
+    )
+    step = "step {0:05d}/00040 (0.00%) | loss: 3.0 | lrm: 1.00 | dt: 700.00ms | tok/sec: 748,982 | total time: 0.0m"
+    script = f"import time\nprint({banner!r}, flush=True)\n" + (
+        f"for n in range(40):\n    print({step!r}.format(n), flush=True)\n    time.sleep(0.02)\n"
+    )
+    record = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", str(folder), "--"]
+    done = subprocess.run(
+        [*record, sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = answer("--depth", 16, "--like", folder)
+    (row,) = found["rows"]
+    assert found["machine"]["gpus"] == 2
+    assert row["origins"]["power_w"] == {"origin": "measured", "from": ["power of tiny"]}
+    assert row["origins"]["start_s"]["origin"] == "measured"
+    assert row["power_w"] > 0
+    assert any("SIMULATED" in note for note in found["notes"])
+    checked = {line["name"]: line for line in answer("--check", folder)["figures"]}
+    assert checked["power_w"]["happened"] == pytest.approx(row["power_w"])
+    assert checked["start_s"]["happened"] is not None
+
+
+def test_rows_are_written_as_csv(tmp_path: Path) -> None:
+    words = ("--depth", "16,24", "--on", "2xH100", "--csv", "--out", tmp_path)
+    told = run(*words)
+    path = tmp_path / "gputel-plan.csv"
+    assert told.stderr == f"wrote {path}\n"
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["parameters"] for row in rows] == ["335544320", "880803840"]
+    assert float(rows[0]["hours_low"]) < float(rows[0]["hours"]) < float(rows[0]["hours_high"])
+    assert run(*words).returncode == 0
+
+
+def test_a_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("a,b\n1,2\n")
+    words = ("--depth", 16, "--on", "H100", "--csv", "--out", path)
+    told = run(*words)
+    assert told.returncode == 1
+    assert told.stderr == (f"error: {path}: was not written by gputel; choose another --out, or --force it\n")
+    assert path.read_text() == "a,b\n1,2\n"
+    assert run(*words, "--force").returncode == 0
+    assert path.read_text().startswith("name,fits,depth")
+
+
+def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
+    words = ("--depth", "16,64", "--on", "2xH100", "--device-batch-size", 8, "--html", "--out", tmp_path)
+    assert run(*words).returncode == 0
+    page = (tmp_path / "gputel-plan.html").read_text()
+    for text in ("What it takes", "335,544,320", "Where the figures come from", "d64 does not fit"):
+        assert text in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert run(*words).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ((), 2, "gputel plan: nothing to plan was named; say --depth 16,20,24, --params 1.5B or --layers; or --budget or --hours for the largest that fits"),
+        (("--depth", 16), 2, "gputel plan: the GPUs are not named; say --on 2xH100"),
+        (("--depth", "deep", "--on", "H100"), 2, "gputel plan: Invalid value: 'deep' is not a number like 350M, 1.5B or 400,000; see 'gputel plan --help'"),
+        (("--depth", 16, "--on", "2xH100", "--device-batch-size", 7), 2, "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; take another batch, or --total-batch-size 516096"),
+        (("--depth", 16, "--on", "8xH100", "--nodes", 4), 2, "--nodes 4: the time to share gradients depends on the link between the nodes; give it, such as --link 10Gbit"),
+        (("--depth", 16, "--on", "8xH100", "--nodes", 4, "--link", "fast"), 2, "gputel plan: Invalid value: 'fast' is not a link like 10Gbit or 1.25GB/s; see 'gputel plan --help'"),
+        (("--budget", 10, "--on", "8xH100"), 2, "--budget 10: needs to know what an hour costs; give --price"),
+        (("--layers", 12, "--on", "H100"), 2, "--layers: needs the width too; say --dim 768"),
+        (("--layers", 12, "--dim", 768, "--heads", 7, "--on", "H100"), 2, "--heads 7: a dim of 768 does not split into 7 heads of an even size; try --heads 6"),
+        (("--check", D16, "--csv"), 2, "--check: is printed, or given as JSON; leave out --csv and --html"),
+        (("--depth", 16, "--like", "nowhere"), 1, "nowhere: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
+    ],
+)  # fmt: skip
+def test_an_impossible_question_gets_one_line(words: tuple[object, ...], code: int, line: str) -> None:
+    told = run(*words)
+    assert told.stderr == f"error: {line}\n"
+    assert (told.returncode, told.stdout) == (code, "")
+
+
+def test_an_unknown_gpu_gets_the_list() -> None:
+    told = run("--depth", 16, "--on", "2xH900")
+    assert told.returncode == 2
+    assert told.stderr.startswith("error: --on 2xH900: no such GPU in the table; it has H100, H100-PCIe, ")
+    for name in ("H200", "A100", "V100", "RTX-4090"):
+        assert f" {name}," in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_budget_that_buys_nothing_names_the_nearest() -> None:
+    told = run("--budget", 0.1, "--price", 4, "--on", "8xH100")
+    assert told.returncode == 1
+    assert told.stderr.startswith("error: --budget 0.1: nothing fits; the nearest is d1, which takes ")
+    assert told.stdout == ""
