@@ -113,7 +113,7 @@ class Story:
         """The last row is where the run stands."""
         row = frame.row(-1, named=True)
         if row["phase"] != self.phase:
-            self.first_step = row["step"]
+            self.first_step = frame.filter(pl.col("phase") == row["phase"])["step"].drop_nulls().first()  # type: ignore[assignment]
         self.phase, self.attempt = row["phase"], row["attempt"]
         self.time = row["time"] or self.time
         self.begun = self.begun or row["time"]

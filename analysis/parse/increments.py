@@ -51,6 +51,7 @@ class Increment:
     moved_ns: int = 0
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
+    bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
     _open: tuple[Rows, Rows, Happened, dict[tuple[int, int], Place], int] | None = None
 
     @cached_property
@@ -135,6 +136,11 @@ class Increments:
         return self._happenings.cause()
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing that was handed out will come again."""
+        return self._main.is_settled
+
+    @property
     def is_puzzled(self) -> bool:
         """Whether there is something to guess at, and time to do it."""
         strange = self._main.strange_bytes
@@ -189,6 +195,7 @@ class Increments:
             0 if afresh else moved,
             self._new_rejects(),
             self._ended,
+            frozenset(draft.line.number for draft in held.drafts() if draft.redraw),
             (*opened, open_events, dict(self._places), shift),
         )
 

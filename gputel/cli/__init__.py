@@ -15,6 +15,7 @@ from gputel.telemetry.errors import GputelError
 COMMANDS = (
     "record",
     "parse",
+    "tail",
     "report",
     "compare",
     "gate",

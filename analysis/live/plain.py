@@ -1,0 +1,155 @@
+"""Increments -> lines for pipes and files: each record, evaluation and event once, as soon as it is known.
+
+A record is said when its line has been read. What a later line adds to it is said in a line of its own, after `+`,
+so that every value is said once; in JSON the row is said again as a whole, with `"revised": true`. A bar's record
+is said when it will not be drawn over any more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from gputel.analysis.parse.increments import Increment
+
+Row = dict[str, Any]
+
+PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
+OWN = {"train": "step", "eval": "name", "event": "kind"}  # what tells rows of one line apart
+MANY = 64  # rows from which on they are written column by column
+
+
+@dataclass(frozen=True)
+class Saying:
+    """Rows of one kind to be said; `added` names what is new of them, None where all of it is."""
+
+    kind: str
+    rows: pl.DataFrame
+    added: frozenset[str] | None = None
+
+
+@dataclass
+class Said:
+    """What was said of one log, as far as it may yet be changed or come again."""
+
+    rows: dict[tuple[str, int, object], Row] = field(default_factory=dict)
+
+    def new(self, increment: Increment, *, settled: bool) -> Iterator[Saying]:
+        """What is to be said now. Until its format is settled all of a log may come again."""
+        tables = (
+            ("train", increment.records, increment.open_records),
+            ("eval", increment.evals, increment.open_evals),
+            ("event", increment.events, increment.open_events),
+        )
+        kept: dict[tuple[str, int, object], Row] = {}
+        for kind, final, opened in tables:
+            if not self.rows and settled:
+                yield from [Saying(kind, final)] * bool(final.height)
+            else:
+                yield from self._unsaid(kind, final, {} if settled else kept)
+            if opened.height:
+                yield from self._unsaid(kind, opened.filter(~_is_bar(kind, increment)), kept)
+        self.rows = kept if settled else {**self.rows, **kept}
+
+    def _unsaid(
+        self, kind: str, frame: pl.DataFrame, kept: dict[tuple[str, int, object], Row]
+    ) -> Iterator[Saying]:
+        for at, row in enumerate(frame.iter_rows(named=True)):
+            key = (kind, row["line"], row[OWN[kind]])
+            before = self.rows.get(key) or self.rows.get((kind, row["line"], None))
+            kept[key] = row
+            if before is None:
+                yield Saying(kind, frame[at : at + 1])
+            elif added := frozenset(name for name, value in row.items() if _differs(before.get(name), value)):
+                yield Saying(kind, frame[at : at + 1], added)
+
+
+def text(run: str, saying: Saying) -> list[str]:
+    """`12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; nothing where only a place has become known."""
+    frame, added = saying.rows, saying.added
+    if added is not None and not added - set(PLACES):
+        return []
+    columns = [_clock(frame), [f"{run} "] * frame.height, _rank(frame)]
+    if saying.kind == "event":
+        said = frame.select("kind", "text").iter_rows()
+        columns += [_step(frame), [f"  {kind}: {words}" if words else f"  {kind}" for kind, words in said]]
+    elif saying.kind == "eval":
+        measured = frame.select("name", "value").iter_rows()
+        columns += [_step(frame), [f"  {name} {_number(value)}" for name, value in measured]]
+    else:
+        names = [name for name in frame.columns if name not in PLACES and (added is None or name in added)]
+        columns += [_step(frame), *([["  +"] * frame.height] if added else [])]
+        columns += [_values(name, frame[name]) for name in names]
+    return ["".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def as_json(run: str, saying: Saying) -> list[str]:
+    """The same rows as those of `gputel parse --rows`."""
+    revised = {"revised": True} if saying.added is not None else {}
+    return [
+        json.dumps(
+            {"kind": saying.kind, "run": run, **_plain(saying.kind, row), **revised}, ensure_ascii=False
+        )
+        for row in saying.rows.iter_rows(named=True)
+    ]
+
+
+def _is_bar(kind: str, increment: Increment) -> pl.Expr:
+    return pl.col("line").is_in(list(increment.bars)) if kind == "train" else pl.lit(False)
+
+
+def _clock(frame: pl.DataFrame) -> list[str]:
+    if frame["time"].null_count() == frame.height:
+        return [""] * frame.height
+    return [f"{time:%Y-%m-%d %H:%M:%S} " if time else "" for time in frame["time"].to_list()]
+
+
+def _rank(frame: pl.DataFrame) -> list[str]:
+    return [f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()]
+
+
+def _step(frame: pl.DataFrame) -> list[str]:
+    steps = frame["step"].to_list()
+    if "total_steps" not in frame.columns:
+        return [f"step {step}" if step is not None else "" for step in steps]
+    return [
+        "" if step is None else f"step {step}" if total is None else f"step {step}/{total}"
+        for step, total in zip(steps, frame["total_steps"].to_list(), strict=True)
+    ]
+
+
+def _values(name: str, column: pl.Series) -> list[str]:
+    return ["" if value is None else f"  {name} {_number(value)}" for value in column.to_list()]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _differs(before: Any, value: Any) -> bool:
+    """NaN is what it was."""
+    nan = isinstance(value, float) and isinstance(before, float) and math.isnan(value) and math.isnan(before)
+    return value is not None and before != value and not nan
+
+
+def _plain(kind: str, row: Row) -> Row:
+    """JSON has no NaN and no moments."""
+    where = {name: row.get(name) for name in ("phase", "attempt", "step", "line", "time")}
+    rest = {name: value for name, value in row.items() if name not in (*where, "undated")}
+    if kind == "event":
+        rest = {"event": rest.pop("kind"), **rest}
+    always = {"name", "value", "event", "text", "rank"} if kind != "train" else set()
+    rest = {name: value for name, value in rest.items() if value is not None or name in always}
+    return {name: _value(value) for name, value in {**where, **rest}.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -1,0 +1,32 @@
+"""`gputel tail PATH...`"""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("tail")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--from",
+    "commands",
+    multiple=True,
+    metavar="RANK=COMMAND",
+    help="Follow what a command prints as a rank.",
+)
+@click.option("--format", "chosen", metavar="NAME|FILE", help="Read with this format only.")
+@click.option("--plain", is_flag=True, help="Print a line for each record, for pipes and files.")
+@click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
+@click.option("--fresh", is_flag=True, help="Begin at the first line, whatever was shown before.")
+@click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour.")
+@click.option("--budget", type=float, metavar="MONEY", help="What the run may cost.")
+def command(
+    paths: tuple[str, ...], commands: tuple[str, ...], chosen: str | None, as_json: bool, **asked: object
+) -> int:
+    """Follow runs as they happen.
+
+    PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
+    """
+    from gputel.cli import followed
+
+    return followed.plainly(paths, commands, chosen, as_json=as_json)
