@@ -169,12 +169,13 @@ def stream(
     if telemetry is not None:
         return result.of_telemetry(telemetry, name, source)
     parser = engine.parser(formats)
-    try:
-        for piece in _with_head(head, rest):
-            parser.feed(piece)
-    except (EOFError, OSError) as error:  # a bad gzip file is an OSError
-        fault = f"could be read only in part: {error}"
-    parser.finish()
+    with _uncollected():
+        try:
+            for piece in _with_head(head, rest):
+                parser.feed(piece)
+        except (EOFError, OSError) as error:  # a bad gzip file is an OSError
+            fault = f"could be read only in part: {error}"
+        parser.finish()
     return result.conclude(parser, name, source, latest, live=live, fault=fault)
 
 
@@ -292,9 +293,11 @@ class _Joined:
 
 
 def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
+    if not _may_be_telemetry(head):
+        return None
     from gputel.analysis import telemetry_logs
 
-    kind = telemetry_logs.recognise(head) if _may_be_telemetry(head) else None
+    kind = telemetry_logs.recognise(head)
     return (kind, telemetry_logs.parse(head + b"".join(rest))) if kind else None
 
 

@@ -19,6 +19,7 @@ class _Lazy:
 
     def __init__(self, source: bytes, flags: int) -> None:
         self._source = (source, flags)
+        self.pattern = source
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -125,7 +125,7 @@ def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
             (int(table.lines[row]), Run(table, row, row + 1)) for row in np.flatnonzero(~within).tolist()
         ]
         for shape, rows in table.shapes(np.flatnonzero(within)):
-            for owner in np.unique(owners[rows]).tolist():
+            for owner in sorted(set(owners[rows].tolist())):
                 some = rows[owners[rows] == owner]
                 before = np.searchsorted(whole[owner].table.lines, table.lines[some])
                 asides.setdefault(firsts[owner], []).append(Aside(table, shape, some, before))

@@ -315,3 +315,23 @@ def test_real_logs_are_read_alike_broken_too(real_logs: Path) -> None:
 )
 def test_what_a_regex_sees_of_digits(regex: bytes, seen: str) -> None:
     assert blind.sight(re.compile(regex)) == seen
+
+
+def test_a_regex_that_names_no_digit_is_blind() -> None:
+    named = [
+        regex.pattern
+        for pattern in formats.patterns(formats.shipped())
+        for regex in (pattern.regex, pattern.looks, pattern.pairs and pattern.pairs.regex)
+        if regex and blind.names_no_digit(regex.pattern)
+    ]
+    assert named
+    assert {blind.sight_of(source) for source in named} == {"blind"}
+
+
+@given(st.text(alphabet=r"ab01\d[]{}(),^$?+*-P=<>|:", max_size=24).map(str.encode))
+def test_a_regex_that_names_no_digit_is_blind_however_it_is_written(source: bytes) -> None:
+    try:
+        re.compile(source)
+    except re.error:
+        return
+    assert not blind.names_no_digit(source) or blind.sight_of(source) == "blind"

@@ -16,6 +16,10 @@ Sight = Literal["blind", "after letters", "sees"]
 
 _ORDER: list[Sight] = ["blind", "after letters", "sees"]
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+_COUNT = re.compile(rb"\{\d*,?\d*\}|\(\?P<\w+>")
+_REFERENCE = re.compile(rb"\(\?(?:P=|\()")
+_BRACE = re.compile(rb"\\\{|\[[^\]]*\{")
+_DIGIT = re.compile(rb"\d")
 _DIGITS = frozenset(b"0123456789")
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
 _CLASSES = {"CATEGORY_DIGIT": _DIGITS, "CATEGORY_WORD": _DIGITS, "CATEGORY_NOT_SPACE": _DIGITS}
@@ -24,7 +28,21 @@ _NO_DIGITS = frozenset({"CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD", "CATEGORY_SPA
 
 def sight(*regexes: re.Pattern[bytes]) -> Sight:
     """How much the regexes see of digits, all together."""
-    return worst(_sequence(_parser.parse(regex.pattern, regex.flags)) for regex in regexes)
+    return worst(sight_of(r.pattern, r.flags) for r in regexes if not names_no_digit(r.pattern))
+
+
+def sight_of(source: bytes, flags: int = 0) -> Sight:
+    return _sequence(_parser.parse(source, flags))
+
+
+def names_no_digit(source: bytes) -> bool:
+    """Whether no digit stands in it but in the names of groups and in `{1,3}`: it is blind, and need not be parsed.
+
+    What refers back to a group or may be a brace that counts nothing is left to the parser.
+    """
+    if _REFERENCE.search(source) or _BRACE.search(source):
+        return False
+    return not _DIGIT.search(_COUNT.sub(b"", source))
 
 
 def worst(seen: Iterable[Sight]) -> Sight:
