@@ -180,7 +180,11 @@ def _merged(cut: Iterator[Span]) -> Iterator[Span]:
     for span in cut:
         if span.start == span.end and not span.steps:
             continue
-        if held and held.kind == span.kind != "train" and held.of.step == span.of.step:
+        if (
+            held
+            and held.kind == span.kind != "train"
+            and (span.kind not in TOLD or held.of.step == span.of.step)
+        ):
             texts = dict.fromkeys(text for text in (held.text, span.text) if text)
             held = replace(held, end=span.end, text=", ".join(texts) or None)
             continue
