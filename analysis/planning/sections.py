@@ -169,7 +169,8 @@ def page(plan: Plan) -> Page:
 def origins(plan: Plan) -> Table:
     """Where the figures come from; of the first row, for all rows have the same sources."""
     figures = plan.rows[0].figures
-    cells = [
+    cells = [("GPU", "assumed", "its maker's peak; memory as drivers report it, to 1%")]
+    cells += [
         (words, figures[name].origin, "; ".join(figures[name].sources))
         for words, name in ORIGINS
         if name in figures

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from gputel.cli import values
+
 COUNT = click.IntRange(1)
 POSITIVE = click.FloatRange(0, min_open=True)
 option = partial(click.option, show_default=True)
@@ -15,8 +17,8 @@ flag = partial(click.option, is_flag=True)
 
 
 @click.command("plan")
-@option("--depth", metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
-@option("--params", metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
+@option("--depth", type=values.counts, metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
+@option("--params", type=values.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
 @option("--layers", type=COUNT, help="Instead: any layers, with --dim and --heads.")
 @option("--dim", type=click.IntRange(2), help="Width, with --layers.")
 @option("--heads", type=COUNT, help="Attention heads, with --layers  [ceil(dim / 128)].")
@@ -25,15 +27,15 @@ flag = partial(click.option, is_flag=True)
 @option("--seq", type=click.IntRange(2), help="Tokens in a sequence  [2048].")
 @option("--on", metavar="NxGPU", help="GPUs of all nodes together, such as 8xH100-PCIe.")
 @option("--nodes", type=COUNT, default=1, help="In how many nodes they stand.")
-@option("--link", metavar="RATE", help="What links the nodes, such as 10Gbit.")
+@option("--link", type=values.bytes_per_second, metavar="RATE", help="What links the nodes, such as 10Gbit.")
 @option("--device-batch-size", type=COUNT, help="Sequences at once  [the most that fit].")
-@option("--total-batch-size", metavar="N", help="Tokens a step  [524288].")
+@option("--total-batch-size", type=values.count, metavar="N", help="Tokens a step  [524288].")
 @option("--ratio", type=POSITIVE, default=20.0, help="Tokens per parameter.")
-@option("--tokens", metavar="N", help="Tokens to train on, such as 100B.")
+@option("--tokens", type=values.count, metavar="N", help="Tokens to train on, such as 100B.")
 @option("--hours", type=POSITIVE, help="The most hours.")
 @option("--budget", type=POSITIVE, help="The most dollars.")
 @option("--price", type=click.FloatRange(0), help="Dollars for an hour of a GPU.")
-@option("--data-tokens", metavar="N", help="How much text there is.")
+@option("--data-tokens", type=values.count, metavar="N", help="How much text there is.")
 @option("--optimizer", type=click.Choice(["adamw", "muon", "sgd"]), default="adamw", help="By its state.")
 @option("--dtype", type=click.Choice(["bf16", "fp32", "pure-bf16"]), default="bf16", help="bf16: autocast.")
 @option("--shard", type=click.Choice(["none", "zero1", "fsdp", "zero3"]), default="none", help="Over GPUs.")
@@ -43,7 +45,12 @@ flag = partial(click.option, is_flag=True)
 @flag("--plain-attention", help="Attention that keeps its scores.")
 @option("--save-every", type=click.IntRange(0), default=1000, help="Steps; 0: only at the end.")
 @option("--keep", type=COUNT, help="Checkpoints that stay on disk  [all].")
-@option("--target-tok-s", metavar="N", help="A rate hoped for, of all GPUs: what MFU would it be?")
+@option(
+    "--target-tok-s",
+    type=values.count,
+    metavar="N",
+    help="A rate hoped for, of all GPUs: what MFU would it be?",
+)
 @option("--target-steps-h", type=POSITIVE, help="The same in steps an hour.")
 @option("--like", metavar="RUN", help="Correct the plan by a run; what is not said is as there.")
 @option("--check", metavar="RUN", help="Set what would have been planned beside what happened.")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.cli import show, values
+from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -109,15 +109,15 @@ def _question(asked: Asked, like: Calibration | None) -> Question:
         machine,
         _recipe(asked),
         device_batch=asked["device_batch_size"] or (run.device_batch if run else None),
-        tokens_per_step=_count(asked["total_batch_size"])
+        tokens_per_step=asked["total_batch_size"]
         or (run.tokens_per_step if run else None)
         or TOKENS_PER_STEP,
         ratio=asked["ratio"],
-        tokens=_count(asked["tokens"]),
+        tokens=asked["tokens"],
         hours=asked["hours"],
         budget=asked["budget"],
         price=asked["price"],
-        data_tokens=_count(asked["data_tokens"]),
+        data_tokens=asked["data_tokens"],
         save_every=asked["save_every"],
         keep=asked["keep"],
         like=like,
@@ -152,8 +152,8 @@ def _recipe(asked: Asked) -> Recipe:
 def _machine(asked: Asked) -> Machine | None:
     from gputel.analysis.planning.machine import machine
 
-    link = values.bytes_per_second(asked["link"]) if asked["link"] else None
-    return machine(asked["on"], nodes=asked["nodes"], link_bytes_s=link) if asked["on"] else None
+    words, nodes, link = asked["on"], asked["nodes"], asked["link"]
+    return machine(words, nodes=nodes, link_bytes_s=link) if words else None
 
 
 def _sizes(asked: Asked, shape: dict[str, int]) -> list[Size]:
@@ -165,9 +165,8 @@ def _sizes(asked: Asked, shape: dict[str, int]) -> list[Size]:
             raise GputelError("--layers", "needs the width too", "say --dim 768", exit_code=2)
         return [sizes.of_layers(asked["layers"], asked["dim"], asked["heads"], tied=asked["tied"], **shape)]
     if asked["params"]:
-        named = values.counts(asked["params"])
-        return [sizes.of_parameters(count, words.large(count), **shape) for count in named]
-    return [_of_depth(shape)(depth) for depth in values.counts(asked["depth"])] if asked["depth"] else []
+        return [sizes.of_parameters(count, words.large(count), **shape) for count in asked["params"]]
+    return [_of_depth(shape)(depth) for depth in asked["depth"] or ()]
 
 
 def _of_depth(shape: dict[str, int]) -> Callable[[int], Size]:
@@ -179,11 +178,7 @@ def _of_depth(shape: dict[str, int]) -> Callable[[int], Size]:
 def _target(asked: Asked, question: Question) -> float | None:
     if asked["target_steps_h"]:
         return float(asked["target_steps_h"]) * question.tokens_per_step / SECONDS_PER_HOUR
-    return _count(asked["target_tok_s"])
-
-
-def _count(text: str | None) -> int | None:
-    return values.count(text) if text else None
+    return None if asked["target_tok_s"] is None else float(asked["target_tok_s"])
 
 
 def _like(asked: Asked) -> Calibration | None:

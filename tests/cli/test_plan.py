@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,10 +73,10 @@ def test_nothing_is_cut_on_a_terminal_of_eighty_columns() -> None:
             said += piece
     os.close(ours)
     assert process.returncode == 0
-    lines = said.decode().splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 80
     assert not any("…" in line for line in lines)
-    assert any("84,831,895,552" in line or "85,362" in line or "13,421,772,800" in line for line in lines)
+    assert any("13,421,772,800" in line for line in lines)
 
 
 def _read(terminal: int) -> bytes:
@@ -171,7 +172,7 @@ def test_a_recorded_run_gives_its_watts(tmp_path: Path) -> None:
     found = answer("--depth", 16, "--like", folder)
     (row,) = found["rows"]
     assert found["machine"]["gpus"] == 2
-    assert row["origins"]["power_w"] == {"origin": "measured", "from": ["power of tiny"]}
+    assert row["origins"]["power_w"] == {"origin": "measured", "from": [f"power of {found['like']}"]}
     assert row["origins"]["start_s"]["origin"] == "measured"
     assert row["power_w"] > 0
     assert any("SIMULATED" in note for note in found["notes"])
@@ -215,25 +216,47 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "line"),
+    ("words", "line"),
     [
-        ((), 2, "gputel plan: nothing to plan was named; say --depth 16,20,24, --params 1.5B or --layers; or --budget or --hours for the largest that fits"),
-        (("--depth", 16), 2, "gputel plan: the GPUs are not named; say --on 2xH100"),
-        (("--depth", "deep", "--on", "H100"), 2, "gputel plan: Invalid value: 'deep' is not a number like 350M, 1.5B or 400,000; see 'gputel plan --help'"),
-        (("--depth", 16, "--on", "2xH100", "--device-batch-size", 7), 2, "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; take another batch, or --total-batch-size 516096"),
-        (("--depth", 16, "--on", "8xH100", "--nodes", 4), 2, "--nodes 4: the time to share gradients depends on the link between the nodes; give it, such as --link 10Gbit"),
-        (("--depth", 16, "--on", "8xH100", "--nodes", 4, "--link", "fast"), 2, "gputel plan: Invalid value: 'fast' is not a link like 10Gbit or 1.25GB/s; see 'gputel plan --help'"),
-        (("--budget", 10, "--on", "8xH100"), 2, "--budget 10: needs to know what an hour costs; give --price"),
-        (("--layers", 12, "--on", "H100"), 2, "--layers: needs the width too; say --dim 768"),
-        (("--layers", 12, "--dim", 768, "--heads", 7, "--on", "H100"), 2, "--heads 7: a dim of 768 does not split into 7 heads of an even size; try --heads 6"),
-        (("--check", D16, "--csv"), 2, "--check: is printed, or given as JSON; leave out --csv and --html"),
-        (("--depth", 16, "--like", "nowhere"), 1, "nowhere: no such file or folder; name a run folder, a log, a glob, 'latest' or '-'"),
+        (
+            "",
+            "gputel plan: nothing to plan was named; say --depth 16,20,24, --params 1.5B or --layers; "
+            "or --budget or --hours for the largest that fits",
+        ),
+        ("--depth 16", "gputel plan: the GPUs are not named; say --on 2xH100"),
+        (
+            "--depth deep --on H100",
+            "gputel plan: Invalid value for '--depth': 'deep' is not a number like 350M, 1.5B or 400,000; "
+            "see 'gputel plan --help'",
+        ),
+        (
+            "--depth 16 --on 2xH100 --device-batch-size 7",
+            "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; "
+            "take another batch, or --total-batch-size 516096",
+        ),
+        (
+            "--depth 16 --on 8xH100 --nodes 4",
+            "--nodes 4: the time to share gradients depends on the link between the nodes; "
+            "give it, such as --link 10Gbit",
+        ),
+        (
+            "--depth 16 --on 8xH100 --nodes 4 --link fast",
+            "gputel plan: Invalid value for '--link': 'fast' is not a link like 10Gbit or 1.25GB/s; "
+            "see 'gputel plan --help'",
+        ),
+        ("--budget 10 --on 8xH100", "--budget 10: needs to know what an hour costs; give --price"),
+        ("--layers 12 --on H100", "--layers: needs the width too; say --dim 768"),
+        (
+            "--layers 12 --dim 768 --heads 7 --on H100",
+            "--heads 7: a dim of 768 does not split into 7 heads of an even size; try --heads 6",
+        ),
+        ("--check x.log --csv", "--check: is printed, or given as JSON; leave out --csv and --html"),
     ],
-)  # fmt: skip
-def test_an_impossible_question_gets_one_line(words: tuple[object, ...], code: int, line: str) -> None:
-    told = run(*words)
+)
+def test_an_impossible_question_gets_one_line(words: str, line: str) -> None:
+    told = run(*words.split())
     assert told.stderr == f"error: {line}\n"
-    assert (told.returncode, told.stdout) == (code, "")
+    assert (told.returncode, told.stdout) == (2, "")
 
 
 def test_an_unknown_gpu_gets_the_list() -> None:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from gputel.analysis.planning import mfu
 from gputel.analysis.planning.estimate import measured
-from gputel.trainer.gpus import find_gpu, gpus
+from gputel.trainer.gpus import Gpu, find_gpu, gpus
 
 ENOUGH = 16_384
 
 
-def h100() -> mfu.Gpu:
+def h100() -> Gpu:
     found = find_gpu("H100")
     assert found
     return found
