@@ -10,6 +10,7 @@ from pathlib import Path
 from gputel.telemetry.clock import iso
 
 NAME = "events.jsonl"
+ALARM = "alarm"
 
 
 def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) -> None:

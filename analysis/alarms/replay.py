@@ -1,46 +1,67 @@
-"""A log that was read to its end -> the moments that a watch would have seen, in the order of its lines."""
+"""Rows of a log, of all of it or of what is new, -> moments, in the order of its lines."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from gputel.analysis import columns
 from gputel.analysis.alarms.moments import Evaluation, Happened, Moment, Record
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
 
 Placed = tuple[int, int, Moment]
+When = Callable[[dict[str, Any]], float | None]
+PLACES = {*(column.name for column in columns.PLACE), "total_steps"}
 
 
-def moments(log: Log) -> Iterator[Moment]:
-    """Ties go to the record: what its line also says comes after it."""
-    for _, _, moment in heapq.merge(
-        _records(log), _evaluations(log), _events(log), key=lambda placed: placed[:2]
-    ):
+def of_log(log: Log) -> Iterator[Moment]:
+    """What a watch would have seen of a log that was read to its end."""
+    return moments(log.records, log.evals, log.events)
+
+
+def stamped(row: dict[str, Any]) -> float | None:
+    """As the log says it."""
+    time: datetime | None = row["time"]
+    return None if time is None else time.timestamp()
+
+
+def moments(
+    records: pl.DataFrame,
+    evals: pl.DataFrame,
+    events: pl.DataFrame,
+    when: When = stamped,
+    rank: str | None = None,
+) -> Iterator[Moment]:
+    """`rank` is that of rows which name none. Ties go to the record: what its line also says comes after it."""
+    placed = heapq.merge(
+        _records(records, when, rank),
+        _evaluations(evals, when),
+        _events(events, when),
+        key=lambda placed: placed[:2],
+    )
+    for _, _, moment in placed:
         yield moment
 
 
-def _records(log: Log) -> Iterator[Placed]:
-    metrics = log.metrics()
-    for row in log.records.iter_rows(named=True):
-        values = {name: row[name] for name in metrics if isinstance(row[name], float)}
-        moment = Record(row["step"], values, _seconds(row), row.get("rank"), row["phase"], row["attempt"])
-        yield row["line"], 0, moment
+def _records(frame: pl.DataFrame, when: When, rank: str | None) -> Iterator[Placed]:
+    metrics = [name for name, kind in frame.schema.items() if kind == pl.Float64 and name not in PLACES]
+    for row in frame.iter_rows(named=True):
+        values = {name: row[name] for name in metrics if row[name] is not None}
+        who = row["rank"] or rank
+        yield row["line"], 0, Record(row["step"], values, when(row), who, row["phase"], row["attempt"])
 
 
-def _evaluations(log: Log) -> Iterator[Placed]:
-    for row in log.evals.iter_rows(named=True):
-        yield row["line"], 1, Evaluation(row["step"], row["name"], row["value"], _seconds(row))
+def _evaluations(frame: pl.DataFrame, when: When) -> Iterator[Placed]:
+    for row in frame.iter_rows(named=True):
+        yield row["line"], 1, Evaluation(row["step"], row["name"], row["value"], when(row))
 
 
-def _events(log: Log) -> Iterator[Placed]:
-    for row in log.events.iter_rows(named=True):
-        yield row["line"], 2, Happened(row["kind"], row["text"], _seconds(row), row["step"])
-
-
-def _seconds(row: dict[str, Any]) -> float | None:
-    time: datetime | None = row["time"]
-    return None if time is None else time.timestamp()
+def _events(frame: pl.DataFrame, when: When) -> Iterator[Placed]:
+    for row in frame.iter_rows(named=True):
+        yield row["line"], 2, Happened(row["kind"], row["text"], when(row), row["step"])

@@ -146,6 +146,23 @@ class State:
                 if gpu.get("memory_total_mib"):
                     readings.limits = {**readings.limits, "memory_total_mib": gpu["memory_total_mib"]}
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a recorder stamps the lines, and tells how it all ended."""
+        return bool(self._facts)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The last segment's, once all have ended."""
+        if not self._facts or not all(fact.get("ended") for fact in self._facts):
+            return None
+        code: int | None = self._facts[-1].get("exit_code")
+        return code
+
+    def memory_mib(self, gpu: str, stream: str) -> float | None:
+        readings = self._gpus.get((_node(stream), gpu))
+        return readings.limits.get("memory_total_mib") if readings else None
+
     def view(self, terms: Terms | None = None) -> View:
         now = self._now()
         story = self._main()
@@ -270,7 +287,7 @@ class State:
         return found
 
     def _seconds(self, rows: Any, stream: str) -> None:
-        node = stream.split("/")[1] if stream.startswith("nodes/") else ""
+        node = _node(stream)
         for row in rows:
             readings = self._gpus.setdefault((node, row["gpu"]), _Readings())
             known = {
@@ -294,6 +311,10 @@ def _gpu(key: tuple[str, str], readings: _Readings) -> Gpu:
     assert readings.at
     strips = {name: list(strip) for name, strip in readings.strips.items() if not np.isnan(list(strip)).all()}
     return Gpu(key[1], key[0], readings.name, readings.at, dict(readings.last), strips, readings.limits)
+
+
+def _node(stream: str) -> str:
+    return stream.split("/")[1] if stream.startswith("nodes/") else ""
 
 
 def _wall(fact: dict[str, Any], name: str) -> int | None:

@@ -276,4 +276,4 @@ def test_a_rule_can_be_silenced() -> None:
     ],
 )
 def test_sample_logs_raise_what_their_story_says(name: str, fired: list[Told]) -> None:
-    assert sorted(told(replay.moments(logs.read(SAMPLES / name)))) == fired
+    assert sorted(told(replay.of_log(logs.read(SAMPLES / name)))) == fired

@@ -1,0 +1,128 @@
+"""What is new of a run that is followed -> its alarms: rows become moments, and a look at the clock once a second.
+
+What was there before the following began is judged too, but only what is still wrong at its end is news. Times are
+those of the recorder; a plain log's own stamps may be of any time zone, so its records count from when they came.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputel.analysis.alarms import replay
+from gputel.analysis.alarms.moments import Clock, GpuSecond, Happened, Moment
+from gputel.analysis.alarms.watch import Alarm, Watch
+from gputel.telemetry.events import ALARM
+
+if TYPE_CHECKING:
+    from gputel.analysis.alarms.rules import Rule
+    from gputel.analysis.live.follow import Followed, News
+    from gputel.analysis.live.state import View
+
+MOST_HISTORY = 200
+LOOK_S = 1.0
+GIB = 1 << 30
+Row = dict[str, Any]
+
+
+class Judge:
+    """Of one run. `active` is what is wrong now, `history` the alarms that began and ended, last ones last."""
+
+    def __init__(self, run: Followed, rules: Sequence[Rule], now: Callable[[], float] = time.time) -> None:
+        self._run, self._rules, self._now = run, rules, now
+        self._watch = Watch(rules)
+        self._looked = float("-inf")
+        self._live = False
+        self._ended = False
+        self.history: deque[Alarm] = deque(maxlen=MOST_HISTORY)
+
+    @property
+    def active(self) -> list[Alarm]:
+        return self._watch.active
+
+    def take(self, news: News) -> list[Alarm]:
+        """Alarms that are news; none while what was there before is caught up with."""
+        if news.increment is not None and news.increment.afresh:
+            self._watch = Watch(self._rules)
+        alarms = [alarm for moment in self._moments(news) for alarm in self._watch.see(moment)]
+        self.history.extend(alarms)
+        return alarms if self._live else []
+
+    def look(self, view: View) -> list[Alarm]:
+        """Once a second, with what is known of the run. The first look comes when all that was there is read."""
+        now = self._now()
+        if now - self._looked < LOOK_S:
+            return []
+        self._looked = now
+        caught_up = [] if self._live else self.active
+        self._live = True
+        alarms = [alarm for moment in self._of(view, now) for alarm in self._watch.see(moment)]
+        self.history.extend(alarms)
+        return caught_up + alarms
+
+    def _moments(self, news: News) -> Iterator[Moment]:
+        if news.increment is not None:
+            increment = news.increment
+            yield from replay.moments(
+                increment.records, increment.evals, increment.events, self._when(news), _rank(news)
+            )
+        for event in news.happened:
+            if event.get("kind") != ALARM:
+                yield Happened(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
+        if news.gpu is not None:
+            for row in news.gpu.iter_rows(named=True):
+                yield self._second(row, news.stream)
+
+    def _when(self, news: News) -> replay.When:
+        """Rows that were there before: the recorder knows their time; a plain log only when it was last written."""
+        if self._run.state.is_recorded:
+            return replay.stamped
+        written = self._now() if self._live else news.run.streams[news.stream].source.written
+        return lambda _: written
+
+    def _second(self, row: Row, stream: str) -> GpuSecond:
+        values = {name.rpartition("_")[0]: row[name] for name in row if name.endswith(("_mean", "_any"))}
+        values["ecc"] = row.get("ecc_last")
+        total = self._run.state.memory_mib(row["gpu"], stream)
+        used = row.get("mem_used_mib_max")
+        values["memory_share"] = used / total if used is not None and total else None
+        return GpuSecond(_named(row["gpu"], stream), row["time"].timestamp(), values)
+
+    def _of(self, view: View, now: float) -> Iterator[Moment]:
+        code = self._run.state.exit_code
+        if code is not None and not self._ended:
+            self._ended = True
+            yield Happened("exit", f"the command ended with {code}", now, view.step, {"code": code})
+        hours = None if view.elapsed_s is None else (view.elapsed_s + (view.eta_s or 0)) / 3600
+        size = view.config.get("world_size")
+        yield Clock(
+            now,
+            started_s=None if view.elapsed_s is None else now - view.elapsed_s,
+            world_size=int(size) if isinstance(size, float | int) else None,
+            hours=hours,
+            dollars=(view.cost.at_end or view.cost.spent) if view.cost else None,
+            **_disk(Path(view.source)),
+        )
+
+
+def _rank(news: News) -> str | None:
+    """Of a row that names none: the command or the node that printed it."""
+    if news.stream.startswith("nodes/"):
+        return "node " + news.stream.split("/")[1]
+    return news.stream or None if not news.run.state.is_recorded else None
+
+
+def _named(gpu: str, stream: str) -> str:
+    return f"{gpu} of node {stream.split('/')[1]}" if stream.startswith("nodes/") else gpu
+
+
+def _disk(place: Path) -> dict[str, float]:
+    try:
+        usage = shutil.disk_usage(place)
+    except OSError:  # a pipe, a command, a log that is gone
+        return {}
+    return {"disk_free_share": usage.free / usage.total, "disk_free_gib": usage.free / GIB}

@@ -1,0 +1,118 @@
+"""A run that is followed, judged as it grows."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gputel.analysis.alarms import rules
+from gputel.analysis.alarms.watch import Alarm
+from gputel.analysis.live.follow import Follower
+from gputel.analysis.live.judging import Judge
+from gputel.analysis.live.told import Told, folder_for
+from gputel.telemetry import events, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
+
+
+class Scene:
+    """One log, one judge, a clock in hand."""
+
+    def __init__(self, path: Path) -> None:
+        self.now = 1e9
+        self.path = path
+        path.touch()
+        self.follower = Follower([str(path)])
+        self.judge: Judge | None = None
+
+    def write(self, *losses: float, start: int) -> None:
+        with self.path.open("a") as log:
+            for step, loss in enumerate(losses, start):
+                log.write(f"step {step} | loss: {loss} | dt: 100.00ms | tok/sec: 1000\n")
+
+    def look(self) -> list[tuple[str, str]]:
+        found: list[Alarm] = []
+        while news := self.follower.read():
+            for one in news:
+                found += self._judge(one.run).take(one)
+        for followed in self.follower.runs:
+            self.now += 1
+            found += self._judge(followed).look(followed.state.view())
+        return [(alarm.rule, alarm.state) for alarm in found]
+
+    def _judge(self, followed: object) -> Judge:
+        if self.judge is None:
+            self.judge = Judge(followed, rules.load(), lambda: self.now)  # type: ignore[arg-type]
+        return self.judge
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> "Iterator[Scene]":
+    opened = Scene(tmp_path / "train.log")
+    yield opened
+    opened.follower.close()
+
+
+def test_what_goes_wrong_while_we_look_is_told_and_its_end_too(scene: Scene) -> None:
+    scene.write(3.0, 2.9, start=0)
+    assert scene.look() == []
+    scene.write(math.nan, math.nan, start=2)
+    assert scene.look() == [("nan", "on")]
+    scene.write(2.8, 2.7, start=4)
+    assert scene.look() == [("nan", "off")]
+
+
+def test_of_what_was_there_before_only_what_is_still_wrong_is_news(scene: Scene) -> None:
+    scene.write(*[3.0] * 60, 9.0, *[3.0] * 20, math.nan, math.nan, start=0)
+    assert scene.look() == [("nan", "on")]
+    assert scene.judge is not None
+    assert [alarm.rule for alarm in scene.judge.history] == ["spike", "spike", "nan"]
+    assert [alarm.rule for alarm in scene.judge.active] == ["nan"]
+
+
+def test_a_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(scene: Scene) -> None:
+    for step in range(8):
+        scene.write(3.0, start=step)
+        assert scene.look() == []
+    scene.now += 55
+    assert scene.look() == []
+    scene.now += 10
+    assert scene.look() == [("stalled", "on")]
+
+
+def test_an_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
+    run.create(tmp_path / "d16", {"run": "d16"})
+    folder = folder_for(tmp_path / "d16")
+    assert folder is not None
+    assert Told(folder).is_new(ALARM)
+    assert not Told(folder).is_new(ALARM)
+    (event,) = events.read(folder)
+    assert {name: event[name] for name in ("kind", "text", "rule", "state", "step")} == {
+        "kind": "alarm",
+        "text": "loss is nan",
+        "rule": "nan",
+        "state": "on",
+        "step": 61,
+    }
+
+
+def test_nothing_is_written_beside_a_log_and_one_that_was_replaced_is_another(tmp_path: Path) -> None:
+    log, state = tmp_path / "logs" / "a.log", tmp_path / "state"
+    log.parent.mkdir()
+    log.write_text("x")
+    first = folder_for(log, state)
+    assert Told(first).is_new(ALARM)
+    assert not Told(folder_for(log, state)).is_new(ALARM)
+    log.rename(tmp_path / "logs" / "a.log.1")
+    log.write_text("y")
+    assert folder_for(log, state) != first
+    assert sorted(path.name for path in log.parent.iterdir()) == ["a.log", "a.log.1"]
+
+
+def test_of_a_pipe_it_is_kept_in_mind() -> None:
+    told = Told(None)
+    assert [told.is_new(ALARM), told.is_new(ALARM)] == [True, False]
