@@ -40,10 +40,10 @@ class Draft:
     evals: dict[str, float]
     redraw: tuple[str, float, float] | None = None  # what it redraws, and how far it had come; None: no bar
     place: Place | None = None  # None as long as it holds nothing that makes it a record
-    shapes: list[Plan] = field(default_factory=list)  # of the lines that it is made of
+    lines: list[Line] = field(default_factory=list)  # that it is made of
 
     def __post_init__(self) -> None:
-        self.shapes.append(self.line.shape)
+        self.lines.append(self.line)
 
     def takes(self, line: Line, step: float | None) -> bool:
         """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy."""
@@ -54,7 +54,7 @@ class Draft:
             return False
         held = {**self.cells, **self.evals}
         again = any(name in held for name in new)
-        return not again or (_is_counted(line) and not any(line.shape is shape for shape in self.shapes))
+        return not again or (_is_counted(line) and not any(_alike(line, one) for one in self.lines))
 
     def _is_elsewhere(self, line: Line) -> bool:
         """The same step, but another epoch, iteration or batch."""
@@ -65,7 +65,7 @@ class Draft:
         )
 
     def add(self, line: Line, step: float | None) -> None:
-        self.shapes.append(line.shape)
+        self.lines.append(line)
         self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
@@ -84,6 +84,13 @@ class Draft:
             **where,
             **{name: value for name, value in self.cells.items() if name not in line.shape.places},
         }
+
+
+def _alike(line: Line, other: Line) -> bool:
+    """Whether both print the same, in whatever order it was met in the piece of the log where they stand."""
+    shape, held = line.shape, other.shape
+    same = shape.columns.keys() == held.columns.keys() and shape.evals.keys() == held.evals.keys()
+    return line.pattern is other.pattern and same
 
 
 def _is_counted(line: Line) -> bool:
