@@ -26,8 +26,9 @@ from gputel.analysis.comparing import (
     summary,
     wording,
 )
-from gputel.analysis.comparing.axes import AXES, Prices, Track
+from gputel.analysis.comparing.axes import AXES, Prices
 from gputel.analysis.comparing.curves import Curve
+from gputel.analysis.comparing.tracks import Track
 from gputel.analysis.facts import PRINTED, RECORDED
 from gputel.analysis.parse.log import Log
 from gputel.analysis.runs import Recording
@@ -196,6 +197,9 @@ def subject_of(run: Comparable) -> Subject:
 def _about(tracks: Sequence[Track], members: Mapping[str, str] | None, prices: Prices) -> list[str]:
     """What a reader must know to trust the figures."""
     notes = [*_of_time(tracks)]
+    numbered = [track.name for track in tracks if track.numbered]
+    if numbered:
+        notes.append(f"{wording.names(numbered)}: no steps are printed, so records are counted")
     rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
     if rough:
         notes.append(f"FLOPs of {wording.names(rough)}: 6 x parameters x tokens, attention left out")

@@ -18,8 +18,9 @@ from gputel.analysis.comparing.curves import interpolated, lower_is_better
 from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
-    from gputel.analysis.comparing.axes import Prices, Track
+    from gputel.analysis.comparing.axes import Prices
     from gputel.analysis.comparing.curves import Curve
+    from gputel.analysis.comparing.tracks import Track
     from gputel.analysis.power_law import Interval, Law, Numbers
 
 SIZES, RATIOS = 4, 3

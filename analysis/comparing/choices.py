@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,12 @@ from gputel.analysis.comparing import curves
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.comparing.axes import Track
+    from gputel.analysis.comparing.tracks import Track
     from gputel.analysis.subjects import Subject
 
 FIRST = ("loss", "val_loss", "val_bpb")
 BITS = "bpb"
+LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -
             )
         return Metric(asked, [])
     evaluated = {name for track in tracks for name in curves.evaluated(track)}
-    ranked = [*FIRST, *(n for n in every if n not in FIRST and ("loss" in n or n in evaluated))]
+    ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
     best = max(ranked, key=lambda name: sum(name in own for own in have))
     return Metric(best, [])
 

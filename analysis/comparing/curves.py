@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gputel.analysis.comparing.axes import Track
 from gputel.analysis.comparing.clocks import Numbers, floats
+from gputel.analysis.comparing.tracks import Track
 
 LOWER_IS_BETTER = re.compile(
     r"loss|bpb|perplexity|ppl|nll|(?:^|_)(?:err|error|wer|cer|time)(?:_|$)|_(?:ms|s|min)$", re.I
@@ -43,7 +43,7 @@ class Curve:
 def metrics(track: Track) -> list[str]:
     """What was printed in this phase: metrics of records first, then evaluations."""
     log = track.subject.log
-    records = [name for name in log.metrics() if log.records[name].null_count() < log.records.height]
+    records = [name for name in log.metrics() if track.rows[name].null_count() < track.rows.height]
     return [*records, *evaluated(track)]
 
 
@@ -62,6 +62,9 @@ def of(track: Track, metric: str) -> Curve:
         step, y, ahead = rows["step"], rows[metric], float(track.from_zero)
     else:
         rows = log.evals.filter((pl.col("phase") == track.phase) & (pl.col("name") == metric))
+        if track.numbered:
+            before = np.searchsorted(track.rows["line"].to_numpy(), rows["line"].to_numpy())
+            rows = rows.with_columns(step=pl.Series(before, dtype=pl.Int64))
         rows = rows.unique(["step"], keep="last", maintain_order=True).sort("step", maintain_order=True)
         step, y, ahead = rows["step"], rows["value"], 0.0
     points = np.stack([floats(step), floats(y)])

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
+NOTHING = "no GPU was measured beside it"
+TIMELESS = "its records could not be placed in time"
 COVERED = 0.9  # of the time, for the energy to be the run's
 
 
@@ -28,10 +30,10 @@ class Measured:
     spans: pl.DataFrame | None
     why: str | None = None
 
-    def by_record(self, rows: pl.DataFrame) -> Numbers | None:
+    def by_record(self, rows: pl.DataFrame) -> Numbers | str:
         """Joules so far, for each of the records in `rows`; NaN where a record could not be placed."""
         if self.spans is None or self.why:
-            return None
+            return self.why or NOTHING
         told = self.spans.filter((pl.col("kind") == "train") & (pl.col("steps") > 0))
         ends = told.group_by("attempt", "step").agg(pl.col("end").max())
         placed = rows.select("attempt", "step").join(
@@ -40,7 +42,7 @@ class Measured:
         at = placed["end"].dt.epoch("ns").fill_null(-1).to_numpy()
         before = np.searchsorted(self.spans["end"].dt.epoch("ns").to_numpy(), at, side="right")
         sums = np.insert(np.cumsum(_joules(self.spans).fill_null(0.0).to_numpy()), 0, 0.0)
-        return np.where(at < 0, np.nan, sums[before])
+        return np.where(at < 0, np.nan, sums[before]) if (at >= 0).any() else TIMELESS
 
     def figures(self, tokens_per_step: float | None) -> dict[str, float | None]:
         """While it trained: watts of all GPUs, memory, and joules a token."""
@@ -61,11 +63,11 @@ class Measured:
 def of(subject: Subject, phase: str) -> Measured:
     gpu = subject.recording.gpu_1s if subject.recording else subject.gpu
     if gpu is None or gpu.is_empty():
-        return Measured(None, "no GPU was measured beside it")
+        return Measured(None, NOTHING)
     held = align.spans(subject)
     first = held.filter((pl.col("phase") == phase) & (pl.col("kind") == "train"))["start"].min()
     if first is None:
-        return Measured(None, "its records have no time")
+        return Measured(None, TIMELESS)
     last = held.filter(pl.col("phase") == phase)["end"].max()
     spans = align.measured(held, gpu).filter(pl.col("start") >= first, pl.col("end") <= last).sort("end")
     covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()

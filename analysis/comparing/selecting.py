@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gputel.analysis.comparing import axes, choices, clocks, curves, phases, settings, wording
-from gputel.analysis.comparing.axes import AXES, Prices, Track
+from gputel.analysis.comparing import choices, clocks, curves, phases, settings, tracks, wording
+from gputel.analysis.comparing.axes import AXES, Prices
 from gputel.analysis.comparing.curves import Curve
+from gputel.analysis.comparing.tracks import Track
 from gputel.analysis.subjects import Subject
 from gputel.telemetry.errors import GputelError
 
@@ -35,9 +36,9 @@ def select(
     given: Sequence[Subject], by: str, metric: str | None, phase: str | None, prices: Prices
 ) -> Selection:
     choice = phases.choose([subject.log for subject in given], phase)
-    tracks, unphased = _with_phase(given, choice, phase, prices)
-    why = settings.tokenisers([track.subject for track in tracks])
-    chosen, found, silent = _with_metric(tracks, metric, why)
+    phased, unphased = _with_phase(given, choice, phase, prices)
+    why = settings.tokenisers([track.subject for track in phased])
+    chosen, found, silent = _with_metric(phased, metric, why)
     found, lacking = _on_axis(found, by)
     notes = [*chosen.notes, *unphased, *silent, *lacking]
     return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
@@ -52,19 +53,19 @@ def _with_phase(
         there = ", ".join(choice.shared) or "none at all"
         fault = f"no phase that two runs have (there is {there})" if asked is None else f"no phase {asked}"
         raise _nothing([subject.name for subject in given], fault, SEE)
-    clock = clocks.shared([axes.rows_of(subject, own) for subject, _, own in have])
-    tracks = [axes.of(subject, name, own, prices, clock) for subject, name, own in have]
-    return tracks, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
+    clock = clocks.shared([tracks.rows_of(subject, own) for subject, _, own in have])
+    found = [tracks.of(subject, name, own, prices, clock) for subject, name, own in have]
+    return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
 
 
 def _with_metric(
-    tracks: list[Track], asked: str | None, tokenisers: str | None
+    given: list[Track], asked: str | None, tokenisers: str | None
 ) -> tuple[choices.Metric, list[Curve], list[str]]:
-    chosen = choices.metric(tracks, asked, tokenisers)
-    found = [curves.of(track, chosen.name) for track in tracks]
+    chosen = choices.metric(given, asked, tokenisers)
+    found = [curves.of(track, chosen.name) for track in given]
     have = [curve for curve in found if len(curve.y)]
     if len(have) < 2:
-        raise _nothing([track.name for track in tracks], "no metric that two runs have", SEE)
+        raise _nothing([track.name for track in given], "no metric that two runs have", SEE)
     silent = [curve.track.name for curve in found if not len(curve.y)]
     return chosen, have, left_out(silent, f"no {chosen.name}")
 

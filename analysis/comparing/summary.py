@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.comparing import curves
-from gputel.analysis.comparing.axes import AXES, Track, amount
+from gputel.analysis.comparing.axes import AXES, amount
 from gputel.analysis.comparing.clocks import floats
 from gputel.analysis.comparing.milestones import common_end
+from gputel.analysis.comparing.tracks import Track
 
 if TYPE_CHECKING:
     from gputel.analysis.comparing.curves import Curve

@@ -41,14 +41,15 @@ RATES: Facts = (
     ("mem_printed_mib", "peak MiB, printed", wording.whole),
     ("interruptions", "interruptions", wording.large),
 )
-SPENT = {axis.name: axis.equal for axis in AXES.values()}
+SPENT = {axis.name: axis.word for axis in AXES.values()}
 
 
 def first_line(found: Comparison) -> str:
     """Which phase of the runs, and what of it."""
     other = [phase for phase in found.phases if phase != found.phase]
     also = f" (also shared: {', '.join(other)}; --phase chooses)" if other else ""
-    groups = f" in {len(found.runs)} groups" if found.groups else ""
+    many = "s" if len(found.runs) > 1 else ""
+    groups = f" in {len(found.runs)} group{many}" if found.groups else ""
     return f"phase {found.phase} of {len(found.lines)} runs{groups}{also}: {found.metric} by {found.by}"
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from gputel.analysis.figures.panel import Mark
 
 if TYPE_CHECKING:
-    from gputel.analysis.comparing.axes import Track
+    from gputel.analysis.comparing.tracks import Track
 
 SHOWN = ("checkpoint", "resume", "restart", "nan", "oom", "nccl", "traceback", "stop")
 """Events of a log; evaluations have panels of their own."""

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.comparing import curves
-from gputel.analysis.comparing.axes import Track
 from gputel.analysis.comparing.curves import Curve
+from gputel.analysis.comparing.tracks import Track
 from gputel.analysis.figures import happened
 from gputel.analysis.figures.panel import Axis, Curves, Mark, Numbers, Series, Style
 

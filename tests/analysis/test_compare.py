@@ -280,6 +280,30 @@ def test_a_clock_that_a_restart_set_back_goes_on(write: Write) -> None:
     assert compare([a, b]).summary["time_s"].to_list() == [360.0, 240.0]
 
 
+def test_records_of_a_log_that_prints_no_steps_are_counted(tmp_path: Path) -> None:
+    """The Hugging Face Trainer prints its epoch, and no step."""
+    for name, off in (("a", 0.0), ("b", 0.5)):
+        lines = [
+            f"{{'loss': {5 - n / 10 + off:.4f}, 'learning_rate': 1e-4, 'epoch': {n / 10}}}\n"
+            for n in range(1, 21)
+        ]
+        lines.insert(10, f"{{'eval_loss': {4 + off}, 'eval_runtime': 1.0, 'epoch': 1.0}}\n")
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+    runs = [tmp_path / "a.log", tmp_path / "b.log"]
+    found = compare(runs)
+    assert found.metric == "loss"
+    assert only(found.equal, axis="step", run="b") == {
+        "axis": "step", "x": 20.0, "run": "b", "value": 3.5, "difference": 0.5,
+    }  # fmt: skip
+    assert "a, b: no steps are printed, so records are counted" in found.notes
+    told = compare(runs, metric="val_loss").validations
+    assert only(told, run="a") == {
+        "name": "val_loss", "run": "a", "best": 4.0, "best_step": 10.0, "last": 4.0, "last_step": 10.0,
+    }  # fmt: skip
+    with pytest.raises(GputelError, match="--by tokens: a: it tells neither its tokens"):
+        compare(runs, by="tokens")
+
+
 def test_equal_is_where_the_shortest_ends_on_every_axis_that_all_have(write: Write) -> None:
     fast = write("fast", range(101), extra=lambda step: " | dt: 1000.00ms")
     slow = write("slow", range(201), extra=lambda step: " | dt: 4000.00ms")
@@ -379,7 +403,10 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
     ("asked", "message"),
     [
         ({"by": "energy"}, "--by energy: a: no GPU was measured beside it; compare by step"),
-        ({"by": "tokens"}, "--by tokens: a: it says neither tokens nor a batch size; compare by step"),
+        (
+            {"by": "tokens"},
+            "--by tokens: a: it tells neither its tokens, nor its steps and their batch; compare by step",
+        ),
         ({"by": "time"}, "--by time: a: it says no time: no stamps, no total time, no time of a step"),
         ({"by": "cost"}, "--by cost: no price was given; add --price 4 for a GPU hour, or --kwh 0.3"),
         ({"by": "cost", "price": 4.0}, "--by cost: a: it says no time"),
