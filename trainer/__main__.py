@@ -106,7 +106,7 @@ def _trained(options: Options, where: "World", network: dict[str, str]) -> int:
 
 
 def _first_line(fault: Exception) -> str:
-    return str(fault).splitlines()[0]
+    return f"{type(fault).__name__}: {fault}".splitlines()[0]
 
 
 def _age(seconds: float) -> str:

@@ -89,11 +89,11 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Run
     with where.together():
         corpus = open_corpus(options.data, options.val_data, options.tokenizer)
         plan = settled(options, where, corpus)
-        corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
-        validation = _validation(plan, corpus, where) if options.eval_every else None
-        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
         if options.sample_prompt is not None and corpus.tokenizer is None:
             raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
+        corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
+        validation = _validation(plan, corpus, where) if options.eval_every else None
         rows = corpus.training(plan.shape.seq, options.seed)
         if options.tensorboard:
             voice.open_board(asdict(options))

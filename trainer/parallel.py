@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from gputel.trainer.distributed import World
@@ -51,7 +51,10 @@ def at_rest(engine: nn.Module) -> None:
 
 def placed(whole: Tensor, weight: Tensor) -> Tensor:
     """A whole tensor as `weight` lies: on its device, and of what is spread like it this rank's part."""
-    whole = whole.to(weight.device)
     if not isinstance(weight, DTensor) or whole.shape != weight.shape:
-        return whole
-    return distribute_tensor(whole, weight.device_mesh, weight.placements, src_data_rank=None)
+        return whole.to(weight.device)
+    mesh = weight.device_mesh
+    rows = -(-whole.shape[0] // mesh.size())  # equal parts, the last ones shorter or empty
+    part = whole[mesh.get_local_rank() * rows :][:rows].to(weight.device)
+    shape, stride = whole.shape, whole.stride()
+    return DTensor.from_local(part, mesh, weight.placements, run_check=False, shape=shape, stride=stride)
