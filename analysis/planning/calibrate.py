@@ -58,14 +58,14 @@ class Calibration:
 
 def calibration(subject: Subject, recipe: Recipe, given: Machine | None = None) -> Calibration:
     """`given` are the GPUs that it ran on, named by hand."""
-    run = happened(subject, given)
-    moving, why_not = _moving(run, recipe)
+    run = happened(subject, recipe, given)
+    moving, why_not = _moving(run)
     notes = [run.caution and f"{run.run}: {run.caution}", why_not]
     notes += [f"{run.run} tells no {name}; it stays assumed" for name in _missing(run)]
-    return Calibration(run, moving, _habits(subject, run, recipe), tuple(note for note in notes if note))
+    return Calibration(run, moving, _habits(subject, run), tuple(note for note in notes if note))
 
 
-def _moving(run: Happened, recipe: Recipe) -> tuple[Moving | None, str | None]:
+def _moving(run: Happened) -> tuple[Moving | None, str | None]:
     """By the peak that was measured and the one that was reckoned; or why they are not known."""
     told_by_framework = run.allocated_gib is not None
     peak_gib = run.allocated_gib if told_by_framework else run.used_gib
@@ -78,7 +78,7 @@ def _moving(run: Happened, recipe: Recipe) -> tuple[Moving | None, str | None]:
             f"{run.run} does not tell its GPUs or the batch of one; its memory says nothing of other sizes",
         )
     accumulation = max(1, per_step // (batch * run.size.shape.seq * machine.count))
-    parts = memory.of(run.size, replace(recipe, device_batch=batch), machine, accumulation)
+    parts = memory.of(run.size, replace(run.recipe, device_batch=batch), machine, accumulation)
     reckoned = (memory.allocated if told_by_framework else memory.total)(parts)
     moving = Moving(
         peak_gib * GIB - reckoned.value,
@@ -96,7 +96,7 @@ def _missing(run: Happened) -> Iterator[str]:
         yield "power"
 
 
-def _habits(subject: Subject, run: Happened, recipe: Recipe) -> Habits:
+def _habits(subject: Subject, run: Happened) -> Habits:
     """The assumed ones, but for what the stamps of the run's lines tell."""
     did, habits = overheads(subject.log), HABITS
     if did.start_s is not None:
@@ -105,6 +105,6 @@ def _habits(subject: Subject, run: Happened, recipe: Recipe) -> Habits:
         work = measured(did.evaluation_s * run.tok_per_sec.value, f"evaluations of {run.run}")
         habits = replace(habits, eval_work=work, eval_every=max(1.0, run.steps / did.evaluations))
     if did.checkpoint_s:
-        size = schedule.schedule(run.size, recipe, 1, 0, None).checkpoint_bytes
+        size = schedule.schedule(run.size, run.recipe, 1, 0, None).checkpoint_bytes
         habits = replace(habits, disk_bytes_s=measured(size / did.checkpoint_s, f"checkpoints of {run.run}"))
     return habits

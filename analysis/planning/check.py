@@ -53,12 +53,12 @@ def check(
     subject: Subject, recipe: Recipe, given: Machine | None = None, like: Calibration | None = None
 ) -> Check:
     """The plan is made from the run's size, batch and GPUs alone, unless `like` is a run that came before it."""
-    run = happened(subject, given)
+    run = happened(subject, recipe, given)
     if run.machine is None:
         raise GputelError(run.run, "does not tell on which GPUs it ran", "name them, such as --on 2xH100")
     asked = Question(
         run.machine,
-        recipe,
+        run.recipe,
         device_batch=_batch(run, run.machine),
         tokens_per_step=run.tokens_per_step or TOKENS_PER_STEP,
         steps=max(1, run.steps),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis.planning import sizes, words
 from gputel.analysis.planning.estimate import Estimate, measured
 from gputel.analysis.planning.machine import Machine
+from gputel.analysis.planning.memory import SHARDS, STATES, Recipe
 from gputel.analysis.planning.overheads import overheads, settled
 from gputel.analysis.planning.sizes import Size
 from gputel.telemetry.errors import GputelError
@@ -35,6 +36,7 @@ class Happened:
     parameters: int | None
     flops_per_token: int | None
     machine: Machine | None
+    recipe: Recipe
     device_batch: int | None
     tokens_per_step: int | None
     steps: int
@@ -50,7 +52,7 @@ class Happened:
     caution: str | None
 
 
-def happened(subject: Subject, given: Machine | None = None) -> Happened:
+def happened(subject: Subject, planned: Recipe, given: Machine | None = None) -> Happened:
     """`given` are GPUs named by hand, which win over what the run says of itself."""
     asked = asked_of(subject)
     size = _as_printed(subject, asked)
@@ -67,6 +69,7 @@ def happened(subject: Subject, given: Machine | None = None) -> Happened:
         parameters=_figure(subject.facts.parameters),
         flops_per_token=_figure(subject.facts.flops_per_token),
         machine=machine,
+        recipe=recipe_of(subject, planned),
         device_batch=_whole(subject, "device_batch"),
         tokens_per_step=int(batch.value) if batch else None,
         steps=steps.height,
@@ -98,12 +101,35 @@ def asked_of(subject: Subject) -> Size:
     raise GputelError(subject.name, "prints neither its depth nor its parameters", "a plan needs one of them")
 
 
+def _argv(subject: Subject) -> list[str]:
+    """The command that was recorded; none of a bare log."""
+    descriptions = subject.recording.descriptions if subject.recording else []
+    return [str(word) for facts in descriptions for word in facts.get("argv") or []]
+
+
 def _as_printed(subject: Subject, asked: Size) -> Size:
     facts = subject.facts
     parameters = int(facts.parameters.value) if facts.parameters else asked.parameters
     flops = round(facts.flops_per_token.value) if facts.flops_per_token else asked.flops_per_token
     same = abs(flops / asked.flops_per_token - 1) < PRINTED_DIGITS
     return replace(asked, parameters=parameters, flops_per_token=asked.flops_per_token if same else flops)
+
+
+def recipe_of(subject: Subject, planned: Recipe) -> Recipe:
+    """How the run trained, as far as it tells; the rest is taken to be as planned."""
+    config, argv = subject.log.config, _argv(subject)
+    optimizer, shard = config.get("optimizer"), config.get("shard")
+    told: dict[str, Any] = {}
+    if optimizer in STATES:
+        told["optimizer"] = optimizer
+    if "mode" in config:  # a banner of the project's own trainer, which prints no shard where there is none
+        told["compiled"] = config["mode"] == "compiled"
+        told["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
+        told["shard"] = shard if shard in SHARDS else "none"
+        told["loss"] = "chunked"
+    if argv:
+        told["recompute"] = "--recompute" in argv
+    return replace(planned, **told)
 
 
 def machine_of(subject: Subject) -> Machine | None:

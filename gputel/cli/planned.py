@@ -107,7 +107,7 @@ def _question(asked: Asked, like: Calibration | None) -> Question:
         raise GputelError("gputel plan", fault, "say --on 2xH100", exit_code=2)
     return Question(
         machine,
-        _recipe(asked),
+        _recipe(asked, like),
         device_batch=asked["device_batch_size"] or (run.device_batch if run else None),
         tokens_per_step=asked["total_batch_size"]
         or (run.tokens_per_step if run else None)
@@ -134,18 +134,19 @@ def _shape(asked: Asked, like: Calibration | None) -> dict[str, int]:
     }
 
 
-def _recipe(asked: Asked) -> Recipe:
+def _recipe(asked: Asked, like: Calibration | None = None) -> Recipe:
     from gputel.analysis.planning.memory import Recipe
 
+    base = like.run.recipe if like else Recipe(1)
     return Recipe(
-        asked["device_batch_size"] or 1,
-        optimizer=asked["optimizer"],
-        dtype=asked["dtype"],
-        shard=asked["shard"],
-        loss=asked["loss"],
-        recompute=asked["recompute"],
-        compiled=not asked["eager"],
-        flash=not asked["plain_attention"],
+        asked["device_batch_size"] or base.device_batch,
+        optimizer=asked["optimizer"] or base.optimizer,
+        dtype=asked["dtype"] or base.dtype,
+        shard=asked["shard"] or base.shard,
+        loss=asked["loss"] or base.loss,
+        recompute=asked["recompute"] or base.recompute,
+        compiled=base.compiled and not asked["eager"],
+        flash=base.flash and not asked["plain_attention"],
     )
 
 

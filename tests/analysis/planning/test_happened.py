@@ -55,7 +55,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_a_run_tells_its_size_its_gpus_and_its_pace(write: Write) -> None:
-    run = happened.happened(write())
+    run = happened.happened(write(), Recipe(1))
     assert run.machine
     assert (run.machine.gpu.name, run.machine.count, run.device_batch) == ("H100", 8, 32)
     assert run.size == sizes.of_depth(12)
@@ -68,7 +68,7 @@ def test_a_run_tells_its_size_its_gpus_and_its_pace(write: Write) -> None:
 
 
 def test_gpus_are_known_by_the_mfu_that_is_printed_where_no_line_names_them() -> None:
-    run = happened.happened(subjects.of(D16))
+    run = happened.happened(subjects.of(D16), Recipe(1))
     assert run.machine
     assert run.machine.words == "2 x H100"
     assert run.mfu
@@ -77,7 +77,7 @@ def test_gpus_are_known_by_the_mfu_that_is_printed_where_no_line_names_them() ->
 
 def test_a_rate_that_no_gpu_reaches_is_refused(write: Write) -> None:
     with pytest.raises(GputelError) as told:
-        happened.happened(write(dt_ms=40.0))
+        happened.happened(write(dt_ms=40.0), Recipe(1))
     assert str(told.value) == (
         "d12: its 13,107,200 tok/s would be 172% MFU on 8 x H100; name the GPUs that it ran on with --on"
     )
@@ -87,19 +87,19 @@ def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
     with pytest.raises(
         GputelError, match=r"^d12: prints neither its depth nor its parameters; a plan needs one"
     ):
-        happened.happened(write(banner=""))
+        happened.happened(write(banner=""), Recipe(1))
 
 
 def test_a_model_that_is_built_in_another_way_keeps_what_it_printed(write: Write) -> None:
     other = BANNER.replace("185,597,952", "299,999,999").replace("1.038090e+09", "1.500000e+09")
-    run = happened.happened(write(banner=other))
+    run = happened.happened(write(banner=other), Recipe(1))
     assert (run.size.parameters, run.size.flops_per_token) == (299_999_999, 1_500_000_000)
     assert run.asked == sizes.of_depth(12)
 
 
 def test_a_run_without_a_shape_is_taken_by_its_parameters(write: Write) -> None:
     lines = [line for line in BANNER.splitlines(keepends=True) if "layers" not in line]
-    run = happened.happened(write(banner="".join(lines)))
+    run = happened.happened(write(banner="".join(lines)), Recipe(1))
     assert run.asked.name == "185.6M"
     assert run.size.flops_per_token == 1_038_090_000
 
@@ -152,6 +152,17 @@ def test_what_a_run_does_not_tell_stays_assumed_and_is_said(write: Write, banner
     assert like.moving is None
     assert note in like.notes
     assert "d12 tells no power; it stays assumed" in like.notes
+
+
+def test_how_a_run_trained_is_what_it_tells_and_else_what_is_planned(write: Write) -> None:
+    """The project's own trainer takes its loss in chunks, and prints no shard where there is none."""
+    planned = Recipe(1, shard="zero1", recompute=True)
+    assert happened.happened(write(), planned).recipe == planned
+    told = "Device: cuda, 8 ranks, bf16 autocast, eager, shard {}\nOptimizer: muon, peak lr 1.0e-03, cosine\n"
+    for shard in ("none", "fsdp"):
+        run = happened.happened(write(banner=BANNER + told.format(shard)), planned)
+        expected = Recipe(1, "muon", shard=shard, loss="chunked", recompute=True, compiled=False)
+        assert run.recipe == expected
 
 
 def stamped(steps: int = 40) -> str:
