@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -30,7 +31,8 @@ def panels(
         if np.isfinite(y).any():
             axes = (time, Axis("step", "step"))
             series = (Series(run, x, y, run=run),)
-            yield Curves(name, title, axes, Axis(name, title, unit), series, tuple(marks), noisy=True, steady=True, link=link)  # fmt: skip
+            curves = Curves(name, title, axes, Axis(name, title, unit), series, tuple(marks))
+            yield replace(curves, noisy=True, steady=True, link=link)
 
 
 def _numbers(column: pl.Series) -> Numbers:

@@ -60,7 +60,6 @@ def panel(
     values = np.stack(columns, axis=1)
     values = np.fmax(values, np.nanmax(values) - RANGE_DB)
     centre = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
-    levels = (Level(limit, f"above {limit:.2f} Hz aliased: the sensor refreshes at {refresh_hz:.1f} Hz"),) if limit and limit < highest else ()  # fmt: skip
     return Heat(
         name,
         title,
@@ -70,9 +69,14 @@ def panel(
         np.round(centre - windows.hop / 2, 3),
         np.linspace(0, highest, values.shape[0] + 1),
         values,
-        levels=levels,
+        levels=(_limit(refresh_hz),) if refresh_hz and limit and limit < highest else (),
         link=link,
     )
+
+
+def _limit(refresh_hz: float) -> Level:
+    text = f"above {refresh_hz / 2:.2f} Hz aliased: the sensor refreshes at {refresh_hz:.1f} Hz"
+    return Level(refresh_hz / 2, text)
 
 
 def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: Windows) -> Iterator[Numbers]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputel.analysis.comparing import axes, choices
+from gputel.analysis.comparing import choices, tracks
 from gputel.analysis.figures import metrics, telemetry
 from gputel.analysis.figures.metrics import Line
 from gputel.analysis.figures.panel import Page, Panel, Section, Table
@@ -45,9 +45,9 @@ def lines_of(subject: Subject, name: str, tint: int = 0) -> list[Line]:
     """A curve per phase that numbered its steps."""
     phases = list(dict.fromkeys(phase for phase, _ in subject.log.places))
     return [
-        Line(axes.of(subject, name if len(phases) == 1 else f"{name}, {phase}", phase), name, tint)
+        Line(tracks.of(subject, name if len(phases) == 1 else f"{name}, {phase}", phase), name, tint)
         for phase in phases
-        if axes.rows_of(subject, phase).height
+        if tracks.rows_of(subject, phase).height
     ]
 
 

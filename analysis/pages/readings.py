@@ -1,4 +1,4 @@
-"""Which telemetry a page is drawn from: ticks of a short recording, of a long one whole seconds, reduced as they come.
+"""Which telemetry a page is drawn from: ticks of a short recording; of a long one whole seconds, reduced at once.
 
 Each row of the reduced ones is a mean between the lowest and the highest tick of its stretch; so no peak is lost,
 and a week of eight GPUs needs as little memory as an hour.

@@ -1,4 +1,4 @@
-"""What is told of a run -> tables of its page: what ran, verdicts, what each kind of time cost, GPUs, sensors, events."""
+"""What is told of a run -> tables of its page: verdicts, what each kind of time cost, GPUs, sensors, events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ if TYPE_CHECKING:
     from gputel.analysis.reported import Reported
 
 MOST_EVENTS = 500
-KINDS = ("kind", "duration_s", "share", "energy_j", "energy_counter_j", "energy_difference", "power_mean_w", "power_peak_w",
-         "util", "temp_peak_c", "sm_mhz", "throttled_s")  # fmt: skip
-GPUS = ("node", "gpu", "power_mean_w", "power_peak_w", "energy_j", "energy_counter_j", "energy_difference", "util",
-        "temp_peak_c", "sm_mhz", "mem_peak_mib", "throttled_s", "tensor_active", "dram_active")  # fmt: skip
+COMMON = (
+    "power_mean_w",
+    "power_peak_w",
+    "energy_j",
+    "energy_counter_j",
+    "energy_difference",
+    "util",
+    "temp_peak_c",
+    "sm_mhz",
+    "throttled_s",
+)
+KINDS = ("kind", "duration_s", "share", *COMMON)
+GPUS = ("node", "gpu", *COMMON, "mem_peak_mib", "tensor_active", "dram_active")
 
 
 def about(told: Reported) -> str:
@@ -72,7 +81,7 @@ def _rounded(row: Sequence[Any]) -> list[object]:
 
 
 def _sensors(told: Reported) -> Table:
-    """What was asked for and what the sensors really gave: polling faster than they refresh repeats their values."""
+    """What was asked for, and what the sensors really gave."""
     by_gpu: Mapping[str, Mapping[str, float | None]] = reported.refresh(told)
     names = list(dict.fromkeys(name for own in by_gpu.values() for name in own))
     rows = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputel.cli import values
+from gputel.cli import drawn, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of a core, for calls into the driver.",
 )
+@drawn.options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -70,6 +71,7 @@ def command(
     pty: bool,
     max_overhead: float,
     as_json: bool,
+    **asked: bool,
 ) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output beside them.
 
@@ -108,7 +110,7 @@ def command(
     )
     if outcome.fault and not (argv or follow):
         _abandon(segment, outcome.fault)
-    _report(run, outcome, as_json=as_json)
+    _report(run, outcome, drawn.asked(asked), as_json=as_json)
     _end(outcome)
 
 
@@ -185,7 +187,7 @@ def _abandon(segment: Segment, fault: dict[str, str]) -> None:
     raise GputelError(fault["place"], fault["fault"], fault["mend"])
 
 
-def _report(run: Path, outcome: Outcome, *, as_json: bool) -> None:
+def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> None:
     """Whatever goes wrong here, on a full disk or by another Ctrl-C, must not cost the command its exit code."""
     import contextlib
 
@@ -202,9 +204,19 @@ def _report(run: Path, outcome: Outcome, *, as_json: bool) -> None:
             show.as_json(told)
         else:
             recorded.report(told)
+        if kinds:
+            _draw(run, kinds)
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(OSError):
             show.error(f"{run}: no report: {str(error) or 'interrupted'}; see 'gputel info {run}'")
+
+
+def _draw(run: Path, kinds: list[str]) -> None:
+    """Into the run's own folder: the page of `gputel report`."""
+    from gputel.analysis import reported, subjects
+    from gputel.analysis.pages import recorded
+
+    drawn.write(recorded.page(reported.of(subjects.of(run))), kinds, run, "gputel-report", force=True)
 
 
 def _shortcomings(run: Path, outcome: Outcome) -> list[str]:

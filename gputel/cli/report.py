@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import values
+from gputel.cli import drawn, values
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -17,9 +17,22 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that went on meanwhile.")
 @click.option("--offset", callback=values.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count what is idle before and after the run too.")
+@drawn.options
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
+)
+@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(
-    run: str | None, gpu: Path | None, log: Path | None, offset: float, keep_idle: bool, as_json: bool
+    run: str | None,
+    gpu: Path | None,
+    log: Path | None,
+    offset: float,
+    keep_idle: bool,
+    out: Path,
+    force: bool,
+    as_json: bool,
+    **asked: bool,
 ) -> int:
     """Say what a run was, where its time and energy went, and what held it up.
 
@@ -34,4 +47,8 @@ def command(
         show.as_json(reported.answer(told))
     else:
         reporting.print_report(told)
+    if kinds := drawn.asked(asked):
+        from gputel.analysis.pages import recorded
+
+        drawn.write(recorded.page(told, keep_idle=keep_idle), kinds, out, "gputel-report", force=force)
     return reporting.conclude(told)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 COMPRESSED = (".gz", ".zst")
+NO_LOGS = (".html", ".png", ".svg", ".pdf")  # what gputel itself may have written beside logs
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _in(path: Path) -> Iterator[Source]:
         yield Source("run", path)
     else:
         for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            if not entry.name.startswith("."):
+            if not entry.name.startswith(".") and not entry.name.endswith(NO_LOGS):
                 yield from _in(Path(entry.path))
 
 
