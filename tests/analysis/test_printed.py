@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from gputel.analysis.parse.log import Log
-from tests.analysis.printed import Printed, language, speech, tables, vision
+from tests.analysis.printed import Printed, elsewhere, language, speech, tables, vision
 
 LOGS = (*language.LOGS, *vision.LOGS, *speech.LOGS, *tables.LOGS)
 
@@ -58,3 +58,20 @@ def told(log: Log, printed: Printed) -> dict[str, object]:
 def measured(log: Log, name: str) -> tuple[int, object]:
     values = log.evals.filter(pl.col("name") == name)["value"]
     return len(values), values.min()
+
+
+@pytest.mark.parametrize("text", elsewhere.NO_TRAINING.values(), ids=elsewhere.NO_TRAINING)
+def test_what_no_training_printed_gives_nothing(text: str, read: Callable[[str], Log]) -> None:
+    log = read(text)
+    assert (log.records.height, log.evals.height, log.rejects) == (0, 0, [])
+    assert log.status == "unknown"
+
+
+@pytest.mark.parametrize("text", elsewhere.NO_TRAINING.values(), ids=elsewhere.NO_TRAINING)
+def test_what_others_print_between_records_changes_none(text: str, read: Callable[[str], Log]) -> None:
+    """Known formats and inferred ones alike."""
+    for record in ("iter {0}: loss {1:.4f}, time 10.00ms, mfu 20.00%\n", "it={0} >> nll {1:.4f} ~ speed 3\n"):
+        rows = [record.format(i, 9 / (i + 1)) for i in range(120)]
+        log = read("".join(rows[:60]) + text + "".join(rows[60:]))
+        assert log.records["step"].to_list() == list(range(120))
+        assert log.evals.is_empty()

@@ -16,7 +16,6 @@ from gputel.analysis.parse import exact
 from gputel.analysis.parse.infer import compiling, margins
 from gputel.analysis.parse.infer.candidates import Candidate, candidate
 from gputel.analysis.parse.infer.shapes import Shape, shapes
-from gputel.analysis.parse.plans import EVIDENCE
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -114,9 +113,8 @@ def _is_alive(one: Candidate, few: bool) -> bool:
         return False
     if one.place and "loss" in one.columns and one.shape.count < 3:
         rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(one.columns)) > 2
-        return few or (rich and b"`" not in one.shape.example)
-    spoken = one.place is not None or any(c in EVIDENCE or "loss" in c.lower() for c in one.columns)
-    return one.shape.count > 1 and spoken and bool(one.changing)
+        return (few or rich) and not one.is_quoted
+    return one.shape.count > 1 and one.speaks and bool(one.changing)
 
 
 def _stands_beside(main: Candidate, known: int) -> bool:
@@ -184,7 +182,7 @@ def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> s
         return "eval" if one.role == "mixed" and one.is_measured else None
     if one.place is None:
         return "part" if _belongs(one, main, header) else None
-    if not one.evidence or _is_average(one, main):
+    if not one.evidence or not one.speaks or one.is_quoted > main.is_quoted or _is_average(one, main):
         return None
     if one.role == "mixed" and one.shape.count <= main.shape.count / 2 and "lr" not in one.columns:
         return "eval"

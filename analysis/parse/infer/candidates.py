@@ -79,8 +79,28 @@ class Candidate:
     def is_measured(self) -> bool:
         """Sizes of a test set are whole numbers, and talk has many words."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
-        terse = len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
-        return any(MEASURE.search(n.column or "") for n in fractions) and (self.shape.count > 1 or terse)
+        return any(MEASURE.search(n.column or "") for n in fractions) and (
+            self.shape.count > 1 or self.is_terse
+        )
+
+    @property
+    def is_terse(self) -> bool:
+        """Prose has more words than numbers."""
+        return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
+
+    @property
+    def is_quoted(self) -> bool:
+        """An example in a text or in a program's comments."""
+        return b"`" in self.shape.example or self.shape.example.startswith((b"# ", b"//"))
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it says of a training what other programs do not say: web servers have rates and counters too."""
+        parts = [
+            n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
+        ]
+        named = self.place is not None and not self.place.guessed
+        return self.loses or named or (self.is_terse and bool(parts))
 
 
 def candidate(shape: Shape, lines: Sequence[bytes]) -> Candidate | None:

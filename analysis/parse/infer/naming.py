@@ -17,6 +17,7 @@ from gputel.analysis.parse.names import Vocabulary, legal
 from gputel.analysis.parse.patterns import Field
 from gputel.analysis.parse.units import Scale
 
+SHORT = 5
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -71,6 +72,8 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
     """The longest end of the printed name that the vocabulary knows, else the name itself."""
     key, unit = slot.key or "", "clock" if slot.kind == "clock" else slot.scale or slot.unit or ""
     for end in _ends(key):
+        if end != key and len(end) <= SHORT and end in FOREIGN:
+            continue  # `error rate` is no learning rate
         what = words.field(end.encode(), unit.encode())
         if what and (what.column != legal(end) or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _meant(what), key), column)

@@ -29,6 +29,7 @@ class Named:
     column: str | None
     unit: str | None = None
     source: str = ""
+    guessed: bool = False  # that it is a place was told from its values, not from its name
 
     @property
     def at(self) -> int:
@@ -81,7 +82,7 @@ def _pairs(found: list[Named], shape: Shape) -> list[Named]:
             named[at] = replace(one, column="samples", source="#")
         else:
             place, whole = ("index", "length") if epoch else ("step", "total_steps")
-            named[at] = replace(one, column=place, source=one.source or "#")
+            named[at] = replace(one, column=place, source=one.source or "#", guessed=nameless)
             named[at + 1] = replace(total, column=whole, source=total.source or "#")
     return named
 
@@ -128,4 +129,5 @@ def _counted(found: list[Named], shape: Shape) -> list[Named]:
         one for one in found if one.column is None or (one.at == 0 and one.column == legal(one.source))
     ]
     at = counter(shape, [one.slot for one in strange])
-    return [replace(one, column="step", source=one.source or "#") if one.slot == at else one for one in found]
+    counted = {"column": "step", "guessed": True}
+    return [replace(one, **counted, source=one.source or "#") if one.slot == at else one for one in found]
