@@ -47,9 +47,9 @@ class Recording:
     @cached_property
     def log(self) -> Log:
         """What the command printed, parsed; without a row where nothing was printed."""
-        from gputel.analysis.parse import run_folder
+        from gputel.analysis import logs
 
-        return run_folder.read(self.path)
+        return logs.read(self.path, keep=True)
 
     @property
     def steps(self) -> pl.DataFrame:

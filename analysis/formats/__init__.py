@@ -6,6 +6,7 @@ docs/log-formats.md; a file that says something else is an error that names the 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ class Format:
     grammar: str  # where it was read
     patterns: tuple[Pattern, ...]
     samples: tuple[Mapping[str, Any], ...]
+    digest: str  # of its text
     last: int = 0  # tried after those that are surer: 1, or even later: 2
 
 
@@ -100,6 +102,7 @@ def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
         str(table.get("grammar", "")),
         patterns,
         tuple(table.get("samples", [])),
+        hashlib.sha256(text.encode()).hexdigest(),
         int(table.get("last", 0)),
     )
 
