@@ -43,7 +43,7 @@ def main() -> None:
     words.add_argument(
         "--compiled", action="store_true", help="measure compiled ones too, which takes minutes"
     )
-    words.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    words.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
     words.add_argument("--learn-steps", type=int, default=0, help="train so many steps and report the loss")
     words.add_argument("--tensorboard", action="store_true", help="measure what --tensorboard costs")
     words.add_argument("--out", help=argparse.SUPPRESS)

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,8 +185,11 @@ def listed(folder: Path) -> list[tuple[Listed, list[str]]]:
     links: dict[str, list[str]] = {}
     for link in sorted(p for p in folder.iterdir() if p.is_symlink()):
         links.setdefault(link.readlink().name, []).append(link.name)
-    found = sorted(p for p in folder.glob("step_*") if p.is_dir())
-    return [(Listed.of(path), links.get(path.name, [])) for path in found]
+    rows = []
+    for path in sorted(p for p in folder.glob("step_*") if p.is_dir()):
+        with suppress(FileNotFoundError):  # a run that goes on moves and removes them
+            rows.append((Listed.of(path), links.get(path.name, [])))
+    return rows
 
 
 def prune(folder: Path) -> int:

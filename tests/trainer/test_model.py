@@ -7,7 +7,10 @@ import torch
 from torch.nn import functional
 
 from gputel.trainer import loss as losses
+from gputel.trainer.data.questions import Question
 from gputel.trainer.data.tokenizer import remade
+from gputel.trainer.distributed import World
+from gputel.trainer.evaluate import right
 from gputel.trainer.model import Model
 from gputel.trainer.sample import sampled
 from gputel.trainer.shape import shape_of
@@ -104,3 +107,22 @@ def stirred(model: Model) -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn(weight.shape, generator=dice) * 0.05)
+
+
+def test_multiple_choice_takes_the_likeliest_ending_per_token_and_not_the_longest_or_shortest() -> None:
+    """Nats are given by token: an ending's mean decides, whatever its length and the padding beside it."""
+    nats = {1: 2.0, 2: 1.0, 3: 0.5, 9: 7.0, 0: 0.0}
+
+    def losses(tokens: torch.Tensor) -> torch.Tensor:
+        return tokens[:, 1:].clone().float().apply_(lambda token: nats[int(token)])
+
+    here = World(0, 0, 1, CPU)
+    asked = [
+        Question([9, 9], [[1], [2, 3, 3], [1, 1, 1, 1, 1]], 1),
+        Question([9], [[3], [2, 2]], 0),
+        Question([9], [[3], [2, 2]], 1),
+    ]
+    assert right(asked, 32, losses, here) == [2.0]
+    assert right(asked[:1], 3, losses, here) == [1.0], "of what is too long the end counts"
+    shares = [right(asked, 32, losses, World(rank, rank, 2, CPU))[0] for rank in (0, 1)]
+    assert shares == [1.0, 1.0]
