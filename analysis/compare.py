@@ -14,22 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from gputel.analysis import scaling, subjects
-from gputel.analysis.comparing import (
-    choices,
-    clocks,
-    curves,
-    groups,
-    milestones,
-    selecting,
-    settings,
-    summary,
-    wording,
-)
+from gputel.analysis import logs, scaling, subjects
+from gputel.analysis.comparing import curves, groups, milestones, remarks, selecting, settings, summary
 from gputel.analysis.comparing.axes import AXES, Prices
+from gputel.analysis.comparing.choices import depends_on_tokeniser
 from gputel.analysis.comparing.curves import Curve
-from gputel.analysis.comparing.tracks import Track
-from gputel.analysis.facts import PRINTED, RECORDED
+from gputel.analysis.comparing.selecting import Selection
 from gputel.analysis.parse.log import Log
 from gputel.analysis.runs import Recording
 from gputel.analysis.subjects import Subject
@@ -135,7 +125,7 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[Comparable],
+    runs: Comparable | Sequence[Comparable],
     *,
     by: str = "step",
     metric: str | None = None,
@@ -148,22 +138,49 @@ def compare(
 ) -> Comparison:
     """`price`: dollars for a GPU hour; `kwh`: for a kWh; `smooth`: a window in steps; `group`: what seeds share.
 
-    Two runs with nothing in common are a GputelError.
+    A path may be a folder of runs. Two runs with nothing in common are a GputelError.
     """
+    prices = _prices(by, price, kwh)
+    given = [runs] if isinstance(runs, (str, Path)) or not isinstance(runs, Sequence) else runs
+    found = [subject for run in given for subject in _subjects(run)]
+    chosen = selecting.select(found, by, metric, phase, prices)
+    return _tabled(chosen, by, prices, smooth, target or {}, group)
+
+
+def _prices(by: str, price: float | None, kwh: float | None) -> Prices:
     if by not in AXES:
         raise GputelError(f"by={by!r}", "is no axis", f"one of {', '.join(AXES)}", exit_code=2)
     prices = Prices(price, kwh)
     if by == "cost" and not prices.known:
-        raise GputelError(
-            "--by cost", "no price was given", "add --price 4 for a GPU hour, or --kwh 0.3", exit_code=2
-        )
-    chosen = selecting.select([subject_of(run) for run in runs], by, metric, phase, prices)
-    lines = chosen.curves
-    tracks = [curve.track for curve in lines]
-    told = summary.of(tracks)
-    wanted = target or {}
+        mend = "add --price 4 for a GPU hour, or --kwh 0.3"
+        raise GputelError("--by cost", "no price was given", mend, exit_code=2)
+    return prices
+
+
+def _subjects(run: Comparable) -> Iterator[Subject]:
+    if isinstance(run, Subject):
+        yield run
+    elif isinstance(run, Recording):
+        yield Subject(run.log, run)
+    elif isinstance(run, Log):
+        yield Subject(run)
+    else:
+        yield from map(subjects.of, logs.walk(Path(run)))
+
+
+def _tabled(
+    chosen: Selection,
+    by: str,
+    prices: Prices,
+    window: float | None,
+    targets: Mapping[str, float],
+    group: str | None,
+) -> Comparison:
+    """Every table of what was chosen; where seeds are grouped, of groups."""
+    lines, tracks = chosen.curves, [curve.track for curve in chosen.curves]
     if chosen.tokenisers:
-        wanted = {name: value for name, value in wanted.items() if not choices.depends_on_tokeniser(name)}
+        targets = {name: value for name, value in targets.items() if not depends_on_tokeniser(name)}
+    told = summary.of(tracks)
     stated = {track.name: settings.of(track.subject) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(
@@ -171,54 +188,19 @@ def compare(
         metric=chosen.metric,
         phase=chosen.phase,
         phases=chosen.phases,
-        window=smooth,
+        window=window,
         lines=lines,
         groups=members,
         milestones=_grouped(milestones.of(lines, by), members, ["x"]),
         summary=_averaged(told, members),
         validations=_averaged(summary.validations(tracks, chosen.metric), members, ["name"]),
-        equal=_grouped(summary.equal(lines, smooth), members, ["axis", "x"]),
-        targets=_averaged(summary.targets(tracks, wanted, smooth), members, ["metric", "target"]),
+        equal=_grouped(summary.equal(lines, window), members, ["axis", "x"]),
+        targets=_averaged(summary.targets(tracks, targets, window), members, ["metric", "target"]),
         settings=settings.differing(groups.stated(stated, members) if members else stated),
         scaling=scaling.of(lines, told, prices),
-        notes=chosen.notes + _about(tracks, members, prices),
+        notes=[*chosen.notes, *remarks.of(tracks, prices, grouped=members is not None)],
         cautions={track.name: said for track in tracks if (said := track.subject.caution)},
     )
-
-
-def subject_of(run: Comparable) -> Subject:
-    if isinstance(run, Subject):
-        return run
-    if isinstance(run, Recording):
-        return Subject(run.log, run)
-    return Subject(run) if isinstance(run, Log) else subjects.of(Path(run))
-
-
-def _about(tracks: Sequence[Track], members: Mapping[str, str] | None, prices: Prices) -> list[str]:
-    """What a reader must know to trust the figures."""
-    notes = [*_of_time(tracks)]
-    numbered = [track.name for track in tracks if track.numbered]
-    if numbered:
-        notes.append(f"{wording.names(numbered)}: no steps are printed, so records are counted")
-    rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
-    if rough:
-        notes.append(f"FLOPs of {wording.names(rough)}: 6 x parameters x tokens, attention left out")
-    counted = {track.name: track.subject.facts.gpus for track in tracks if prices.hour is not None}
-    for origin in dict.fromkeys(fact.origin for fact in counted.values() if fact):
-        if origin not in (PRINTED, RECORDED):
-            runs = (name for name, fact in counted.items() if fact and fact.origin == origin)
-            notes.append(f"GPUs of {wording.names(runs)}: {origin}")
-    if members:
-        notes.append("a group's value is the mean of its runs, ± one standard deviation (n - 1)")
-    return notes
-
-
-def _of_time(tracks: Sequence[Track]) -> Iterator[str]:
-    told = {track.name: track.clock for track in tracks if track.clock}
-    for clock in dict.fromkeys(told.values()):
-        runs = wording.names(name for name, own in told.items() if own == clock)
-        of = f" of {runs}" if len(set(told.values())) > 1 else ""
-        yield f"time{of} is {clocks.CLOCKS[clock]}"
 
 
 def _grouped(frame: pl.DataFrame, members: dict[str, str] | None, keys: list[str]) -> pl.DataFrame:

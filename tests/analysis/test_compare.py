@@ -488,6 +488,8 @@ def test_the_front_door_takes_paths_logs_and_recordings(write: Write) -> None:
     path = write("a", range(9))
     found = gputel.compare([path, str(path), gputel.parse(path)])
     assert found.runs == ["a", "a (2)", "a (3)"]
+    write("b", range(9))
+    assert gputel.compare(path.parent).runs == ["a", "b"]
 
 
 def test_what_a_notebook_shows_is_text_and_never_markup(write: Write) -> None:

@@ -1,0 +1,44 @@
+"""What a reader of a comparison must know to trust its figures, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gputel.analysis.comparing import clocks, wording
+from gputel.analysis.facts import PRINTED, RECORDED
+
+if TYPE_CHECKING:
+    from gputel.analysis.comparing.axes import Prices
+    from gputel.analysis.comparing.tracks import Track
+
+
+def of(tracks: Sequence[Track], prices: Prices, *, grouped: bool) -> Iterator[str]:
+    yield from _of_time(tracks)
+    numbered = [track.name for track in tracks if track.numbered]
+    if numbered:
+        yield f"{wording.names(numbered)}: no steps are printed, so records are counted"
+    rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
+    if rough:
+        yield f"FLOPs of {wording.names(rough)}: 6 x parameters x tokens, attention left out"
+    if prices.hour is not None:
+        yield from _of_gpus(tracks)
+    if grouped:
+        yield "a group's value is the mean of its runs, ± one standard deviation (n - 1)"
+
+
+def _of_time(tracks: Sequence[Track]) -> Iterator[str]:
+    told = {track.name: track.clock for track in tracks if track.clock}
+    for clock in dict.fromkeys(told.values()):
+        runs = wording.names(name for name, own in told.items() if own == clock)
+        of_whom = f" of {runs}" if len(set(told.values())) > 1 else ""
+        yield f"time{of_whom} is {clocks.CLOCKS[clock]}"
+
+
+def _of_gpus(tracks: Sequence[Track]) -> Iterator[str]:
+    """Their number, which the price is taken times, where nobody has printed or recorded it."""
+    counted = {track.name: fact for track in tracks if (fact := track.subject.facts.gpus)}
+    for origin in dict.fromkeys(fact.origin for fact in counted.values()):
+        if origin not in (PRINTED, RECORDED):
+            runs = wording.names(name for name, fact in counted.items() if fact.origin == origin)
+            yield f"GPUs of {runs}: {origin}"
