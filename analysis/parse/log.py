@@ -81,6 +81,8 @@ class Log:
         """A row per step of each phase: of several attempts the last, the mean over ranks where they differ."""
         import polars as pl
 
+        if self._is_straight():
+            return self.records
         rows = self.records.filter(pl.col("step").is_not_null())
         last = rows.filter(pl.col("attempt") == pl.col("attempt").max().over("phase", "step"))
         if last.select("phase", "step").is_duplicated().any():
@@ -96,6 +98,12 @@ class Log:
             pl.col("phase").replace_strict(order, return_dtype=pl.Int64).alias("_phase")
         )
         return keyed.sort("_phase", "step", "line", nulls_last=True, maintain_order=True).drop("_phase")
+
+    def _is_straight(self) -> bool:
+        """Whether one phase went from step to step without looking back, as most do."""
+        steps = self.records["step"]
+        rises = not steps.null_count() and steps.is_sorted() and not (steps == steps.shift(1)).any()
+        return len(self.places) <= 1 and rises
 
     @property
     def is_empty(self) -> bool:
