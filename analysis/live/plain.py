@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -98,6 +98,15 @@ def as_json(run: str, saying: Saying) -> list[str]:
         )
         for row in saying.rows.iter_rows(named=True)
     ]
+
+
+def told(run: str, event: Mapping[str, Any], write: Callable[[str, Saying], list[str]]) -> str:
+    """What the recorder saw: an Xid, throttling, a lost GPU."""
+    kind, words = event.get("kind"), event.get("text")
+    if write is as_json:
+        rest = {name: value for name, value in event.items() if name != "kind"}
+        return json.dumps({"kind": "event", "run": run, "event": kind, **rest}, ensure_ascii=False)
+    return f"{str(event.get('time', ''))[:19].replace('T', ' ')} {run} {kind}: {words}".strip()
 
 
 def _is_bar(kind: str, increment: Increment) -> pl.Expr:

@@ -123,14 +123,21 @@ class Output:
 
 
 class Happenings:
-    """events.jsonl of one segment: what is new in it."""
+    """events.jsonl of one segment: `read` gives what is new of it, `told` what that says."""
 
-    def __init__(self, segment: Segment) -> None:
-        self._file = GrowingFile(segment.path / events.NAME)
+    def __init__(self, segment: Segment, place: Place | None = None) -> None:
+        self._file = GrowingFile(segment.path / events.NAME, place)
         self._rest = b""
 
-    def read(self) -> list[dict[str, Any]]:
-        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+    @property
+    def place(self) -> Place | None:
+        return self._file.place
+
+    def read(self) -> bytes:
+        return self._file.read()
+
+    def told(self, data: bytes) -> list[dict[str, Any]]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
         return [event for line in lines if (event := _object(line)) is not None]
 
     def close(self) -> None:

@@ -50,6 +50,10 @@ class Replays:
         places = np.arange(len(self._marks), dtype=np.int64)
         self._places = np.concatenate([[-before], places]) if before else places
 
+    def settle(self) -> None:
+        """Whoever followed before is gone: only what was handed on is known, and the next start is compared."""
+        self._places, self._held, self._sure, self._part = None, [], 0, self._line
+
     def feed(self, data: bytes) -> bytes:
         data = self._part + data
         lines = _LINE.findall(data)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -115,7 +115,12 @@ class Increments:
         self._now = now
         self._guessed_bytes, self._guess_after = 0, float("-inf")
         self._ended = False
+        self.guessed = False  # at the last `take`
         self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A clock is nobody's memory."""
+        return {**vars(self), "_now": time.monotonic, "_guess_after": float("-inf")}
 
     def _begin(self) -> None:
         """What was handed out before is to be forgotten."""
@@ -143,10 +148,7 @@ class Increments:
     @property
     def is_puzzled(self) -> bool:
         """Whether there is something to guess at, and time to do it."""
-        strange = self._main.strange_bytes
-        return (
-            not self._main.is_settled and strange != self._guessed_bytes and self._now() >= self._guess_after
-        )
+        return self._is_time_to_guess()
 
     @property
     def completed(self) -> bool:
@@ -165,9 +167,14 @@ class Increments:
         self._main.finish()
         self._other, self._ended = None, True
 
-    def take(self, latest: datetime | None = None) -> Increment:
-        """`latest` is when the log was last written to, which stamps without a date are dated by."""
-        self._guess()
+    def take(self, latest: datetime | None = None, *, guess: bool | None = None) -> Increment:
+        """`latest` is when the log was last written to, which stamps without a date are dated by.
+
+        Whether it is time to guess what an unknown log is says the clock; or `guess`, so that it is as it once was.
+        """
+        self.guessed = self._is_time_to_guess() if guess is None else guess
+        if self.guessed:
+            self._guess()
         afresh = self.parser.records is not self._held
         if afresh:
             self._begin()
@@ -199,13 +206,16 @@ class Increments:
             (*opened, open_events, dict(self._places), shift),
         )
 
-    def _guess(self) -> None:
-        """Asks again what a log is that may be in an unknown format, as often as what it costs allows."""
-        strange, now = self._main.strange_bytes, self._now()
+    def _is_time_to_guess(self) -> bool:
+        """As often as what it costs allows; and where the unknown has doubled."""
+        strange = self._main.strange_bytes
         if self._main.is_settled or strange == self._guessed_bytes:
-            return
-        if now < self._guess_after and strange < 2 * self._guessed_bytes:
-            return
+            return False
+        return self._now() >= self._guess_after or strange >= 2 * self._guessed_bytes
+
+    def _guess(self) -> None:
+        """Asks once more what a log is that may be in an unknown format."""
+        strange, now = self._main.strange_bytes, self._now()
         other = self._main.tentative()
         if other and not self._other:
             self._main.afresh()  # of its rows some have been handed out

@@ -21,6 +21,9 @@ class _Lazy:
         self._source = (source, flags)
         self.pattern = source
 
+    def __reduce__(self) -> tuple[type[_Lazy], tuple[bytes, int]]:
+        return _Lazy, self._source
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

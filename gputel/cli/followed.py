@@ -5,45 +5,60 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from gputel.analysis import logs
-from gputel.analysis.live import commands, plain
-from gputel.analysis.live.follow import Followed, Follower
+from gputel.analysis.live import commands, kept, plain
+from gputel.analysis.live.follow import Follower
+from gputel.analysis.live.runs import Followed, News
 from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
 
-def opened(paths: Sequence[str], froms: Sequence[str], chosen: str | None) -> Follower:
+def opened(
+    paths: Sequence[str], froms: Sequence[str], chosen: str | None, view: str, *, fresh: bool = False
+) -> Follower:
+    """`view` names what shows the runs: each kind goes on where it was itself."""
     if not paths and not froms:
         mend = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("tail", "nothing to follow", mend, exit_code=2)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
-    return Follower(words, [commands.split(text) for text in froms], logs.chosen(chosen))
+    ranks = [commands.split(text) for text in froms]
+    formats = logs.chosen(chosen)
+    if "-" in words:
+        return Follower(words, ranks, formats)  # nobody can know what of a pipe was shown before
+    identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
+    memory = kept.remembered(identity, formats, fresh=fresh)
+    if memory is None:
+        show.note("this is followed elsewhere, too: all of it is shown, and nothing remembered")
+    return Follower(words, ranks, formats, kept=memory)
 
 
 def plainly(
-    paths: Sequence[str], froms: Sequence[str], chosen: str | None, *, as_json: bool, **_rest: object
+    paths: Sequence[str], froms: Sequence[str], chosen: str | None, *, as_json: bool, fresh: bool
 ) -> int:
     """A line for each row until everything is over, or somebody ends it."""
-    follower = opened(paths, froms, chosen)
+    view = "json" if as_json else "plain"
+    follower = opened(paths, froms, chosen, view, fresh=fresh)
     write = plain.as_json if as_json else plain.text
-    said: dict[tuple[str, str], plain.Said] = {}
     notes = _Notes()
     with contextlib.closing(follower), _until_told(follower) as ended:
         for news in follower.news(lambda: bool(ended)):
             notes.tell(follower.runs, follower.waiting)
-            lines = []
-            for one in news:
-                if one.increment is not None:
-                    stream = one.run.streams[one.stream]
-                    known = said.setdefault((one.run.source, one.stream), plain.Said())
-                    for saying in known.new(one.increment, settled=stream.increments.is_settled):
-                        lines += write(one.run.name, saying)
-            if lines:
-                sys.stdout.write("\n".join(lines) + "\n")
-                sys.stdout.flush()
+            new = "".join(line + "\n" for one in news for line in _lines(one, write)).encode()
+            sys.stdout.buffer.write(new[follower.already :])
+            sys.stdout.buffer.flush()
     return 0
+
+
+def _lines(news: News, write: Callable[[str, plain.Saying], list[str]]) -> list[str]:
+    """What is to be said of them; of what was shown before it is only noted that it was."""
+    if news.increment is None:
+        return [] if news.again else [plain.told(news.run.name, event, write) for event in news.happened]
+    stream = news.run.streams[news.stream]
+    sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
+    return [] if news.again else [line for saying in sayings for line in write(news.run.name, saying)]
 
 
 class _Notes:

@@ -29,4 +29,4 @@ def command(
     """
     from gputel.cli import followed
 
-    return followed.plainly(paths, commands, chosen, as_json=as_json)
+    return followed.plainly(paths, commands, chosen, as_json=as_json, fresh=bool(asked["fresh"]))
