@@ -56,6 +56,10 @@ class Estimate:
         return replace(self, sources=(source,))
 
 
+Figures = dict[str, Estimate]
+"""Figures by the names of their columns."""
+
+
 def computed(value: float, source: str = ASKED) -> Estimate:
     return Estimate(value, value, value, "computed", (source,))
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from gputel.analysis.planning import memory, sizes
+from gputel.analysis.planning.memory import GIB
 from gputel.analysis.planning.question import Question
-from gputel.analysis.planning.rows import GIB, Row, held, verdict
+from gputel.analysis.planning.rows import Row, held, verdict
 from gputel.analysis.planning.sizes import Size
 from gputel.trainer.gpus import gpus
 

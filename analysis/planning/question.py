@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gputel.analysis.planning.calibrate import Calibration
 from gputel.analysis.planning.machine import Machine
 from gputel.analysis.planning.memory import Recipe
+from gputel.analysis.planning.sizes import Size
 from gputel.telemetry.errors import GputelError
 
 TOKENS_PER_STEP = 524_288
@@ -59,6 +60,10 @@ class Question:
         if not dividing:
             accumulation(self.tokens_per_step, 1, seq, self.machine.count)
         return [replace(self.recipe, device_batch=batch) for batch in dividing]
+
+    def micro_batches(self, size: Size, recipe: Recipe) -> int:
+        """That a GPU accumulates in a step."""
+        return accumulation(self.tokens_per_step, recipe.device_batch, size.shape.seq, self.machine.count)
 
 
 def accumulation(tokens_per_step: int, device_batch: int, seq: int, gpus: int) -> int:

@@ -151,14 +151,17 @@ def page(plan: Plan) -> Page:
         "GiB",
         tuple(row.name for row in plan.rows),
         PARTS,
-        np.array([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows]),
+        np.round([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows], 2),
         note=f"A GPU has {plan.question.machine.gpu.memory_gib:g} GiB.",
     )
     first, *others = tables(plan)
+    said = (
+        [Table("What must be said", ("",), [[remark] for remark in remarks(plan)])] if remarks(plan) else []
+    )
     return Page(
         f"Plan on {plan.question.machine.words}",
         (
-            Section(items=(first, memory), text=" ".join(remarks(plan))),
+            Section(items=(first, memory, *said)),
             Section("In detail", others, wide=True),
         ),
         about=heading(plan),
