@@ -76,6 +76,7 @@ def of(
     records = Records(first, step + from_zero, floats(first["attempt"]), numbered)
     clock, measured = clocks.chosen(first, clock), joules.of(subject, phase)
     costs = axes.costs(subject, records, clock, measured, prices or Prices())
+    costs = costs if len(first) else dict.fromkeys(costs, "it has evaluations, and no records")
     return Track(
         subject=subject,
         name=name,

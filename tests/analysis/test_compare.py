@@ -304,6 +304,25 @@ def test_records_of_a_log_that_prints_no_steps_are_counted(tmp_path: Path) -> No
         compare(runs, by="tokens")
 
 
+def test_evaluations_alone_are_compared_by_step_and_by_nothing_else(write: Write) -> None:
+    banner = BANNER.format(parameters=1000, batch=100)
+    evals = "".join(f"Step {n} | Validation loss: {5 - n / 10}\n" for n in range(0, 30, 10))
+    a, b = (write(name, [], before=banner, after=evals) for name in "ab")
+    found = compare([a, b])
+    assert (found.metric, found.axes) == ("val_loss", ["step"])
+    assert found.equal["axis"].to_list() == ["step", "step"]
+    with pytest.raises(GputelError, match="--by tokens: a: it has evaluations, and no records"):
+        compare([a, b], by="tokens")
+
+
+def test_a_loss_that_is_no_number_is_no_point(write: Write) -> None:
+    a = write("a", range(50), lambda step: float("nan") if step > 40 else 2.0)
+    b = write("b", range(50), lambda step: 1.0)
+    found = compare([a, b])
+    assert only(found.equal, axis="step", run="b")["x"] == 40
+    assert found.curves.filter(run="a").height == 41
+
+
 def test_equal_is_where_the_shortest_ends_on_every_axis_that_all_have(write: Write) -> None:
     fast = write("fast", range(101), extra=lambda step: " | dt: 1000.00ms")
     slow = write("slow", range(201), extra=lambda step: " | dt: 4000.00ms")
