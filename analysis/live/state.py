@@ -57,6 +57,8 @@ class Gpu:
 
     gpu: str
     node: str
+    host: str | None
+    uuid: str | None
     name: str | None
     at: datetime
     last: dict[str, float]
@@ -96,6 +98,8 @@ class View:
 
 @dataclass
 class _Readings:
+    host: str | None = None
+    uuid: str | None = None
     name: str | None = None
     limits: dict[str, float] = field(default_factory=dict)
     at: datetime | None = None
@@ -117,6 +121,10 @@ class State:
         self._facts: list[dict[str, Any]] = []
         self._heard: float | None = None  # when a row came last
         self._ended = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is read again from where it stands is not kept: descriptions and the last seconds of the GPUs."""
+        return {**vars(self), "_now": time.time, "_gpus": {}, "_facts": []}
 
     def take(self, news: News) -> None:
         self.changed += 1
@@ -143,6 +151,7 @@ class State:
                 node = str(fact.get("node_rank") or "")
                 readings = self._gpus.setdefault((node, str(gpu["gpu"])), _Readings())
                 readings.name, readings.limits = gpu.get("name"), gpu.get("limits") or {}
+                readings.uuid, readings.host = gpu.get("uuid"), (fact.get("host") or {}).get("name")
                 if gpu.get("memory_total_mib"):
                     readings.limits = {**readings.limits, "memory_total_mib": gpu["memory_total_mib"]}
 
@@ -310,7 +319,17 @@ class State:
 def _gpu(key: tuple[str, str], readings: _Readings) -> Gpu:
     assert readings.at
     strips = {name: list(strip) for name, strip in readings.strips.items() if not np.isnan(list(strip)).all()}
-    return Gpu(key[1], key[0], readings.name, readings.at, dict(readings.last), strips, readings.limits)
+    return Gpu(
+        gpu=key[1],
+        node=key[0],
+        host=readings.host,
+        uuid=readings.uuid,
+        name=readings.name,
+        at=readings.at,
+        last=dict(readings.last),
+        strips=strips,
+        limits=readings.limits,
+    )
 
 
 def _node(stream: str) -> str:
