@@ -11,7 +11,7 @@ TINTS = {
     "light": ("#0072b2", "#d55e00", "#009e73", "#b8559a", "#2f9fd0", "#c98a00", "#5b5b66", "#7a5c00"),
     "dark": ("#56b4e9", "#ff8f4d", "#2fc79e", "#e39bc4", "#8fb8ff", "#f2c14e", "#b9bcc6", "#d8c06a"),
 }
-KINDS = {  # what happened: of marks and spans, and of the parts of bars
+KINDS = {  # what happened, of marks and spans; and the parts of bars: of time, of a GPU's memory
     "light": {
         "train": "#0072b2",
         "eval": "#009e73",
@@ -19,6 +19,12 @@ KINDS = {  # what happened: of marks and spans, and of the parts of bars
         "idle": "#9a9aa5",
         "start": "#c9c9d2",
         "fault": "#c8102e",
+        "weights": "#0072b2",
+        "gradients": "#2f9fd0",
+        "optimizer": "#b8559a",
+        "activations": "#009e73",
+        "logits": "#e69f00",
+        "reserve": "#9a9aa5",
         "": "#70707c",
     },
     "dark": {
@@ -28,6 +34,12 @@ KINDS = {  # what happened: of marks and spans, and of the parts of bars
         "idle": "#7d818c",
         "start": "#565a66",
         "fault": "#ff6b7a",
+        "weights": "#56b4e9",
+        "gradients": "#8fb8ff",
+        "optimizer": "#e39bc4",
+        "activations": "#2fc79e",
+        "logits": "#f2c14e",
+        "reserve": "#7d818c",
         "": "#9a9eaa",
     },
 }
