@@ -14,8 +14,7 @@ import polars as pl
 
 FEWEST = 5  # shared steps, below which nothing is said
 SLOWER = 1.05  # times the others' median step
-LAST = 0.5  # of the shared steps, in which a straggler comes last
-LATE = 0.05  # of a step, by which it must be late
+LATE = 0.05  # of a step, by which a straggler is late in the mean
 SOURCES = {
     "source": pl.String,
     "steps": pl.Int64,
@@ -78,9 +77,9 @@ def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> 
         return None
     if row["step_s"] and row["step_s"] > SLOWER * usual:
         return f"its steps take {row['step_s']:.3f} s, those of the others {usual:.3f} s"
-    if row["last_share"] > LAST and row["late_s"] > LATE * usual:
+    if row["late_s"] > LATE * usual:
         often = f"it comes last in {row['last_share']:.0%} of the steps"
-        return f"{often}, {row['late_s']:.3f} s behind the others"
+        return f"{often}, and {row['late_s']:.3f} s behind the others in the mean"
     if one_clock and row["offset_s"] - clock > LATE * usual:
         return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"
     return None

@@ -68,7 +68,7 @@ def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]
     else:
         assert facts.parameters
         each = 6 * float(facts.parameters.value)
-        said = f"6 x {facts.parameters.value:,} parameters a token"
+        said = f"6 x {facts.parameters.value:,.0f} parameters a token"
     share = 100 * each * rate / float(facts.peak_flops.value)
     return share, [
         f"{said} x {rate:,.0f} tok/s = {_flops(each * rate)}, "
