@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.trainer.errors import RankError, TrainerError
+from gputel.trainer.errors import RankError, TrainerError, in_words
 from gputel.trainer.options import WHOLE, ZERO_UP, Options, with_options
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def _train(options: Options) -> int:
             raise  # a fault of the trainer itself, with its traceback
         line = str(fault) if rank == 0 else None
     except torch.OutOfMemoryError as fault:
-        line = f"out of memory: {_first_line(fault)}; take a smaller --device-batch-size, or --recompute"
+        line = f"out of memory: {in_words(fault)}; take a smaller --device-batch-size, or --recompute"
     except (RuntimeError, ConnectionError) as fault:
         if ranks == 1:
             raise
-        line = f"another rank is gone ({_first_line(fault)}); go on with --resume auto"
+        line = f"another rank is gone ({in_words(fault)}); go on with --resume auto"
     if line:
         click.echo(f"rank {rank}: {line}" if ranks > 1 else line, err=True)
     return code if ranks == 1 else leave(code)
@@ -103,10 +103,6 @@ def _trained(options: Options, where: "World", network: dict[str, str]) -> int:
         sizes = {"parameters": shape.parameters, "flops_per_token": shape.flops_per_token, "peak_flops": peak}
         voice.event("run_start", **run.about(), **sizes)
         return train(run)
-
-
-def _first_line(fault: Exception) -> str:
-    return f"{type(fault).__name__}: {fault}".splitlines()[0]
 
 
 def _age(seconds: float) -> str:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
-from gputel.trainer.errors import RankError, TrainerError
+from gputel.trainer.errors import RankError, TrainerError, in_words
 
 Decision = TypeVar("Decision")
 
@@ -69,7 +69,7 @@ class World:
             fault = error
         told = fault
         if fault and not isinstance(fault, TrainerError):
-            told = RankError(f"{type(fault).__name__}: {fault}".splitlines()[0])
+            told = RankError(in_words(fault))
         first = next((said for said in self.gather(told) if said), None)
         if first:
             raise first from fault

@@ -14,3 +14,10 @@ class TrainerError(Exception):
 
 class RankError(Exception):
     """Whatever else went wrong on one rank, in the words in which all ranks are told of it."""
+
+
+def in_words(fault: Exception) -> str:
+    """One line, of what was not foreseen too."""
+    if isinstance(fault, OSError) and fault.filename and fault.strerror:
+        return f"{fault.filename}: {fault.strerror}"
+    return f"{type(fault).__name__}: {fault}".splitlines()[0]

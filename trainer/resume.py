@@ -48,17 +48,17 @@ def same_run(checkpoint: Path, now: dict[str, Any]) -> list[str]:
     """Raise where a checkpoint cannot go on as this model; say what else differs, which may be meant."""
     then = manifest(checkpoint)
     for name, value in now["shape"].items():
-        before = then["shape"][name]
-        if before != value:
-            fault = f"was trained with {name} {before}, asked is {value}"
+        if then["shape"][name] != value:
+            fault = f"was trained with {name} {then['shape'][name]}, asked is {value}"
             raise TrainerError(str(checkpoint), fault, f"see --{name}")
     if then["data"] != now["data"]:
         mend = "give the same --data, or start anew in another --out"
         raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", mend)
     if _without_path(then["tokenizer"]) != _without_path(now["tokenizer"]):
         raise TrainerError(str(checkpoint), "was trained with another tokenizer", "see --tokenizer")
-    options = then["options"]
-    return [f"{k}: {options.get(k)} -> {v}" for k, v in now["options"].items() if options.get(k) != v]
+    before, after = then["options"], now["options"]
+    meant = [name for name in after if name not in ("out", "resume") and before.get(name) != after[name]]
+    return [f"{name}: {before.get(name)} -> {after[name]}" for name in meant]
 
 
 def _without_path(recipe: dict[str, str] | None) -> dict[str, str]:
