@@ -144,6 +144,10 @@ def names(lines: Sequence[Line]) -> Iterator[str]:
     yield from (name for name in found if name not in KNOWN)
 
 
+def title(metric: str) -> str:
+    return KNOWN[metric].title if metric in KNOWN else metric
+
+
 def is_evaluation(name: str, lines: Sequence[Line]) -> bool:
     return all(name not in line.track.subject.log.metrics() for line in lines)
 

@@ -24,6 +24,7 @@ class Axis:
     title: str
     unit: str | None = None
     start_ns: int | None = None
+    log: bool = False
 
 
 @dataclass(frozen=True)

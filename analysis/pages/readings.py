@@ -58,6 +58,14 @@ def power(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
                 yield _seconds(stretch["time_ns"], start_ns), watts.fill_null(np.nan).to_numpy()
 
 
+def polled_hz(subject: Subject) -> float | None:
+    """By the ticks themselves; None where no power was measured."""
+    times, _ = next(power(subject, 0), (np.zeros(0), None))
+    gaps = np.diff(times)
+    usual = float(np.median(gaps)) if len(gaps) else 0.0
+    return 1 / usual if usual > 0 else None
+
+
 def power_by_second(seconds: pl.DataFrame, start_ns: int) -> tuple[Numbers, Numbers]:
     """The mean of each second, all GPUs together."""
     column = "power_w_mean" if "power_w_mean" in seconds.columns else "power_w"

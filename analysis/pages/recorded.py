@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from gputel.analysis import reported
@@ -105,10 +104,10 @@ def _of_stage(stage: Stage) -> list[Section]:
 
 
 def _said(stage: Stage) -> str:
-    before, after = stage.cut_s
-    if max(before, after) < 1:
-        return ""
-    return f"{before:,.0f} s of idle before and {after:,.0f} s after are left out; --keep-idle shows them.\n"
+    told = [
+        f"{s:,.0f} s {where} it" for s, where in zip(stage.cut_s, ("before", "after"), strict=True) if s >= 1
+    ]
+    return f"Idle time of {' and '.join(told)} is left out; --keep-idle shows it.\n" if told else ""
 
 
 def _gpus(stage: Stage) -> Iterator[Panel]:
@@ -132,7 +131,7 @@ def _rhythm(stage: Stage) -> Iterator[Heat | None]:
     """By ticks in windows of a minute, by whole seconds in windows of ten."""
     told, start_ns = stage.told, stage.time.start_ns or 0
     refresh = _refresh_hz(told)
-    hz = _polled_hz(stage)
+    hz = readings.polled_hz(told.subject)
     if hz:
         minute = Windows(MINUTE_S, hz, 0.0, stage.length_s)
         ticks = readings.power(told.subject, start_ns)
@@ -148,14 +147,3 @@ def _rhythm(stage: Stage) -> Iterator[Heat | None]:
 def _refresh_hz(told: Reported) -> float | None:
     """Of power, of the first GPU of which it is known."""
     return next((own["power_w"] for own in reported.refresh(told).values() if own.get("power_w")), None)
-
-
-def _polled_hz(stage: Stage) -> float | None:
-    """What the recorder achieved; of a table of readings by its stamps. None where no power was measured."""
-    if not {"power_w", "power_w_mean"} & set(stage.readings.columns):
-        return None
-    account = stage.told.account
-    if account and account["sampling"] and account["sampling"]["polled_hz"]:
-        return float(account["sampling"]["polled_hz"])
-    gaps = np.diff(np.unique(stage.readings["time"].dt.epoch("ns").to_numpy()))
-    return SECOND / float(np.median(gaps)) if len(gaps) else None

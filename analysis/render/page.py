@@ -157,7 +157,13 @@ def _bars(panel: Bars) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     start = None if axis.start_ns is None else axis.start_ns / 1e6
-    return {"name": axis.name, "title": _text(axis.title), "unit": axis.unit, "start_ms": start}
+    return {
+        "name": axis.name,
+        "title": _text(axis.title),
+        "unit": axis.unit,
+        "start_ms": start,
+        "log": axis.log,
+    }
 
 
 def _mark(mark: Mark) -> dict[str, Any]:
@@ -224,7 +230,8 @@ def number(value: float) -> str:
         return f"{value:,}"
     if not np.isfinite(value):
         return "–"
-    return f"{value:,.4f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.4g}"
+    digits = 4 if abs(value) < 1000 else 1
+    return f"{value:,.{digits}f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.4g}"
 
 
 def _text(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gputel.analysis.figures import style, thin
 from gputel.analysis.figures.panel import Axis, Bars, Curves, Heat, Level, Mark, Numbers, Page, Panel, Series
@@ -59,7 +59,7 @@ def figure(panels: Sequence[Panel], caution: str | None = None) -> Figure:
 
 def _height(panel: Panel) -> float:
     if isinstance(panel, Bars):
-        return 1.1 + 0.3 * len(panel.rows)
+        return 1.4 + 0.3 * len(panel.rows)
     rows = math.ceil(_in_legend(panel) / 2) if isinstance(panel, Curves) else 0
     return style.PANEL_INCHES + 0.16 * rows
 
@@ -97,7 +97,9 @@ def _curves(panel: Curves, axes: Axes) -> None:
         axes.set_yscale("log")
     elif panel.steady and shown:
         _cut(axes, np.concatenate([series.y for series in shown]))
-    axes.margins(x=0.01)
+    if axis.log:
+        axes.set_xscale("log")
+    axes.margins(x=0.01 if len(shown) and len(shown[0].y) > 1 else 0.1)
     _label(axes, axis, panel.y)
     _legend(axes, panel, marks)
 
@@ -227,15 +229,18 @@ def _bars(panel: Bars, axes: Axes) -> None:
     axes.set_yticks(places, [_text(name) for name in panel.rows])
     axes.set_xlabel(unit or "")
     axes.grid(visible=False, axis="y")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.5), ncols=5, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.7), ncols=3, frameon=False)
 
 
 def _label(axes: Axes, x: Axis, y: Axis) -> None:
     divisor, unit = _time_unit(axes.get_xlim()) if x.unit == "s" else (1.0, x.unit)
-    axes.xaxis.set_major_locator(_Ticks(divisor))
-    axes.xaxis.set_major_formatter(FuncFormatter(partial(_tick, divisor)))
-    if axes.get_yscale() == "linear":
-        axes.yaxis.set_major_formatter(FuncFormatter(partial(_tick, 1.0)))
+    if axes.get_xscale() == "linear":
+        axes.xaxis.set_major_locator(_Ticks(divisor))
+        axes.xaxis.set_major_formatter(FuncFormatter(partial(_tick, divisor)))
+    if axes.get_yscale() == "log":
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(partial(_tick, 1.0)))
     axes.set_xlabel(titled(Axis(x.name, x.title, unit)))
     axes.set_ylabel(titled(y))
 

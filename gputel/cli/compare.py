@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from gputel.cli import drawn
+
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
@@ -26,6 +28,7 @@ import click
 @click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
+@drawn.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
 )
@@ -38,6 +41,7 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     """
     from gputel.cli import compared
 
+    kinds = [kind for kind in drawn.FLAGS if asked.pop(kind)]
     wanted = [kind for kind in ("csv", "markdown") if asked.pop(kind)]
     found = compared.of(runs, **asked)
     if as_json:
@@ -46,3 +50,5 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
         compared.print_tables(found)
     for kind in wanted:
         compared.write(found, out, kind, force=force)
+    if kinds:
+        drawn.write(compared.page(found), kinds, out, "gputel-compare", force=force)

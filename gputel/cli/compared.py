@@ -14,6 +14,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
+    from gputel.analysis.figures.panel import Page
     from gputel.analysis.subjects import Subject
     from gputel.cli.sources import Source
 
@@ -44,6 +45,12 @@ def print_json(found: Comparison) -> None:
     from gputel.analysis.comparing import answer
 
     show.as_json(answer.of(found))
+
+
+def page(found: Comparison) -> Page:
+    from gputel.analysis.pages import compared
+
+    return compared.page(found)
 
 
 def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> None:

@@ -90,7 +90,8 @@ function drawCurves(chart, canvas) {
   const near = levels.filter((value) => value <= found[1] * 1.5 && (!chart.log || value > 0));
   const [low, high] = padded(...reach([...found, ...near]), chart.log);
   const floor = size.height - FRAME.bottom;
-  const xs = scale(range[0], range[1], FRAME.left, size.width - FRAME.right, false);
+  const lone = !view.zoom.has(linkOf(chart)) && shown.every(({ own }) => own.y.length < 2);
+  const xs = scale(...(lone ? padded(...range, axis.log) : range), FRAME.left, size.width - FRAME.right, axis.log);
   const ys = scale(low, high, floor, FRAME.top, chart.log);
   chart.frame = { xs, ys, size };
   drawAxes(pen, size, xs, ys, axis, chart.panel.y, ink);

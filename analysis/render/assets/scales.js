@@ -39,7 +39,7 @@ function drawAxes(pen, size, xs, ys, xAxis, yAxis, ink) {
   pen.lineWidth = 1;
   pen.strokeStyle = ink.grid;
   pen.fillStyle = ink.quiet;
-  const across = ticks(xs.low, xs.high, Math.max(2, (edge - left) / 90), xAxis.unit);
+  const across = xs.log ? { at: logTicks(xs.low, xs.high), step: 0 } : ticks(xs.low, xs.high, Math.max(2, (edge - left) / 90), xAxis.unit);
   pen.textAlign = "center";
   pen.textBaseline = "top";
   for (const value of across.at) {
@@ -48,7 +48,7 @@ function drawAxes(pen, size, xs, ys, xAxis, yAxis, ink) {
     const text = short(value, across.step, xAxis.unit), half = pen.measureText(text).width / 2;
     pen.fillText(text, Math.min(Math.max(x, half), size.width - half), floor + 6);
   }
-  const up = ys.log ? { at: logTicks(ys.low, ys.high), step: 0 } : ticks(ys.low, ys.high, Math.max(2, (floor - top) / 40), yAxis.unit);
+  const up = ys.log ? { at: logTicks(ys.low, ys.high), step: 0 } : ticks(ys.low, ys.high, Math.max(2, (floor - top) / 32), yAxis.unit);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
   for (const value of up.at) {
