@@ -11,6 +11,7 @@ from gputel.analysis.planning.sizes import Size
 
 JOULES_PER_KWH = 3.6e6
 LOAD = (0.85, 0.6, 1.0)  # of a board's power limit, while it trains
+FP32 = (0.5, 0.06, 0.5)
 RECOMPUTING = 0.75  # of the MFU is left: one forward pass in four is done twice
 
 
@@ -40,11 +41,21 @@ def expected_mfu(question: Question, size: Size, recipe: Recipe) -> Estimate:
     like, gpu, width = question.like and question.like.run, question.machine.gpu, size.shape.dim
     if not like or not like.mfu:
         found = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq)
-        return found * RECOMPUTING if recipe.recompute else found
+        return found * _work_done_twice(recipe) * _slower_numbers(recipe)
     found = mfu.carried(like.mfu, like.size.shape.dim, width)
     if like.machine and like.machine.gpu != gpu:
         found = mfu.on_another_gpu(found)
-    return found * RECOMPUTING ** (recipe.recompute - like.recipe.recompute)
+    found *= _work_done_twice(recipe) / _work_done_twice(like.recipe)
+    return found if recipe.dtype == like.recipe.dtype else found * _slower_numbers(recipe)
+
+
+def _work_done_twice(recipe: Recipe) -> float:
+    return RECOMPUTING if recipe.recompute else 1.0
+
+
+def _slower_numbers(recipe: Recipe) -> Estimate | float:
+    """MFU is a share of the peak in 16 bits, which fp32 cannot reach."""
+    return assumed(*FP32, "fp32 as TF32 at half the peak, or without it") if recipe.dtype == "fp32" else 1.0
 
 
 def _travel(question: Question, size: Size, recipe: Recipe, compute_s: Estimate) -> Figures:

@@ -12,7 +12,7 @@ from gputel.analysis.planning.estimate import Estimate
 from gputel.analysis.planning.memory import PARTS
 from gputel.analysis.planning.plan import Plan
 from gputel.analysis.planning.rows import Row
-from gputel.analysis.planning.words import dollars, hours, large, number, span
+from gputel.analysis.planning.words import dollars, gib, hours, large, number, span
 
 Cell = Callable[[Estimate], str]
 Column = tuple[str, str, Cell]  # heading, name of the figure, how it is written
@@ -28,6 +28,15 @@ def _seconds(figure: Estimate) -> str:
 
 def _seconds_span(figure: Estimate) -> str:
     return span(figure / 1000)
+
+
+def _gib(figure: Estimate) -> str:
+    return gib(figure.value)
+
+
+def _gib_span(figure: Estimate) -> str:
+    low, high = gib(figure.low), gib(figure.high)
+    return low if low == high else f"{low}–{high}"
 
 
 def _large(figure: Estimate) -> str:
@@ -47,17 +56,17 @@ TAKES: tuple[Column, ...] = (
     ("s a step", "dt_ms", _seconds_span),
     ("hours", "hours", span),
     ("dollars", "dollars", span),
-    ("GiB a GPU", "memory_gib", span),
+    ("GiB a GPU", "memory_gib", _gib_span),
+    ("spare", "spare_gib", _gib),
 )
 EXPECTED: tuple[Column, ...] = (
     ("tokens", "tokens", _large),
-    ("a param", "tokens_per_parameter", _value),
-    ("MFU %", "mfu", _value),
+    ("MFU %", "mfu", span),
     ("s a step", "dt_ms", _seconds),
     ("tok/s", "tok_per_sec", lambda figure: f"{figure.value:,.0f}"),
     ("hours", "hours", _value),
-    ("dollars", "dollars", lambda figure: f"{figure.value:,.0f}"),
-    ("kWh", "energy_kwh", _value),
+    ("dollars", "dollars", lambda figure: dollars(figure.value)),
+    ("kWh", "energy_kwh", span),
 )
 SHAPES: tuple[Column, ...] = (
     ("dim", "dim", _full),
@@ -68,11 +77,10 @@ SHAPES: tuple[Column, ...] = (
     ("micro", "accumulation", _full),
     ("steps", "steps", _full),
 )
-SHORT = {"gradients": "grads", "activations": "activ."}
+SHORT = {"gradients": "grads", "optimizer": "states", "activations": "activ."}
 MEMORY: tuple[Column, ...] = (
-    *((SHORT.get(name, name), f"{name}_gib", _value) for name in PARTS),
-    ("sum", "memory_gib", _value),
-    ("spare", "spare_gib", _value),
+    *((SHORT.get(name, name), f"{name}_gib", _gib_span) for name in PARTS),
+    ("likely", "memory_gib", _gib),
 )
 DATA: tuple[Column, ...] = (
     ("shards", "shards", span),

@@ -35,6 +35,11 @@ def large(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def gib(value: float) -> str:
+    """A tenth is more than is known."""
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.1f}"
+
+
 def dollars(value: float) -> str:
     return f"${value:,.2f}" if value < 10 else f"${value:,.0f}"
 

@@ -187,7 +187,7 @@ def _like(asked: Asked) -> Calibration | None:
     if not asked["like"]:
         return None
     from gputel.analysis.planning.calibrate import calibration
-    from gputel.analysis.planning.happened import machine_of
+    from gputel.analysis.planning.known import machine_of
 
     subject = _subject(asked["like"])
     given = None if machine_of(subject) else _machine(asked)

@@ -83,6 +83,15 @@ def test_a_rate_that_no_gpu_reaches_is_refused(write: Write) -> None:
     )
 
 
+def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
+    loaded = "[INFO] Loading model from out/base_checkpoints/d12 with step 60\n"
+    later = "".join(STEP.format(n, 900, 582_542, 0.1) for n in range(30))
+    run = happened.happened(write(end=loaded + later), Recipe(1))
+    assert run.steps == 60
+    assert run.dt_ms
+    assert run.dt_ms.value == pytest.approx(180)
+
+
 def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
     with pytest.raises(
         GputelError, match=r"^d12: prints neither its depth nor its parameters; a plan needs one"

@@ -113,6 +113,12 @@ def test_recomputing_costs_a_third_more_time(plan: Plan) -> None:
     assert twice.figures["dt_ms"].value == pytest.approx(once.figures["dt_ms"].value * 4 / 3)
 
 
+def test_numbers_of_32_bits_reach_half_of_the_peak_at_best(plan: Plan) -> None:
+    half, whole = (plan(16, "2xH100", device_batch=8, dtype=dtype).figures for dtype in ("bf16", "fp32"))
+    assert whole["dt_ms"].value == pytest.approx(2 * half["dt_ms"].value)
+    assert whole["dt_ms"].high > 10 * half["dt_ms"].high
+
+
 def test_a_chip_without_bf16_is_planned_by_its_fp16(plan: Plan) -> None:
     figures = plan(12, "8xV100", device_batch=8).figures
     seconds = 524_288 * 1_038_090_240 / (figures["mfu"].value / 100 * 8 * 125e12)
