@@ -32,7 +32,7 @@ SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format 
 # What a line of training has: without one, nobody is asked.
 CANDIDATE = lazily.regex(
     rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|\bf1\b"
-    rb"|lr\b|learning.?rate|norm|err|score|/s(?:ec)?\b)"
+    rb"|lr\b|learning.?rate|\btime\b|norm|err|score|/s(?:ec)?\b)"
 )
 
 

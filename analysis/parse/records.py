@@ -37,6 +37,7 @@ class Assembler:
         self.sources: dict[str, Field] = {}
         self.epoch_lines: list[Line] = []
         self.broken_off = False  # whether the last bar had not come to its end
+        self.in_last_place = False  # whether the last record was of the last step of the last epoch
         self._handed_over = False  # whether steps were
         self._drafts: dict[str | None, Draft] = {}
         self._epoch: dict[str, float] = {}  # from the line before
@@ -254,6 +255,7 @@ class Assembler:
             return
         if draft.place:
             self.steps.append(draft.row(draft.place))
+            self.in_last_place = self._is_last(draft)
             self.broken_off = draft.redraw is not None and draft.redraw[2] < draft.line.cells.get(
                 "total", 0.0
             )
@@ -261,6 +263,14 @@ class Assembler:
             self.evaluations.write(
                 draft.line, draft.evals, draft.step, draft.place or self.stages.evaluation(draft.step)
             )
+
+    def _is_last(self, draft: Draft) -> bool:
+        """`Epoch [5/5], Step [600/600]`: where both totals are printed, the step may be the last."""
+        cells = {**self._epoch, **draft.cells}
+        if not {"epoch", "epochs", "index", "length"} <= cells.keys():
+            return False
+        done = int(self._counts_from_zero(draft.line.pattern))
+        return cells["epoch"] + done >= cells["epochs"] and cells["index"] + done >= cells["length"]
 
     def _close_all(self) -> None:
         for rank in list(self._drafts):

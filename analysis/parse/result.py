@@ -137,6 +137,8 @@ class _Conclusion:
     def _reached_its_end(self) -> bool:
         """Whether the last phase came to the last step of a total that was printed."""
         records = self.records
+        if self.held.in_last_place:
+            return True
         if not records.height or self.held.broken_off:
             return False
         if "total_steps" not in records.columns and "total_steps" not in self.config:

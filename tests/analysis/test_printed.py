@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from gputel.analysis.parse.log import Log
-from tests.analysis.printed import Printed, elsewhere, language, speech, tables, vision
+from tests.analysis.printed import Printed, elsewhere, language, scripts, speech, tables, vision
 
-LOGS = (*language.LOGS, *vision.LOGS, *speech.LOGS, *tables.LOGS)
+LOGS = (*language.LOGS, *vision.LOGS, *speech.LOGS, *tables.LOGS, *scripts.LOGS)
 
 
 @pytest.mark.parametrize("printed", LOGS, ids=lambda printed: printed.name)

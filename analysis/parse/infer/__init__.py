@@ -26,6 +26,10 @@ _SUMMARY = re.compile(
     rb"|^\W*wandb:"
 )
 
+_BEST = re.compile(
+    rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
+)  # says again what was said
+
 
 @dataclass(frozen=True)
 class Inferred:
@@ -177,7 +181,8 @@ def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> s
         stated = main.place is not None and main.place.column in ("step", "epoch")
         return None if stated and not main.restarts else "epoch"
     if one.role == "eval":
-        return "eval" if one.is_measured else None
+        again = one.place is None and _BEST.search(one.shape.example)
+        return "eval" if one.is_measured and not again else None
     if _is_of_epoch(one, main):
         return "eval" if one.role == "mixed" and one.is_measured else None
     if one.place is None:

@@ -26,6 +26,7 @@ OFTEN = 3  # a shape that is rarer must have a value that is known
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
+_HEADING = re.compile(rb"(?:[A-Za-z]+ ?){1,3}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 
 
@@ -111,7 +112,8 @@ def candidate(shape: Shape, lines: Sequence[bytes]) -> Candidate | None:
     evidence = _is_record(shape, named)
     if evidence is None:
         return None
-    return _with_role(Candidate(shape, tuple(named), "train" if evidence else "other", evidence))
+    one = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
+    return _with_role(one, headed=_is_headed(shape, lines))
 
 
 def _may_matter(one: Named) -> bool:
@@ -135,11 +137,17 @@ def _is_record(shape: Shape, named: list[Named]) -> bool | None:
     return plan(pattern, tuple(pattern.fields.values())).record
 
 
-def _with_role(one: Candidate) -> Candidate:
+def _is_headed(shape: Shape, lines: Sequence[bytes]) -> bool:
+    """Whether a line such as `Test Error:` stands right above."""
+    above = [lines[number - 1].strip() for number in shape.lines[:20] if number]
+    return bool(above) and all(_EVALUATION.match(line) and _HEADING.fullmatch(line) for line in above)
+
+
+def _with_role(one: Candidate, *, headed: bool) -> Candidate:
     evals = [n for n in one.metrics if names.is_evaluation(n.column or "")]
     if not one.metrics:
         return replace(one, role="epoch" if _is_epoch(one) else "place")
-    spoken = _EVALUATION.search(b" ".join(one.shape.words)) is not None
+    spoken = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
     if evals and (not one.evidence or len(evals) == len(one.metrics)):
         return replace(one, role="eval")
     if evals:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gputel.analysis.parse import numbers, units
 from gputel.analysis.parse.infer.places import Named
-from gputel.analysis.parse.infer.shapes import UNIT, Shape
+from gputel.analysis.parse.infer.shapes import PADDED, UNIT, Shape
 
 _ANY = r"\S+(?: \S+)?"
 _NUMBER = f"(?:{numbers.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
@@ -93,7 +93,8 @@ def _value(shape: Shape, one: Named) -> str:
 
 def _between(text: bytes) -> str:
     """Numbers that only a blank sets apart need it."""
-    return _literal(text) if text.strip() or not text else r"\s+"
+    padding = r"\s*" if text.endswith(PADDED) else ""
+    return _literal(text) + padding if text.strip() or not text else r"\s+"
 
 
 def _literal(text: bytes) -> str:

@@ -24,11 +24,20 @@ def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named]
         return None
     first = shape.lines[0]
     above = [line for line in lines[max(0, first - FURTHEST) : first] if not _REDRAWN.search(line)]
+    places = _places(shape)
     for line in reversed(above[-ABOVE:]):
-        cells = _cells(line, shape.slots)
+        cells = _cells(line, places[-1] + 1)
         if cells:
-            return name_as(shape, cells, words)
+            return name_as(shape, [cells[place] for place in places[:-1]], words)
     return None
+
+
+def _places(shape: Shape) -> list[int]:
+    """Which column each value stands in, and then which is the last: between commas there may be nothing."""
+    if not any(b"," in literal for literal in shape.literals):
+        return [*range(shape.slots), shape.slots - 1]
+    commas = [literal.count(b",") for literal in shape.literals]
+    return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
 
 
 def _without_unit(literal: bytes) -> bytes:

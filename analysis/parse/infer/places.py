@@ -129,5 +129,7 @@ def _counted(found: list[Named], shape: Shape) -> list[Named]:
         one for one in found if one.column is None or (one.at == 0 and one.column == legal(one.source))
     ]
     at = counter(shape, [one.slot for one in strange])
-    counted = {"column": "step", "guessed": True}
-    return [replace(one, **counted, source=one.source or "#") if one.slot == at else one for one in found]
+    return [
+        replace(one, column="step", guessed=True, source=one.source or "#") if one.slot == at else one
+        for one in found
+    ]

@@ -33,13 +33,15 @@ _GLUED = rb"|".join(
     rb"(?<=\b%b)" % word for word in (b"[EBSI]", b"[Ee]p", b"[Ii]t", b"[Ee]poch", b"[Ss]tep", b"[Ii]ter")
 )
 VALUE = re.compile(
-    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
+    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
+    rb"(?:%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
     % (_GLUED, STAMP)
     + rb"|(?:%b)(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))" % (NUMBER, _UNIT, _RATE, _COUNTED)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )
 _PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
 _CELL = re.compile(rb"[^,]+")
+PADDED = (b"[", b"(", b":", b"=", b"|")  # a number stands behind it with blanks or without
 BAR = b"\x02"  # stands for a drawn bar, of whatever length
 _GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
 _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
@@ -144,5 +146,6 @@ def _even(literal: bytes, after_value: bool, before_value: bool) -> bytes:
     if after_value and text[:1].isspace():
         text = b" " + text.lstrip()
     if before_value and text[-1:].isspace():
-        text = text.rstrip() + b" "
+        text = text.rstrip()
+        text += b"" if text.endswith(PADDED) else b" "
     return text if before_value else text.rstrip()

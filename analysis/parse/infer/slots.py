@@ -19,6 +19,7 @@ _STRIPPED = " \t'\"=:([{<|>~*@-"
 _CUTS = re.compile(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
 _RIGHT_END = re.compile(r"[|,;)\]}~\t]|  |\s-\s|$")
 _SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
+_WRAPPED = re.compile(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
 _FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
 _OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
@@ -94,7 +95,7 @@ def is_samples(values: Sequence[int], total: int | None) -> bool:
     """Whether an index that nothing names counts samples: it grows by batches, not by one or by tens."""
     steps = [b - a for a, b in pairwise(values) if b > a]
     common = max(set(steps), key=steps.count) if steps else 0
-    return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 10 * common
+    return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
 
 
 def _counts(values: Sequence[int]) -> bool:
@@ -123,7 +124,7 @@ def _unit(right: bytes) -> tuple[str | None, str, bytes]:
 
 
 def _left_key(left: str, after_value: bool) -> str | None:
-    text = left.rstrip(_STRIPPED)
+    text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
     if left.rstrip().endswith(")") and after_value:

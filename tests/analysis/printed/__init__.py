@@ -20,7 +20,7 @@ class Printed:
     records: int
     first: tuple[int | None, float | None] = (None, None)
     last: tuple[int | None, float | None] = (None, None)
-    evals: dict[str, tuple[int, float]] = field(default_factory=dict)
+    evals: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     total: int | None = None
     attempts: int = 1
