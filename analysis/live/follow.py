@@ -54,7 +54,7 @@ class Follower:
         self._words, self._formats, self._now = list(words), formats, now
         self._kept, self._memory = kept, Memory(kept)
         self._known: set[Path] = set()
-        self._watch = Watch()
+        self.watch = Watch()
         self._looked = self._read_at = float("-inf")
         self._in_a_row = 0
         self._full = self._unmarked = False
@@ -73,7 +73,7 @@ class Follower:
 
         Whoever asks for the next ones has shown the last.
         """
-        yield from self._again()
+        yield from self.again()
         while not stop():
             yield self.read()
             self.shown()
@@ -117,18 +117,18 @@ class Follower:
         if self._full:
             return
         if self._in_a_row == BUSY:
-            self._watch.pause()
-        elif not self._in_a_row and self._watch.paused:
-            self._watch.resume()
-        self._watch.descriptors(
+            self.watch.pause()
+        elif not self._in_a_row and self.watch.paused:
+            self.watch.resume()
+        self.watch.descriptors(
             file for run in self.runs for stream in run.streams.values() for file in stream.source.descriptors
         )
-        if self._watch.wait(PAUSE_S if self._watch.paused else timeout_s):
+        if self.watch.wait(PAUSE_S if self.watch.paused else timeout_s):
             time.sleep(max(self._read_at + PAUSE_S - self._now(), 0))
 
     def wake(self) -> None:
         """Ends a `wait` from another thread or a signal."""
-        self._watch.wake()
+        self.watch.wake()
 
     def close(self) -> None:
         """Remembers, and lets go of everything; of what was read and not shown yet nothing is forgotten."""
@@ -138,9 +138,9 @@ class Follower:
             self._kept.close()
         for run in self.runs:
             run.close()
-        self._watch.close()
+        self.watch.close()
 
-    def _again(self) -> Iterator[list[News]]:
+    def again(self) -> Iterator[list[News]]:
         """What was read after the checkpoint, in the same pieces; only the last of it may not have been shown."""
         self._look()
         batches = self._kept.batches if self._kept else []
@@ -155,9 +155,8 @@ class Follower:
             yield found
             self.already = 0
         if batches:
-            self._unmarked = bool(batches[-1])
-            self.shown()
             batches.clear()
+            self.remember()  # so that nobody has to read all of it again
 
     def _look(self) -> None:
         """For runs that have appeared, and what changes without a byte."""
@@ -170,7 +169,7 @@ class Follower:
             run.look()
         named = [Path(word) for word in self._words if word != "-"]
         places = [path if path.exists() else path.parent for path in named]
-        self._watch.files([*(path for run in self.runs for path in run.paths), *places])
+        self.watch.files([*(path for run in self.runs for path in run.paths), *places])
 
     def _find(self, word: str) -> None:
         path = Path(word)

@@ -28,7 +28,7 @@ from gputel.analysis.formats import Format
 from gputel.analysis.parse.infer import Inferred
 from gputel.analysis.parse.patterns import Pattern
 
-FULL = 16 << 20  # bytes of the journal after which a checkpoint is made
+FULL, MANY = 16 << 20, 512  # bytes and pieces of the journal after which a checkpoint is made
 MARK = b"said"
 _FRAME = struct.Struct("<QI")
 _TRUSTED = ("gputel.", "numpy", "collections", "datetime", "re", "time", "builtins", "_codecs", "functools")
@@ -52,8 +52,8 @@ class Piece:
 class Kept:
     """The memory of one follower: `recalled` is the last checkpoint, `pieces` what was read after it."""
 
-    def __init__(self, folder: Path, known: Sequence[Format]) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, known: Sequence[Format], output: int = 1) -> None:
+        self._folder, self._output = folder, output
         self._formats = tuple(known)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,14 +64,16 @@ class Kept:
         self._recall()
         self._journal = os.open(self._path("journal"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._size = os.fstat(self._journal).st_size
+        self._count = 0
 
     @property
     def is_full(self) -> bool:
-        return self._size >= FULL
+        return self._size >= FULL or self._count >= MANY
 
     def note(self, pieces: Sequence[Piece]) -> None:
         """What was read, and where output stood, before anything of it is shown."""
-        self._append(pickle.dumps((list(pieces), _output())))
+        self._count += len(pieces)
+        self._append(pickle.dumps((list(pieces), _file(self._output))))
 
     def said(self) -> None:
         self._append(MARK)
@@ -85,7 +87,7 @@ class Kept:
         draft.replace(self._path("checkpoint"))
         os.close(self._journal)
         self._journal = os.open(self._path("journal"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._size = 0
+        self._size = self._count = 0
         for name in ("checkpoint", "journal"):
             (self._folder / f"{name}.{before}").unlink(missing_ok=True)
 
@@ -145,7 +147,7 @@ class Kept:
             os.truncate(self._path("journal"), whole)
         if said:
             self.batches.append([])  # nothing is left to be shown
-        elif output and (now := _output()) and now[:2] == output[:2]:
+        elif output and (now := _file(self._output)) and now[:2] == output[:2]:
             self.already = max(now[2] - output[2], 0)
 
 
@@ -184,10 +186,10 @@ def _frames(data: bytes) -> Iterator[tuple[bytes, int]]:
         yield payload, at
 
 
-def _output() -> tuple[int, int, int] | None:
-    """Which file output goes to, and how long that is; None for a pipe or a terminal."""
+def _file(descriptor: int) -> tuple[int, int, int] | None:
+    """Which file this is, and how long; None for a pipe or a terminal."""
     with contextlib.suppress(OSError):
-        facts = os.fstat(1)
+        facts = os.fstat(descriptor)
         if facts.st_mode & 0o170000 == 0o100000:
             return facts.st_dev, facts.st_ino, facts.st_size
     return None

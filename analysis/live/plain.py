@@ -12,17 +12,21 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis.parse.increments import Increment
 
+if TYPE_CHECKING:
+    from gputel.analysis.live.runs import News
+
 Row = dict[str, Any]
+Writer = Callable[[str, "Saying"], list[str]]
 
 PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
 OWN = {"train": "step", "eval": "name", "event": "kind"}  # what tells rows of one line apart
-MANY = 64  # rows from which on they are written column by column
+ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # null or not
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,21 @@ def as_json(run: str, saying: Saying) -> list[str]:
     ]
 
 
-def told(run: str, event: Mapping[str, Any], write: Callable[[str, Saying], list[str]]) -> str:
+def lines(news: News, write: Writer) -> list[str]:
+    """What is to be said of them; of what was shown before it is only noted that it was."""
+    if news.increment is None:
+        return [] if news.again else [told(news.run.name, event, write) for event in news.happened]
+    stream = news.run.streams[news.stream]
+    found: list[str] = []
+    if news.increment.afresh and write is as_json and stream.said.rows:
+        stream.said.rows.clear()
+        found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
+    for saying in list(stream.said.new(news.increment, settled=stream.increments.is_settled)):
+        found += [] if news.again else write(news.run.name, saying)
+    return [] if news.again else found
+
+
+def told(run: str, event: Mapping[str, Any], write: Writer) -> str:
     """What the recorder saw: an Xid, throttling, a lost GPU."""
     kind, words = event.get("kind"), event.get("text")
     if write is as_json:
@@ -153,7 +171,7 @@ def _plain(kind: str, row: Row) -> Row:
     rest = {name: value for name, value in row.items() if name not in (*where, "undated")}
     if kind == "event":
         rest = {"event": rest.pop("kind"), **rest}
-    always = {"name", "value", "event", "text", "rank"} if kind != "train" else set()
+    always = ALWAYS.get(kind, ())
     rest = {name: value for name, value in rest.items() if value is not None or name in always}
     return {name: _value(value) for name, value in {**where, **rest}.items()}
 

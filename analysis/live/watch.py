@@ -7,6 +7,7 @@ that wakes it: a thousand tellings a second would cost more than the reading.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 from collections.abc import Iterable
@@ -97,6 +98,9 @@ class Watch:
             events.DirCreatedEvent,
         ]
         if self._observer is None:
+            logging.getLogger("watchdog").addHandler(
+                logging.NullHandler()
+            )  # it is told what it tells too late
             self._observer = Observer()
             self._observer.daemon = True
             self._observer.start()

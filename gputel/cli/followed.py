@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gputel.analysis import logs
 from gputel.analysis.live import commands, kept, plain
 from gputel.analysis.live.follow import Follower
-from gputel.analysis.live.runs import Followed, News
+from gputel.analysis.live.runs import Followed
 from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
@@ -46,19 +46,10 @@ def plainly(
     with contextlib.closing(follower), _until_told(follower) as ended:
         for news in follower.news(lambda: bool(ended)):
             notes.tell(follower.runs, follower.waiting)
-            new = "".join(line + "\n" for one in news for line in _lines(one, write)).encode()
+            new = "".join(line + "\n" for one in news for line in plain.lines(one, write)).encode()
             sys.stdout.buffer.write(new[follower.already :])
             sys.stdout.buffer.flush()
     return 0
-
-
-def _lines(news: News, write: Callable[[str, plain.Saying], list[str]]) -> list[str]:
-    """What is to be said of them; of what was shown before it is only noted that it was."""
-    if news.increment is None:
-        return [] if news.again else [plain.told(news.run.name, event, write) for event in news.happened]
-    stream = news.run.streams[news.stream]
-    sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
-    return [] if news.again else [line for saying in sayings for line in write(news.run.name, saying)]
 
 
 class _Notes:
