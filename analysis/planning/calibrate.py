@@ -11,7 +11,6 @@ from gputel.analysis.planning.estimate import measured
 from gputel.analysis.planning.happened import Happened, happened
 from gputel.analysis.planning.machine import Machine
 from gputel.analysis.planning.memory import GIB, Memory, Recipe
-from gputel.analysis.planning.overheads import overheads
 from gputel.analysis.planning.pace import HABITS, Habits
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def calibration(subject: Subject, recipe: Recipe, given: Machine | None = None) 
     moving, why_not = _moving(run)
     notes = [run.caution and f"{run.run}: {run.caution}", why_not]
     notes += [f"{run.run} tells no {name}; it stays assumed" for name in _missing(run)]
-    return Calibration(run, moving, _habits(subject, run), tuple(note for note in notes if note))
+    return Calibration(run, moving, _habits(run), tuple(note for note in notes if note))
 
 
 def _moving(run: Happened) -> tuple[Moving | None, str | None]:
@@ -96,9 +95,9 @@ def _missing(run: Happened) -> Iterator[str]:
         yield "power"
 
 
-def _habits(subject: Subject, run: Happened) -> Habits:
+def _habits(run: Happened) -> Habits:
     """The assumed ones, but for what the stamps of the run's lines tell."""
-    did, habits = overheads(subject.log), HABITS
+    did, habits = run.did, HABITS
     if did.start_s is not None:
         habits = replace(habits, start_s=measured(did.start_s, f"start of {run.run}"))
     if did.evaluation_s is not None and run.tok_per_sec is not None:

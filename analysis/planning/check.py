@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputel.analysis.planning import memory, words
 from gputel.analysis.planning.calibrate import Calibration
-from gputel.analysis.planning.estimate import Estimate
+from gputel.analysis.planning.estimate import Estimate, Figures
 from gputel.analysis.planning.happened import Happened, happened
 from gputel.analysis.planning.memory import GIB, Recipe
 from gputel.analysis.planning.question import BATCHES, TOKENS_PER_STEP, Question
@@ -50,7 +50,11 @@ class Check:
 
 
 def check(
-    subject: Subject, recipe: Recipe, given: Machine | None = None, like: Calibration | None = None
+    subject: Subject,
+    recipe: Recipe,
+    given: Machine | None = None,
+    like: Calibration | None = None,
+    price: float | None = None,
 ) -> Check:
     """The plan is made from the run's size, batch and GPUs alone, unless `like` is a run that came before it."""
     run = happened(subject, recipe, given)
@@ -62,6 +66,7 @@ def check(
         device_batch=_batch(run, run.machine),
         tokens_per_step=run.tokens_per_step or TOKENS_PER_STEP,
         steps=max(1, run.steps),
+        price=price,
         like=like,
     )
     return Check(run.run, tuple(_lines(run, asked)), tuple(_notes(run, asked)))
@@ -109,12 +114,25 @@ def _lines(run: Happened, asked: Question) -> Iterator[Line]:
     yield Line("tok_per_sec", figures["tok_per_sec"], _value(run.tok_per_sec))
     yield Line("mfu", figures["mfu"], _value(run.mfu))
     yield Line("train_hours", figures["train_hours"], run.hours)
-    yield Line("start_s", figures["start_s"], run.start_s)
-    yield Line("power_w", figures["power_w"], _value(run.watts))
+    yield from _costs(run, asked, figures)
+    yield Line("start_s", figures["start_s"], run.did.start_s)
+    yield Line("eval_hours", figures["eval_hours"], run.did.eval_hours)
+    yield Line("save_hours", figures["save_hours"], run.did.save_hours)
     if run.allocated_gib is not None or run.used_gib is None:
         yield Line("allocated_gib", _allocated(run, asked, found.recipe), run.allocated_gib)
     if run.used_gib is not None:
         yield Line("memory_gib", figures["memory_gib"], run.used_gib)
+
+
+def _costs(run: Happened, asked: Question, figures: Figures) -> Iterator[Line]:
+    """Of the hours of steps alone, for those are what every log tells."""
+    gpus, hours, watts = asked.machine.count, figures["train_hours"], _value(run.watts)
+    used = None if watts is None or run.hours is None else watts * run.hours * gpus / 1000
+    yield Line("power_w", figures["power_w"], watts)
+    yield Line("energy_kwh", hours * figures["power_w"] * (gpus / 1000), used)
+    if asked.price is not None:
+        paid = None if run.hours is None else asked.dollars(run.hours)
+        yield Line("dollars", hours * (asked.price * gpus), paid)
 
 
 def _allocated(run: Happened, asked: Question, recipe: Recipe) -> Estimate:

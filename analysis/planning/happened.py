@@ -9,7 +9,7 @@ from gputel.analysis.planning import known
 from gputel.analysis.planning.estimate import Estimate, measured
 from gputel.analysis.planning.machine import Machine
 from gputel.analysis.planning.memory import Recipe
-from gputel.analysis.planning.overheads import overheads, settled
+from gputel.analysis.planning.overheads import Overheads, overheads, settled
 from gputel.analysis.planning.sizes import Size
 from gputel.telemetry.errors import GputelError
 
@@ -44,7 +44,7 @@ class Happened:
     allocated_gib: float | None
     used_gib: float | None
     watts: Estimate | None
-    start_s: float | None
+    did: Overheads
     caution: str | None
 
 
@@ -77,7 +77,7 @@ def happened(subject: Subject, planned: Recipe, given: Machine | None = None) ->
         allocated_gib=_allocated_gib(subject),
         used_gib=_used_gib(subject),
         watts=_watts(subject),
-        start_s=overheads(subject.log).start_s,
+        did=overheads(subject.log),
         caution=subject.caution,
     )
 

@@ -27,6 +27,14 @@ class Overheads:
     checkpoints: int
     checkpoint_s: float | None
 
+    @property
+    def eval_hours(self) -> float | None:
+        return None if self.evaluation_s is None else self.evaluations * self.evaluation_s / 3600
+
+    @property
+    def save_hours(self) -> float | None:
+        return None if self.checkpoint_s is None else self.checkpoints * self.checkpoint_s / 3600
+
 
 def overheads(log: Log) -> Overheads:
     stamped = _stamped(log)

@@ -85,7 +85,7 @@ MEMORY: tuple[Column, ...] = (
 DATA: tuple[Column, ...] = (
     ("shards", "shards", span),
     ("epochs", "epochs", _value),
-    ("saves", "checkpoints", _full),
+    ("saves", "checkpoints", lambda figure: f"{figure.value - 1:,}+1"),
     ("GB each", "checkpoint_gb", _value),
     ("model", "weights_gb", _value),
     ("GB kept", "disk_gb", _value),
@@ -220,6 +220,10 @@ NAMES = {
     "train_hours": "hours of steps",
     "start_s": "s to start",
     "power_w": "W a GPU",
+    "energy_kwh": "kWh of steps",
+    "dollars": "$ of steps",
+    "eval_hours": "h evaluating",
+    "save_hours": "h saving",
     "allocated_gib": "GiB allocated",
     "memory_gib": "GiB a GPU",
 }

@@ -55,7 +55,8 @@ def check(word: str, asked: Asked) -> Check:
         raise GputelError(
             "--check", "is printed, or given as JSON", "leave out --csv and --html", exit_code=2
         )
-    return checking.check(_subject(word), _recipe(asked), _machine(asked), _like(asked))
+    like = _like(asked)
+    return checking.check(_subject(word), _recipe(asked, like), _machine(asked), like, asked["price"])
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:

@@ -178,6 +178,7 @@ def test_a_recorded_run_gives_its_watts(tmp_path: Path) -> None:
     assert any("SIMULATED" in note for note in found["notes"])
     checked = {line["name"]: line for line in answer("--check", folder)["figures"]}
     assert checked["power_w"]["happened"] == pytest.approx(row["power_w"])
+    assert checked["energy_kwh"]["happened"] is not None
     assert checked["start_s"]["happened"] is not None
 
 

@@ -224,7 +224,20 @@ def test_a_check_sets_the_plan_beside_the_run_with_its_errors(write: Write) -> N
     assert dt_ms.within == (dt_ms.planned.low <= 200 <= dt_ms.planned.high)
     assert lines["power_w"].happened is None
     assert lines["power_w"].error_percent is None
+    assert "dollars" not in lines
     assert "hours are those of the 60 steps that were made, of 7,080" in found.notes
+
+
+def test_a_check_knows_what_evaluations_and_checkpoints_took_and_what_it_cost(tmp_path: Path) -> None:
+    path = tmp_path / "stamped.log"
+    path.write_text(BANNER + stamped())
+    lines = {line.name: line for line in check.check(subjects.of(path), Recipe(1), price=4.0).lines}
+    assert lines["eval_hours"].happened == pytest.approx(4 * 6 / 3600)
+    assert lines["save_hours"].happened == pytest.approx(4 * 4 / 3600)
+    hours = lines["train_hours"].happened
+    assert hours
+    assert lines["dollars"].happened == pytest.approx(8 * 4 * hours)
+    assert lines["dollars"].error_percent == pytest.approx(lines["train_hours"].error_percent)
 
 
 def test_a_check_of_depth_24_is_right_when_depth_16_came_before_it() -> None:
