@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import power_law
+from gputel.analysis.comparing import wording
 from gputel.analysis.comparing.curves import interpolated, lower_is_better
 from gputel.trainer.shape import Shape, shape_of
 
@@ -91,6 +92,8 @@ def of(lines: Sequence[Curve], told: pl.DataFrame, prices: Prices) -> Scaling:
     unfinished = [curve.track.name for curve in lines if _is_unfinished(curve.track)]
     points = _points(ended, told.filter(told["run"].is_in([curve.track.name for curve in ended])))
     terms, why = _terms(points, unfinished)
+    if not lower_is_better(lines[0].metric):
+        terms, why = (), f"a law is one of falling losses, and {lines[0].metric} is to rise"
     if not terms:
         return Scaling(points, (), None, None, why, unfinished)
     law = power_law.fit(points.select(terms).to_numpy(), points["loss"].to_numpy())
@@ -123,11 +126,14 @@ def final(curve: Curve) -> tuple[float, float]:
 
 
 def _is_unfinished(track: Track) -> bool:
-    log = track.subject.log
-    records = log.records
-    total = records["total_steps"].drop_nulls().last() if "total_steps" in records.columns else None
-    short = total is not None and len(track.done) > 0 and track.done[-1] < float(total) * (1 - LAST)  # type: ignore[arg-type]
-    return short or log.status in ("failed", "interrupted", "running")
+    """By the total that was printed; else by how the run ended."""
+    log, rows = track.subject.log, track.rows
+    total = rows["total_steps"].drop_nulls().last() if "total_steps" in rows.columns else None
+    if total is None and len(log.places) == 1:
+        total = log.config.get("total_steps")
+    if total is None or not len(track.done):
+        return log.status in ("failed", "interrupted", "running")
+    return bool(track.done[-1] < float(total) * (1 - LAST))  # type: ignore[arg-type]
 
 
 def _points(lines: Sequence[Curve], told: pl.DataFrame) -> pl.DataFrame:
@@ -150,11 +156,9 @@ def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, 
     """What the law is of; and why it is not of parameters and tokens."""
     sizes = _distinct(points["parameters"].to_numpy())
     if sizes < SIZES:
-        cut = f"; {', '.join(unfinished[:5])} not counted, having not ended" if unfinished else ""
-        return (
-            (),
-            f"a law needs {SIZES} sizes whose parameters and tokens are known, and there are {sizes}{cut}",
-        )
+        why = f"a law needs {SIZES} sizes whose parameters and tokens are known, and there are {sizes}"
+        cut = f"; {wording.names(unfinished)} not counted, having not ended" if unfinished else ""
+        return (), why + cut
     ratios = _distinct((points["tokens"] / points["parameters"]).to_numpy())
     if ratios < RATIOS:
         at = "one ratio" if ratios == 1 else f"only {ratios} ratios"
@@ -162,10 +166,7 @@ def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, 
     if points.height <= power_law.parameters(len(BOTH)):
         return COMPUTE, f"{points.height} runs are too few for a law of parameters and tokens: one of compute"
     if _tied(points):
-        return (
-            COMPUTE,
-            "tokens follow from parameters in these runs, so they cannot be told apart: a law of compute",
-        )
+        return COMPUTE, "tokens follow from parameters, and the two cannot be told apart: a law of compute"
     return BOTH, None
 
 
@@ -202,8 +203,8 @@ def _next(
 
 def _one_size_on(points: pl.DataFrame, lines: Sequence[Curve]) -> tuple[int | None, float, float]:
     """Depth, parameters and FLOPs a token: by the shape that the runs have, else as they have grown so far."""
-    sizes = points.unique("parameters", keep="last").sort("parameters")
-    before, last = (sizes.row(i, named=True) for i in (-2, -1))
+    last = points.row(-1, named=True)
+    before = points.filter(points["parameters"] * (1 + SAME) < last["parameters"]).row(-1, named=True)
     per_token = [row["flops"] / row["tokens"] for row in (before, last)]
     depth = None
     growth = last["parameters"] / before["parameters"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def of(words: Sequence[str], *, target: Sequence[str], **asked: Any) -> Comparison:
-    """What cannot be read is said, and the others are compared."""
+    """A log that holds nothing is said to, and the others are compared."""
     from gputel.analysis import compare
 
     subjects = _read(words)

@@ -21,7 +21,7 @@ TIMES = (5, 20, 60)
 GRID: Numbers = np.array([(size, size * times) for size in SIZES for times in TIMES])
 COMPUTE: Numbers = np.array([[1e17], [4e17], [2e18], [1e19], [5e19], [2e20]])
 BATCH = 524_288
-TRIALS = 40
+TRIALS = 24
 
 
 def of_both(x: Numbers) -> Numbers:
@@ -69,7 +69,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(
     floor: float,
     ahead: tuple[float, ...],
 ) -> None:
-    """Of 40 seeded trials; 38 are to be expected of intervals of 95 %."""
+    """Of 24 seeded trials; 23 are to be expected of intervals of 95 %."""
     held = np.zeros(len(exponents) + 2)
     for seed in range(TRIALS):
         random = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(
             holds(law.floor, floor),
             holds(law.predict(np.array(ahead)), reached),
         ]
-    assert min(held) >= 34
+    assert min(held) >= 20
 
 
 def test_one_run_that_went_wrong_does_not_bend_the_law() -> None:
@@ -207,6 +207,13 @@ def test_a_run_that_has_not_ended_is_no_point_of_a_law(plant: Plant) -> None:
     assert told.why is not None
     assert told.why.endswith("and there are 3; d20-x20 not counted, having not ended")
     assert told.unfinished == ["d20-x20"]
+
+
+def test_there_is_no_law_of_what_rises(plant: Plant) -> None:
+    runs = [plant(depth, 20) for depth in (8, 12, 16, 20)]
+    told = compare(runs, metric="tok_per_sec").scaling
+    assert told.law is None
+    assert told.why == "a law is one of falling losses, and tok_per_sec is to rise"
 
 
 def test_sizes_at_three_ratios_that_follow_from_the_size_are_a_law_of_compute(plant: Plant) -> None:
