@@ -17,7 +17,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gputel.trainer.checkpoint import Saved
 
-from .ranks import begin
+from .ranks import PAGE_BYTES, begin
 
 TINY = "--depth 2 --dim 32 --heads 2 --seq 32 --eval-tokens 256 --eval-every 0".split()
 LIMIT_S = 110
@@ -156,6 +156,7 @@ def torchrun(cache: Path) -> Iterator[Torchrun]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            pipesize=PAGE_BYTES,
         )
         started.append(process)
         return process

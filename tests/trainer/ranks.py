@@ -1,7 +1,7 @@
 """A rank of a training, as torchrun would start it, forked from a process that has imported torch already.
 
-What it prints goes through a pipe of one page, which holds it a few lines ahead of whoever reads: a signal that is
-sent at a line arrives while it trains.
+What it prints goes through a pipe of one page, which holds it some fifty lines ahead of whoever reads, at most: a
+signal that is sent at a line arrives while it trains.
 """
 
 import fcntl

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,29 +12,30 @@ import pytest
 
 from gputel.trainer.checkpoint import newest_first, verify
 
-from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same
+from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 SMALL_FILES = 60_000  # bytes: the log stays below that, the weights do not
 
 
 def test_killed_twenty_times_while_saving_the_checkpoint_before_is_good_and_the_run_goes_on(
     tmp_path: Path, train: Train, start: Start
 ) -> None:
-    """A save follows every odd step, and takes some twenty milliseconds."""
-    options = "--steps 160 --device-batch-size 2 --dim 128 --save-every 2 --keep 2".split()
+    """A save follows every odd step and takes some twenty milliseconds; it replaces what the last kill left."""
+    options = "--steps 80 --device-batch-size 2 --dim 128 --save-every 2 --keep 2".split()
     whole = train(tmp_path / "whole", *options)
+    begun = train(tmp_path / "begun", *options, "--stop-at", "2")
     broken, dice = tmp_path / "broken", random.Random(5)
     for _ in range(20):
-        run = start(broken, *options, "--resume", "auto")
-        run.at(r"step 00\d\d[13579]/")
+        run = start(broken, *options, "--resume", str(begun.out / "checkpoints" / "latest"))
+        run.at("step 00003/")
         time.sleep(dice.uniform(0, 0.03))
         run.send(signal.SIGKILL)
         run.end()
         for checkpoint in newest_first(broken / "checkpoints"):
             verify(checkpoint)
     left = train(broken, *options, "--resume", "auto")
-    same(whole, left)
+    same_tensors(whole, left)
     assert not [name for name in left.checkpoints() if "." in name]
 
 
@@ -61,7 +64,7 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before_good(
 def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last_checkpoint(
     tmp_path: Path, train: Train, torchrun: Torchrun
 ) -> None:
-    options = ("--steps", "40", "--device-batch-size", "4", "--save-every", "5", "--resume", "auto")
+    options = ("--steps", "80", "--device-batch-size", "4", "--save-every", "5", "--resume", "auto")
     whole = train(tmp_path / "whole", *options, ranks=2)
     process = torchrun(tmp_path / "run", *options, launcher=("--nproc_per_node=2", "--max-restarts=2"))
     assert process.stdout
@@ -87,12 +90,25 @@ def test_a_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) ->
 
 
 def test_a_rank_that_hangs_is_noticed_and_told(tmp_path: Path, start: Start) -> None:
-    run = start(tmp_path / "run", "--steps", "4000", "--rank-timeout", "8", ranks=2)
+    run = start(tmp_path / "run", "--steps", "4000", "--rank-timeout", "20", ranks=2)
     run.at("step 00005/")
     run.send(signal.SIGSTOP, rank=1)
     assert "go on with --resume auto" in run.at("rank 0: ")[-1]
     run.processes[0].join(LIMIT_S)
     assert run.processes[0].exitcode == 1
+
+
+def test_a_rank_in_which_nothing_happens_ends_with_a_line_that_says_what_it_was_doing() -> None:
+    """Whatever it waits for: a collective that does not give up by itself, a disk that is gone."""
+    script = """
+import time, torch
+from gputel.trainer.distributed import Watchdog, World
+Watchdog(World(1, 1, 2, torch.device("cpu")), 0.5).alive("saving at step 7")
+time.sleep(600)
+"""
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    fault = "nothing happened for 0.5 s while saving at step 7; another rank hangs or is gone"
+    assert (done.returncode, done.stderr) == (1, f"rank 1: {fault}; go on with --resume auto\n")
 
 
 def children(pid: int) -> list[int]:
