@@ -7,6 +7,7 @@ stays in memory.
 import fcntl
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,11 @@ class Shard:
     @cached_property
     def tokens(self) -> Ids:
         return self.open()
+
+    def make_ready(self) -> None:
+        """In the background, so that the first token need not be waited for."""
+        if "tokens" not in vars(self):
+            threading.Thread(target=lambda: self.tokens, name="next shard", daemon=True).start()
 
     def rows(self, seq: int) -> int:
         """Rows of seq tokens, each with the one that follows as its last target."""

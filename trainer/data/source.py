@@ -5,7 +5,6 @@ only when it is tokenised, so the first epoch is walked shard by shard; the one 
 ready in the background.
 """
 
-import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -87,7 +86,6 @@ class Source:
         shard = int(order[place])
         rows = self.shards[shard].rows(self.seq)
         if place + 1 < len(order):
-            following = self.shards[int(order[place + 1])]
-            threading.Thread(target=lambda: following.tokens, name="next shard", daemon=True).start()
+            self.shards[int(order[place + 1])].make_ready()
         inside = shuffled(rows, self.seed, self.name, "rows", epoch, shard)
         return Span(epoch, place, shard, start, start + rows, inside)
