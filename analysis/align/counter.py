@@ -16,7 +16,7 @@ def used(
 ) -> Numbers:
     """Joules in each window of one GPU, whose counter was read at these moments."""
     known = ~np.isnan(counter)
-    times, values = read_at[known], counter[known]
+    times, values = (read_at, counter) if known.all() else (read_at[known], counter[known])
     grown = np.diff(values)
     changed = np.flatnonzero(grown) + 1
     if len(changed) == 0:
@@ -37,7 +37,9 @@ class _Refreshes:
         at, last = self._at, len(self._at) - 1
         place = np.clip(np.searchsorted(at, moments, side="right") - 1, 0, last)
         follows = np.minimum(place + 1, last)
-        counts = np.interp(moments - at[0], at - at[0], self._counts)  # floats would round ns since 1970
+        width = np.maximum(at[follows] - at[place], 1)  # nanoseconds since 1970 would be rounded as floats
+        share = np.clip((moments - at[place]) / width, 0.0, 1.0)
+        counts = self._counts[place] + share * (self._counts[follows] - self._counts[place])
         early, late = np.minimum(moments, at[0]), np.maximum(moments, at[last])
         counts = counts - self._beyond(early, np.full_like(early, at[0]))
         counts = counts + self._beyond(np.full_like(late, at[last]), late)

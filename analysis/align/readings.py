@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
 PART_S = 600
+LOOKED_AT = r"^(power_w|temp_c|util|sm_mhz|\w+_active)_mean$|^(power_w|temp_c|mem_used_mib)_max$|^throttle_any$|^energy_j_last$"
 
 
 def of(subject: Subject) -> pl.DataFrame | None:
@@ -53,11 +55,26 @@ def _seconds(recording: Recording) -> pl.DataFrame:
 
 
 def _seconds_of(segment: Segment, *, several: bool) -> pl.DataFrame:
-    """A second that two parts share becomes one row again."""
-    tables = list(frames.seconds_in_turn(segment.gpu, WANTED))
+    """Only what is looked at, for a day has a million rows; a second that two parts share becomes one of them again."""
+    tables = [
+        table.select("time", "gpu", "ticks", pl.selectors.matches(LOOKED_AT))
+        for table in frames.seconds_in_turn(segment.gpu, WANTED)
+    ]
     if not tables:
         return pl.DataFrame()
     whole = pl.concat(tables, how="diagonal_relaxed")
+    if not whole["time"].is_sorted() or _shared(tables):
+        whole = _once(whole)
+    return whole.with_columns(pl.lit(segment.node).alias("node")) if several else whole
+
+
+def _shared(tables: list[pl.DataFrame]) -> bool:
+    """Whether one table goes on in the second in which the one before it ended."""
+    held = [table["time"] for table in tables if len(table)]
+    return any(before[-1] == after[0] for before, after in pairwise(held))
+
+
+def _once(whole: pl.DataFrame) -> pl.DataFrame:
     weight = pl.col("ticks").fill_null(0)
     means = [name for name in whole.columns if name.endswith("_mean")]
     others = [name for name in whole.columns if name.endswith(("_any", "_last"))]
@@ -67,5 +84,4 @@ def _seconds_of(segment: Segment, *, several: bool) -> pl.DataFrame:
         pl.col([name for name in whole.columns if name.endswith("_max")]).max(),
         pl.col(others).last(),
     )
-    rows = rows.with_columns(pl.col(means).fill_nan(None))
-    return rows.with_columns(pl.lit(segment.node).alias("node")) if several else rows
+    return rows.with_columns(pl.col(means).fill_nan(None))

@@ -129,7 +129,7 @@ def _overlap(overlap: dict[str, Any] | None) -> str | None:
     if overlap is None:
         return None
     if overlap["shared_s"]:
-        return f"{show.duration(overlap['shared_s'])}, {overlap['share']:.1%} of the log"
+        return f"{show.duration(overlap['shared_s'])}, {100 * overlap['share']:.1f} % of the log"
     said = f"none: the log is of {_span(overlap['log'])}, the readings of {_span(overlap['gpu'])}"
     if overlap["offset_s"] is None:
         return said

@@ -1,0 +1,224 @@
+"""`gputel report` as people call it: what it says of recordings, logs and tables, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gputel.cli import group
+from gputel.telemetry import run
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.tiers import Column, Tier
+from tests.recordings.printed import SECOND, clock, fill, saved, step, validation
+
+BEGUN = 10**9  # seconds; when the clock of `compose` began
+TIER = Tier(
+    "fast",
+    10.0,
+    tuple(
+        Column(name, unit, per_unit, gpu)
+        for gpu in ("0", "1")
+        for name, unit, per_unit in (
+            ("power_w", "W", 1000), ("util", "%", 1), ("mem_used_mib", "MiB", 1), ("sm_mhz", "MHz", 1)
+        )
+    ),
+)  # fmt: skip
+H100 = {"name": "NVIDIA H100 80GB HBM3", "limits": {"power_w": 700}, "memory_total_mib": 81_559}
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[..., None]) -> Path:
+    """100 steps of a second, 20 s of evaluation in the middle, a checkpoint; 1,200 W in steps, 200 W else."""
+    monkeypatch.chdir(tmp_path)
+    shift = BEGUN - clock(0)["wall_ns"] / SECOND
+    lines = [(shift + 10 + n, step(n, 3 - n / 100, dt_ms=1000)) for n in range(50)]
+    lines += [(shift + 60, saved(50)), (shift + 80, validation(50))]
+    lines += [(shift + 81 + n, step(50 + n, 2.5 - n / 100, dt_ms=1000)) for n in range(50)]
+    facts = {
+        "run": "d12",
+        "argv": ["python", "train.py"],
+        "simulated": "2xH100",
+        "started": clock(shift),
+        "ended": clock(shift + 140),
+        "exit_code": 0,
+        "tags": {"lr": "3e-4"},
+        "gpus": [{"gpu": gpu, "uuid": gpu, **H100} for gpu in "01"],
+        "sampling": {"hz": 10.0},
+    }
+    segment = run.create(Path("runs/a"), facts)
+    segment.gpu.rmdir()
+    compose(segment.gpu, [TIER], [(0, tick * SECOND // 10, ticked(tick / 10)) for tick in range(1400)])
+    fill(segment, lines)
+    return Path("runs/a")
+
+
+def ticked(second: float) -> list[int]:
+    works = 9 <= second < 59 or 80 <= second < 130
+    return [600_000 if works else 100_000, 100 if works else 0, 40_000, 1980] * 2
+
+
+def report(*words: str, code: int = 0) -> str:
+    answer = CliRunner().invoke(group, ["report", *words], standalone_mode=False)
+    assert answer.exception is None, answer.exception
+    assert (answer.return_value or 0) == code
+    return answer.stdout
+
+
+def table(lines: str, title: str) -> dict[str, list[str]]:
+    """The rows of a table by their first word; cells stand two spaces apart."""
+    block = lines.split(title)[1].split("\n\n")[0].splitlines()[3:]
+    return {line.split()[0]: [cell for cell in line.split("  ") if cell][1:] for line in block}
+
+
+def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
+    said = report(str(recorded))
+    assert said.startswith("SIMULATED: 2xH100; nothing here was measured on a GPU\nrun      d12: ")
+    assert "command  python train.py" in said
+    assert "GPUs     2 x NVIDIA H100 80GB HBM3" in said
+    rows = {name: [cell.strip() for cell in cells] for name, cells in table(said, "where the time").items()}
+    assert rows["training"] == ["1 min 40 s", "76.9 %", "120.0 kJ", "95.2 %", "1,200 W", "100 %"]
+    assert rows["evaluation"] == ["20.0 s", "15.4 %", "4,000.0 J", "3.2 %", "200 W", "0 %"]
+    assert set(rows) == {"start", "training", "evaluation", "checkpoints"}
+
+
+def test_idle_ends_are_cut_unless_they_are_to_be_kept(recorded: Path) -> None:
+    assert "idle " not in report(str(recorded))
+    rows = table(report(str(recorded), "--keep-idle"), "where the time")
+    assert rows["idle"][0].strip() == "10.0 s"
+
+
+def test_json_has_the_same_figures(recorded: Path) -> None:
+    told = json.loads(report(str(recorded), "--json"))
+    by_kind = {row["kind"]: row for row in told["time"]}
+    assert by_kind["train"]["energy_j"] == pytest.approx(120_000)
+    assert by_kind["train"]["steps"] == 100
+    assert told["phases"][0]["j_per_step"] == pytest.approx(1200)
+    assert told["clock"] == {"how": "each line was stamped as it was recorded", "uncertainty_s": 0.0}
+    assert told["read"] == "ticks"
+    assert [gpu["mem_peak_mib"] for gpu in told["gpus"]] == [40_000, 40_000]
+    assert [verdict["question"] for verdict in told["verdicts"]] == [
+        "bottleneck", "headroom", "mfu", "overfitting", "stragglers",
+    ]  # fmt: skip
+    assert told["verdicts"][1]["answer"] == "yes: a batch or model 1.9 times as large"
+    assert told["events"]["checkpoint"] == 1
+
+
+def test_the_latest_run_is_meant_where_nothing_is_named(recorded: Path) -> None:
+    assert report() == report("latest") == report(str(recorded))
+
+
+def test_it_fits_80_columns(recorded: Path) -> None:
+    """In a real terminal."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "gputel", "report", str(recorded)],
+        stdout=follower,
+        stderr=follower,
+        env=environment,
+    ) as process:
+        os.close(follower)
+        said = b""
+        while piece := _read(leader):
+            said += piece
+        assert process.wait(60) == 0
+    os.close(leader)
+    lines = said.decode().replace("\r", "").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "next: gputel compare runs/a OTHER, gputel report runs/a --json"
+
+
+def _read(handle: int) -> bytes:
+    """A terminal whose other end was closed is an error on Linux."""
+    try:
+        return os.read(handle, 65_536)
+    except OSError:
+        return b""
+
+
+def test_a_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
+    sample = Path(__file__).parents[2] / "sample_logs" / "d16-base.log.gz"
+    said = report(str(sample))
+    assert said.startswith(
+        "COMPOSED, not printed by a program that trained\nrun     d16-base: completed, 4 h 19 min\n"
+    )
+    assert "model   depth 16, 335,544,320 parameters, 524,288 tokens a step" in said
+    assert "mfu          43.9 %" in said
+
+
+@pytest.fixture
+def apart(recorded: Path) -> tuple[str, str]:
+    """The same, as people have it today: a CSV of a sampler, and a log that lost its stamps."""
+    CliRunner().invoke(group, ["export", str(recorded), "--csv", "gpu.csv", "--layout", "gpu_metrics"])
+    Path("train.log").write_text((recorded / "output.log").read_text())
+    os.utime("train.log", (BEGUN + 130, BEGUN + 130))
+    return "gpu.csv", "train.log"
+
+
+def test_a_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str]) -> None:
+    gpu, log = apart
+    told: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
+    assert told["clock"]["how"].startswith("by the sum of its times of steps")
+    assert told["clock"]["uncertainty_s"] == pytest.approx(22, abs=1.5)  # the evaluation that nobody timed
+    assert told["overlap"]["share"] == 1
+    assert told["phases"][0]["steps"] == 100
+    assert "overlap  1 min 40 s, 100.0 % of the log" in report("--gpu", gpu, "--log", log)
+
+
+def test_an_offset_moves_the_readings(apart: tuple[str, str]) -> None:
+    gpu, log = apart
+    with_offset = json.loads(report("--gpu", gpu, "--log", log, "--offset", "-20s", "--json"))
+    plain = json.loads(report("--gpu", gpu, "--log", log, "--json"))
+    assert with_offset["overlap"]["gpu"] != plain["overlap"]["gpu"]
+
+
+def test_no_overlap_is_a_failure_that_names_the_time_zone(apart: tuple[str, str]) -> None:
+    gpu, _ = apart
+    stamped = [f"2001-09-09 08:47:{n:02d}.000 {step(n)}" for n in range(10, 50)]
+    Path("stamped.log").write_text("\n".join(stamped) + "\n")
+    said = report("--gpu", gpu, "--log", "stamped.log", code=1)
+    assert "overlap  none: the log is of 2001-09-09 08:47:" in said
+    assert "if that is a time zone, add --offset=7h" in said
+    assert "add --offset" not in report("--gpu", gpu, "--log", "stamped.log", "--offset", "7h")
+
+
+def test_readings_alone_are_told_without_verdicts_on_a_training(apart: tuple[str, str]) -> None:
+    said = report(apart[0])
+    assert "GPUs over 2 min 01 s" in said
+    assert "bottleneck" not in said
+    assert "GPUs over 2 min 20 s" in report(apart[0], "--keep-idle")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["--gpu", "gpu.csv"], "gputel report: --gpu and --log go together, and without RUN; name both"),
+        (
+            ["a", "--gpu", "gpu.csv", "--log", "gpu.csv"],
+            "gputel report: --gpu and --log go together, and without RUN",
+        ),
+        (["nowhere"], "nowhere: no such file or folder"),
+        (["--gpu", "train.log", "--log", "train.log"], "train.log: no GPU readings were found in it"),
+    ],
+)
+def test_what_cannot_be_reported_is_an_error_of_one_line(
+    apart: tuple[str, str], words: list[str], fault: str
+) -> None:
+    answer = CliRunner().invoke(group, ["report", *words], standalone_mode=False)
+    assert isinstance(answer.exception, GputelError)
+    assert str(answer.exception).startswith(fault)
+
+
+def test_an_offset_that_is_none_is_refused(recorded: Path) -> None:
+    answer = CliRunner().invoke(group, ["report", "--offset", "soon"])
+    assert answer.exit_code == 2
+    assert "'soon' is not a shift in time like 3s, -250ms or -7h" in answer.output
