@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +28,27 @@ class Metric:
 
 
 def names(subjects: Sequence[Subject]) -> list[str]:
-    """Their own names; where several have one, as much of their paths as tells them apart."""
+    """Their own names; where several have one, as much of their paths as tells them apart, else a number."""
     own = [subject.name for subject in subjects]
-    paths = [_path(subject) for subject in subjects]
-    taken: dict[str, int] = {}
+    counts = Counter(own)
+    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[own[i]] > 1}
+    told = {**dict(enumerate(own)), **_apart(rivals)}
+    taken: Counter[str] = Counter()
     found = []
-    for i, name in enumerate(own):
-        rivals = [paths[j] for j, other in enumerate(own) if other == name and j != i]
-        deep = next((n for n in range(1, len(paths[i])) if all(r[-n:] != paths[i][-n:] for r in rivals)), 0)
-        told = "/".join(paths[i][-deep:]) if rivals and deep else name
-        taken[told] = taken.get(told, 0) + 1
-        found.append(told if taken[told] == 1 else f"{told} ({taken[told]})")
+    for i in range(len(own)):
+        taken[told[i]] += 1
+        found.append(told[i] if taken[told[i]] == 1 else f"{told[i]} ({taken[told[i]]})")
+    return found
+
+
+def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
+    """The shortest ends of paths that no other has; those of one path have none."""
+    found: dict[int, str] = {}
+    for deep in range(1, max(map(len, paths.values()), default=0)):
+        counts = Counter(path[-deep:] for path in paths.values())
+        found |= {
+            i: "/".join(p[-deep:]) for i, p in paths.items() if i not in found and counts[p[-deep:]] == 1
+        }
     return found
 
 

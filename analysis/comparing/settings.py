@@ -62,8 +62,9 @@ def shown(value: Any) -> str:
 
 
 def _tokeniser(subject: Subject) -> Any:
+    said = of(subject)
     names = ("tokenizer", "tokenizer_name", "tokenizer_path", "tokeniser")
-    return next((of(subject)[name] for name in names if name in of(subject)), None)
+    return next((said[name] for name in names if name in said), None)
 
 
 def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,9 +46,8 @@ def validations(tracks: Sequence[Track], metric: str) -> pl.DataFrame:
     """The best and the last value of every validation metric that a run printed, and at which steps."""
     rows = []
     for track in tracks:
-        printed = curves.evaluated(track)
-        for name in dict.fromkeys(("val_loss", "val_bpb", metric)):
-            curve = curves.of(track, name) if name in printed else None
+        for name in curves.evaluated(track):
+            curve = curves.of(track, name) if name.startswith("val_") or name == metric else None
             if curve is not None and len(curve.y):
                 best = int(np.argmin(curve.y) if curves.lower_is_better(name) else np.argmax(curve.y))
                 rows.append((name, track.name, curve.y[best], curve.step[best], curve.y[-1], curve.step[-1]))
