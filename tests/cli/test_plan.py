@@ -9,15 +9,22 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gputel.telemetry.run import create
+from gputel.telemetry.tiers import Column, Tier
+from tests.recordings.printed import SECOND, clock, fill, step, validation
+
 ROOT = Path(__file__).resolve().parents[2]
 D16 = ROOT / "sample_logs" / "d16-base.log.gz"
 D24 = ROOT / "sample_logs" / "d24-base.log.gz"
 STORY_2 = ("--depth", "64", "--on", "8xH100-PCIe", "--vocab", "32", "--device-batch-size", "4")
+BEGUN = 10**9  # seconds; when the clock of `compose` began
+READINGS = (("power_w", "W", 1000), ("mem_used_mib", "MiB", 1))
 STORY_4 = ("--params", "1.5B", "--tokens", "100B", "--on", "8xA100", "--nodes", "4", "--link", "10Gbit")
 
 
@@ -153,33 +160,61 @@ def test_a_check_prints_what_was_planned_beside_what_happened() -> None:
     assert figures["tok_per_sec"]["within"] is True
 
 
-def test_a_recorded_run_gives_its_watts(tmp_path: Path) -> None:
-    """The machine is simulated, and the plan says so."""
-    folder = tmp_path / "runs" / "tiny"
+@pytest.fixture
+def recorded(tmp_path: Path, compose: Callable[..., None]) -> Path:
+    """40 steps of 0.7 s after a start of 30 s, an evaluation of 5 s; two GPUs of 500 and 520 W while they work."""
+    shift = BEGUN - clock(0)["wall_ns"] / SECOND
     banner = (
-        "Model: depth 12, dim 768, 6 heads of 128, vocabulary 65,536, sequence 2,048, dropout 0\n"
-        "Tokens / micro-batch / rank: 32 x 2048 = 65,536\nTotal batch size 524,288\n"
+        "Model: depth 12, dim 768, 6 heads of 128, vocabulary 65,536, sequence 2,048, dropout 0",
+        "Tokens / micro-batch / rank: 32 x 2048 = 65,536",
+        "Total batch size 524,288 => gradient accumulation steps: 4",
     )
-    step = "step {0:05d}/00040 (0.00%) | loss: 3.0 | lrm: 1.00 | dt: 700.00ms | tok/sec: 748,982 | total time: 0.0m"
-    script = f"import time\nprint({banner!r}, flush=True)\n" + (
-        f"for n in range(40):\n    print({step!r}.format(n), flush=True)\n    time.sleep(0.02)\n"
-    )
-    record = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", str(folder), "--"]
-    done = subprocess.run(
-        [*record, sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found = answer("--depth", 16, "--like", folder)
+    lines = [(shift, line) for line in banner]
+    lines += [(shift + 30 + 0.7 * n, step(n, dt_ms=700)) for n in range(1, 41)]
+    lines += [(shift + 63, validation(40))]
+    facts = {
+        "run": "d12",
+        "argv": ["python", "train.py", "--recompute"],
+        "simulated": "2xH100",
+        "started": clock(shift),
+        "ended": clock(shift + 70),
+        "gpus": [{"gpu": gpu, "uuid": gpu, "name": "NVIDIA H100 80GB HBM3"} for gpu in "01"],
+    }
+    segment = create(tmp_path / "runs" / "d12", facts)
+    segment.gpu.rmdir()
+    columns = [Column(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
+    ticks = [(0, n * SECOND // 10, power(n / 10)) for n in range(700)]
+    compose(segment.gpu, [Tier("fast", 10.0, tuple(columns))], ticks)
+    fill(segment, lines)
+    return tmp_path / "runs" / "d12"
+
+
+def power(second: float) -> list[int]:
+    works = 30 <= second <= 59
+    return [500_000 if works else 100_000, 40_960, 520_000 if works else 100_000, 40_000]
+
+
+def test_a_plan_like_a_recording_takes_its_watts_its_start_and_its_recipe(recorded: Path) -> None:
+    found = answer("--depth", 12, "--like", recorded)
     (row,) = found["rows"]
-    assert found["machine"]["gpus"] == 2
-    assert row["origins"]["power_w"] == {"origin": "measured", "from": [f"power of {found['like']}"]}
-    assert row["origins"]["start_s"]["origin"] == "measured"
-    assert row["power_w"] > 0
-    assert any("SIMULATED" in note for note in found["notes"])
-    checked = {line["name"]: line for line in answer("--check", folder)["figures"]}
-    assert checked["power_w"]["happened"] == pytest.approx(row["power_w"])
-    assert checked["energy_kwh"]["happened"] is not None
-    assert checked["start_s"]["happened"] is not None
+    assert (found["machine"]["gpu"], found["machine"]["gpus"]) == ("H100", 2)
+    assert row["origins"]["power_w"] == {"origin": "measured", "from": ["power of d12"]}
+    assert row["ranges"]["power_w"] == pytest.approx([500, 520], rel=0.02)
+    assert row["origins"]["start_s"] == {"origin": "measured", "from": ["start of d12"]}
+    assert row["start_s"] == pytest.approx(30)
+    assert row["dt_ms"] == pytest.approx(700)
+    assert row["recipe"]["recompute"] is True
+    assert row["memory_gib"] == pytest.approx(40, rel=0.01)
+    assert any(note.startswith("d12: SIMULATED: 2xH100") for note in found["notes"])
+
+
+def test_a_check_of_a_recording_knows_what_was_used(recorded: Path) -> None:
+    figures = {line["name"]: line["happened"] for line in answer("--check", recorded)["figures"]}
+    assert figures["power_w"] == pytest.approx(510, rel=0.02)
+    assert figures["energy_kwh"] == pytest.approx(2 * figures["power_w"] * figures["train_hours"] / 1000)
+    assert figures["memory_gib"] == pytest.approx(40)
+    assert figures["start_s"] == pytest.approx(30)
+    assert figures["eval_hours"] == pytest.approx(5 / 3600)
 
 
 def test_rows_are_written_as_csv(tmp_path: Path) -> None:
