@@ -53,6 +53,11 @@ class _Handle:
         """All that is left of it."""
         return b"".join(iter(lambda: self.read(PIECE), b""))
 
+    def before(self, size: int) -> bytes:
+        """What was read last."""
+        start = max(self.position - size, 0)
+        return os.pread(self.file, self.position - start, start)
+
     def is_cut(self) -> bool:
         """Whether what was read is not there any more."""
         return os.fstat(self.file).st_size < self.position or self._begins() != self.head
@@ -78,8 +83,10 @@ class GrowingFile:
         self._done: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
         self._torn = place.torn if place else False
         self._owed = b""  # to be given before anything that is read
-        if place and place.head:
+        if place:
             self._return_to(place)
+        else:
+            self._open()
 
     @property
     def place(self) -> Place | None:
@@ -105,7 +112,7 @@ class GrowingFile:
         if owed or handle is None:
             return owed
         if handle.is_cut():
-            return self._cut(handle)
+            return self._cut(handle) or self.read(most)
         data = handle.read(most)
         if data:
             self._torn = not data.endswith(b"\n")
@@ -137,6 +144,8 @@ class GrowingFile:
                 return False  # deleted: whoever has it open may still write to it
             if (facts.st_dev, facts.st_ino) == (handle.device, handle.inode) or not facts.st_size:
                 return False
+            if self._is_written_anew(handle):
+                return True
             self._waiting.extend(self._between(os.fstat(handle.file).st_mtime_ns, handle))
             try:
                 self._waiting.append(_Handle(self.path))
@@ -147,6 +156,18 @@ class GrowingFile:
         handle.close()
         self._handle = self._waiting.popleft()
         self.turns += 1
+        return True
+
+    def _is_written_anew(self, handle: _Handle) -> bool:
+        """Whether the name is now that of a longer copy (rsync), which is read on from the same place."""
+        copy = self._known(self.path, handle.head, handle.position)
+        if copy is None:
+            return False
+        if not handle.position or copy.before(HEAD) != handle.before(HEAD):
+            copy.close()
+            return False
+        handle.close()
+        self._handle = copy
         return True
 
     def _cut(self, handle: _Handle) -> bytes:
@@ -177,18 +198,17 @@ class GrowingFile:
     def _return_to(self, place: Place) -> None:
         """Where an earlier follower was: in the file itself, or in what became of it."""
         found = self._known(self.path, place.head, place.position)
-        if found and found.inode == place.inode:
-            self._handle = found
-            return
-        beside = sorted(self._beside(), key=lambda path: _inode(path) != place.inode)
-        old = next((old for path in beside if (old := self._known(path, place.head, place.position))), None)
-        if found:
-            found.close()
-        self.turns += 1
-        if old:
-            self._handle = old
-        elif place.torn:
-            self._owed = b"\n"
+        if found is None or found.inode != place.inode:
+            beside = sorted(self._beside(), key=lambda path: _inode(path) != place.inode)
+            known = (self._known(path, place.head, place.position) for path in beside)
+            rotated = next((old for old in known if old and (place.head or old.inode == place.inode)), None)
+            if rotated and found:
+                found.close()
+            found = rotated or found
+        self._handle = found
+        if found is None:
+            self.turns += 1
+            self._owed = b"\n" if place.torn else b""
 
     def _between(self, since_ns: int, old: _Handle) -> Iterator[_Handle]:
         """Files that bore the name since then and were rotated away before they were seen, oldest first."""
@@ -231,7 +251,7 @@ class GrowingFile:
             handle = _Handle(path, position)
         except OSError:
             return None
-        if head and not handle.is_cut() and handle.head == head:
+        if handle.head == head and not handle.is_cut():
             return handle
         handle.close()
         return None
