@@ -27,6 +27,7 @@ def of(path: Path) -> dict[str, Any]:
         "duration_s": recording.duration_s,
         "downtime_s": recording.downtime_s,
         "exit_code": recording.descriptions[-1].get("exit_code"),
+        "stopped": recording.descriptions[-1].get("stopped"),
         "sampling": sampling(recording),
         "energy_j": total(_best(gpu) for gpu in gpus),
         "gpus": [{**gpu, "few_refreshes": few(gpu), **_facts(recording, gpu)} for gpu in gpus],

@@ -52,10 +52,13 @@ def load(
     return [_rule(name, facts) for name, facts in changed.items() if not facts.get("off")]
 
 
+def presets() -> list[str]:
+    return list(_tables()["preset"])
+
+
 def names() -> list[str]:
     """All rules, those of the presets too."""
-    tables = _tables()
-    return [*tables["rule"], *(name for rules in tables["preset"].values() for name in rules)]
+    return [rule.name for rule in load(presets())]
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputel.telemetry.errors import GputelError
@@ -149,6 +150,13 @@ class Exporter:
             family.add_sample(name, dict(zip(GPU_LABELS, labels, strict=True)), value)
 
 
+def check(address: str) -> None:
+    """A GputelError where an exporter could not even be tried; nothing is loaded for it."""
+    listening(address)
+    if find_spec("prometheus_client") is None:
+        raise _missing()
+
+
 def listening(address: str) -> tuple[str, int]:
     """`:9400`, `9400`, `0.0.0.0:9400`, `[::]:9400`; without a host this machine alone can ask."""
     found = re.fullmatch(
@@ -165,9 +173,13 @@ def _client() -> Any:
     try:
         import_module("prometheus_client.core")
     except ImportError:
-        mend = "pip install 'gputel[prometheus]'"
-        raise GputelError("--prometheus", "prometheus-client is not installed", mend) from None
+        raise _missing() from None
     return import_module("prometheus_client")
+
+
+def _missing() -> GputelError:
+    mend = "pip install 'gputel[prometheus]'"
+    return GputelError("--prometheus", "prometheus-client is not installed", mend)
 
 
 def _labels(view: View, gpu: Gpu) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import drawn, values
+from gputel.cli import attended, drawn, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of a core, for calls into the driver.",
 )
+@attended.options
 @drawn.options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
@@ -71,13 +72,14 @@ def command(
     pty: bool,
     max_overhead: float,
     as_json: bool,
-    **asked: bool,
+    **asked: Any,
 ) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output beside them.
 
     The command's exit code is ours, and nothing that goes wrong here harms it.
     """
     _refuse_nonsense(argv, duration, out, onto, follow, pid, pty)
+    orders = attended.orders(asked, has_command=bool(argv))
     from pathlib import Path
 
     from gputel.telemetry.process import launch, viewer
@@ -106,6 +108,7 @@ def command(
             duration_s=duration,
             pty=pty,
             show=2 if as_json else 1,
+            beside=attended.beside(orders, run, segment.path) if orders else None,
         )
     )
     if outcome.fault and not (argv or follow):

@@ -110,7 +110,8 @@ def _cost(told: dict[str, Any]) -> list[str]:
 
 def _events(told: dict[str, Any]) -> list[str]:
     counted = [f"{count} {kind}" for kind, count in told["events"].items()]
-    return [f"events   {', '.join(counted)}"] if counted else []
+    stopped = [f"stopped  {told['stopped']['text']}"] if told["stopped"] else []
+    return stopped + ([f"events   {', '.join(counted)}"] if counted else [])
 
 
 def _sizes(told: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ class Keeping:
     ) -> None:
         """`process`: a pidfd of what is recorded; `command`: its number where it is ours."""
         self.post, self.keeper, self.process = post, keeper, process
-        self._command, self._group = command, group
+        self.command, self._group = command, group
         self._seen_tail, self._moved = 0, 0
         self._lives = 1
 
@@ -43,7 +43,7 @@ class Keeping:
 
     def reaped(self, pid: int, status: int) -> None:
         """A child of ours has ended: the keeper, the command of a dead keeper, or a stranger's orphan."""
-        if pid == self._command:
+        if pid == self.command:
             self.ledger.end(os.waitstatus_to_exitcode(status), SystemClock().stamp())
         elif pid == self.keeper and not self.ledger.drained:
             time.sleep(0.05 if self._lives > 2 else 0)  # one that cannot live must not take the whole machine
@@ -52,13 +52,13 @@ class Keeping:
 
     def send(self, number: int) -> None:
         """To the command and its group; where it shares ours, to the command alone."""
-        if self._command is None or self.process is None:
+        if self.command is None or self.process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             if self._group is None:
                 signal.pidfd_send_signal(self.process, number)
                 return
-            apart = os.getpgid(self._command) != self._group
+            apart = os.getpgid(self.command) != self._group
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._group, number)
             if apart:  # `timeout` and shells put their commands into groups of their own

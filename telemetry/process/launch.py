@@ -80,6 +80,12 @@ def succeed(post: Post, process: int | None, group: int | None) -> int:
     return pid
 
 
+def beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """A process that the command knows nothing of: in a session of its own, with our standard error."""
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
+    return os.posix_spawn(argv[0], list(argv), env, file_actions=null, setsid=True, setsigmask=())
+
+
 def _fork_keeper(launch: Launch, post: Post, tell: socket.socket) -> int:
     command.flush()
     pid = os.fork()

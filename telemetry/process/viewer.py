@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Job:
     pty: bool = False
     show: int = 1
     """Where the command's output goes."""
+    beside: Callable[[int], Sequence[str]] | None = None
+    """A process to start beside the recording, given the command's number, or 0 where there is none."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Viewer:
             run.update(job.folder, started=self._began.as_json())
         self._pseudo = Pseudo() if job.pty and job.argv else None
         self._kept = self._keep()
+        if job.beside:
+            launch.beside(job.beside((self._kept and self._kept.command) or 0), job.env)
         self._forwarder = Forwarder(self._kept.ledger, self._kept.send) if self._kept else None
         post = self._kept.post if self._kept else None
         self._screen = Screen(post, job.show if job.argv else None)

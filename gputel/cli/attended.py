@@ -1,0 +1,113 @@
+"""What `gputel record` has done beside the recording: judging, stopping, serving, and what comes after."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gputel.cli import values
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.orders import Orders
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+OPTIONS = (
+    click.option(
+        "--stop-on", metavar="RULES", help="Stop the command on these alarms, such as nan,overfit,stalled."
+    ),
+    click.option("--stop-after", type=values.duration, metavar="31h", help="Stop the command after this."),
+    click.option(
+        "--budget", type=float, metavar="MONEY", help="Stop the command when this is spent; needs --price."
+    ),
+    click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour."),
+    click.option(
+        "--grace",
+        type=values.duration,
+        default="10m",
+        show_default=True,
+        metavar="10m",
+        help="From asking it to end to killing it: a checkpoint takes time.",
+    ),
+    click.option("--then", metavar="COMMAND", help="Run this when all is over."),
+    click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),
+)
+
+
+def options(command: Command) -> Command:
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
+    """None where nothing was asked for. What cannot be done is told before the command runs."""
+    stops = [asked[name] for name in ("stop_on", "stop_after", "budget")]
+    if not any((*stops, asked["then"], asked["prometheus"])):
+        return None
+    if any(stops) and not has_command:
+        raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
+    if asked["budget"] is not None and asked["price"] is None:
+        raise click.UsageError("--budget needs a --price, what a GPU costs an hour")
+    from gputel.analysis.live.orders import Orders
+
+    if asked["prometheus"] is not None:
+        from gputel.analysis.live import exporter
+
+        exporter.check(asked["prometheus"])
+    return Orders(
+        stop_on=_rules(asked["stop_on"] or ""),
+        stop_after_s=asked["stop_after"],
+        budget=asked["budget"],
+        price=asked["price"],
+        grace_s=asked["grace"],
+        then=_words(asked["then"] or ""),
+        prometheus=asked["prometheus"],
+        alarms=_own_alarms(),
+    )
+
+
+def beside(asked: Orders, run: Path, segment: Path) -> Callable[[int], Sequence[str]]:
+    """What is started once the command runs, and its number is known."""
+    placed = replace(asked, run=str(run.resolve()), segment=str(segment.resolve()), recorder=os.getpid())
+    return lambda command: replace(placed, command=command).as_argv()
+
+
+def _rules(text: str) -> list[str]:
+    from gputel.analysis.alarms import rules
+
+    wanted = [word.strip() for word in text.split(",") if word.strip()]
+    known = rules.names()
+    for word in wanted:
+        if word not in known:
+            raise GputelError(
+                f"--stop-on {word}",
+                "there is no such alarm",
+                f"there are: {', '.join(known)}",
+                exit_code=2,
+            )
+    return wanted
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise GputelError("--then", str(error).lower(), "close the quotes", exit_code=2) from None
+
+
+def _own_alarms() -> dict[str, dict[str, Any]]:
+    """The project's thresholds."""
+    from gputel.analysis.alarms import rules
+    from gputel.telemetry import settings
+
+    place, tables = settings.load(Path.cwd())
+    own: dict[str, dict[str, Any]] = tables.get("alarms", {})
+    rules.load(rules.presets(), own, place)
+    return own
