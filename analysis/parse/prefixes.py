@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta, timezone
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from gputel.analysis.parse import lazily
 
+Ints = npt.NDArray[np.int64]
 _RANK = lazily.regex(
     rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
     rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
@@ -38,6 +43,7 @@ _DATED = [
 ]
 _BARE = lazily.regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
 _SECONDS = lazily.regex(rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,])")
+_NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
 _DAY = 86_400_000_000_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
@@ -50,6 +56,17 @@ def rank(prefix: bytes) -> str | None:
     if not found:
         return None
     return next(group for group in found.groups() if group is not None).decode(errors="replace")
+
+
+def rank_of_all(prefixes: npt.NDArray[np.uint8]) -> str | Literal[False] | None:
+    """The rank that all of these prefixes name, which differ in digits alone; False where it is one of those."""
+    first, varying = prefixes[0].copy(), (prefixes != prefixes[0]).any(axis=0)
+    found = rank(first.tobytes())
+    for digit in b"37":
+        first[varying] = digit
+        if rank(first.tobytes()) != found:
+            return False
+    return found
 
 
 class Stamps:
@@ -71,6 +88,49 @@ class Stamps:
             return self._moment(found)
         except ValueError:
             return None  # a 13th month: digits that are no date
+
+    def read_together(self, prefixes: npt.NDArray[np.uint8]) -> Ints | None:
+        """The moments of prefixes as long as one another, a row each, that differ in the digits of a stamp alone.
+
+        None where there is more to it, and each has to be read by itself.
+        """
+        found = self._find(prefixes[0].tobytes())
+        if not found or "h" not in found.re.groupindex:
+            return None
+        spans = {name: found.span(name) for name in _NUMBERS if name in found.re.groupindex and found[name]}
+        same = np.ones(prefixes.shape[1], dtype=np.bool_)
+        for start, end in spans.values():
+            same[start:end] = False
+        digits = prefixes[:, ~same] - np.uint8(ord("0"))
+        if (prefixes[:, same] != prefixes[0, same]).any() or (digits > 9).any():
+            return None
+        return self._moments(
+            found, {name: _number(prefixes[:, slice(*span)]) for name, span in spans.items()}
+        )
+
+    def _moments(self, found: re.Match[bytes], part: dict[str, Ints]) -> Ints | None:
+        fraction = part["f"] * 10 ** (9 - len(found["f"])) if "f" in part else 0
+        clock = (part["h"] * 60 + part["mi"]) * 60 + part["s"] - _zone(found["z"])
+        moments: Ints = clock * 1_000_000_000 + fraction
+        turn, lacks = (0, "") if "y" in part else (366 * _DAY, "year") if "d" in part else (_DAY, "date")
+        if "d" in part:
+            month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
+            dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
+            days, places = np.unique(dates, return_inverse=True)
+            try:
+                known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
+            except ValueError:
+                return None
+            moments = moments + np.array(known, dtype=np.int64)[places] * _DAY
+        if not turn:
+            return moments
+        moments = moments + self._turns * turn
+        latest = np.maximum.accumulate(moments)
+        before = np.concatenate([[moments[0] if self._last is None else self._last], latest[:-1]])
+        if (moments < np.maximum.accumulate(before) - turn // 2).any():
+            return None
+        self._lacks, self._last = lacks, max(int(latest[-1]), int(before[0]))
+        return moments
 
     def shift(self, latest: datetime) -> int:
         """What brings the last moment that was read to the latest possible one, in whole days or years."""
@@ -106,10 +166,7 @@ class Stamps:
             return self._turned(clock * 1_000_000_000 + fraction, _DAY, "date")
         month = _MONTHS[part["name"].lower()] if part.get("name") else int(part["mo"])
         year = int(part.get("y") or _NO_YEAR)
-        if year not in _YEARS:
-            raise ValueError(year)
-        day = date(year, month, int(part["d"]))
-        moment = ((day.toordinal() - _EPOCH_DAY) * 86_400 + clock) * 1_000_000_000 + fraction
+        moment = (_day(year, month, int(part["d"])) * 86_400 + clock) * 1_000_000_000 + fraction
         return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
 
     def _turned(self, moment: int, turn: int, lacks: str) -> int:
@@ -121,6 +178,20 @@ class Stamps:
             moment += turn
         self._last = moment if self._last is None else max(moment, self._last)
         return moment
+
+
+def _day(year: int, month: int, day: int) -> int:
+    if year not in _YEARS:
+        raise ValueError(year)
+    return date(year, month, day).toordinal() - _EPOCH_DAY
+
+
+def _number(digits: npt.NDArray[np.uint8]) -> Ints:
+    """Columns of digits, as numbers."""
+    found = np.zeros(len(digits), dtype=np.int64)
+    for column in digits.T:
+        found = found * 10 + (column - np.uint8(ord("0")))
+    return found
 
 
 def _at(year: int, moment: datetime) -> datetime:

@@ -294,11 +294,10 @@ class Assembler:
         prefixed = table.prefixed(first - 1, end)
         if not all(self._on_time(aside, steps[aside.before - first]) and not prefixed for aside in asides):
             return False
-        heads = [self._head(table, row) for row in range(first - 1, end)] if prefixed else [(None, None)] * 2
-        times, ranks = [time for time, _ in heads[1:]], {rank for _, rank in heads}
-        rank = heads[0][1]
+        rank = self._head(table, first - 1)[1]
         draft = self._drafts.get(rank)
-        if len(ranks) > 1 or len({time is None for time in times}) > 1 or not draft or draft.step != steps[0]:
+        times = self._times(table, first, end, rank) if prefixed else []
+        if times is None or not draft or draft.step != steps[0]:
             return False
         self._close(rank)
         columns: dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]] = {
@@ -306,8 +305,8 @@ class Assembler:
             "step": steps[1:],
         }
         columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
-        if times[0] is not None:
-            columns["time"] = np.array(times, dtype=np.int64)
+        if len(times):
+            columns["time"] = np.asarray(times, dtype=np.int64)
         place = self.stages.here
         self.steps.extend(
             Block(end - first, columns, {"phase": place.phase, "attempt": place.attempt, "rank": rank})
@@ -317,6 +316,24 @@ class Assembler:
         for aside in asides:
             self._evaluate_together(aside)
         return True
+
+    def _times(
+        self, table: Table, first: int, end: int, rank: str | None
+    ) -> npt.NDArray[np.int64] | list[int] | None:
+        """When these rows were printed, if all of them say so or none; None where not all are of this rank."""
+        together = table.prefixes(first, end)
+        if together is not None and prefixes.rank_of_all(together) == rank:
+            times = self.stamps.read_together(together)
+            if times is not None:
+                table.heads.update(
+                    enumerate(zip(times.tolist(), [rank] * (end - first), strict=True), start=first)
+                )
+                return times
+        heads = [self._head(table, row) for row in range(first, end)]
+        found = [time for time, _ in heads if time is not None]
+        if {other for _, other in heads} != {rank} or len(found) not in (0, len(heads)):
+            return None
+        return found
 
     def _on_time(self, aside: Aside, steps: Numbers) -> bool:
         """Whether none would change how what follows is read; `steps` are those of the records before each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,15 @@ class Table:
         gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
         return bool((gaps >= SHORTEST_PREFIX).any())
 
+    def prefixes(self, first: int, end: int) -> npt.NDArray[np.uint8] | None:
+        """A row each; None where they are not equally long."""
+        starts, begins = self._hits.starts[first:end], self._hits.begins[first:end]
+        size = int(begins[0] - starts[0])
+        if not size or (begins - starts != size).any():
+            return None
+        every: npt.NDArray[Any] = np.ndarray((len(self._data) - size + 1,), f"V{size}", self._data, 0, (1,))
+        return every[starts].view(np.uint8).reshape(-1, size)
+
     def prefix(self, row: int) -> bytes:
         return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
 
@@ -110,7 +119,7 @@ class Aside(NamedTuple):
 def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
     """Runs in the order of their lines. One that nothing but evaluations interrupt is whole."""
     others = [table for table in tables if table.pattern.role != "eval"]
-    if not others or len(others) == len(tables):
+    if not others or len(others) == len(tables) or any(table.has_prefixes for table in tables):
         yield from ((run, []) for run in runs(tables))
         return
     whole = list(runs(others))

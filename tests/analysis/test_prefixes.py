@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gputel.analysis.parse import prefixes
 
@@ -77,3 +80,41 @@ def test_new_year_is_crossed_between_stamps_without_a_year(
 def test_a_rank_is_read_from_what_stands_before(prefix: bytes, rank: str | None) -> None:
     found = prefixes.rank(prefix)
     assert (found.rstrip(": ") if found else found) == rank
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[%Y-%m-%d %H:%M:%S] ",
+        "%m/%d/%Y %H:%M:%S - INFO - ",
+        "[rank3]: %Y-%m-%dT%H:%M:%S,250+02:00 ",
+        "I%m%d %H:%M:%S.224641 ",
+        "%b %d %H:%M:%S node7: ",
+        "%H:%M:%S | ",
+        "17%H%M%S00 ",
+    ],
+)
+@given(st.integers(0, 86_399), st.lists(st.integers(0, 50_000), min_size=1, max_size=12))
+def test_stamps_read_together_are_as_they_are_one_by_one(form: str, begin: int, gaps: list[int]) -> None:
+    """Over midnight and New Year too; what cannot be read together is left to be read one by one."""
+    first = datetime(2026, 12, 30, tzinfo=timezone.utc) + timedelta(seconds=begin)
+    moments = [first + timedelta(seconds=sum(gaps[:i])) for i in range(len(gaps))]
+    texts = [moment.strftime(form).encode() for moment in moments]
+    one_by_one, together = prefixes.Stamps(), prefixes.Stamps()
+    expected = [one_by_one.read(text) for text in texts]
+    rows = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
+    found = together.read_together(rows)
+    if found is None:
+        found = [together.read(text) for text in texts]
+    assert list(found) == expected
+    assert one_by_one.read(texts[-1]) == together.read(texts[-1])
+    assert one_by_one.shift(moments[-1]) == together.shift(moments[-1])
+
+
+def test_a_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
+    def rows(*texts: bytes) -> np.ndarray[Any, Any]:
+        return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
+
+    assert prefixes.rank_of_all(rows(b"[rank1]: 10:00:01 ", b"[rank1]: 10:00:02 ")) == "1"
+    assert prefixes.rank_of_all(rows(b"[rank1]: 10:00:01 ", b"[rank2]: 10:00:01 ")) is False
+    assert prefixes.rank_of_all(rows(b"10:00:01 ", b"10:00:02 ")) is None
