@@ -94,8 +94,9 @@ DATA: tuple[Column, ...] = (
 )
 NETWORK: tuple[Column, ...] = (
     ("GB sent", "sent_gb", _value),
-    ("seconds", "communication_s", span),
-    ("s a step with it", "dt_ms", _seconds_span),
+    ("takes s", "communication_s", _value),
+    ("range", "communication_s", span),
+    ("of s a step", "dt_ms", _seconds),
 )
 ORIGINS = (
     ("parameters, FLOPs", "flops_per_token"),
