@@ -65,6 +65,7 @@ class Command:
             return b""
         assert self._process
         assert self._process.stdout
+        self._listen()
         try:
             data = os.read(self._process.stdout.fileno(), most)
         except BlockingIOError:
@@ -105,12 +106,16 @@ class Command:
         self.starts += 1
         return True
 
-    def _end(self) -> None:
-        process = self._process
-        assert process
-        assert process.stderr
+    def _listen(self) -> None:
+        """Takes what is said on standard error, of which the end is kept; unread, it would hold the command up."""
+        assert self._process
+        assert self._process.stderr
         with contextlib.suppress(BlockingIOError):
-            self._complaint = os.read(process.stderr.fileno(), 65536)
+            while data := os.read(self._process.stderr.fileno(), 65536):
+                self._complaint = (self._complaint + data)[-4096:]
+
+    def _end(self) -> None:
+        self._listen()
         code = self._let_go()
         complaint = self._complaint.decode(errors="replace").strip().rpartition("\n")[2]
         self._complaint = b""
