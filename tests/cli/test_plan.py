@@ -111,8 +111,7 @@ def test_a_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
         f"{told.stderr.partition('100%, ')[2]}"
     )
     assert told.stderr.count("\n") == 1
-    (row,) = [line for line in told.stdout.split("Between GPUs")[1].splitlines() if line.startswith("1.50B")]
-    assert row.split()[1:3] == ["9.00", "7.20"]
+    assert told.stdout.split("Between GPUs")[1].splitlines()[3].split()[:3] == ["1.50B", "9.00", "7.20"]
     found = answer(*STORY_4, "--target-tok-s", "400,000", code=1)
     assert found["targets"][0]["possible"] is False
     assert found["rows"][0]["sent_gb"] == pytest.approx(9)
