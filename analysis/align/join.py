@@ -65,8 +65,7 @@ def by_gpu(gpu: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     span = pl.DataFrame({"start": [start], "end": [end]}).cast(pl.Datetime("ns"))
     span = span.with_columns(pl.all().dt.replace_time_zone("UTC"))
     parts = [
-        own.select(pl.col(keys).first()).hstack(span).hstack(_measures(span, own))
-        for own in gpu.partition_by(keys, maintain_order=True)
+        own.select(pl.col(keys).first()).hstack(span).hstack(_measures(span, own)) for own in _apart(gpu)
     ]
     return pl.concat(parts).sort(keys) if parts else pl.DataFrame()
 
@@ -89,14 +88,14 @@ def each(gpu: pl.DataFrame) -> Iterator[Ticks]:
 
 
 def _apart(gpu: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """A frame a GPU; where they were sampled together, every second row is the second one's, and so on."""
+    """A frame a GPU, one at a time; of those that were sampled together, every second row is the second one's."""
     keys = [name for name in ("node", "gpu") if name in gpu.columns]
     count = gpu.head(MOST_GPUS).select(pl.struct(keys).n_unique()).item()
-    taken = (
-        [gpu.gather_every(count, place) for place in range(count)] if len(gpu) % max(count, 1) == 0 else []
-    )
-    if taken and all((own[name] == own[name][0]).all() for own in taken for name in keys):
-        yield from taken
+    together = count > 0 and len(gpu) % count == 0
+    if together and all(
+        (gpu[name].gather_every(count, n) == gpu[name][n]).all() for n in range(count) for name in keys
+    ):
+        yield from (gpu.gather_every(count, place) for place in range(count))
     else:
         yield from gpu.partition_by(keys, maintain_order=True)
 

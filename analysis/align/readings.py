@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
 PART_S = 600
-LOOKED_AT = r"^(power_w|temp_c|util|sm_mhz|\w+_active)_mean$|^(power_w|temp_c|mem_used_mib)_max$|^throttle_any$|^energy_j_last$"
+MEANS = r"^(power_w|temp_c|util|sm_mhz|\w+_active)_mean$"
+OTHERS = r"^(power_w|temp_c|mem_used_mib)_max$|^throttle_any$|^energy_j_last$"
 
 
 def of(subject: Subject) -> pl.DataFrame | None:
@@ -55,10 +56,10 @@ def _seconds(recording: Recording) -> pl.DataFrame:
 
 
 def _seconds_of(segment: Segment, *, several: bool) -> pl.DataFrame:
-    """Only what is looked at, for a day has a million rows; a second that two parts share becomes one of them again."""
+    """Only what is looked at, for a day has a million rows; a second that two parts share becomes one again."""
     tables = [
-        table.select("time", "gpu", "ticks", pl.selectors.matches(LOOKED_AT))
-        for table in frames.seconds_in_turn(segment.gpu, WANTED)
+        table.select("time", "gpu", "ticks", pl.selectors.matches(f"{MEANS}|{OTHERS}"))
+        for table in frames.seconds_in_turn(segment.gpu, WANTED, ("mean", "max"))
     ]
     if not tables:
         return pl.DataFrame()

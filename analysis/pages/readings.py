@@ -66,15 +66,19 @@ def polled_hz(subject: Subject) -> float | None:
     return 1 / usual if usual > 0 else None
 
 
-def power_by_second(seconds: pl.DataFrame, start_ns: int) -> tuple[Numbers, Numbers]:
-    """The mean of each second, all GPUs together."""
-    column = "power_w_mean" if "power_w_mean" in seconds.columns else "power_w"
-    keys = ["gpu", *(["node"] if "node" in seconds.columns else [])]
-    each = seconds.group_by(*keys, pl.col("time").dt.truncate("1s"), maintain_order=True).agg(
-        pl.col(column).mean()
+def power_by_second(ticks: pl.DataFrame, start_ns: int) -> tuple[Numbers, Numbers]:
+    """The mean of each second, all GPUs together; of ticks, or of what are whole seconds already."""
+    rows = (
+        ticks.select("time", watts="power_w_mean") if "power_w_mean" in ticks.columns else _by_second(ticks)
     )
-    whole = each.group_by("time").agg(_whole(column)).sort("time")
-    return _seconds(whole["time"].dt.epoch("ns"), start_ns), whole[column].to_numpy()
+    whole = rows.group_by("time", maintain_order=True).agg(_whole("watts")).sort("time")
+    return _seconds(whole["time"].dt.epoch("ns"), start_ns), whole["watts"].to_numpy()
+
+
+def _by_second(ticks: pl.DataFrame) -> pl.DataFrame:
+    keys = [name for name in ("gpu", "node") if name in ticks.columns]
+    second = pl.col("time").dt.truncate("1s")
+    return ticks.group_by(*keys, second, maintain_order=True).agg(watts=pl.col("power_w").mean())
 
 
 def _ticks(recording: Recording) -> pl.DataFrame:
@@ -87,16 +91,27 @@ def _reduced(recording: Recording) -> pl.DataFrame:
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)
-    parts = []
-    for segment in recording.folder.segments:
-        for seconds in frames.seconds_in_turn(segment.gpu, READINGS):
-            part = _merged(seconds, width, first=True)
-            parts.append(part.with_columns(pl.lit(segment.node).alias("node")) if several else part)
-    if not parts:
-        return pl.DataFrame(schema={"time": pl.Datetime("ns", "UTC"), "gpu": pl.String})
-    return _merged(pl.concat(parts, how="diagonal_relaxed"), width, first=False).sort(
-        "time", maintain_order=True
-    )
+    whole = pl.DataFrame(schema={"time": pl.Datetime("ns", "UTC"), "gpu": pl.String})
+    for few in (
+        READINGS[:5],
+        READINGS[5:10],
+        READINGS[10:],
+    ):  # a table of all would be the largest thing here
+        parts = [
+            reduced.with_columns(pl.lit(segment.node).alias("node")) if several else reduced
+            for segment in recording.folder.segments
+            for seconds in frames.seconds_in_turn(segment.gpu, few, ("min", "mean", "max"))
+            for reduced in (_merged(seconds, width, first=True),)
+        ]
+        if parts:
+            rows = _merged(pl.concat(parts, how="diagonal_relaxed"), width, first=False)
+            whole = rows if whole.is_empty() else _beside(whole, rows)
+    return whole.sort("time", maintain_order=True)
+
+
+def _beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    keys = [name for name in ("time", "gpu", "node") if name in left.columns]
+    return left.join(right.drop("ticks"), on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _merged(rows: pl.DataFrame, width: str, *, first: bool) -> pl.DataFrame:

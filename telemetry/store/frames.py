@@ -26,6 +26,7 @@ Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
 FRESH_PERIODS = 3
 KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
+HOUR = 3600  # rows of a table of seconds
 CARRIED = 8  # ticks of a slower tier that the next part begins with
 
 Loaded: TypeAlias = list[tuple[Tier, pl.DataFrame]]
@@ -69,10 +70,13 @@ def seconds(folder: Path) -> pl.DataFrame:
     return of_seconds(whole, tiers)
 
 
-def seconds_in_turn(folder: Path, readings: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The same a few hours at a time and for some readings, for what runs over days of them."""
-    for tiers, frame in _tables_of_seconds(folder, readings):
-        yield of_seconds(frame, tiers)
+def seconds_in_turn(
+    folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL
+) -> Iterator[pl.DataFrame]:
+    """The same an hour at a time and for some readings, and perhaps of these not all of `_min _mean _max _last`."""
+    for tiers, table in _tables_of_seconds(folder, readings, usual):
+        for frame in table.iter_slices(HOUR):
+            yield of_seconds(frame, tiers)
 
 
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
@@ -203,13 +207,13 @@ def _readings(tier: Tier, gpu: str, wanted: Sequence[str]) -> list[pl.Expr]:
 
 
 def _tables_of_seconds(
-    folder: Path, readings: Sequence[str] | None
+    folder: Path, readings: Sequence[str] | None, usual: Sequence[str] = whole_seconds.USUAL
 ) -> Iterator[tuple[list[Tier], pl.DataFrame]]:
     """What was compacted as it is; of the rest each part is reduced to its seconds before the next is read."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
     for part in compacted:
-        yield whole_seconds.load(part, readings)
+        yield whole_seconds.load(part, readings, usual)
     files = [(part, tier) for part, tier in _files(folder) if part.first not in done]
     for number in sorted({part.first for part, _ in files}):
         loaded = [(tier, _load(part, tier, readings)) for part, tier in files if part.first == number]
@@ -235,6 +239,7 @@ def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.
         _statistic(column, name, tier)
         for column, tier in held.items()
         for name in whole_seconds.statistics(column)
+        if whole_seconds.kept_name(column, name) in whole.columns
     ]
     second = pl.col(whole_seconds.SECOND_COLUMN)
     time = pl.from_epoch(second * SECOND, "ns").dt.replace_time_zone("UTC").alias("time")

@@ -37,12 +37,18 @@ def of(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
     return whole.sort(SECOND_COLUMN)
 
 
-def load(part: Part, readings: Sequence[str] | None = None) -> tuple[list[Tier], pl.DataFrame]:
-    """A compacted table of seconds, and the tiers that it was made from; of some readings, where named."""
+def load(
+    part: Part, readings: Sequence[str] | None = None, usual: Sequence[str] = USUAL
+) -> tuple[list[Tier], pl.DataFrame]:
+    """A compacted table of seconds, and the tiers it was made from; of some readings, and some of USUAL."""
     facts = json.loads(pl.read_parquet_metadata(part.path)[wide.KEY])
     tiers = [only(journal.tier_from_json(tier), readings) for tier in facts["tiers"]]
     kept = [
-        kept_name(column, name) for tier in tiers for column in tier.columns for name in statistics(column)
+        kept_name(column, name)
+        for tier in tiers
+        for column in tier.columns
+        for name in statistics(column)
+        if name in usual or column.name in STATISTICS
     ]
     columns = None if readings is None else list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
     return tiers, pl.read_parquet(part.path, columns=columns)
