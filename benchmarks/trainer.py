@@ -78,10 +78,12 @@ def main() -> None:
 
 @dataclass
 class Steps:
-    """What the measured steps of all rounds took, by the clock and in CPU time over all threads and ranks."""
+    """What the measured steps of all rounds took, by the clock and in CPU time over all threads and ranks; and what
+    the trainer spent of them outside forward, backward, optimizer and waiting for data or other ranks."""
 
     wall_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
+    own_ms: list[float] = field(default_factory=list)
 
 
 def beside_bare(given: argparse.Namespace, ranks: int, compiled: bool) -> dict[str, Any]:
@@ -104,6 +106,9 @@ def compared(
         "tokens_per_second": [round(tokens / statistics.median(steps.wall_s)) for steps in (one, other)],
         "ratio_of_cpu_time": round(statistics.median(other.cpu_s) / statistics.median(one.cpu_s), 3),
         "ratio_of_the_fastest_steps": round(fast(other.wall_s) / fast(one.wall_s), 3),
+        "ms_of_a_step_that_are_the_trainers_own": [
+            round(statistics.median(steps.own_ms), 2) for steps in (one, other) if steps.own_ms
+        ],
         "steps": len(one.wall_s),
     }
 
@@ -134,8 +139,16 @@ def measure(command: Sequence[str], ranks: int, into: Steps) -> None:
         ][WARM_STEPS - 1 : -1]
         if sum(process.wait() for process in processes):
             raise SystemExit(f"failed: {' '.join(command)}")
+        into.own_ms += own_ms(Path(folder, "run", "metrics.jsonl"))
     into.wall_s += [after - before for (before, _), (after, _) in itertools.pairwise(stamps)]
     into.cpu_s.append((stamps[-1][1] - stamps[0][1]) / (len(stamps) - 1))
+
+
+def own_ms(metrics: Path) -> list[float]:
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
+    steps = [row for row in rows if row["event"] == "step"][WARM_STEPS:]
+    parts = ("forward_ms", "backward_ms", "agreement_ms", "optimizer_ms", "data_ms")
+    return [row["dt_ms"] - sum(row[part] for part in parts) for row in steps]
 
 
 def place(rank: int, ranks: int, port: int) -> dict[str, str]:

@@ -203,6 +203,7 @@ class Training:
             "forward_ms": marks.ms("forward"),
             "backward_ms": marks.ms("backward"),
             "communication_ms": None if travels is None else sum(ms_between(*span) for span in travels),
+            "agreement_ms": marks.ms("agreement"),
             "optimizer_ms": marks.ms("optimizer"),
         }
 
