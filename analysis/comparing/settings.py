@@ -23,8 +23,8 @@ def of(subject: Subject) -> dict[str, Any]:
             said[name] = fact.value
     if "gpus" in said:
         said.pop("world_size", None)
-    if subject.recording:
-        said |= _recorded(subject.recording.descriptions[-1])
+    for description in subject.recording.descriptions if subject.recording else ():
+        said |= _recorded(description)  # of a run that went on, what was said last
     return {name: whole(value) for name, value in said.items()}
 
 
