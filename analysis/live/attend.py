@@ -30,7 +30,7 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
     from gputel.analysis.live.exporter import Exporter
-    from gputel.analysis.live.follow import News
+    from gputel.analysis.live.runs import News
     from gputel.analysis.live.state import View
 
 LAST_WORD_S = 600.0  # that the recorder may take to close

@@ -20,7 +20,7 @@ from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
-    from gputel.analysis.live.follow import Followed, News
+    from gputel.analysis.live.runs import Followed, News
     from gputel.analysis.live.state import View
 
 MOST_HISTORY = 200
@@ -52,12 +52,16 @@ class Judge:
         self.history.extend(alarms)
         return alarms if self._live else []
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a second has gone by since the last look."""
+        return self._now() - self._looked >= LOOK_S
+
     def look(self, view: View) -> list[Alarm]:
         """Once a second, with what is known of the run. The first look comes when all that was there is read."""
-        now = self._now()
-        if now - self._looked < LOOK_S:
+        if not self.is_due:
             return []
-        self._looked = now
+        self._looked = now = self._now()
         caught_up = [] if self._live else self.active
         self._live = True
         alarms = [alarm for moment in self._of(view, now) for alarm in self._watch.see(moment)]

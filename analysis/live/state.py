@@ -21,7 +21,7 @@ from gputel.analysis.live.curve import Curve, Points
 from gputel.analysis.live.story import Story
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.follow import News
+    from gputel.analysis.live.runs import News
 
 STRIP_S = 600  # seconds of each GPU's readings that are kept
 STRIPS = ("power_w_mean", "temp_c_max", "util_mean", "mem_used_mib_max", "sm_mhz_mean")

@@ -1,0 +1,81 @@
+"""What every view of `gputel tail` does besides showing: follow runs, judge them, tell of alarms, serve figures.
+
+for turn in session.turns(stop): turn.news, turn.notices, session.views()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputel.analysis.live.judging import Judge
+from gputel.analysis.live.notify import Notice
+from gputel.analysis.live.state import Terms
+from gputel.analysis.live.told import Told, folder_for
+
+if TYPE_CHECKING:
+    from gputel.analysis.alarms.rules import Rule
+    from gputel.analysis.alarms.watch import Alarm
+    from gputel.analysis.live.exporter import Exporter
+    from gputel.analysis.live.follow import Follower
+    from gputel.analysis.live.notify import Notifier
+    from gputel.analysis.live.runs import Followed, News
+    from gputel.analysis.live.state import View
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What came, and the alarms that nobody was told of before."""
+
+    news: Sequence[News]
+    notices: Sequence[Notice]
+
+
+class Session:
+    """`notifier` and `exporter` are closed by whoever opened them."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        rules: Sequence[Rule],
+        terms: Terms | None = None,
+        notifier: Notifier | None = None,
+        exporter: Exporter | None = None,
+    ) -> None:
+        self.follower, self.terms = follower, terms or Terms()
+        self._rules, self._notifier, self._exporter = rules, notifier, exporter
+        self._judges: dict[str, Judge] = {}
+        self._told: dict[str, Told] = {}
+
+    def turns(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Turn]:
+        """As often as the follower has news, and once a second at least."""
+        for news in self.follower.news(stop):
+            yield Turn(news, self._judged(news))
+
+    def views(self) -> list[tuple[View, Judge]]:
+        return [(run.state.view(self.terms), self._judge(run)) for run in self.follower.runs]
+
+    def _judged(self, news: Sequence[News]) -> list[Notice]:
+        notices = [notice for one in news for notice in self._new(one.run, self._judge(one.run).take(one))]
+        behind = {one.run.source for one in news if not one.live}  # what was there before is still being read
+        due = [run for run in self.follower.runs if run.source not in behind and self._judge(run).is_due]
+        for run in due:
+            notices += self._new(run, self._judge(run).look(run.state.view(self.terms)))
+        if due and self._exporter is not None:
+            self._exporter.show([(view, [a.rule for a in judge.active]) for view, judge in self.views()])
+        if self._notifier is not None:
+            for notice in notices:
+                self._notifier.send(notice)
+        return notices
+
+    def _new(self, run: Followed, alarms: Sequence[Alarm]) -> list[Notice]:
+        told = self._told[run.source]
+        return [Notice(run.name, alarm) for alarm in alarms if told.is_new(alarm)]
+
+    def _judge(self, run: Followed) -> Judge:
+        if run.source not in self._judges:
+            self._judges[run.source] = Judge(run, self._rules)
+            self._told[run.source] = Told(folder_for(Path(run.source)))
+        return self._judges[run.source]

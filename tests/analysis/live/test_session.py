@@ -1,0 +1,62 @@
+"""What a view is handed, and who else is told."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.alarms import rules
+from gputel.analysis.live.follow import Follower
+from gputel.analysis.live.notify import Notice
+from gputel.analysis.live.session import Session
+
+
+class Notes:
+    """A notifier that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, notice: Notice) -> None:
+        self.sent.append(notice.line)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def write(path: Path, *losses: float, start: int = 0) -> None:
+    with path.open("a") as log:
+        log.writelines(
+            f"step {step} | loss: {loss} | dt: 9.00ms\n" for step, loss in enumerate(losses, start)
+        )
+
+
+def turns(session: Session, count: int) -> Iterator[list[str]]:
+    following = session.turns()
+    for _ in range(count):
+        yield [notice.line for notice in next(following).notices]
+
+
+def test_an_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path) -> None:
+    log, notes = tmp_path / "d16.log", Notes()
+    write(log, 3.0, 2.9, math.nan)
+    session = Session(Follower([str(log)]), rules.load(), notifier=notes)  # type: ignore[arg-type]
+    line = "d16: NaN or infinite loss at step 2: loss is nan"
+    assert list(turns(session, 2)) == [[line], []]
+    assert notes.sent == [line]
+    ((view, judge),) = session.views()
+    assert (view.step, [alarm.rule for alarm in judge.active]) == (2, ["nan"])
+    session.follower.close()
+
+
+def test_whoever_looks_again_is_not_told_again(tmp_path: Path) -> None:
+    log = tmp_path / "d16.log"
+    write(log, 3.0, math.nan)
+    for told in (1, 0):
+        session = Session(Follower([str(log)]), rules.load())
+        (notices,) = turns(session, 1)
+        session.follower.close()
+        assert len(notices) == told
