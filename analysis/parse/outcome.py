@@ -92,6 +92,7 @@ SIGNS = (
         None,
         rb"\bSegmentation fault\b|\bBus error\b|\(core dumped\)|Fatal Python error|terminate called after throwing"
         rb"|CUDA error: (?!out of memory)|(?i:device-side assert triggered)|No space left on device|^\s*Killed\s*$"
+        rb"|: line \d+: +\d+ (?:Killed|Aborted) "
         rb"|\bXid\b.{0,40}\b(?:79|48|63|64|74|94|95)\b",
         "failed",
     ),

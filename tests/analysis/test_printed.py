@@ -8,9 +8,27 @@ import polars as pl
 import pytest
 
 from gputel.analysis.parse.log import Log
-from tests.analysis.printed import Printed, elsewhere, language, scripts, speech, tables, vision
+from tests.analysis.printed import (
+    Printed,
+    elsewhere,
+    endings,
+    language,
+    programs,
+    scripts,
+    speech,
+    tables,
+    vision,
+)
 
-LOGS = (*language.LOGS, *vision.LOGS, *speech.LOGS, *tables.LOGS, *scripts.LOGS)
+LOGS = (
+    *language.LOGS,
+    *vision.LOGS,
+    *speech.LOGS,
+    *tables.LOGS,
+    *scripts.LOGS,
+    *programs.LOGS,
+    *endings.LOGS,
+)
 
 
 @pytest.mark.parametrize("printed", LOGS, ids=lambda printed: printed.name)
@@ -22,8 +40,8 @@ def test_a_log_gives_what_it_printed(printed: Printed, read: Callable[[str], Log
 def wanted(printed: Printed) -> dict[str, object]:
     return {
         "records": printed.records,
-        "first": printed.first,
-        "last": printed.last,
+        "first": repr(printed.first),  # so that a NaN equals another
+        "last": repr(printed.last),
         "evals": printed.evals,
         "columns": set(printed.columns),
         "total": printed.total,
@@ -43,8 +61,8 @@ def told(log: Log, printed: Printed) -> dict[str, object]:
     counts = dict(log.events.group_by("kind").len().iter_rows())
     return {
         "records": records.height,
-        "first": ends[0] if ends else (None, None),
-        "last": ends[1] if ends else (None, None),
+        "first": repr(ends[0] if ends else (None, None)),
+        "last": repr(ends[1] if ends else (None, None)),
         "evals": {name: measured(log, name) for name in printed.evals},
         "columns": {name for name in printed.columns if name in records.columns and records[name].count()},
         "total": totals[-1] if totals and printed.total else None,

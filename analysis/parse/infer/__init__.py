@@ -127,8 +127,10 @@ def _stands_beside(main: Candidate, known: int) -> bool:
 
 
 def _evaluates_beside(one: Candidate) -> bool:
-    """Evaluations of a log whose records are known come again and again, with other values."""
-    return one.role in ("eval", "mixed") and one.is_measured and one.shape.count > 1 and bool(one.changing)
+    """Evaluations of a log whose records are known come again with other values, or say no more than the loss."""
+    again = one.shape.count > 1 and bool(one.changing)
+    bare = one.columns == ["val_loss"] and one.is_terse and not _SUMMARY.search(one.shape.example)
+    return one.role in ("eval", "mixed") and one.is_measured and (again or bare)
 
 
 def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 FOREIGN = {
-    **dict.fromkeys("up upd gstep s num_batches_tracked".split(), "step"),
+    **dict.fromkeys("up upd total_train_updates gstep s num_batches_tracked".split(), "step"),
     **dict.fromkeys("n_iter i".split(), "iteration"),
     **dict.fromkeys("e".split(), "epoch"),
     **dict.fromkeys("b".split(), "batch"),
@@ -34,7 +34,8 @@ FOREIGN = {
 LOSSES = (
     "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss train_ce_loss crossentropyloss "
     "train_crossentropyloss train_cross_entropy cost objective objf train_rmse train_logloss "
-    "train_mlogloss train_mae train_error training_s_l2 training_s_binary_logloss "
+    "train_mlogloss train_mae train_error training_s_l2 training_binary_logloss training_multi_logloss training_l2 "
+    "training_rmse training_s_binary_logloss "
     "training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
     "train"
 ).split()

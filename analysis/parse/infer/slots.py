@@ -57,7 +57,8 @@ def slots(shape: Shape) -> list[Slot]:
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:
             slot, behind = replace(slot, key=counted.group().decode()), behind[counted.end() :]
-        if found and left.strip() == "-":
+        if found and left == "-":
+            slot = slot if slot.key else replace(slot, key=found[-1].key)  # `Batch [0-100]`: the end counts
             found[-1] = replace(found[-1], key=None, column="range")
         elif slot.key is None and found:
             slot = _beside(slot, found[-1], left)
