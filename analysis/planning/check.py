@@ -17,6 +17,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.planning.machine import Machine
+    from gputel.analysis.planning.sizes import Size
     from gputel.analysis.subjects import Subject
 
 SCHEMA = 1
@@ -55,9 +56,13 @@ def check(
     given: Machine | None = None,
     like: Calibration | None = None,
     price: float | None = None,
+    named: Size | None = None,
 ) -> Check:
-    """The plan is made from the run's size, batch and GPUs alone, unless `like` is a run that came before it."""
-    run = happened(subject, recipe, given)
+    """The plan is made from the run's size, batch and GPUs alone, unless `like` is a run that came before it.
+
+    `named` is its size, where it prints none.
+    """
+    run = happened(subject, recipe, given, named)
     if run.machine is None:
         raise GputelError(run.run, "does not tell on which GPUs it ran", "name them, such as --on 2xH100")
     asked = Question(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
 
 MIB_PER_GIB = 1024
+ROUNDED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,18 @@ class Happened:
     caution: str | None
 
 
-def happened(subject: Subject, planned: Recipe, given: Machine | None = None) -> Happened:
-    """`given` are GPUs named by hand, which win over what the run says of itself."""
-    asked = known.asked_of(subject)
+def happened(
+    subject: Subject, planned: Recipe, given: Machine | None = None, named: Size | None = None
+) -> Happened:
+    """GPUs and a size that are named by hand win over what the run says of itself."""
+    asked = named or known.asked_of(subject)
     size = known.as_printed(subject, asked)
     machine = given or known.machine_of(subject)
     steps = _longest_phase(subject.log.steps)
     steady = settled(steps)
-    batch = subject.facts.tokens_per_step
+    per_step = _tokens_per_step(subject, asked, machine)
     dt_ms = _spread(steady, "dt_ms", subject.name)
-    rate = _rate(steady, dt_ms, batch.value if batch else None, subject.name)
+    rate = _rate(steady, dt_ms, per_step, subject.name)
     return Happened(
         run=subject.name,
         asked=asked,
@@ -67,7 +70,7 @@ def happened(subject: Subject, planned: Recipe, given: Machine | None = None) ->
         machine=machine,
         recipe=known.recipe_of(subject, planned),
         device_batch=known.whole(subject, "device_batch"),
-        tokens_per_step=int(batch.value) if batch else None,
+        tokens_per_step=per_step,
         steps=steps.height,
         total_steps=_total_steps(subject, steps),
         dt_ms=dt_ms,
@@ -90,6 +93,16 @@ def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
     return steps.filter(steps["phase"] == longest)
 
 
+def _tokens_per_step(subject: Subject, asked: Size, machine: Machine | None) -> int | None:
+    """As printed; one that was reckoned from rounded figures is taken to be whole sequences on every GPU."""
+    fact = subject.facts.tokens_per_step
+    if fact is None:
+        return None
+    unit = asked.shape.seq * (machine.count if machine else 1)
+    near = round(fact.value / unit) * unit
+    return near if near and abs(near / fact.value - 1) < ROUNDED else int(fact.value)
+
+
 def _figure(fact: Fact | None) -> int | None:
     return None if fact is None else round(fact.value)
 
@@ -110,7 +123,7 @@ def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
     return measured(float(mean), run, low=min(low or mean, mean), high=max(high or mean, mean))
 
 
-def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: float | None, run: str) -> Estimate | None:
+def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None, run: str) -> Estimate | None:
     """Tokens a second of all GPUs, by the time of a step where it is known: some programs print a GPU's rate."""
     if dt_ms is not None and batch is not None:
         return 1000 * float(batch) / dt_ms

@@ -31,7 +31,11 @@ def asked_of(subject: Subject) -> Size:
     if facts.parameters is not None:
         parameters = int(facts.parameters.value)
         return sizes.of_parameters(parameters, words.large(parameters), vocab=vocab, seq=seq)
-    raise GputelError(subject.name, "prints neither its depth nor its parameters", "a plan needs one of them")
+    raise GputelError(
+        subject.name,
+        "prints neither its depth nor its parameters",
+        "say --check RUN with --depth, --params or --layers",
+    )
 
 
 def as_printed(subject: Subject, asked: Size) -> Size:

@@ -56,7 +56,13 @@ def check(word: str, asked: Asked) -> Check:
             "--check", "is printed, or given as JSON", "leave out --csv and --html", exit_code=2
         )
     like = _like(asked)
-    return checking.check(_subject(word), _recipe(asked, like), _machine(asked), like, asked["price"])
+    sizes = _sizes(asked, _shape(asked, like))
+    if len(sizes) > 1:
+        raise GputelError(
+            "--check", "needs one size, and several were named", "name that of the run", exit_code=2
+        )
+    size = sizes[0] if sizes else None
+    return checking.check(_subject(word), _recipe(asked, like), _machine(asked), like, asked["price"], size)
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:

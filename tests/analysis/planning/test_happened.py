@@ -93,9 +93,7 @@ def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
 
 
 def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
-    with pytest.raises(
-        GputelError, match=r"^d12: prints neither its depth nor its parameters; a plan needs one"
-    ):
+    with pytest.raises(GputelError, match=r"^d12: prints neither its depth nor its parameters; say --check"):
         happened.happened(write(banner=""), Recipe(1))
 
 
@@ -248,6 +246,14 @@ def test_a_check_of_depth_24_is_right_when_depth_16_came_before_it() -> None:
         assert error is not None
         assert abs(error) < 10
         assert lines[name].within
+
+
+def test_a_log_that_prints_no_size_is_checked_by_the_one_that_is_named(write: Write) -> None:
+    subject = write(banner="")
+    found = check.check(subject, Recipe(1), machine("8xH100"), named=sizes.of_depth(12))
+    lines = {line.name: line for line in found.lines}
+    assert lines["parameters"].happened is None
+    assert lines["mfu"].happened == pytest.approx(100 * 1_038_090_240 * 524_288 / 0.18 / (8 * 989e12))
 
 
 def test_memory_out_of_range_is_told_with_the_recipe_that_comes_nearest(write: Write) -> None:
