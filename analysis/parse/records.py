@@ -78,6 +78,9 @@ class Assembler:
             steps = run.shape.step(
                 table.columns(run.shape, slice(first, end)), self._counts_from_zero(table.pattern)
             )
+            if steps is None and "epoch" in run.shape.columns and not self._fractions:
+                epochs = table.columns(run.shape, slice(first, end))["epoch"]
+                cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
             if steps is not None:
                 cuts = (np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1).tolist()
         for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
@@ -277,33 +280,34 @@ class Assembler:
             self._close(rank)
 
     def _block(self, table: Table, shape: Plan, first: int, end: int, asides: list[Aside]) -> bool:
-        """Takes rows over as they stand, where each is a record of a step later than the one before.
+        """Takes rows over as they stand, where each is a record of a step later than the one before, or of none.
 
         So are the evaluations among them, where none is of a step that has gone by.
         """
+        if not _is_plain(table, shape):
+            return False
         cells = table.columns(shape, slice(first - 1, end))
-        steps = shape.step(cells, self._counts_from_zero(table.pattern)) if _is_plain(table, shape) else None
-        if (
-            steps is None
-            or not bool(np.all(steps[1:] > steps[:-1]))
-            or not bool(np.all(steps == np.floor(steps)))
-            or not all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
-            or not bool(np.all(np.abs(steps) < MOST))
+        steps = shape.step(cells, self._counts_from_zero(table.pattern))
+        if not (self._has_no_steps(table.pattern, asides) if steps is None else _are_steps(steps)) or not all(
+            bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells
         ):
             return False
         prefixed = table.prefixed(first - 1, end)
-        if not all(self._on_time(aside, steps[aside.before - first]) and not prefixed for aside in asides):
+        if steps is not None and not all(
+            self._on_time(aside, steps[aside.before - first]) and not prefixed for aside in asides
+        ):
             return False
         rank = self._head(table, first - 1)[1]
         draft = self._drafts.get(rank)
         times = self._times(table, first, end, rank) if prefixed else []
-        if times is None or not draft or draft.step != steps[0]:
+        if times is None or not draft or draft.step != (None if steps is None else steps[0]):
             return False
         self._close(rank)
         columns: dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]] = {
-            "line": table.numbers[first:end],
-            "step": steps[1:],
+            "line": table.numbers[first:end]
         }
+        if steps is not None:
+            columns["step"] = steps[1:]
         columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
         if len(times):
             columns["time"] = np.asarray(times, dtype=np.int64)
@@ -312,10 +316,15 @@ class Assembler:
             Block(end - first, columns, {"phase": place.phase, "attempt": place.attempt, "rank": rank})
         )
         epoch = float(cells["epoch"][-1]) if "epoch" in cells else self._epoch.get("epoch")
-        self.stages.went_on(float(steps[-1]), rank, epoch)
+        if steps is not None:
+            self.stages.went_on(float(steps[-1]), rank, epoch)
         for aside in asides:
             self._evaluate_together(aside)
         return True
+
+    def _has_no_steps(self, pattern: Pattern, asides: list[Aside]) -> bool:
+        """Whether lines that print no step have none: no epoch stands for it, and no evaluation waits for one."""
+        return (self._fractions or not pattern.whole_epochs) and not any(len(aside.rows) for aside in asides)
 
     def _times(
         self, table: Table, first: int, end: int, rank: str | None
@@ -373,6 +382,12 @@ class Assembler:
         if step is None and self._epochs_are_steps and not self._fractions:
             step = line.cells.get("epoch", self._epoch.get("epoch"))
         self.evaluations.take(line, step)
+
+
+def _are_steps(steps: Numbers) -> bool:
+    """Whole numbers that rise."""
+    rising, whole = np.all(steps[1:] > steps[:-1]), np.all(steps == np.floor(steps))
+    return bool(rising and whole and np.all(np.abs(steps) < MOST))
 
 
 def _is_plain(table: Table, shape: Plan) -> bool:
