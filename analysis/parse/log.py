@@ -84,11 +84,12 @@ class Log:
         if self._is_straight():
             return self.records
         rows = self.records.filter(pl.col("step").is_not_null())
-        last = rows.filter(pl.col("attempt") == pl.col("attempt").max().over("phase", "step"))
-        if last.select("phase", "step").is_duplicated().any():
-            metrics = [n for n, kind in last.schema.items() if kind == pl.Float64]
-            others = [n for n in last.columns if n not in (*metrics, "phase", "step")]
-            last = last.group_by("phase", "step", maintain_order=True).agg(
+        place = ["phase", "epoch", "step"] if self._counts_within_epochs() else ["phase", "step"]
+        last = rows.filter(pl.col("attempt") == pl.col("attempt").max().over(place))
+        if last.select(place).is_duplicated().any():
+            metrics = [n for n, kind in last.schema.items() if kind == pl.Float64 and n not in place]
+            others = [n for n in last.columns if n not in (*metrics, *place)]
+            last = last.group_by(place, maintain_order=True).agg(
                 [pl.col(others).first(), pl.col(metrics).mean()]
             )
         unnumbered = self.records.filter(pl.col("step").is_null())
@@ -97,7 +98,17 @@ class Log:
         keyed = whole.with_columns(
             pl.col("phase").replace_strict(order, return_dtype=pl.Int64).alias("_phase")
         )
-        return keyed.sort("_phase", "step", "line", nulls_last=True, maintain_order=True).drop("_phase")
+        place[0] = "_phase"
+        return keyed.sort(*place, "line", nulls_last=True, maintain_order=True).drop("_phase")
+
+    def _counts_within_epochs(self) -> bool:
+        """Whether a step is one of its epoch only, and comes again in the next: `Epoch 2 Batch 100`."""
+        import polars as pl
+
+        if "epoch" not in self.records.columns:
+            return False
+        falls = (pl.col("step") < pl.col("step").shift(1)) & (pl.col("epoch") > pl.col("epoch").shift(1))
+        return bool(self.records.select(falls.over("phase", "attempt", "rank").any()).item())
 
     def _is_straight(self) -> bool:
         """Whether one phase went from step to step without looking back, as most do."""

@@ -128,3 +128,11 @@ def test_one_checkpoint_of_many_ranks_is_one_event_a_kind_of_file(
     ranks = "".join(f"Saved optimizer state to: x/optim_000100_rank{rank}.pt\n" for rank in range(8))
     log = read(ranks + "Saved model parameters to: x/model_000100.pt\n" + iteration(100, 3.5) + ranks)
     assert log.events["kind"].to_list() == ["checkpoint"] * 3
+
+
+def test_a_checkpoint_that_is_announced_and_then_written_is_one(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    saved = "Saving checkpoint to out/{0}\nSaved state to out/{0} in 3.1 s\n"
+    log = read("".join(iteration(i, 3.0) + saved.format(i) for i in (10, 20)))
+    assert log.events["kind"].to_list() == ["checkpoint", "checkpoint"]

@@ -184,3 +184,36 @@ def test_frames_have_their_types_even_where_nothing_was_read(read: Callable[...,
     empty, full = read("nothing\n").evals, read("Step 00010 | Validation bpb: 1.5\n").evals
     assert empty.schema == full.schema
     assert full["time"].dtype == pl.Datetime("ns", "UTC")
+
+
+def test_batches_that_begin_again_with_a_later_epoch_are_no_restart(read: Callable[..., Any]) -> None:
+    """Their length is not printed, so that the step is the batch; `.steps` keeps every epoch's."""
+    lines = [f"Epoch {e} Batch {b} Loss {9 - 3 * e - b / 200:.4f}\n" for e in (1, 2) for b in (0, 100, 200)]
+    log = read("".join([*lines, *lines[3:]]))
+    assert log.places == [("train", 1), ("train", 2)]
+    assert log.records["step"].to_list() == [0, 100, 200] * 3
+    assert log.steps.select("epoch", "step", "attempt").rows() == [
+        *[(1, step, 1) for step in (0, 100, 200)],
+        *[(2, step, 2) for step in (0, 100, 200)],
+    ]
+
+
+def test_lines_of_another_shape_that_report_the_same_step_are_one_record(read: Callable[..., Any]) -> None:
+    """Also where both print the loss: DeepSpeed's line, and that of the trainer that uses it."""
+    log = read(
+        "".join(
+            f"steps: {i} loss: {9 / i:.4f} iter time (s): 0.500 samples/sec: 63.7\n"
+            f" iteration {i:8d}/  320000 | learning rate: 6.0E-04 | lm_loss: {9 / i:.6E} | loss scale: 4096.0 |\n"
+            for i in range(1, 9)
+        )
+    )
+    assert log.records["step"].to_list() == list(range(1, 9))
+    assert log.records.select("loss", "dt_ms", "lr").row(0) == (9.0, 500.0, 0.0006)
+
+
+def test_the_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) -> None:
+    lines = [
+        f"Epoch [{e}/3], Step [{s}/600], Loss: {9 - e - s / 600:.4f}\n" for e in (1, 2, 3) for s in (300, 600)
+    ]
+    assert read("".join(lines)).status == "completed"
+    assert read("".join(lines[:-1])).status == "unknown"
