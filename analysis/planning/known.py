@@ -34,7 +34,7 @@ def asked_of(subject: Subject) -> Size:
     raise GputelError(
         subject.name,
         "prints neither its depth nor its parameters",
-        "say --check RUN with --depth, --params or --layers",
+        "--check takes one: --depth, --params or --layers",
     )
 
 

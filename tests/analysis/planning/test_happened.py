@@ -93,7 +93,9 @@ def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
 
 
 def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
-    with pytest.raises(GputelError, match=r"^d12: prints neither its depth nor its parameters; say --check"):
+    with pytest.raises(
+        GputelError, match=r"^d12: prints neither its depth nor its parameters; --check takes one"
+    ):
         happened.happened(write(banner=""), Recipe(1))
 
 
