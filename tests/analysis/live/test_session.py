@@ -42,21 +42,21 @@ def turns(session: Session, count: int) -> Iterator[list[str]]:
 
 def test_an_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path) -> None:
     log, notes = tmp_path / "d16.log", Notes()
-    write(log, 3.0, 2.9, math.nan)
+    write(log, 3.0, 2.9, math.nan, math.nan)
     session = Session(Follower([str(log)]), rules.load(), notifier=notes)  # type: ignore[arg-type]
     line = "d16: NaN or infinite loss at step 2: loss is nan"
-    assert list(turns(session, 2)) == [[line], []]
+    assert list(turns(session, 2)) == [[], [line]]  # once what was there is read
     assert notes.sent == [line]
     ((view, judge),) = session.views()
-    assert (view.step, [alarm.rule for alarm in judge.active]) == (2, ["nan"])
+    assert (view.step, [alarm.rule for alarm in judge.active]) == (3, ["nan"])
     session.follower.close()
 
 
 def test_whoever_looks_again_is_not_told_again(tmp_path: Path) -> None:
     log = tmp_path / "d16.log"
-    write(log, 3.0, math.nan)
+    write(log, 3.0, math.nan, math.nan)
     for told in (1, 0):
         session = Session(Follower([str(log)]), rules.load())
-        (notices,) = turns(session, 1)
+        _, notices = turns(session, 2)
         session.follower.close()
         assert len(notices) == told
