@@ -57,8 +57,7 @@ class Command:
 
     @property
     def descriptors(self) -> list[int]:
-        pipes = (self._process.stdout, self._process.stderr) if self._process else ()
-        return [pipe.fileno() for pipe in pipes if pipe]
+        return [self._process.stdout.fileno()] if self._process and self._process.stdout else []
 
     def read(self, most: int) -> bytes:
         if self._process is None and not self._start():
@@ -101,8 +100,9 @@ class Command:
         except OSError as error:
             self._postpone(f"cannot be started: {error.strerror}")
             return False
-        for pipe in self.descriptors:
-            os.set_blocking(pipe, False)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe:
+                os.set_blocking(pipe.fileno(), False)
         self.starts += 1
         return True
 

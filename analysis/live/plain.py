@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ Row = dict[str, Any]
 Writer = Callable[[str, "Saying"], list[str]]
 
 PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
+UNSAID = ("eval", "epoch")  # events that have rows of their own, or nothing to tell
 OWN = {"train": "step", "eval": "name", "event": "kind"}  # what tells rows of one line apart
 ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # null or not
 
@@ -75,10 +76,10 @@ class Said:
 
 
 def text(run: str, saying: Saying) -> list[str]:
-    """`12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; nothing where only a place has become known."""
+    """`12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; "" where there is nothing to be said."""
     frame, added = saying.rows, saying.added
     if added is not None and not added - set(PLACES):
-        return []
+        return [""] * frame.height
     columns = [_clock(frame), [f"{run} "] * frame.height, _rank(frame)]
     if saying.kind == "event":
         said = frame.select("kind", "text").iter_rows()
@@ -90,7 +91,10 @@ def text(run: str, saying: Saying) -> list[str]:
         names = [name for name in frame.columns if name not in PLACES and (added is None or name in added)]
         columns += [_step(frame), *([["  +"] * frame.height] if added else [])]
         columns += [_values(name, frame[name]) for name in names]
-    return ["".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    silent = frame["kind"].is_in(UNSAID).to_list() if saying.kind == "event" else [False] * frame.height
+    return [
+        "" if unsaid else "".join(cells).rstrip() for unsaid, *cells in zip(silent, *columns, strict=True)
+    ]
 
 
 def as_json(run: str, saying: Saying) -> list[str]:
@@ -113,9 +117,15 @@ def lines(news: News, write: Writer) -> list[str]:
     if news.increment.afresh and write is as_json and stream.said.rows:
         stream.said.rows.clear()
         found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
-    for saying in list(stream.said.new(news.increment, settled=stream.increments.is_settled)):
-        found += [] if news.again else write(news.run.name, saying)
-    return [] if news.again else found
+    sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
+    return [] if news.again else [*found, *in_order(news.run.name, sayings, write)]
+
+
+def in_order(run: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:
+    """Rows of all kinds in the order of their lines."""
+    numbered = [(saying.rows["line"].to_list(), write(run, saying)) for saying in sayings]
+    found = [pair for lines, texts in numbered for pair in zip(lines, texts, strict=True)]
+    return (text for _, text in sorted(found, key=lambda pair: pair[0]) if text)
 
 
 def told(run: str, event: Mapping[str, Any], write: Writer) -> str:
