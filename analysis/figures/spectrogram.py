@@ -58,7 +58,7 @@ def panel(
     if not columns or not any(np.isfinite(column).any() for column in columns):
         return None
     values = np.stack(columns, axis=1)
-    values = np.fmax(values, np.nanmax(values) - RANGE_DB)
+    values = np.maximum(values, np.nanmax(values) - RANGE_DB)
     centre = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
     return Heat(
         name,
@@ -85,7 +85,11 @@ def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: Windows) -> Ite
     done = 0
     for more_times, more_watts in stretches:
         times, watts = np.concatenate([times, more_times]), np.concatenate([watts, more_watts])
-        while done < windows.count and times[-1] >= windows.start + done * windows.hop + windows.seconds:
+        while (
+            done < windows.count
+            and len(times)
+            and times[-1] >= windows.start + done * windows.hop + windows.seconds
+        ):
             yield _on_grid(times, watts, windows, done)
             done += 1
         kept = np.searchsorted(times, windows.start + done * windows.hop - 1)

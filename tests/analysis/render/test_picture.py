@@ -1,0 +1,127 @@
+"""Pictures, by what stands in them: curves, labels, units, ranges; not by pixels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gputel.analysis.figures import style
+from gputel.analysis.figures.panel import Axis, Bars, Curves, Heat, Level, Mark, Page, Panel, Series
+from gputel.analysis.render import picture
+
+HOURS = Axis("time", "time", "s")
+X = np.linspace(0, 4 * 3600, 2000)
+LOSS = Curves(
+    "loss",
+    "Loss",
+    (HOURS,),
+    Axis("loss", "loss"),
+    tuple(Series(f"d{n}", {"time": X}, n + np.cos(X), run=f"d{n}", tint=i) for i, n in enumerate((16, 24))),
+    marks=(
+        Mark("eval", "validation", {"time": 60.0}, {"time": 90.0}),
+        Mark("checkpoint", "saved", {"time": 99.0}),
+    ),
+    levels=(Level(20.0, "target 20"),),
+    noisy=True,
+)
+HEAT = Heat(
+    "s",
+    "Spectrogram",
+    HOURS,
+    Axis("f", "frequency", "Hz"),
+    Axis("p", "density", "dB"),
+    np.arange(5) * 3600.0,
+    np.arange(4.0),
+    np.arange(12.0).reshape(3, 4),
+    (Level(1.5, "limit"),),
+)
+BARS = Bars(
+    "b", "Where the time went", "s", ("d16", "d24"), ("train", "eval"), np.array([[9000, 60], [8000, np.nan]])
+)
+
+
+def test_curves_have_names_units_and_hours() -> None:
+    (axes,) = picture.figure([LOSS]).axes
+    assert axes.get_title("left") == "Loss"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (h)", "loss")
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["d16", "d24", "eval", "checkpoint"]
+    low, high = axes.get_ylim()
+    assert low < 15
+    assert high > 25
+    labels = [axes.xaxis.get_major_formatter()(tick, 0) for tick in axes.get_xticks()]
+    assert {"0", "1", "2", "3", "4"} <= set(labels)
+
+
+def test_a_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
+    (axes,) = picture.figure([LOSS]).axes
+    faint = [line for line in axes.get_lines() if line.get_alpha()]
+    strong = [line for line in axes.get_lines() if line.get_label() in ("d16", "d24")]
+    assert len(faint) == len(strong) == 2
+    assert np.ptp(np.asarray(strong[0].get_ydata())[100:-100]) < np.ptp(np.asarray(faint[0].get_ydata()))
+
+
+def test_colours_are_those_of_the_page() -> None:
+    (axes,) = picture.figure([LOSS]).axes
+    drawn = {line.get_label(): line.get_color() for line in axes.get_lines()}
+    assert (drawn["d16"], drawn["d24"]) == style.TINTS["light"][:2]
+
+
+def test_a_heat_map_has_its_key_and_its_line() -> None:
+    axes, key = picture.figure([HEAT]).axes
+    assert (axes.get_ylabel(), key.get_ylabel()) == ("frequency (Hz)", "density (dB)")
+    assert [text.get_text() for text in axes.texts] == ["limit"]
+    assert axes.get_xlim() == (0, 4 * 3600)
+
+
+def test_bars_are_hours_where_they_are_long() -> None:
+    (axes,) = picture.figure([BARS]).axes
+    assert axes.get_xlabel() == "h"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["d16", "d24"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["train", "eval"]
+    assert [round(float(patch.get_width()), 3) for patch in axes.patches] == [2.5, 2.222, 0.017, 0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("panel", [LOSS, HEAT, BARS], ids=lambda panel: panel.name)
+def test_every_panel_is_a_file_of_every_kind_that_says_its_caution(panel: Panel, kind: str) -> None:
+    drawn = picture.drawn([panel], kind, Page("a run", [], caution="SIMULATED: 2xH100"))
+    assert drawn.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
+    if kind == "svg":
+        assert b"SIMULATED: 2xH100" in drawn
+        assert panel.title.encode() in drawn
+
+
+def test_several_panels_stand_below_each_other() -> None:
+    drawn = picture.figure([LOSS, BARS])
+    assert [axes.get_title("left") for axes in drawn.axes] == ["Loss", "Where the time went"]
+    assert drawn.get_figheight() > picture.figure([LOSS]).get_figheight()
+
+
+def test_of_many_runs_the_legend_names_ten_and_counts_the_rest() -> None:
+    many = replace(LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=())
+    (axes,) = picture.figure([many]).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert (len(texts), texts[-1]) == (11, "and 30 more")
+
+
+def test_names_are_text_and_no_formula_and_keys_are_masked() -> None:
+    odd = replace(
+        LOSS, series=(replace(LOSS.series[0], name="a_$x^2 sk-abcdefghijklmnopqrstuvwx"), LOSS.series[1])
+    )
+    drawn = picture.drawn([odd], "svg", Page("a run", []))
+    assert b"a_$x^2 ***" in drawn
+
+
+def test_a_picture_of_nothing_measured_is_still_a_picture() -> None:
+    empty = replace(
+        LOSS, series=(Series("a", {"time": X}, np.full(len(X), np.nan)),), marks=(), levels=(), steady=True
+    )
+    assert picture.drawn([empty], "png", Page("a run", [])).startswith(b"\x89PNG")

@@ -1,0 +1,67 @@
+"""Pages and pictures as files: where they go, and whose files are overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gputel.analysis.figures.panel import Axis, Curves, Page, Section, Series
+from gputel.analysis.render import writing
+from gputel.telemetry.errors import GputelError
+
+
+def panel(name: str) -> Curves:
+    series = Series("a", {"step": np.arange(3.0)}, np.arange(3.0))
+    return Curves(name, name, (Axis("step", "step"),), Axis("y", "y"), (series,))
+
+
+PAGE = Page("a run", [Section(items=[panel("loss"), panel("m/f u"), panel("loss")])])
+
+
+def test_a_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
+    written = writing.write(PAGE, ["html", "svg"], tmp_path / "new", "gputel-parse")
+    assert [path.name for path in written] == [
+        "gputel-parse.html",
+        "gputel-parse-loss.svg",
+        "gputel-parse-m-f-u.svg",
+        "gputel-parse-loss-3.svg",
+    ]
+    assert sorted(tmp_path.glob("new/.*")) == []
+
+
+@pytest.mark.parametrize("kind", writing.KINDS)
+def test_what_gputel_wrote_is_overwritten_and_nothing_else(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / f"mine.{kind}"
+    for _ in range(2):
+        assert writing.write(PAGE, [kind], out, "x") == [out]
+    out.write_bytes(b"mine")
+    with pytest.raises(GputelError, match="was not written by gputel; choose another --out, or --force it"):
+        writing.write(PAGE, [kind], out, "x")
+    assert out.read_bytes() == b"mine"
+    writing.write(PAGE, [kind], out, "x", force=True)
+    assert out.read_bytes() != b"mine"
+
+
+def test_nothing_is_written_where_one_of_the_files_is_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "x-m-f-u.svg").write_text("<svg/>")
+    with pytest.raises(GputelError):
+        writing.write(PAGE, ["html", "svg"], tmp_path, "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x-m-f-u.svg"]
+
+
+def test_one_file_cannot_be_two_kinds(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match=r"x\.svg: is one file, and --html was asked for; name a folder"):
+        writing.write(PAGE, ["html"], tmp_path / "x.svg", "x")
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GputelError, match=r"cannot write here: .*; choose another --out"):
+        writing.write(PAGE, ["html"], tmp_path / "file" / "below", "x")
+
+
+def test_a_page_without_a_panel_has_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match="--png: there is nothing to draw"):
+        writing.write(Page("a run", []), ["png"], tmp_path, "x")
