@@ -63,7 +63,7 @@ def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
         phases=_phases(each),
         gpus=gpus,
         account=recorded.of(subject.recording.path) if subject.recording else None,
-        verdicts=verdicts.of(Case(subject, each, gpus), trained=not each.is_empty()),
+        verdicts=verdicts.of(Case(subject, each, gpus), trained=not subject.log.records.is_empty()),
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 AROUND = 51  # records, by which the usual time of a step is judged
 SLOW = 1.5  # times the usual
 WHOLE_SECOND = 1.0  # to which the GPUs' work is known
+UNDATED = "counted from 1970, for nothing says on which day"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 
 
@@ -152,7 +153,7 @@ def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[i
     written = _written(log.source)
     by_file = "set by the time of its file, if that was not copied since"
     if readings is None or readings.is_empty():
-        return written, by_file, None
+        return (round(length_s * 1e9), UNDATED, None) if written is None else (written, by_file, None)
     found = busy.stretches(readings)
     fitting = min(found, key=lambda stretch: abs(stretch.seconds - length_s), default=None)
     if written is not None and _overlaps(written, length_s, readings):

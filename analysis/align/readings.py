@@ -25,7 +25,9 @@ def of(subject: Subject) -> pl.DataFrame | None:
     """With the readings that spans are measured by, and no others; None where nothing was sampled."""
     recording = subject.recording
     if recording is None:
-        return subject.gpu
+        table = subject.gpu
+        dated = table is not None and table["time"].null_count() < len(table)
+        return table if dated else None
     frame = _seconds(recording) if rows(recording) > MANY else _ticks(recording)
     return None if frame.is_empty() else frame
 

@@ -55,6 +55,9 @@ def print_report(told: Reported) -> None:
     _phases(answer)
     _gpus(answer)
     _sensors(answer)
+    if told.readings is None and told.subject.log.is_empty:
+        show.say("nothing was printed, and nothing was sampled")
+        return
     _verdicts(answer)
     show.note(_next(told))
 
@@ -74,7 +77,7 @@ def _run(told: Reported, answer: dict[str, Any]) -> dict[str, str | None]:
         "ended by": answer["cause"] and f"line {answer['cause']['line']}: {answer['cause']['text']}",
         "model": _model(known),
         "GPUs": counted(_once(gpus)) if gpus else _named(known),
-        "clock": _clock(answer["clock"]) if len(told.steps) or told.subject.log.records.height else None,
+        "clock": _clock(told, answer["clock"]),
         "overlap": _overlap(answer["overlap"]) if recording is None else None,
         "events": ", ".join(f"{count:,} {kind}" for kind, count in answer["events"].items()) or None,
     }
@@ -116,7 +119,11 @@ def _named(known: dict[str, Any]) -> str | None:
     return f"{known['gpus']:.0f}" + (f" x {known['gpu']}" if "gpu" in known else "")
 
 
-def _clock(clock: dict[str, Any]) -> str:
+def _clock(told: Reported, clock: dict[str, Any]) -> str | None:
+    if told.subject.log.telemetry is not None and told.readings is None:
+        return "the readings do not say when they were taken"
+    if told.subject.log.records.is_empty():
+        return None
     if clock["how"] is None:
         return "nothing says when its lines were written"
     sure = clock["uncertainty_s"]
@@ -185,7 +192,7 @@ def _gpus(answer: dict[str, Any]) -> None:
             _rounded(row["power_peak_w"], "W"),
             _joules(row["energy_j"]),
             _joules(row["energy_counter_j"]),
-            None if row["energy_difference"] is None else f"{100 * row['energy_difference']:+.1f} %",
+            _apart(row),
             _rounded(row["temp_peak_c"], "°C"),
             row["mem_peak_mib"] and f"{row['mem_peak_mib'] / 1024:.1f} GiB",
         )
@@ -195,6 +202,14 @@ def _gpus(answer: dict[str, Any]) -> None:
         names = ("GPU", "power", "peak", "integral", "counter", "apart", "peak", "memory")
         over = "the training" if answer["phases"] else show.duration(answer["gpus"][0]["duration_s"])
         _titled(f"GPUs over {over}", names, rows)
+
+
+def _apart(row: dict[str, Any]) -> str | None:
+    """Of too few refreshes it says little: each energy may be wrong by one at either end."""
+    from gputel.analysis.sensors import FEW_REFRESHES
+
+    off, refreshes = row["energy_difference"], row["refreshes"]
+    return None if off is None or (refreshes or 0) < FEW_REFRESHES else f"{100 * off:+.1f} %"
 
 
 def _sensors(answer: dict[str, Any]) -> None:
@@ -227,8 +242,10 @@ def _next(told: Reported) -> str:
     name = recording.path if recording else told.subject.log.source
     if told.subject.log.telemetry is not None:
         return f"next: gputel report --gpu {name} --log LOG"
-    if told.subject.readings is not None:
-        return f"next: gputel parse {name}"
+    if told.subject.readings is not None or str(name) == "-":
+        return "next: gputel parse LOG"
+    if told.subject.log.records.is_empty():
+        return f"next: gputel info {name}" if recording else f"next: gputel parse {name}"
     return f"next: gputel compare {name} OTHER, gputel report {name} --json"
 
 

@@ -222,3 +222,34 @@ def test_an_offset_that_is_none_is_refused(recorded: Path) -> None:
     answer = CliRunner().invoke(group, ["report", "--offset", "soon"])
     assert answer.exit_code == 2
     assert "'soon' is not a shift in time like 3s, -250ms or -7h" in answer.output
+
+
+def test_a_log_from_a_pipe_has_no_day_but_its_steps_have_their_time(apart: tuple[str, str]) -> None:
+    answer = CliRunner().invoke(
+        group, ["report", "-", "--json"], input=Path(apart[1]).read_bytes(), standalone_mode=False
+    )
+    told = json.loads(answer.stdout)
+    assert told["clock"]["how"].endswith("counted from 1970, for nothing says on which day")
+    assert told["phases"][0]["duration_s"] == pytest.approx(100)
+
+
+def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "dmon.txt"
+    path.write_text("# gpu   pwr gtemp\n# Idx     W     C\n    0   300    50\n    0   310    51\n")
+    said = report(str(path))
+    assert "clock  the readings do not say when they were taken" in said
+
+
+def test_an_empty_run_says_so(tmp_path: Path) -> None:
+    run.create(tmp_path / "b", {"run": "b"})
+    assert report(str(tmp_path / "b")) == "run  b\nnothing was printed, and nothing was sampled\n"
+
+
+def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:
+    for node, late in (("0", 0.0), ("1", 3.5)):
+        segment = run.create(tmp_path / "r", {"run": "r", "started": clock(0), "ended": clock(60)}, node=node)
+        fill(segment, [(10 + n + late, step(n, dt_ms=1000)) for n in range(20)])
+    told = json.loads(report(str(tmp_path / "r"), "--json"))
+    assert [(row["source"], row["offset_s"]) for row in told["sources"]] == [("0", 0), ("1", 3.5)]
+    assert told["phases"][0]["steps"] == 20
+    assert told["phases"][0]["step_s"] == pytest.approx(1)
