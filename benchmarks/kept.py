@@ -1,6 +1,6 @@
-"""What the trainer's model keeps for the backward pass: numbers per token, layer and unit of width; bytes per logit.
+"""What the trainer's model keeps for the backward pass: numbers per token, layer and width, and bytes per logit.
 
-Counted by torch's hooks for saved tensors on a CPU under bf16 autocast, as it is and compiled. `gputel plan` reckons
+Counted by torch's hooks for saved tensors on a CPU under bf16 autocast, as it is and compiled; `gputel plan` reckons
 activations and logits by these. `python benchmarks/kept.py`
 """
 
