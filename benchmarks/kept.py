@@ -1,7 +1,7 @@
 """What the trainer's model keeps for the backward pass: numbers per token, layer and width, and bytes per logit.
 
-Counted by torch's hooks for saved tensors on a CPU under bf16 autocast, as it is and compiled; `gputel plan` reckons
-activations and logits by these. `python benchmarks/kept.py`
+Counted by torch's hooks for saved tensors on a CPU under bf16 autocast, as it is and compiled; `gputel plan`
+reckons activations and logits by these. `python benchmarks/kept.py`
 """
 
 from __future__ import annotations
