@@ -56,7 +56,7 @@ def test_a_window_with_a_hole_is_empty_and_no_other_is() -> None:
     assert heat is not None
     starts = heat.x_edges[:-1] + (heat.x_edges[1] - heat.x_edges[0]) / 2 - 30
     missing = np.clip(np.minimum(starts + 60, 80) - np.maximum(starts, 20), 0, None) / 60
-    empty = np.isnan(heat.values).all(axis=0)
+    empty = np.asarray(np.isnan(heat.values).all(axis=0))
     assert empty[missing > 0.21].all()
     assert not empty[missing < 0.19].any()
 
