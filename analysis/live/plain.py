@@ -118,7 +118,12 @@ def lines(news: News, write: Writer) -> list[str]:
         stream.said.rows.clear()
         found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
     sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
-    return [] if news.again else [*found, *in_order(news.run.name, sayings, write)]
+    name = news.run.name if write is as_json or not news.stream else f"{news.run.name}/{news.stream}"
+    texts = in_order(name, sayings, write)
+    if write is as_json and news.stream:
+        stamp = f', "stream": {json.dumps(news.stream)}}}'
+        texts = (text[:-1] + stamp for text in texts)
+    return [] if news.again else [*found, *texts]
 
 
 def in_order(run: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:
