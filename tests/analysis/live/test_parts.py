@@ -154,7 +154,7 @@ def test_in_json_a_row_is_that_of_parse_and_says_when_it_is_revised() -> None:
     pieces = (
         "[batch=3/100]:\n  Train loss/train/total: nan\n",
         "  Train lr/main: 0.25\n",
-        STEP.format(2, 2.25),
+        STEP.format(4, 2.25),
     )
     rows = [json.loads(line) for line in said(*pieces, as_json=True)]
     assert [(row["kind"], row["line"], row.get("revised", False)) for row in rows] == [
