@@ -26,6 +26,7 @@ from gputel.analysis.subjects import Subject
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from gputel.analysis.render.inline import Figures
     from gputel.analysis.scaling import Scaling
 
 Comparable: TypeAlias = "str | Path | Subject | Recording | Log"
@@ -63,6 +64,14 @@ class Comparison:
         from gputel.analysis.comparing import notebook
 
         return notebook.html(self)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The panels of `gputel compare --html` by name; a notebook shows the page, or each as a picture."""
+        from gputel.analysis.pages import compared
+        from gputel.analysis.render.inline import Figures
+
+        return Figures(compared.page(self))
 
     @property
     def runs(self) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.parse.log import Log
+    from gputel.analysis.render.inline import Figures
 
     Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -65,6 +66,15 @@ class Recording:
         from gputel.analysis import align, subjects
 
         return align.per_step(subjects.Subject(self.log, self))
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The panels of `gputel report --html` by name; a notebook shows the page, or each as a picture."""
+        from gputel.analysis import reported, subjects
+        from gputel.analysis.pages import recorded
+        from gputel.analysis.render.inline import Figures
+
+        return Figures(recorded.page(reported.of(subjects.Subject(self.log, self))))
 
     @property
     def simulated(self) -> str | None:

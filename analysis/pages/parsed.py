@@ -20,8 +20,8 @@ MOST_OTHERS = 12
 MOST_EVENTS = 500
 
 
-def page(logs: Sequence[Log], runs: Table) -> Page:
-    """`runs` is the table that stands first: a line per attempt of each phase."""
+def page(logs: Sequence[Log], runs: Table | None = None) -> Page:
+    """`runs` is a table to stand first, a line per attempt of each phase."""
     subjects = [
         Subject(log, readings=log.telemetry.rows if log.telemetry else None)
         for log in logs
@@ -31,7 +31,12 @@ def page(logs: Sequence[Log], runs: Table) -> Page:
     lines = [
         line for tint, own in enumerate(zip(subjects, names, strict=True)) for line in lines_of(*own, tint)
     ]
-    sections = [Section(items=(runs,)), *curves(lines), *_gpus(subjects, names), *_details(subjects, names)]
+    sections = [
+        *([Section(items=(runs,))] if runs else []),
+        *curves(lines),
+        *_gpus(subjects, names),
+        *_details(subjects, names),
+    ]
     return Page(
         title=", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") or "nothing",
         sections=sections,
