@@ -75,6 +75,7 @@ def chosen(story: str, path: str) -> Path | None:
 
 def write(folder: Path, story: str, size: int, files: int) -> None:
     """`size` bytes of logs in `files` files; each goes on where the one before ended."""
+    folder.mkdir(exist_ok=True)
     lines = _lines(story)
     for number in range(files):
         with Path(folder, f"{number:05d}.log").open("w") as log:

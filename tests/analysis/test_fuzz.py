@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -135,3 +137,39 @@ def test_a_line_that_never_ends_is_not_kept(endless: bytes) -> None:
 )
 def test_numbers_and_moments_beyond_64_bits_are_null(line: bytes) -> None:
     assert parse((line + b"\n") * 20).records.height >= 1
+
+
+LINE_OF_A_GIGABYTE = """
+import resource, sys
+from gputel.analysis import logs
+
+class Endless:
+    def __init__(self, size, chunk):
+        self.left, self.chunk = size, chunk
+
+    def read(self, size=-1):
+        piece = self.chunk[: min(self.left, len(self.chunk) if size < 0 else size)]
+        self.left -= len(piece)
+        return piece
+
+def peak():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+chunk = bytes.fromhex(sys.argv[2]) * (1 << 16)
+warm = logs.stream(Endless(1 << 24, chunk), "warm", "warm")
+held = peak()
+log = logs.stream(Endless(int(sys.argv[1]), chunk), "x", "x")
+print(peak() - held, log.lines, log.records.height)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", [b"step 1 loss 2.5 ", b"\x1b[32m1", b"x"])
+def test_a_line_of_a_gigabyte_is_read_in_little_memory(chunk: bytes) -> None:
+    """In a process of its own, whose peak beyond that of a short line is what counts."""
+    command = [sys.executable, "-c", LINE_OF_A_GIGABYTE, str(1 << 30), chunk.hex()]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    mib, lines, _ = map(int, answer.split())
+    assert lines == 1
+    assert mib < 32
