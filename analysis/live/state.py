@@ -179,7 +179,8 @@ class State:
         eta_s = self._eta_s(story, step_s)
         elapsed_s = self._elapsed_s(story, now)
         status, cause = self._status(story)
-        if status not in ("running", "unknown"):
+        ended = status not in ("running", "unknown")
+        if ended:
             eta_s = None
         config = self._config()
         return View(
@@ -200,9 +201,9 @@ class State:
             elapsed_s=elapsed_s,
             eta_s=eta_s,
             silent_s=now - self._heard if self._heard is not None else None,
-            coming=coming(
-                story, self._total(story), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s
-            ),
+            coming=[]
+            if ended
+            else coming(story, self._total(story), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s),
             cost=self._cost(terms or Terms(), elapsed_s, eta_s, config),
             gpus=[_gpu(key, readings) for key, readings in self._gpus.items() if readings.at is not None],
             ranks=self._ranks(now),
