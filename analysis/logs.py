@@ -287,6 +287,11 @@ def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
     return (shelf.find(str(word)),)
 
 
+def unpacked(raw: Any) -> Iterator[bytes]:
+    """The bytes of a compressed log, piece by piece; of any other as they are."""
+    yield from _with_head(*_plain(raw))
+
+
 def _plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
     """The first bytes, decompressed, and the pieces that follow them."""
     start = _exactly(raw, 4)

@@ -15,6 +15,7 @@ from pathlib import Path
 from gputel.analysis import logs
 from gputel.analysis.live.kept import Kept
 from gputel.analysis.live.past import Memory
+from gputel.analysis.live.pipes import is_packed
 from gputel.analysis.live.runs import (
     Followed,
     FollowedCommands,
@@ -200,6 +201,6 @@ def _is_log(path: Path) -> bool:
         return True
     try:
         with path.open("rb") as file:
-            return b"\0" not in file.read(HEAD)
+            return b"\0" not in file.read(HEAD) or is_packed(path)
     except OSError:
         return False

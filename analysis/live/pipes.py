@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
+
+from gputel.analysis import logs
+from gputel.analysis.live.growing import Place
 
 
 class Source(Protocol):
@@ -55,3 +60,39 @@ class Pipe:
 
     def close(self) -> None:
         os.set_blocking(self._descriptor, True)
+
+
+class Packed:
+    """A compressed log: nobody adds to one, so it is over when it is read."""
+
+    def __init__(self, path: Path, place: Place | None = None) -> None:
+        self.trouble: str | None = None
+        self.descriptors: list[int] = []
+        self.is_over = False
+        self.written = path.stat().st_mtime
+        self.place = Place(0, 0, 0, b"", False)
+        self._passed = place.position if place else 0  # bytes that an earlier follower has read
+        self._file = path.open("rb", buffering=0)
+        self._pieces = logs.unpacked(self._file)
+
+    def read(self, most: int) -> bytes:
+        try:
+            data = next(self._pieces, b"")
+        except (EOFError, OSError) as error:
+            self.trouble, data = f"could be read only in part: {error}", b""
+        self.is_over = not data
+        self.place = replace(self.place, position=self.place.position + len(data))
+        passed = min(self._passed, len(data))
+        self._passed -= passed
+        return data[passed:] if passed < len(data) or not data else self.read(most)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def is_packed(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((logs.GZIP, logs.ZSTD))
+    except OSError:
+        return False

@@ -16,7 +16,7 @@ from gputel.analysis.live.growing import GrowingFile
 from gputel.analysis.live.journals import Journals
 from gputel.analysis.live.kept import Piece
 from gputel.analysis.live.past import Memory, Past
-from gputel.analysis.live.pipes import Pipe, Source
+from gputel.analysis.live.pipes import Packed, Pipe, Source, is_packed
 from gputel.analysis.live.plain import Said
 from gputel.analysis.live.recorded import Output
 from gputel.analysis.live.state import State
@@ -109,9 +109,14 @@ class FollowedLog(Followed):
     def __init__(self, path: Path, memory: Memory, formats: Formats) -> None:
         super().__init__(logs.name_of(path), str(path), memory, formats)
         self.paths = [path]
-        self._open("", lambda past: GrowingFile(path, past.place if past else None))
+        self._open("", lambda past: _file(path, past))
         if said := mounts.said(path, mounts.kind(path)):
             self.notes.append(said)
+
+
+def _file(path: Path, past: Past | None) -> Source:
+    place = past.place if past else None
+    return Packed(path, place) if is_packed(path) else GrowingFile(path, place)
 
 
 class FollowedPipe(Followed):

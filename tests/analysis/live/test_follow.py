@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 from pathlib import Path
@@ -216,4 +217,14 @@ def test_a_fifo_is_followed(tmp_path: Path, clock: Clock) -> None:
     assert isinstance(news.run, Followed)
     assert news.increment
     assert news.increment.open_records["step"].to_list() == [1]
+    follower.close()
+
+
+def test_a_compressed_log_is_read_and_over(tmp_path: Path, clock: Clock) -> None:
+    with gzip.open(tmp_path / "old.log.gz", "wt") as packed:
+        packed.write(log_of(range(50)))
+    follower = Follower([str(tmp_path)], now=clock)
+    news = [one for _ in range(3) for one in read(follower, clock)]
+    assert together(news, "records")["step"].to_list() == list(range(50))
+    assert follower.is_over
     follower.close()
