@@ -55,6 +55,7 @@ def panels(
 
     Without `axis` time counts from the first of them.
     """
+    readings = readings.filter(pl.col("time").is_not_null())
     if readings.is_empty():
         return []
     axis = axis or Axis("time", "time", "s", int(readings["time"].dt.epoch("ns").min()))  # type: ignore[arg-type]

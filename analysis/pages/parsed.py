@@ -87,7 +87,7 @@ def _gpus(subjects: Sequence[Subject], names: Sequence[str]) -> list[Section]:
     return [
         Section(f"GPUs of {name}", telemetry.panels(own.gpu, link=name), wide=True)
         for own, name in zip(subjects, names, strict=True)
-        if own.gpu is not None
+        if own.gpu is not None and own.gpu["time"].count()
     ]
 
 

@@ -31,9 +31,12 @@ READINGS = tuple(name for kind in KINDS for name, _ in kind.readings)
 def of(subject: Subject) -> pl.DataFrame | None:
     """As `telemetry.panels` draws them; None where nothing was sampled."""
     recording = subject.recording
-    if recording is None:
-        return subject.gpu
-    frame = _ticks(recording) if aligned.rows(recording) <= FEW else _reduced(recording)
+    if recording is not None:
+        frame = _ticks(recording) if aligned.rows(recording) <= FEW else _reduced(recording)
+    elif subject.gpu is not None:
+        frame = subject.gpu.filter(pl.col("time").is_not_null())
+    else:
+        return None
     return None if frame.is_empty() else frame
 
 
@@ -45,8 +48,9 @@ def power(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
     """All GPUs together, tick by tick, in stretches: seconds since `start_ns`, and watts."""
     recording = subject.recording
     if recording is None:
-        if subject.gpu is not None and "power_w" in subject.gpu.columns:
-            together = subject.gpu.group_by("time", maintain_order=True).agg(_whole("power_w"))
+        ticks = of(subject)
+        if ticks is not None and "power_w" in ticks.columns:
+            together = ticks.group_by("time", maintain_order=True).agg(_whole("power_w")).sort("time")
             yield _seconds(together["time"].dt.epoch("ns"), start_ns), together["power_w"].to_numpy()
         return
     nodes = dict.fromkeys(segment.node for segment in recording.folder.segments)

@@ -72,9 +72,8 @@ def test_phases_of_one_log_are_curves_of_their_own(read: Read) -> None:
 
 
 def test_a_log_without_a_step_has_its_tables(read: Read) -> None:
-    page = parsed.page(
-        [read("Evaluating: hellaswag (0-shot, type: multiple_choice)... accuracy: 0.3827 | time: 23.00s\n")]
-    )
+    printed = "Evaluating: hellaswag_zeroshot (0-shot, type: multiple_choice)... "
+    page = parsed.page([read(f"{printed}accuracy: 0.3827 | centered: 0.1769 | time: 23.00s\n")])
     assert panels(page) == {}
     tables = [item for section in page.sections for item in section.items if isinstance(item, Table)]
     assert "0.3827" in str([table.rows for table in tables])
