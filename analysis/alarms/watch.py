@@ -46,6 +46,11 @@ class Alarm:
     step: int | None
     at_s: float | None
 
+    @property
+    def line(self) -> str:
+        at = "" if self.step is None else f" at step {self.step}"
+        return f"{'over: ' if self.state == 'off' else ''}{self.what}{at}: {self.text}"
+
 
 class Watch:
     def __init__(self, rules: Sequence[Rule]) -> None:

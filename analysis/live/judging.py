@@ -53,6 +53,11 @@ class Judge:
         return alarms if self._live else []
 
     @property
+    def is_live(self) -> bool:
+        """Whether what was there before is caught up with."""
+        return self._live
+
+    @property
     def is_due(self) -> bool:
         """Whether a second has gone by since the last look."""
         return self._now() - self._looked >= LOOK_S

@@ -40,10 +40,7 @@ class Notice:
 
     @property
     def line(self) -> str:
-        alarm = self.alarm
-        at = "" if alarm.step is None else f" at step {alarm.step}"
-        over = "over: " if alarm.state == "off" else ""
-        return f"{self.run}: {over}{alarm.what}{at}: {alarm.text}"
+        return f"{self.run}: {self.alarm.line}"
 
 
 class Undelivered(Exception):  # noqa: N818 - not always an error: it may be tried again

@@ -53,9 +53,16 @@ class Session:
         """As often as the follower has news, and once a second at least."""
         for news in self.follower.news(stop):
             yield Turn(news, self._judged(news))
+        if not stop():  # what was over at once has not been looked at
+            yield Turn([], self._judged([]))
 
     def views(self) -> list[tuple[View, Judge]]:
         return [(run.state.view(self.terms), self._judge(run)) for run in self.follower.runs]
+
+    @property
+    def is_alarmed(self) -> bool:
+        """Whether something is wrong now, also where it was told before."""
+        return any(judge.is_live and judge.active for judge in self._judges.values())
 
     def _judged(self, news: Sequence[News]) -> list[Notice]:
         notices = [notice for one in news for notice in self._new(one.run, self._judge(one.run).take(one))]

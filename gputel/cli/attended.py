@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gputel.cli import values
+from gputel.cli import alarming, values
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
         grace_s=asked["grace"],
         then=_words(asked["then"] or ""),
         prometheus=asked["prometheus"],
-        alarms=_own_alarms(),
+        alarms=alarming.own()[1],
     )
 
 
@@ -100,14 +100,3 @@ def _words(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise GputelError("--then", str(error).lower(), "close the quotes", exit_code=2) from None
-
-
-def _own_alarms() -> dict[str, dict[str, Any]]:
-    """The project's thresholds."""
-    from gputel.analysis.alarms import rules
-    from gputel.telemetry import settings
-
-    place, tables = settings.load(Path.cwd())
-    own: dict[str, dict[str, Any]] = tables.get("alarms", {})
-    rules.load(rules.presets(), own, place)
-    return own

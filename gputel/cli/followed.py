@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gputel.analysis import logs
-from gputel.analysis.live import commands, kept, plain
+from gputel.analysis.live import alarmed, commands, kept, plain
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.runs import Followed
-from gputel.cli import show, sources
+from gputel.analysis.live.session import Session
+from gputel.analysis.live.state import Terms
+from gputel.cli import alarming, show, sources
 from gputel.telemetry.errors import GputelError
 
 
@@ -35,20 +38,41 @@ def opened(
     return Follower(words, ranks, formats, kept=memory)
 
 
-def plainly(
-    paths: Sequence[str], froms: Sequence[str], chosen: str | None, *, as_json: bool, fresh: bool
-) -> int:
+def shown(asked: Mapping[str, Any]) -> int:
     """A line for each row until everything is over, or somebody ends it."""
-    view = "json" if as_json else "plain"
-    follower = opened(paths, froms, chosen, view, fresh=fresh)
-    write = plain.as_json if as_json else plain.text
-    notes = _Notes()
-    with contextlib.closing(follower), _until_told(follower) as ended:
-        for news in follower.news(lambda: bool(ended)):
+    with session(asked, "json" if asked["as_json"] else "plain", show.note) as following:
+        return plainly(following, asked)
+
+
+@contextlib.contextmanager
+def session(asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], None]) -> Iterator[Session]:
+    """With whoever is told of alarms; what cannot be done is said before anything is followed."""
+    rules = alarming.wanted(asked)
+    terms = Terms(asked["price"], asked["budget"])
+    with (
+        alarming.notifier(asked, on_trouble) as notifier,
+        alarming.exporter(asked["prometheus"]) as exporter,
+        contextlib.closing(
+            opened(asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"])
+        ) as follower,
+    ):
+        yield Session(follower, rules, terms, notifier, exporter)
+
+
+def plainly(following: Session, asked: Mapping[str, Any]) -> int:
+    follower, notes = following.follower, _Notes()
+    said = alarmed.Lines(plain.as_json if asked["as_json"] else plain.text)
+    with _until_told(follower) as ended:
+        for turn in following.turns(lambda: bool(ended)):
             notes.tell(follower.runs, follower.waiting)
-            new = "".join(line + "\n" for one in news for line in plain.lines(one, write)).encode()
-            sys.stdout.buffer.write(new[follower.already :])
+            rows = "".join(line + "\n" for one in turn.news for line in said.rows(one)).encode()
+            alarms = "".join(line + "\n" for line in said.alarms(turn)).encode()
+            sys.stdout.buffer.write(rows[follower.already :] + alarms)
             sys.stdout.buffer.flush()
+            if asked["bell"] and alarms:
+                show.bell()
+            if asked["exit_on_alarm"] and following.is_alarmed:
+                return 4
     return 0
 
 

@@ -21,6 +21,10 @@ def note(line: str) -> None:
     click.echo(line, err=True, color=_colour(sys.stderr))
 
 
+def bell() -> None:
+    click.echo("\a", nl=False, err=True)
+
+
 def say(line: str) -> None:
     click.echo(line, color=_colour(sys.stdout))
 

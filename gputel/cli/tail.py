@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+from gputel.cli import alarming
 
 
 @click.command("tail")
@@ -18,15 +22,13 @@ import click
 @click.option("--plain", is_flag=True, help="Print a line for each record, for pipes and files.")
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
 @click.option("--fresh", is_flag=True, help="Begin at the first line, whatever was shown before.")
-@click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour.")
-@click.option("--budget", type=float, metavar="MONEY", help="What the run may cost.")
-def command(
-    paths: tuple[str, ...], commands: tuple[str, ...], chosen: str | None, as_json: bool, **asked: object
-) -> int:
+@alarming.options
+def command(**asked: Any) -> int:
     """Follow runs as they happen.
 
     PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
     """
+    alarming.check(asked)
     from gputel.cli import followed
 
-    return followed.plainly(paths, commands, chosen, as_json=as_json, fresh=bool(asked["fresh"]))
+    return followed.shown(asked)

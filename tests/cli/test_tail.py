@@ -1,283 +1,143 @@
-"""`gputel tail --plain` and `--json`, as a user runs them: real processes, real files, real signals."""
+"""What `gputel tail` says and how it ends, run as people run it."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from queue import Empty, Queue
 
 import pytest
-from click.testing import CliRunner
 
-from gputel.analysis import logs
-from gputel.analysis.parse import listing
-from gputel.cli import group, main
-from gputel.telemetry import run
-from gputel.telemetry.process import stamps
+from gputel.analysis.alarms import rules
 
-STEP = "step {:05d}/00900 (0.1%) | loss: {} | lrm: 1.00 | dt: 500.00ms | tok/sec: 796,060\n"
-PATIENCE_S = 60
+ROOT = Path(__file__).resolve().parents[2]
+TAIL = [sys.executable, "-m", "gputel", "tail"]
 
 
-class Tail:
-    """A running `gputel tail`; `line` waits for the next one."""
-
-    def __init__(self, home: Path, *words: str, out: Path | None = None) -> None:
-        environment = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "PYTHONUNBUFFERED": "1"}
-        self._lines: Queue[str] = Queue()
-        output = os.open(out, os.O_WRONLY | os.O_APPEND) if out else subprocess.PIPE
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gputel", "tail", *words],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            env=environment,
-            cwd=home,
-        )
-        if out:
-            os.close(output)
-        if not out:
-            threading.Thread(target=self._read, daemon=True).start()
-
-    def line(self) -> str:
-        try:
-            return self._lines.get(timeout=PATIENCE_S)
-        except Empty:
-            raise AssertionError("the tail says nothing more") from None
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        self.process.send_signal(how)
-        return self.wait()
-
-    def wait(self) -> tuple[int, str]:
-        code = self.process.wait(PATIENCE_S)
-        assert self.process.stderr
-        return code, self.process.stderr.read().decode()
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self._lines.put(line.decode().rstrip("\n"))
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-@pytest.fixture
-def tail(tmp_path: Path) -> Iterator[Callable[..., Tail]]:
-    started: list[Tail] = []
-
-    def start(*words: str, out: Path | None = None) -> Tail:
-        started.append(Tail(tmp_path, *words, out=out))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()
-        for pipe in (one.process.stdin, one.process.stdout, one.process.stderr):
-            if pipe:
-                pipe.close()
+def printed(*losses: float, first: int = 0) -> str:
+    return "".join(f"step {step} | loss: {loss} | dt: 9.00ms\n" for step, loss in enumerate(losses, first))
 
 
-def write(path: Path, *lines: str) -> None:
-    with path.open("a") as log:
-        log.write("".join(lines))
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_line_that_is_written_is_a_line_that_is_said_until_a_signal_ends_it(
-    tmp_path: Path, tail: Callable[..., Tail], how: signal.Signals
-) -> None:
-    log = tmp_path / "train.log"
-    write(log, STEP.format(1, 2.5))
-    running = tail("--plain", "train.log")
-    assert running.line() == "train step 1/900  loss 2.5  lrm 1  dt_ms 500  tok_per_sec 796060"
-    write(log, STEP.format(2, 2.25)[:40])
-    write(log, STEP.format(2, 2.25)[40:])
-    assert running.line().startswith("train step 2/900  loss 2.25")
-    assert running.end(how) == (0, "")
-
-
-def test_a_log_that_is_not_there_yet_is_waited_for_and_said(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    running = tail("--plain", "train.log")
-    assert running.process.stderr
-    assert running.process.stderr.readline() == b"train.log: is not there yet; it is waited for\n"
-    write(tmp_path / "train.log", STEP.format(1, 2.5))
-    assert running.line().startswith("train step 1/900")
-
-
-def test_logs_that_appear_in_a_folder_and_by_a_glob_are_followed(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    (tmp_path / "logs").mkdir()
-    write(tmp_path / "logs" / "a.log", STEP.format(1, 2.5))
-    (tmp_path / "logs" / "model.pt").write_bytes(b"PK\x03\x04\0\0" + STEP.format(9, 9).encode())
-    running = tail("--plain", "logs", "*.txt")
-    assert running.line().startswith("a step 1/900")
-    write(tmp_path / "logs" / "b.log", STEP.format(2, 2.5))
-    assert running.line().startswith("b step 2/900")
-    write(tmp_path / "c.txt", STEP.format(3, 2.5))
-    assert running.line().startswith("c step 3/900")
-
-
-def test_what_comes_through_a_pipe_is_said_as_it_comes_and_to_the_end(tail: Callable[..., Tail]) -> None:
-    running = tail("--plain", "-")
-    assert running.process.stdin
-    for number in (1, 2):
-        running.process.stdin.write(STEP.format(number, 2.5).encode())
-        running.process.stdin.flush()
-        assert running.line().startswith(f"- step {number}/900")
-    running.process.stdin.close()
-    assert running.wait() == (0, "")
-
-
-def test_commands_are_the_ranks_of_one_run_and_said_once_though_they_begin_again(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    for rank in (0, 1):
-        write(tmp_path / f"{rank}.log", STEP.format(1, 2.5 + rank))
-    running = tail("--json", "--from", "rank0=cat 0.log", "--from", "rank1=cat 1.log")
-    rows = [json.loads(running.line()) for _ in range(2)]
-    assert sorted((row["stream"], row["loss"]) for row in rows) == [("rank0", 2.5), ("rank1", 3.5)]
-    for rank in (0, 1):
-        write(tmp_path / f"{rank}.log", STEP.format(2, 1.5 + rank))
-    rows = [json.loads(running.line()) for _ in range(2)]
-    assert sorted((row["stream"], row["step"]) for row in rows) == [("rank0", 2), ("rank1", 2)]
-    code, notes = running.end()
-    assert code == 0
-    assert "rank0: ended with 0; started again in 1 s" in notes
-
-
-def test_another_tail_goes_on_where_the_first_was_and_a_fresh_one_begins_again(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    log = tmp_path / "train.log"
-    write(log, STEP.format(1, 2.5))
-    first = tail("--plain", "train.log")
-    first.line()
-    first.end()
-    write(log, STEP.format(2, 2.5))
-    second = tail("--plain", "train.log")
-    assert second.line().startswith("train step 2/900")
-    second.end()
-    third = tail("--plain", "--fresh", "train.log")
-    assert third.line().startswith("train step 1/900")
-
-
-def test_a_second_tail_of_the_same_is_told_that_nothing_is_remembered(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    write(tmp_path / "train.log", STEP.format(1, 2.5))
-    tail("--plain", "train.log").line()
-    second = tail("--plain", "train.log")
-    assert second.line().startswith("train step 1/900")
-    assert second.end() == (
-        0,
-        "this is followed elsewhere, too: all of it is shown, and nothing remembered\n",
+def tail(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TAIL, *words], input=stdin, capture_output=True, text=True, timeout=100, check=False
     )
 
 
-@pytest.mark.long
-def test_a_kill_loses_no_row_and_repeats_none(tmp_path: Path, tail: Callable[..., Tail]) -> None:
-    log, out = tmp_path / "train.log", tmp_path / "rows.txt"
-    out.touch()
-    for start in range(4):
-        running = tail("--plain", "train.log", out=out)
-        for number in range(start * 50, start * 50 + 50):
-            write(log, STEP.format(number, 2.5))
-            time.sleep(0.002)
-        until(lambda start=start: out.read_text().count("\n") > start * 50 + 10)  # type: ignore[misc]
-        running.end(signal.SIGKILL)
-    last = tail("--plain", "train.log", out=out)
-    until(lambda: out.read_text().count("\n") >= 200)
-    last.end()
-    assert [line.split()[2] for line in out.read_text().splitlines()] == [f"{n}/900" for n in range(200)]
+def test_an_alarm_is_a_line_between_the_records() -> None:
+    answer = tail("-", stdin=printed(3.0, math.nan, math.nan))
+    said = [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "TIME ", line) for line in answer.stdout.splitlines()]
+    assert "TIME - alarm: NaN or infinite loss at step 1: loss is nan" in said
+    assert answer.returncode == 0
 
 
-def a_run(folder: Path) -> Path:
-    """A run folder whose output is being written."""
-    moment = {"wall_ns": 10**18 * 18 // 10}
-    run.create(folder, {"run": "d16", "started": moment, "gpus": []})
-    (folder / "output.log").touch()
-    (folder / "output.idx").touch()
-    return folder
+def test_an_alarm_is_a_row_of_json() -> None:
+    rows = [
+        json.loads(line) for line in tail("-", "--json", stdin=printed(3.0, math.nan)).stdout.splitlines()
+    ]
+    (alarm,) = [row for row in rows if row.get("event") == "alarm"]
+    del alarm["time"]
+    assert alarm == {
+        "kind": "event",
+        "run": "-",
+        "event": "alarm",
+        "rule": "nan",
+        "what": "NaN or infinite loss",
+        "state": "on",
+        "key": "loss",
+        "text": "loss is nan",
+        "step": 1,
+    }
 
 
-def record(segment: Path, wall_ns: int, *lines: str) -> None:
-    write(segment / "output.log", *lines)
-    with (segment / "output.idx").open("ab") as index:
-        index.write(stamps.pack(wall_ns, (segment / "output.log").stat().st_size))
+def test_exit_on_alarm_ends_with_4_also_for_who_was_told_before() -> None:
+    Path("d16.log").write_text(printed(3.0, math.nan, math.nan))
+    first, second = (tail("d16.log", "--exit-on-alarm", "--plain") for _ in range(2))
+    assert (first.returncode, second.returncode) == (4, 4)
+    assert ("alarm:" in first.stdout, "alarm:" in second.stdout) == (True, False)
 
 
-def test_a_run_folder_is_followed_through_its_segments_to_its_end(
-    tmp_path: Path, tail: Callable[..., Tail]
-) -> None:
-    folder = a_run(tmp_path / "d16")
-    record(folder, 1_800_000_001_000_000_000, STEP.format(1, 2.5))
-    running = tail("--json", "d16")
-    assert json.loads(running.line())["time"] == "2027-01-15T08:00:01Z"
-    segment = run.add_segment(folder, {"run": "d16", "gpus": []})
-    for name in ("output.log", "output.idx"):
-        (segment.path / name).touch()
-    record(segment.path, 1_800_000_002_000_000_000, STEP.format(2, 2.25))
-    row = json.loads(running.line())
-    assert (row["step"], row["time"], row["stream"]) == (2, "2027-01-15T08:00:02Z", "segments/2")
-    for path in (folder, segment.path):
-        run.update(path, ended={"wall_ns": 1_800_000_003_000_000_000})
-    assert running.wait() == (0, "")
+def test_exit_on_alarm_ends_with_0_where_nothing_is_wrong() -> None:
+    assert tail("-", "--exit-on-alarm", stdin=printed(3.0, 2.9, 2.8)).returncode == 0
 
 
-@pytest.mark.real_logs
+def test_the_command_of_an_alarm_sees_no_shell_whatever_a_run_is_called() -> None:
+    name = "$(touch hit); touch hit `touch hit` {text} 'x"
+    Path(f"{name}.log").write_text(printed(3.0, math.nan, math.nan))
+    Path("told.py").write_text("import json, sys; open('told', 'w').write(json.dumps(sys.argv[1:]))")
+    command = f"'{sys.executable}' told.py {{rule}} {{run}}"
+    assert tail(f"{name}.log", "--exit-on-alarm", "--on-alarm", command).returncode == 4
+    assert json.loads(Path("told").read_text()) == ["nan", name]
+    assert not Path("hit").exists()
+
+
+def test_the_bell_rings_at_an_alarm_and_does_not_sound_among_the_rows() -> None:
+    answer = tail("-", "--bell", stdin=printed(3.0, math.nan))
+    assert ("\a" in answer.stderr, "\a" in answer.stdout) == (True, False)
+
+
+def test_thresholds_are_the_projects() -> None:
+    Path("gputel.toml").write_text("[alarms.nan]\noff = true\n[alarms.low_mfu]\nfloor = 20\n")
+    assert "alarm:" not in tail("-", stdin=printed(3.0, math.nan)).stdout
+
+
 @pytest.mark.parametrize(
-    "name", ["nanochat/speedrun-d24-feb01.nocode.log", "keras", "megatron", "hf-trainer"]
+    ("words", "fault"),
+    [
+        (["--budget", "100"], "gputel tail: --budget needs a --price, what a GPU costs an hour"),
+        (["--preset", "own"], "--preset own: there is no such preset; there is: rented"),
+        (["--on-alarm", "'x"], "--on-alarm: no closing quotation; close the quotes"),
+        (["--webhook", "nowhere"], "--webhook: is no address of the web; it begins with https://"),
+        (["--prometheus", "there"], "--prometheus there: is no [HOST]:PORT; such as :9400 or 0.0.0.0:9400"),
+    ],
 )
-def test_what_is_said_of_a_real_log_is_what_parse_says(real_logs: Path, tmp_path: Path, name: str) -> None:
-    """Through a pipe, so that the log has an end."""
-    place = real_logs / name
-    path = place if place.is_file() else min(place.iterdir())
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-    with path.open("rb") as log:
-        command = [sys.executable, "-m", "gputel", "tail", "--json", "-"]
-        text = subprocess.run(command, stdin=log, stdout=subprocess.PIPE, env=environment, check=True).stdout
-    rows: dict[tuple[object, ...], object] = {}
-    for row in map(json.loads, text.splitlines()):
-        if row.pop("kind") == "afresh":
-            rows.clear()
-        elif "event" not in row and row["line"]:
-            row.pop("revised", None)
-            rows[row["line"], row.get("name"), row["step"]] = {**row, "run": ""}
-    theirs = [row for row in listing.rows(logs.parse(path)) if row["kind"] in ("train", "eval")]
-    expected = {(row["line"], row.get("name"), row["step"]): {**row, "run": ""} for row in theirs}
-    for row in expected.values():
-        del row["kind"]
-    assert rows == expected
+def test_what_cannot_be_done_is_said_before_anything_is_followed(words: list[str], fault: str) -> None:
+    answer = tail("-", *words, stdin=printed(3.0))
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(f"error: {fault}")
 
 
-def test_nothing_to_follow_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["tail"])
-    assert ended.value.code == 2
-    expected = "error: tail: nothing to follow; name a log, a run folder, or --from RANK=COMMAND\n"
-    assert capsys.readouterr().err == expected
+def test_what_may_be_spent_is_a_rule() -> None:
+    log = "".join(
+        f"step {step}/1000 | loss: 3.0 | dt: 3600000.00ms | total time: {60 * step}m\n" for step in range(9)
+    )
+    said = tail("-", "--price", "2", "--budget", "100", "--hours", "31", stdin=log).stdout
+    assert "beyond the hours or dollars allowed: it will have taken 1000.0 h, and 31 h were allowed" in said
+    assert "it will have cost $2,000, and $100 were allowed" in said
 
 
-def test_every_option_is_in_the_help_and_on_its_page() -> None:
-    shown = CliRunner().invoke(group, ["tail", "--help"]).output
-    page = (Path(__file__).parents[2] / "docs" / "tail.md").read_text()
-    for option in ("--from", "--format", "--plain", "--json", "--fresh", "--price", "--budget"):
-        assert option in shown
-        assert option in page
+def test_sigterm_ends_the_following_and_not_the_followed() -> None:
+    Path("d16.log").write_text(printed(3.0, 2.9))
+    with subprocess.Popen([*TAIL, "d16.log", "--plain"], stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "d16 step 0  loss 3  dt_ms 9\n"
+        os.kill(following.pid, signal.SIGTERM)
+        assert following.wait(60) == 0
+
+
+def table_rows(page: str) -> Iterator[tuple[str, str, str]]:
+    for name, what, thresholds in re.findall(r"^\| `(\w+)` \| (.+?) \| (.*) \|$", page, re.MULTILINE):
+        yield name, what, thresholds.replace("\\|", "|")
+
+
+def test_the_page_holds_every_rule_with_its_thresholds() -> None:
+    page = (ROOT / "docs" / "tail.md").read_text().split("## Alarms")[1].split("## Prometheus")[0]
+    assert [(name, what) for name, what, _ in table_rows(page)] == [
+        (rule.name, rule.what) for rule in rules.load(rules.presets())
+    ]
+    for (_, _, said), rule in zip(table_rows(page), rules.load(rules.presets()), strict=True):
+        for name, threshold in rule.thresholds.items():
+            shown = ", ".join(threshold) if isinstance(threshold, list) else str(threshold)
+            assert f"`{name}` {shown}".lower() in said.lower()
