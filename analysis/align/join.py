@@ -61,7 +61,7 @@ def measured(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> pl.DataFrame:
 
 def by_gpu(gpu: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     """A row a GPU of what it did in one stretch of time, with the columns of `measured`; edges in ns."""
-    keys = [name for name in ("node", "gpu") if name in gpu.columns]
+    keys = _keys(gpu)
     span = pl.DataFrame({"start": [start], "end": [end]}).cast(pl.Datetime("ns"))
     span = span.with_columns(pl.all().dt.replace_time_zone("UTC"))
     parts = [
@@ -82,27 +82,45 @@ def _measures(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> list[pl.Series]:
 
 def each(gpu: pl.DataFrame) -> Iterator[Ticks]:
     """The ticks of each GPU by itself, in the order of time."""
-    for own in _apart(gpu.filter(pl.col("time").is_not_null()) if gpu["time"].null_count() else gpu):
+    told = gpu.filter(pl.col("time").is_not_null()) if gpu["time"].null_count() else gpu
+    turns = _turns(told)
+    if turns and "ticks" not in told.columns and told["time"].is_sorted():
+        yield from (_of_ticks(told, place, turns) for place in range(turns))
+        return
+    for own in _apart(told):
         ordered = own if own["time"].is_sorted() else own.sort("time", maintain_order=True)
         yield _of_seconds(ordered) if "ticks" in own.columns else _of_ticks(ordered)
 
 
+def _turns(gpu: pl.DataFrame) -> int:
+    """How many GPUs take turns, row by row, as they do where all are sampled at once; 0 where they do not."""
+    keys = _keys(gpu)
+    count = int(gpu.head(MOST_GPUS).select(pl.struct(keys).n_unique()).item())
+    if count == 0 or len(gpu) % count:
+        return 0
+    rest = len(gpu) - count
+    return count if all(gpu[k].slice(count).eq_missing(gpu[k].head(rest)).all() for k in keys) else 0
+
+
+def _keys(gpu: pl.DataFrame) -> list[str]:
+    return [name for name in ("node", "gpu") if name in gpu.columns]
+
+
 def _apart(gpu: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """A frame a GPU, one at a time; of those that were sampled together, every second row is the second one's."""
-    keys = [name for name in ("node", "gpu") if name in gpu.columns]
-    count = gpu.head(MOST_GPUS).select(pl.struct(keys).n_unique()).item()
-    together = count > 0 and len(gpu) % count == 0
-    if together and all(
-        (gpu[name].gather_every(count, n) == gpu[name][n]).all() for n in range(count) for name in keys
-    ):
-        yield from (gpu.gather_every(count, place) for place in range(count))
+    """A frame a GPU, one at a time."""
+    turns = _turns(gpu)
+    if turns:
+        yield from (gpu.gather_every(turns, place) for place in range(turns))
     else:
-        yield from gpu.partition_by(keys, maintain_order=True)
+        yield from gpu.partition_by(_keys(gpu), maintain_order=True)
 
 
-def _of_ticks(own: pl.DataFrame) -> Ticks:
-    times = own["time"].dt.epoch("ns").to_numpy()
-    values = {name: _floats(own, name) for name in _wanted(own.columns)}
+def _of_ticks(rows: pl.DataFrame, place: int = 0, turns: int = 1) -> Ticks:
+    """Of the GPU whose turn is `place`."""
+    times = np.ascontiguousarray(rows["time"].dt.epoch("ns").to_numpy()[place::turns])
+    values = {
+        name: rows[name].to_numpy()[place::turns].astype(np.float64) for name in _wanted(rows.columns)
+    }  # of a null, NaN
     return Ticks(until_next(times), values, times, {})
 
 
