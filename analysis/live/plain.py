@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.runs import News
 
 Row = dict[str, Any]
-Writer = Callable[[str, "Saying"], list[str]]
+Writer = Callable[[str, str, "Saying"], list[str]]  # run, stream, rows
 
 PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
 UNSAID = ("eval", "epoch")  # events that have rows of their own, or nothing to tell
@@ -75,12 +75,12 @@ class Said:
                 yield Saying(kind, frame[at : at + 1], added)
 
 
-def text(run: str, saying: Saying) -> list[str]:
+def text(run: str, stream: str, saying: Saying) -> list[str]:
     """`12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; "" where there is nothing to be said."""
     frame, added = saying.rows, saying.added
     if added is not None and not added - set(PLACES):
         return [""] * frame.height
-    columns = [_clock(frame), [f"{run} "] * frame.height, _rank(frame)]
+    columns = [_clock(frame), [f"{run}/{stream} " if stream else f"{run} "] * frame.height, _rank(frame)]
     if saying.kind == "event":
         said = frame.select("kind", "text").iter_rows()
         columns += [_step(frame), [f"  {kind}: {words}" if words else f"  {kind}" for kind, words in said]]
@@ -97,12 +97,14 @@ def text(run: str, saying: Saying) -> list[str]:
     ]
 
 
-def as_json(run: str, saying: Saying) -> list[str]:
+def as_json(run: str, stream: str, saying: Saying) -> list[str]:
     """The same rows as those of `gputel parse --rows`."""
+    where = {"stream": stream} if stream else {}
     revised = {"revised": True} if saying.added is not None else {}
     return [
         json.dumps(
-            {"kind": saying.kind, "run": run, **_plain(saying.kind, row), **revised}, ensure_ascii=False
+            {"kind": saying.kind, "run": run, **where, **_plain(saying.kind, row), **revised},
+            ensure_ascii=False,
         )
         for row in saying.rows.iter_rows(named=True)
     ]
@@ -118,17 +120,14 @@ def lines(news: News, write: Writer) -> list[str]:
         stream.said.rows.clear()
         found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
     sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
-    name = news.run.name if write is as_json or not news.stream else f"{news.run.name}/{news.stream}"
-    texts = in_order(name, sayings, write)
-    if write is as_json and news.stream:
-        stamp = f', "stream": {json.dumps(news.stream)}}}'
-        texts = (text[:-1] + stamp for text in texts)
-    return [] if news.again else [*found, *texts]
+    if news.again:
+        return []
+    return [*found, *in_order(news.run.name, news.stream, sayings, write)]
 
 
-def in_order(run: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:
+def in_order(run: str, stream: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:
     """Rows of all kinds in the order of their lines."""
-    numbered = [(saying.rows["line"].to_list(), write(run, saying)) for saying in sayings]
+    numbered = [(saying.rows["line"].to_list(), write(run, stream, saying)) for saying in sayings]
     found = [pair for lines, texts in numbered for pair in zip(lines, texts, strict=True)]
     return (text for _, text in sorted(found, key=lambda pair: pair[0]) if text)
 

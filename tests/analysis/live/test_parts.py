@@ -120,7 +120,7 @@ def said(*pieces: str, as_json: bool = False) -> list[str]:
     for piece in pieces:
         growing.feed(piece.encode())
         sayings = known.new(growing.take(NOW), settled=growing.is_settled)
-        found += plain.in_order("d16", sayings, plain.as_json if as_json else plain.text)
+        found += plain.in_order("d16", "", sayings, plain.as_json if as_json else plain.text)
     return found
 
 
