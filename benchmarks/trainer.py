@@ -8,6 +8,8 @@ steps by the clock stands beside it. `python benchmarks/trainer.py --help`
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -31,6 +33,7 @@ SHAPE = ("--depth", "4", "--dim", "256", "--seq", "256", "--device-batch-size", 
 TOKENS_PER_RANK = 8 * 256
 QUIET = ("--eval-every", "0", "--save-every", "0", "--save-minutes", "0")
 WARM_STEPS = 5
+SAID = 2000
 BIGRAM_NATS = 2.422
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -64,9 +67,10 @@ def main() -> None:
         ],
     }
     if given.tensorboard:
-        results["with_tensorboard_beside_without"] = compared(
-            given, trainer_command(given.steps, "--tensorboard"), trainer_command(given.steps), 1
-        )
+        results["cpu_ms_of_saying_a_step"] = {
+            "with_tensorboard": saying_ms(True),
+            "without": saying_ms(False),
+        }
     if given.learn_steps:
         results["learned"] = learned(given.learn_steps)
     results["load_average_at_the_end"] = round(os.getloadavg()[0], 2)
@@ -104,6 +108,7 @@ def compared(
     tokens = ranks * TOKENS_PER_RANK
     return {
         "tokens_per_second": [round(tokens / statistics.median(steps.wall_s)) for steps in (one, other)],
+        "cpu_ms_of_a_step": [round(statistics.median(steps.cpu_s) * 1e3, 1) for steps in (one, other)],
         "ratio_of_cpu_time": round(statistics.median(other.cpu_s) / statistics.median(one.cpu_s), 3),
         "ratio_of_the_fastest_steps": round(fast(other.wall_s) / fast(one.wall_s), 3),
         "ms_of_a_step_that_are_the_trainers_own": [
@@ -168,6 +173,21 @@ def cpu_seconds(pid: int) -> float:
 
 def trainer_command(steps: int, *options: str) -> list[str]:
     return [*TRAINER, *SHAPE, *QUIET, "--steps", str(steps + WARM_STEPS), *options]
+
+
+def saying_ms(tensorboard: bool) -> float:
+    """CPU time of all threads for one step's line, its row of metrics.jsonl, and its curves."""
+    from gputel.trainer.say import CURVES, FIELDS, Voice
+
+    figures = {name: 1.0 for name, _ in FIELDS} | dict.fromkeys(CURVES, 1.0)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        with Voice(Path(folder), speaks=True) as voice:
+            if tensorboard:
+                voice.open_board({})
+            began = time.process_time()
+            for step in range(SAID):
+                voice.step(step, SAID, figures, printed=True)
+        return round((time.process_time() - began) / SAID * 1e3, 3)
 
 
 def learned(steps: int) -> dict[str, object]:
