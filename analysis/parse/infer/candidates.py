@@ -26,7 +26,7 @@ OFTEN = 3  # a shape that is rarer must have a value that is known
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
-_HEADING = re.compile(rb"(?:[A-Za-z]+ ?){1,3}:?")
+_HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 
 

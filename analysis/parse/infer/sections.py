@@ -14,6 +14,7 @@ from gputel.analysis.parse.infer.dialects import MEASURE
 from gputel.analysis.parse.infer.shapes import Shape
 from gputel.analysis.parse.infer.slots import Slot
 
+LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = re.compile(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OWN = re.compile(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
@@ -33,8 +34,10 @@ def find(found: list[Slot], shape: Shape) -> list[Slot]:
 def _before_the_step(found: list[Slot], shape: Shape) -> list[Slot]:
     named = list(found)
     for at, (place, value) in enumerate(pairwise(found)):
-        said = _MEASURED_AT.search(_words(shape, place.at))
-        if said and value.key is None and _NAMED_APART.fullmatch(_words(shape, value.at)):
+        if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
+            continue
+        said = _MEASURED_AT.search(_words(shape, place.at)[-LONGEST_NAME:])
+        if said:
             named[at], named[at + 1] = (
                 replace(place, key=said["place"]),
                 replace(value, key=said["what"].strip()),
