@@ -83,18 +83,20 @@ def _cut(held: Sequence[Mark]) -> Iterator[Span]:
 
 
 def _usual(held: Sequence[Mark], records: Sequence[int]) -> Numbers:
-    """Nanoseconds a step at each record: the median of the bare gaps around it, else as it was printed."""
+    """Nanoseconds a step: the median of the bare gaps around a record in its attempt, else as it was printed."""
     clean = [
         (held[record].time - held[before].time) / held[record].steps
         if record == before + 1 and not held[record].first
         else None
         for before, record in zip([-1, *records], records, strict=False)
     ]
-    gaps = pl.Series(clean, dtype=pl.Float64)
-    around = gaps.rolling_median(AROUND, min_samples=1, center=True)
-    told = pl.Series([held[record].dt_ns for record in records], dtype=pl.Float64)
-    near = around.fill_null(strategy="forward").fill_null(strategy="backward")
-    found: Numbers = (told if near.null_count() else near).fill_null(np.nan).to_numpy()
+    told = [held[record].dt_ns for record in records]
+    first = [held[record].first for record in records]
+    rows = pl.DataFrame([clean, told, first], {"gap": pl.Float64, "told": pl.Float64, "first": pl.Boolean})
+    near = pl.col("gap").rolling_median(AROUND, min_samples=1, center=True)
+    near = near.fill_null(strategy="forward").fill_null(strategy="backward")
+    usual = pl.coalesce(near.over(pl.col("first").cum_sum()), "told").fill_null(np.nan)
+    found: Numbers = rows.select(usual.alias("usual"))["usual"].to_numpy()
     return found
 
 

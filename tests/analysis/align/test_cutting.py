@@ -113,6 +113,13 @@ def test_a_slow_step_that_says_so_is_training(recorded: Recorded) -> None:
     assert told(spans(recorded([(9, 30, lines)])))[-1] == ("train", 12, 30)
 
 
+def test_each_attempt_has_a_usual_step_of_its_own(recorded: Recorded) -> None:
+    """The first record of the second segment took what its steps take, and not what those of the first took."""
+    later = [(200.0 + 5 * n, step(40 + n)) for n in range(40)]
+    cut = spans(recorded([(0, 60, every(1, 40)), (100, 400, later)]))
+    assert told(cut)[41:44] == [("idle", 49, 100), ("start", 100, 195), ("train", 195, 200)]
+
+
 def test_segments_have_a_downtime_and_a_start_each(recorded: Recorded) -> None:
     later = [(105.0 + n, step(n)) for n in range(1, 4)]
     cut = spans(recorded([(0, 15, every(1, 3)), (100, 110, later)]))
