@@ -104,7 +104,7 @@ class Happenings:
             losses = records.select("line", "loss").drop_nulls()
             finite = losses["loss"].is_finite()
             self._losses += zip(losses["line"].to_list(), finite.to_list(), strict=True)
-            self._losses.sort()
+            self._losses.sort(key=lambda known: known[0])
         border = opened[0][0] if opened else None
         settled = [known for known in self._losses if border is None or known[0] < border]
         settled = settled or self._losses[:-MOST_HELD]
