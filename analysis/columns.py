@@ -60,6 +60,36 @@ EVENTS = (
     PLACE[3],
     Column("text", "text", None, "the line"),
 )
+SPANS = (
+    Column("kind", "text", None, "start, train, eval, checkpoint or idle"),
+    *PLACE[:2],
+    Column("step", "whole", None, "that the record, evaluation or checkpoint is of"),
+    Column("steps", "whole", None, "how many steps a record stands for; 0 for a piece of its training"),
+    Column("start", "time", None, "when it began"),
+    Column("end", "time", None, "when it ended"),
+    Column("text", "text", None, "the names of the evaluations, or the line of the checkpoint"),
+)
+MEASURES = (
+    Column("duration_s", "number", "s", "how long it took"),
+    Column("measured", "number", None, "the share of it, over all GPUs, in which power was measured"),
+    Column("power_mean_w", "number", "W", "of all GPUs together"),
+    Column("power_peak_w", "number", "W", "the most that all GPUs drew at one moment"),
+    Column("energy_j", "number", "J", "each power reading held until the next"),
+    Column("energy_counter_j", "number", "J", "by the driver's counter, interpolated at the edges"),
+    Column("energy_difference", "number", None, "how far the first lies from the second, as a share"),
+    Column("refreshes", "number", None, "how often power changed, on the GPU where it did least"),
+    Column("util", "number", "%", "mean of the GPUs"),
+    Column("temp_c", "number", "°C", "mean of the hottest GPU"),
+    Column("temp_peak_c", "number", "°C", "the hottest reading of any GPU"),
+    Column("sm_mhz", "number", "MHz", "mean clock of the GPUs"),
+    Column("mem_peak_mib", "number", "MiB", "sum of the GPUs' peaks"),
+    Column("throttled_s", "number", "s", "slowed down, on the GPU where it was longest"),
+    Column("sm_active", "number", "%", "mean of the GPUs"),
+    Column("tensor_active", "number", "%", "mean of the GPUs"),
+    Column("dram_active", "number", "%", "mean of the GPUs"),
+)
+"""What a span, a step or a sum of either was measured by."""
+
 FIRST_USERS = ("step", "loss", "grad_norm", "lrm", "dt_ms", "tok_per_sec", "mfu", "total_time_min")
 """The columns that the first users' scripts write, in their order; `--csv` writes them first."""
 

@@ -14,16 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis import columns
 from gputel.analysis.align import counter
 from gputel.analysis.align.held import Holds, Moments, Numbers, Windows, divided, until_next
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.sampling.news import SLOWED
 
-MEASURES = (
-    "duration_s", "measured", "power_mean_w", "power_peak_w", "energy_j", "energy_counter_j",
-    "energy_difference", "refreshes", "util", "temp_c", "temp_peak_c", "sm_mhz", "mem_peak_mib", "throttled_s",
-    "sm_active", "tensor_active", "dram_active",
-)  # fmt: skip
+MEASURES = tuple(column.name for column in columns.MEASURES)
 AVERAGED = ("util", "sm_mhz", "sm_active", "tensor_active", "dram_active")
 MOST_GPUS = 1024  # rows of one moment
 WANTED = ("power_w", "energy_j", "temp_c", "mem_used_mib", "throttle", *AVERAGED)
