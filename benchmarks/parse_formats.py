@@ -51,70 +51,82 @@ class Story(NamedTuple):
 
 
 def _json(s: Step) -> str:
-    return json.dumps({"step": s.step, "loss": s.loss, "lr": s.lr, "grad_norm": s.norm, "tok_per_sec": 5e8 / s.ms})
+    return json.dumps(
+        {"step": s.step, "loss": s.loss, "lr": s.lr, "grad_norm": s.norm, "tok_per_sec": 5e8 / s.ms}
+    )
 
 
 N = r"([-+.\deE]+|nan|inf)"
 STORIES = {
     "gputel-trainer": Story(
-        lambda s: f"step {s.step:05d}/9999999 ({s.step / 1e5:.2f}%) | loss: {s.loss:.6f} | grad norm: {s.norm:.4f} "
-        f"| lrm: {s.lr * 100:.2f} | dt: {s.ms:.2f}ms | tok/sec: {int(5e8 / s.ms):,} | mfu: {s.mfu:.2f} | total time: "
-        f"{s.step * 0.01:.2f}m | lr: {s.lr:.2e} | data: 3.10ms | epoch: 0 | eta: {99_000 - s.step * 0.01:.1f}m",
-        rf"step (\d+)/(\d+) .*?loss: {N} \| grad norm: {N} \| lrm: {N} \| dt: {N}ms \| tok/sec: ([\d,]+) \| mfu: {N} "
-        rf"\| total time: {N}m \| lr: {N} \| data: {N}ms \| epoch: (\d+) \| eta: {N}m",
+        lambda s: f"step {s.step:05d}/9999999 ({s.step / 1e5:.2f}%) | loss: {s.loss:.6f} "
+        f"| grad norm: {s.norm:.4f} | lrm: {s.lr * 100:.2f} | dt: {s.ms:.2f}ms | tok/sec: {int(5e8 / s.ms):,} "
+        f"| mfu: {s.mfu:.2f} | total time: {s.step * 0.01:.2f}m | lr: {s.lr:.2e} | data: 3.10ms | epoch: 0 "
+        f"| eta: {99_000 - s.step * 0.01:.1f}m",
+        rf"step (\d+)/(\d+) .*?loss: {N} \| grad norm: {N} \| lrm: {N} \| dt: {N}ms \| tok/sec: ([\d,]+) "
+        rf"\| mfu: {N} \| total time: {N}m \| lr: {N} \| data: {N}ms \| epoch: (\d+) \| eta: {N}m",
     ),
     "nanogpt": Story(
         lambda s: f"iter {s.step}: loss {s.loss:.4f}, time {s.ms:.2f}ms, mfu {s.mfu:.2f}%",
         rf"iter (\d+): loss {N}, time {N}ms, mfu {N}%",
     ),
     "build-nanogpt": Story(
-        lambda s: f"step {s.step:5d} | loss: {s.loss:.6f} | lr {s.lr:.4e} | norm: {s.norm:.4f} | dt: {s.ms:.2f}ms "
-        f"| tok/sec: {5e8 / s.ms:.2f}",
+        lambda s: f"step {s.step:5d} | loss: {s.loss:.6f} | lr {s.lr:.4e} | norm: {s.norm:.4f} "
+        f"| dt: {s.ms:.2f}ms | tok/sec: {5e8 / s.ms:.2f}",
         rf"step +(\d+) \| loss: {N} \| lr {N} \| norm: {N} \| dt: {N}ms \| tok/sec: {N}",
     ),
     "build-nanogpt log.txt": Story(lambda s: f"{s.step} train {s.loss:.6f}", rf"^(\d+) train {N}"),
     "gpt-2 with epoch": Story(
-        lambda s: f"step {s.step} | epoch 1 | loss: {s.loss:.3f} | lr: {s.lr:.1e} | norm: {s.norm:.2f} | "
-        f"dt: {s.ms:.0f}ms | tok/sec: {5e8 / s.ms:.0f}",
+        lambda s: f"step {s.step} | epoch 1 | loss: {s.loss:.3f} | lr: {s.lr:.1e} | norm: {s.norm:.2f} "
+        f"| dt: {s.ms:.0f}ms | tok/sec: {5e8 / s.ms:.0f}",
         rf"step (\d+) \| epoch (\d+) \| loss: {N} \| lr: {N} \| norm: {N} \| dt: {N}ms \| tok/sec: {N}",
     ),
     "llm.c": Story(
         lambda s: f"step {s.step:4d}/9999999 | loss {s.loss:.6f} ({s.norm - 1:+.2f}z)| norm {s.norm:.4f} "
         f"({s.loss - 3:+.2f}z)| lr {s.lr:.2e} | {s.ms:.2f} ms | {s.mfu:.1f}% bf16 MFU | {5e8 / s.ms:.0f} tok/s",
-        rf"step +(\d+)/(\d+) \| loss {N} \({N}z\)\| norm {N} \({N}z\)\| lr {N} \| {N} ms \| {N}% bf16 MFU \| {N} tok/s",
+        rf"step +(\d+)/(\d+) \| loss {N} \({N}z\)\| norm {N} \({N}z\)\| lr {N} \| {N} ms "
+        rf"\| {N}% bf16 MFU \| {N} tok/s",
     ),
     "modded-nanogpt": Story(
-        lambda s: f"step:{s.step}/9999999 train_loss:{s.loss:.4f} train_time:{s.step * 655}ms step_avg:{s.ms:.2f}ms",
+        lambda s: f"step:{s.step}/9999999 train_loss:{s.loss:.4f} train_time:{s.step * 655}ms "
+        f"step_avg:{s.ms:.2f}ms",
         rf"step:(\d+)/(\d+) train_loss:{N} train_time:{N}ms step_avg:{N}ms",
     ),
     "hf-trainer": Story(
-        lambda s: str({"loss": round(s.loss, 4), "grad_norm": s.norm, "learning_rate": s.lr, "epoch": round(s.step / 1e4, 2)}),
+        lambda s: f"{{'loss': {round(s.loss, 4)}, 'grad_norm': {s.norm}, 'learning_rate': {s.lr}, "
+        f"'epoch': {round(s.step / 1e4, 2)}}}",
         rf"'loss': {N}, 'grad_norm': {N}, 'learning_rate': {N}, 'epoch': {N}",
     ),
     "megatron": Story(
-        lambda s: f"[{s.time:%Y-%m-%d %H:%M:%S}] iteration {s.step:8d}/ 9999999 | consumed samples: {s.step * 128:12d} | "
-        f"elapsed time per iteration (ms): {s.ms:.1f} | throughput per GPU (TFLOP/s/GPU): {s.mfu * 5:.1f} | learning rate: "
-        f"{s.lr:.6E} | global batch size:   128 | lm loss: {s.loss:.6E} | loss scale: 1.0 | grad norm: {s.norm:.3f} | "
-        "number of skipped iterations:   0 | number of nan iterations:   0 |",
-        rf"iteration +(\d+)/ *(\d+) \| consumed samples: +(\d+) \| elapsed time per iteration \(ms\): {N} \| throughput "
-        rf"per GPU \(TFLOP/s/GPU\): {N} \| learning rate: {N} \| global batch size: +(\d+) \| lm loss: {N} \| loss scale: "
-        rf"{N} \| grad norm: {N} \| number of skipped iterations: +(\d+) \| number of nan iterations: +(\d+) \|",
+        lambda s: f"[{s.time:%Y-%m-%d %H:%M:%S}] iteration {s.step:8d}/ 9999999 | consumed samples: "
+        f"{s.step * 128:12d} | elapsed time per iteration (ms): {s.ms:.1f} | throughput per GPU (TFLOP/s/GPU): "
+        f"{s.mfu * 5:.1f} | learning rate: {s.lr:.6E} | global batch size:   128 | lm loss: {s.loss:.6E} "
+        f"| loss scale: 1.0 | grad norm: {s.norm:.3f} | number of skipped iterations:   0 | number of nan "
+        "iterations:   0 |",
+        rf"iteration +(\d+)/ *(\d+) \| consumed samples: +(\d+) \| elapsed time per iteration \(ms\): {N} "
+        rf"\| throughput per GPU \(TFLOP/s/GPU\): {N} \| learning rate: {N} \| global batch size: +(\d+) "
+        rf"\| lm loss: {N} \| loss scale: {N} \| grad norm: {N} \| number of skipped iterations: +(\d+) "
+        r"\| number of nan iterations: +(\d+) \|",
     ),
     "torchtitan": Story(
-        lambda s: f"[rank0]:[titan] {s.time:%Y-%m-%d %H:%M:%S},250 - root - INFO - step: {s.step:2d}  loss: {s.loss:8.5f}  "
-        f"grad_norm: {s.norm:7.4f}  memory: 47.51GiB(59.97%)  tps: {int(4e6 / s.ms):,}  tflops: {s.mfu * 9.9:,.2f}  "
-        f"mfu: {s.mfu:.2f}%",
-        rf"step: +(\d+)  loss: +{N}  grad_norm: +{N}  memory: +{N}GiB\({N}%\)  tps: ([\d,]+)  tflops: ([\d,.]+)  mfu: {N}%",
+        lambda s: f"[rank0]:[titan] {s.time:%Y-%m-%d %H:%M:%S},250 - root - INFO - step: {s.step:2d}  "
+        f"loss: {s.loss:8.5f}  grad_norm: {s.norm:7.4f}  memory: 47.51GiB(59.97%)  tps: {int(4e6 / s.ms):,}  "
+        f"tflops: {s.mfu * 9.9:,.2f}  mfu: {s.mfu:.2f}%",
+        rf"step: +(\d+)  loss: +{N}  grad_norm: +{N}  memory: +{N}GiB\({N}%\)  tps: ([\d,]+)  "
+        rf"tflops: ([\d,.]+)  mfu: {N}%",
     ),
     "maxtext": Story(
         lambda s: f"completed step: {s.step}, seconds: {s.ms / 1000:.3f}, TFLOP/s/device: {s.mfu * 5:.3f}, "
         f"Tokens/s/device: {4e6 / s.ms:.3f}, total_weights: 30193, loss: {s.loss:.3f}",
-        rf"completed step: (\d+), seconds: {N}, TFLOP/s/device: {N}, Tokens/s/device: {N}, total_weights: (\d+), loss: {N}",
+        rf"completed step: (\d+), seconds: {N}, TFLOP/s/device: {N}, Tokens/s/device: {N}, "
+        rf"total_weights: (\d+), loss: {N}",
     ),
-    "json-lines": Story(_json, rf'"step": (\d+), "loss": {N}, "lr": {N}, "grad_norm": {N}, "tok_per_sec": {N}'),
+    "json-lines": Story(
+        _json, rf'"step": (\d+), "loss": {N}, "lr": {N}, "grad_norm": {N}, "tok_per_sec": {N}'
+    ),
     "logfmt": Story(
-        lambda s: f"time={s.time:%Y-%m-%dT%H:%M:%SZ} level=info msg=train step={s.step} loss={s.loss:.4f} lr={s.lr:.2e} "
-        f"grad_norm={s.norm:.2f}",
+        lambda s: f"time={s.time:%Y-%m-%dT%H:%M:%SZ} level=info msg=train step={s.step} loss={s.loss:.4f} "
+        f"lr={s.lr:.2e} grad_norm={s.norm:.2f}",
         rf"step=(\d+) loss={N} lr={N} grad_norm={N}",
     ),
 }  # fmt: skip
@@ -155,7 +167,7 @@ def per_line(pattern: str, path: str) -> int:
 def gputel(_pattern: str, path: str) -> int:
     from gputel.analysis import logs
 
-    logs.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm").records
+    assert logs.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm").records.height
     before = time.process_time()
     log = logs.parse(path)
     rows = log.records.height
@@ -201,9 +213,20 @@ def main() -> None:
         return
     names = sys.argv[1:] or list(STORIES)
     table = [compare(name) for name in names]
-    where = f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    where = (
+        f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    )
     head = "| printed by | read as | records | script, CPU s | gputel, CPU s | MB/s | x script |"
-    text = ["# Parsing, format by format", "", f"{where}; {SIZE // 10**6} MB of each", "", head, "|" + "---|" * 7, *table, ""]
+    text = [
+        "# Parsing, format by format",
+        "",
+        f"{where}; {SIZE // 10**6} MB of each",
+        "",
+        head,
+        "|" + "---|" * 7,
+        *table,
+        "",
+    ]
     if names == list(STORIES):
         RESULTS.write_text("\n".join(text))
 

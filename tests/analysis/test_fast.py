@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -330,8 +331,10 @@ def test_a_regex_that_names_no_digit_is_blind() -> None:
 
 @given(st.text(alphabet=r"ab01\d[]{}(),^$?+*-P=<>|:", max_size=24).map(str.encode))
 def test_a_regex_that_names_no_digit_is_blind_however_it_is_written(source: bytes) -> None:
-    try:
-        re.compile(source)
-    except re.error:
-        return
-    assert not blind.names_no_digit(source) or blind.sight_of(source) == "blind"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what may mean something else in a later Python
+        try:
+            re.compile(source)
+        except (re.error, OverflowError):
+            return
+        assert not blind.names_no_digit(source) or blind.sight_of(source) == "blind"

@@ -122,7 +122,7 @@ class _Lines:
         return entries
 
     def piece(self) -> Ints | None:
-        """The digits of one piece, times their weight; None where no line has it."""
+        """The digits of one piece, times their weight; one where all are alike, None where there are none."""
         if self._nothing[self._row + 4]:  # its weight
             self._row += 4
             return None
@@ -133,6 +133,8 @@ class _Lines:
             found &= before.view(np.uint64)
             found <<= np.uint64(8)
             value |= found
+        if value[0] == value[-1] and (value == value[0]).all():  # of steps, epochs and rates there are many
+            value = value[:1].copy()
         for mask, factor, shift in _STEPS:
             value &= mask
             value *= factor
@@ -156,14 +158,14 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
         power = power + exponent_sign * exponent
     read = _scaled(total, power)
     if (sign < 0).any():
-        read *= sign
+        read = read * sign
     if what.times != what.over:
         read = read * what.times / what.over
     if exponent is not None or digits.max() > CERTAIN_DIGITS:
         doubtful = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
         if doubtful.size:
             read[doubtful] = _one_by_one(lines.texts(spans, doubtful), what)
-    return read
+    return read if len(read) == len(lines.starts) else np.full(len(lines.starts), read[0])
 
 
 def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
@@ -180,7 +182,7 @@ def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
 def _scaled(total: Ints, power: Ints) -> Floats:
     read = total.astype(np.float64)
     if (power > 0).any():
-        read *= _POWERS[np.clip(power, 0, HIGHEST_POWER)]
+        read = read * _POWERS[np.clip(power, 0, HIGHEST_POWER)]
     if (power < 0).any():
-        read /= _POWERS[np.clip(-power, 0, HIGHEST_POWER)]
+        read = read / _POWERS[np.clip(-power, 0, HIGHEST_POWER)]
     return read
