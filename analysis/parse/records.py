@@ -369,6 +369,8 @@ class Assembler:
             return step if step.is_integer() else None
         if line.pattern.role == "part" or self._fractions or not line.pattern.whole_epochs:
             return None
+        if "epochs" in line.cells and "samples" not in line.cells:
+            line.cells.setdefault("total_steps", line.cells["epochs"])
         if "epoch" not in line.cells:
             line.cells.update(self._epoch)
         self._epochs_are_steps = self._epochs_are_steps or "epoch" in line.cells

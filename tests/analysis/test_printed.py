@@ -17,6 +17,7 @@ from tests.analysis.printed import (
     scripts,
     speech,
     tables,
+    variations,
     vision,
 )
 
@@ -28,6 +29,7 @@ LOGS = (
     *scripts.LOGS,
     *programs.LOGS,
     *endings.LOGS,
+    *variations.LOGS,
 )
 
 

@@ -140,12 +140,17 @@ def _loss(found: list[Named]) -> list[Named]:
     """Where nothing is called a loss, the measure that is trained on is one: nll, cross entropy, cost."""
     if {"loss", "loss_avg"} & {one.column for one in found}:
         return found
-    normal = [re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_") for one in found]
+    normal = [_normal(one) for one in found]
     trained = next((word for word in LOSSES if word in normal), None)
     if trained is None:
         return found
     renamed = [_as_loss(one, word, trained) for one, word in zip(found, normal, strict=True)]
     return _once_named(found, renamed)
+
+
+def _normal(one: Named) -> str:
+    """The name by which a measure may be the loss; a percentage is none."""
+    return "" if one.slot.unit == "%" else re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
 
 
 def _as_loss(one: Named, word: str, trained: str) -> str | None:
