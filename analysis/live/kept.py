@@ -60,6 +60,7 @@ class Kept:
         self._number = max((int(path.suffix[1:]) for path in folder.glob("checkpoint.*[0-9]")), default=0)
         self.recalled: dict[str, Any] = {}
         self.batches: list[list[Piece]] = []
+        self.is_broken = False  # whether nothing can be written any more
         self.already = 0  # bytes of the last batch that were written to where output goes now
         self._recall()
         self._journal = os.open(self._path("journal"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -82,7 +83,11 @@ class Kept:
         """Everything that is known now, after all of it was shown; the journal begins again."""
         before = self._number
         draft = self._folder / "draft"
-        draft.write_bytes(_Pickler.whole((__version__, known), self._formats))
+        try:
+            draft.write_bytes(_Pickler.whole((__version__, known), self._formats))
+        except OSError:
+            self.is_broken = True
+            return
         self._number += 1
         draft.replace(self._path("checkpoint"))
         os.close(self._journal)
@@ -99,9 +104,13 @@ class Kept:
         return self._folder / f"{name}.{self._number}"
 
     def _append(self, payload: bytes) -> None:
-        frame = _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
-        os.write(self._journal, frame)
-        self._size += len(frame)
+        """A disk that takes no more ends the remembering, and not the following."""
+        if self.is_broken:
+            return
+        try:
+            self._size += os.writev(self._journal, [_frame(payload), payload])
+        except OSError:
+            self.is_broken = True
 
     def _recall(self) -> None:
         """What cannot be read, as that of another version, is forgotten: everything is read again."""
@@ -175,12 +184,17 @@ def remembered(words: Sequence[str], known: Sequence[Format] | None, *, fresh: b
     return kept
 
 
+def _frame(payload: bytes) -> bytes:
+    """Length and checksum of what follows: of its beginning, since a kill tears nothing but the end."""
+    return _FRAME.pack(len(payload), zlib.crc32(payload[:4096]))
+
+
 def _frames(data: bytes) -> Iterator[tuple[bytes, int]]:
     at = 0
     while at + _FRAME.size <= len(data):
         size, crc = _FRAME.unpack_from(data, at)
         payload = data[at + _FRAME.size : at + _FRAME.size + size]
-        if len(payload) < size or zlib.crc32(payload) != crc:
+        if len(payload) < size or _frame(payload) != _FRAME.pack(size, crc):
             return
         at += _FRAME.size + size
         yield payload, at

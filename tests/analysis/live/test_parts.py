@@ -116,7 +116,8 @@ def test_what_was_seen_once_is_not_foretold() -> None:
 
 
 def said(*pieces: str, as_json: bool = False) -> list[str]:
-    growing, known, found = Increments(now=lambda: 0.0), plain.Said(), []
+    growing, known = Increments(now=lambda: 0.0), plain.Said()
+    found: list[str] = []
     for piece in pieces:
         growing.feed(piece.encode())
         sayings = known.new(growing.take(NOW), settled=growing.is_settled)
@@ -267,3 +268,17 @@ def test_of_two_followers_of_the_same_one_remembers(tmp_path: Path, monkeypatch:
     assert other
     for one in (first, other):
         one.close()
+
+
+def test_a_full_disk_ends_the_remembering_and_not_the_following(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    memory = opened(tmp_path)
+    monkeypatch.setattr(os, "writev", full)
+    memory.note([piece(b"one\n")])
+    assert memory.is_broken
+    memory.said()
+    memory.close()
