@@ -175,7 +175,9 @@ def _shorten(data: bytes) -> bytes:
     """Cuts lines that are longer than LIMIT, so that whole files and pieces of them read the same."""
     start = 0
     while len(data) - start > LIMIT:
-        end = max(data.rfind(b, start, start + LIMIT + 1) for b in (b"\n", b"\r", b"\x08"))
+        end = data.rfind(b"\n", start, start + LIMIT + 1)
+        if end < 0:
+            end = max(data.rfind(b, start, start + LIMIT + 1) for b in (b"\r", b"\x08"))
         if end < 0:
             return b"".join(line[:LIMIT] for line in re.split(rb"([\r\n\x08])", data))
         start = end + 1

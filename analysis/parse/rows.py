@@ -161,7 +161,7 @@ def _cell(name: str, value: str | float | None, kind: pl.DataType | type[pl.Data
 class _Growing:
     """A column that is written where its values will stand; what was not written is not present.
 
-    It grows to twice its size, which costs nothing: pages that nobody has touched are no memory yet.
+    It grows to four times its size, which costs nothing: pages that nobody has touched are no memory yet.
     """
 
     def __init__(self, name: str, count: int) -> None:
@@ -196,5 +196,8 @@ class _Growing:
 
     def reach(self, size: int) -> None:
         if size > len(self._held):
-            held, self._held = self._held, np.empty(size + max(size >> 3, len(self._held)), dtype=self._kind)
+            held, self._held = (
+                self._held,
+                np.empty(size + max(size >> 3, 3 * len(self._held)), dtype=self._kind),
+            )
             self._held[: len(held)] = held
