@@ -78,7 +78,7 @@ def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> 
     if row["step_s"] and row["step_s"] > SLOWER * usual:
         return f"its steps take {row['step_s']:.3f} s, those of the others {usual:.3f} s"
     if row["late_s"] > LATE * usual:
-        often = f"it comes last in {row['last_share']:.0%} of the steps"
+        often = f"it comes last in {100 * row['last_share']:.0f} % of the steps"
         return f"{often}, and {row['late_s']:.3f} s behind the others in the mean"
     if one_clock and row["offset_s"] - clock > LATE * usual:
         return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"

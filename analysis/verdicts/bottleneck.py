@@ -115,7 +115,9 @@ def _input(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
     share = facts["data_share"]
     if share is None or share < INPUT:
         return None
-    return "input", [f"{share:.0%} of the time of a step is spent waiting for data, by the log's own figures"]
+    return "input", [
+        f"{100 * share:.0f} % of the time of a step is spent waiting for data, by the log's own figures"
+    ]
 
 
 def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
@@ -131,8 +133,8 @@ def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] |
     if total and slowly / total >= WAITING:
         worst = steps.filter(spins & slow).sort("duration_s", descending=True).row(0, named=True)
         return "busy waiting, probably communication", [
-            f"in {slowly / total:.0%} of the training time GPUs were in use at {IN_USE:.0f} % and more with power "
-            f"under {LOW_POWER:.0%} of the limit, in steps over {SLOW:g} times the run's median",
+            f"in {100 * slowly / total:.0f} % of the training GPUs were in use at {IN_USE:.0f} % and more "
+            f"with power under {100 * LOW_POWER:.0f} % of the limit, in steps over {SLOW:g} times the run's median",
             f"such as step {worst['step']}: {worst['util']:.0f} %, {worst['power_mean_w']:,.0f} of {limit:,.0f} W, "
             f"{worst['duration_s']:.3f} s",
         ]
@@ -184,6 +186,6 @@ def _rest(facts: dict[str, Any]) -> list[str]:
     if facts["power_share"] is None and facts["power_mean_w"] is not None:
         said.append(f"{facts['power_mean_w']:,.0f} W")
     elif facts["power_share"] is not None:
-        said.append(f"{facts['power_mean_w']:,.0f} W, {facts['power_share']:.0%} of the limit")
+        said.append(f"{facts['power_mean_w']:,.0f} W, {100 * facts['power_share']:.0f} % of the limit")
     said += [f"{name} {facts[key]:.0f} %" for key, name in ACTIVE.items() if facts[key] is not None]
     return [", ".join(said)] if said else []

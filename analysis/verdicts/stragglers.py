@@ -57,5 +57,6 @@ def _by_throttling(gpus: pl.DataFrame) -> list[str]:
     if len(shares) == len(gpus):
         return []
     return [
-        f"{_name(row)}: slowed down in {row['share']:.0%} of the time" for row in shares.iter_rows(named=True)
+        f"{_name(row)}: slowed down in {100 * row['share']:.0f} % of the time"
+        for row in shares.iter_rows(named=True)
     ]

@@ -158,7 +158,7 @@ def test_busy_waiting_is_told_without_counters_of_activity(subject: Make) -> Non
     found = bottleneck.of(Case(subject([], gpus=2), steps, gpus({}, {})))
     assert found.answer == "busy waiting, probably communication"
     assert found.evidence[0].startswith(
-        "in 43% of the training time GPUs were in use at 95 % and more with power under 40%"
+        "in 43 % of the training GPUs were in use at 95 % and more with power under 40 %"
     )
     assert found.evidence[1] == "such as step 0: 99 %, 200 of 1,400 W, 3.000 s"
 
@@ -193,7 +193,7 @@ def test_data_that_the_log_itself_waits_for_is_input(subject: Make) -> None:
     found = bottleneck.of(Case(subject([line.format(n=n) for n in range(9)]), rows(), gpus()))
     assert found.answer == "input"
     assert (
-        found.evidence[0] == "40% of the time of a step is spent waiting for data, by the log's own figures"
+        found.evidence[0] == "40 % of the time of a step is spent waiting for data, by the log's own figures"
     )
 
 
@@ -280,7 +280,7 @@ def test_a_gpu_of_a_lower_clock_or_alone_throttled_is_a_straggler(subject: Make)
     assert found.answer == "yes"
     assert found.evidence == (
         "GPU 0: its clock was 1,700 MHz, that of the others 1,980 MHz",
-        "GPU 1: slowed down in 20% of the time",
+        "GPU 1: slowed down in 20 % of the time",
     )
 
 
