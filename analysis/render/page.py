@@ -35,7 +35,10 @@ from gputel.analysis.figures.panel import (
 from gputel.analysis.render.packing import Packer
 from gputel.telemetry import identity
 
-SCRIPTS = ("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js", "page.js")
+SCRIPTS = (
+    *("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
+    *("plots.js", "page.js"),
+)
 GENERATOR = '<meta name="generator" content="gputel">'
 
 

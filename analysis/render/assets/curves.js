@@ -18,9 +18,9 @@ function curvesChart(panel, bytes) {
   }));
   const chart = { panel, series, log: panel.log, outliers: !panel.steady, means: new Map() };
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
-  chart.shown = () => series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
+  chart.shown = () => chart.series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
   chart.domain = () => {
-    const all = series.filter((own) => !view.hiddenRuns.has(own.run)).map((own) => own.x[chart.axis().name]);
+    const all = chart.series.filter((own) => !view.hiddenRuns.has(own.run)).map((own) => own.x[chart.axis().name]);
     return reach(all.filter((x) => x && x.length).flatMap((x) => [x[0], x[x.length - 1]]));
   };
   chart.draw = (canvas) => drawCurves(chart, canvas);

@@ -1,0 +1,102 @@
+// Plots in their figures, with legends; what all of them share, and drawing them again.
+
+const view = { axis: null, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), zoom: new Map(), tints: [] };
+const charts = [];
+let printing = false, look = null;
+
+function dark() {
+  const chosen = document.documentElement.dataset.theme;
+  return !printing && (chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+}
+
+function inks() {
+  const style = getComputedStyle(document.documentElement), ink = (name) => style.getPropertyValue(`--${name}`).trim();
+  return { font: `12px ${ink("font")}`, grid: ink("grid"), quiet: ink("quiet"), loud: ink("loud"), paper: ink("paper"), select: ink("select") };
+}
+
+function tint(number) { return view.tints[number % view.tints.length]; }
+function kindColour(kind) { return view.kinds[kind] || view.kinds[""]; }
+function linkOf(chart) { return `${chart.panel.link || chart.panel.name} ${chart.axis().name}`; }
+
+// Plots of one link reach equally far, so that what happened at once stands below each other; but for a plot whose
+// curves would be squeezed into a corner by that.
+function wholeRange(chart) {
+  const link = linkOf(chart), own = chart.domain();
+  const all = reach(charts.filter((other) => linkOf(other) === link).flatMap((other) => other.domain() || []));
+  return own && own[1] - own[0] < (all[1] - all[0]) / 5 ? own : all;
+}
+
+function redraw() {
+  const theme = dark() ? "dark" : "light";
+  view.tints = look.tints[theme];
+  view.kinds = look.kinds[theme];
+  for (const chart of charts) {
+    chart.draw(chart.canvas);
+    chart.over.setAttribute("aria-label", chart.says());
+    colourLegend(chart);
+  }
+  for (const piece of document.querySelectorAll("[data-colour]")) piece.style.background = kindColour(piece.dataset.colour);
+  pointNowhere();
+}
+
+function build(panel, figure, bytes) {
+  const plot = figure.querySelector(".plot");
+  if (panel.kind === "bars") return drawBars(panel, plot);
+  const chart = panel.kind === "heat" ? heatChart(panel, bytes) : curvesChart(panel, bytes);
+  chart.canvas = element("canvas");
+  chart.over = element("canvas", "over");
+  chart.over.tabIndex = 0;
+  chart.over.setAttribute("role", "img");
+  figure.id = panel.name;
+  plot.append(element("div", "y-title", panel.kind === "heat" ? axisTitle(panel.y) : panel.y.unit || panel.y.title));
+  const paper = element("div", "paper");
+  paper.append(chart.canvas, chart.over);
+  plot.append(paper);
+  plot.after(chart.legend = legendOf(chart));
+  charts.push(chart);
+  listen(chart, plot, chart.over);
+}
+
+function axisTitle(axis) {
+  return axis.unit && axis.unit !== "s" ? `${axis.title} (${axis.unit})` : axis.title;
+}
+
+function legendOf(chart) {
+  const legend = element("div", "legend");
+  if (chart.panel.kind === "heat") legend.append(heatKey(chart.panel));
+  for (const own of chart.series) {
+    const chip = toggle(own.name, () => { own.hidden = !own.hidden; redraw(); return !own.hidden; });
+    own.chip = chip;
+    legend.append(chip);
+  }
+  if (chart.panel.kind === "curves") {
+    const tools = element("span", "tools");
+    if (chart.panel.steady) tools.append(tool(chart, "outliers", "outliers"));
+    tools.append(tool(chart, "log", "log scale"));
+    legend.append(tools);
+  }
+  return legend;
+}
+
+function tool(chart, property, name) {
+  const chip = toggle(name, () => { chart[property] = !chart[property]; redraw(); return chart[property]; });
+  chip.classList.add("tool");
+  chip.setAttribute("aria-pressed", String(chart[property]));
+  return chip;
+}
+
+function colourLegend(chart) {
+  for (const own of chart.series) {
+    own.chip.querySelector("i").style.background = tint(own.tint);
+    own.chip.disabled = view.hiddenRuns.has(own.run) || !own.x[chart.axis().name];
+  }
+}
+
+function toggle(name, change) {
+  const chip = element("button", "chip");
+  chip.type = "button";
+  chip.append(element("i"), name);
+  chip.setAttribute("aria-pressed", "true");
+  chip.addEventListener("click", () => chip.setAttribute("aria-pressed", String(change())));
+  return chip;
+}
