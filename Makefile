@@ -4,15 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Chosen by version where it is used, and what vermin mistakes bytes.decode for.
 EXCLUDED := compression compression.zstd str.decode 'str.decode(errors)'
-SIMULATE := $(shell nvidia-smi -L >/dev/null 2>&1 || echo --simulate 2xH100)
 
 .PHONY: help demo test test-all lint bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: .venv/core  ## record a command (with a simulated GPU where there is none), show its report and path
-	$(BIN)/gputel record $(SIMULATE) --name demo -- $(BIN)/python docs/tiny_training.py
+demo: .venv/core  ## two small trainings recorded, followed, compared, and their page
+	$(BIN)/gputel demo
 
 test: .venv/dev  ## the tests, without the long ones
 	$(BIN)/pytest -q -m "not long"

@@ -25,6 +25,7 @@ COMMANDS = (
     "mark",
     "formats",
     "doctor",
+    "demo",
 )
 
 

@@ -1,0 +1,26 @@
+"""What `gputel demo` records: two small trainings, or logs of such played in real time."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+DEPTHS = (2, 4)
+
+
+def can_train() -> bool:
+    """Looked for, not imported: torch takes seconds."""
+    return find_spec("torch") is not None
+
+
+def training(depth: int, steps: int, folder: str) -> list[str]:
+    """The command of a real training on the CPU."""
+    options: dict[str, object] = {"--depth": depth, "--steps": steps, "--seq": 128, "--device-batch-size": 8 // depth}
+    options |= {"--eval-every": max(1, steps // 2), "--eval-tokens": 4096}
+    options |= {"--out": folder, "--run-name": f"depth-{depth}"}
+    return [sys.executable, "-m", "gputel.trainer", *(str(word) for pair in options.items() for word in pair)]
+
+
+def replay(depth: int, steps: int) -> list[str]:
+    """The command that prints a training's log as fast as it was printed then."""
+    return [sys.executable, "-m", "gputel.demo", f"depth{depth}", str(steps)]
