@@ -40,13 +40,16 @@ class Draft:
     evals: dict[str, float]
     redraw: tuple[str, float, float] | None = None  # what it redraws, and how far it had come; None: no bar
     place: Place | None = None  # None as long as it holds nothing that makes it a record
-    lines: list[Line] = field(default_factory=list)  # that it is made of
+    kinds: set[Pattern] = field(default_factory=set)  # of the lines that it is made of
 
     def __post_init__(self) -> None:
-        self.lines.append(self.line)
+        self.kinds.add(self.line.pattern)
 
     def takes(self, line: Line, step: float | None) -> bool:
-        """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy."""
+        """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
+
+        So is a line of the same kind that prints a value again, even where it lacks another value.
+        """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":
             return not any(name in self.cells for name in new)
@@ -54,7 +57,7 @@ class Draft:
             return False
         held = {**self.cells, **self.evals}
         again = any(name in held for name in new)
-        return not again or (_is_counted(line) and not any(_alike(line, one) for one in self.lines))
+        return not again or (_is_counted(line) and line.pattern not in self.kinds)
 
     def _is_elsewhere(self, line: Line) -> bool:
         """The same step, but another epoch, iteration or batch."""
@@ -65,7 +68,7 @@ class Draft:
         )
 
     def add(self, line: Line, step: float | None) -> None:
-        self.lines.append(line)
+        self.kinds.add(line.pattern)
         self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())
@@ -84,13 +87,6 @@ class Draft:
             **where,
             **{name: value for name, value in self.cells.items() if name not in line.shape.places},
         }
-
-
-def _alike(line: Line, other: Line) -> bool:
-    """Whether both print the same, in whatever order it was met in the piece of the log where they stand."""
-    shape, held = line.shape, other.shape
-    same = shape.columns.keys() == held.columns.keys() and shape.evals.keys() == held.evals.keys()
-    return line.pattern is other.pattern and same
 
 
 def _is_counted(line: Line) -> bool:

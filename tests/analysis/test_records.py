@@ -217,3 +217,12 @@ def test_the_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) ->
     ]
     assert read("".join(lines)).status == "completed"
     assert read("".join(lines[:-1])).status == "unknown"
+
+
+def test_a_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read: Callable[..., Any]) -> None:
+    """Although it lacks a value that is not measured yet."""
+    line = "iter {}: loss 3.5, time 10.00ms, mfu {}%\n"
+    log = read(
+        line.format(10, "20.00") + line.format(20, "20.00") + "Resuming\n" + line.format(20, "-100.00")
+    )
+    assert log.records["step"].to_list() == [10, 20, 20]
