@@ -86,7 +86,7 @@ class Browser:
     def tab(self, width: int = 1280, height: int = 900, *, dark: bool = False, phone: bool = False) -> Tab:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        tab = Tab(self, session)
+        tab = Tab(self, session, target)
         self._listeners[session] = tab.listen
         for domain in ("Page", "Runtime", "Network", "Log"):
             tab.call(f"{domain}.enable")
@@ -109,13 +109,16 @@ class Browser:
 class Tab:
     """A page. `errors` is what it complained of, `requests` every address that it asked for."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
-        self._browser, self._session = browser, session
+    def __init__(self, browser: Browser, session: str, target: str) -> None:
+        self._browser, self._session, self._target = browser, session, target
         self.errors: list[str] = []
         self.requests: list[str] = []
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.call(method, self._session, **parameters)
+
+    def close(self) -> None:
+        self._browser.call("Target.closeTarget", targetId=self._target)
 
     def listen(self, method: str, told: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
