@@ -104,9 +104,7 @@ def test_stamps_read_together_are_as_they_are_one_by_one(form: str, begin: int, 
     expected = [one_by_one.read(text) for text in texts]
     rows = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
     found = together.read_together(rows)
-    if found is None:
-        found = [together.read(text) for text in texts]
-    assert list(found) == expected
+    assert ([together.read(text) for text in texts] if found is None else found.tolist()) == expected
     assert one_by_one.read(texts[-1]) == together.read(texts[-1])
     assert one_by_one.shift(moments[-1]) == together.shift(moments[-1])
 

@@ -14,7 +14,7 @@ from gputel.analysis.parse.log import Log
 from gputel.telemetry.errors import GputelError
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
-STEP = "step {:05d}/00900 (0.00%) | loss: {:.6f} | lrm: 1.00 | dt: 18077.85ms | tok/sec: 29,001 | total time: 0.00m\n"
+STEP = "step {:05d}/00900 (0.00%) | loss: {:.6f} | lrm: 1.00 | dt: 18077.85ms | tok/sec: 29,001 | mfu: 2.5\n"
 
 
 def assert_alike(together: Log, alone: Log) -> None:
