@@ -39,7 +39,7 @@ __all__ = ["Followed", "Follower", "News"]
 
 
 class Follower:
-    """`runs` are those that are followed, `waiting` the words that name nothing yet; `kept` is its memory."""
+    """`runs` are those that are followed, `waiting` the words that name nothing yet; `piped` is what `-` reads."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Follower:
         formats: Formats = None,
         *,
         kept: Kept | None = None,
+        piped: int = 0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runs: list[Followed] = []
@@ -61,7 +62,7 @@ class Follower:
         self._full = self._unmarked = False
         self.already = 0  # bytes of what is to be shown now that an earlier follower has written
         if "-" in self._words:
-            self.runs.append(FollowedPipe("-", 0, self._memory, formats))
+            self.runs.append(FollowedPipe("-", piped, self._memory, formats))
         if commands:
             self.runs.append(FollowedCommands(commands, self._memory, formats))
 

@@ -57,7 +57,10 @@ class Session:
             yield Turn([], self._judged([]))
 
     def views(self) -> list[tuple[View, Judge]]:
-        return [(run.state.view(self.terms), self._judge(run)) for run in self.follower.runs]
+        return [(run.state.view(self.terms), judge) for run, judge in self.judged()]
+
+    def judged(self) -> list[tuple[Followed, Judge]]:
+        return [(run, self._judge(run)) for run in self.follower.runs]
 
     @property
     def is_alarmed(self) -> bool:

@@ -15,14 +15,20 @@ from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.runs import Followed
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.state import Terms
-from gputel.cli import alarming, show, sources
+from gputel.cli import alarming, keys, show, sources
 from gputel.telemetry.errors import GputelError
 
 
 def opened(
-    paths: Sequence[str], froms: Sequence[str], chosen: str | None, view: str, *, fresh: bool = False
+    paths: Sequence[str],
+    froms: Sequence[str],
+    chosen: str | None,
+    view: str,
+    *,
+    fresh: bool = False,
+    piped: int = 0,
 ) -> Follower:
-    """`view` names what shows the runs: each kind goes on where it was itself."""
+    """`view` names what shows the runs: each kind goes on where it was itself. `piped` is what `-` reads."""
     if not paths and not froms:
         mend = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("tail", "nothing to follow", mend, exit_code=2)
@@ -30,7 +36,7 @@ def opened(
     ranks = [commands.split(text) for text in froms]
     formats = logs.chosen(chosen)
     if "-" in words:
-        return Follower(words, ranks, formats)  # nobody can know what of a pipe was shown before
+        return Follower(words, ranks, formats, piped=piped)  # nobody can know what of a pipe was shown before
     identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
     memory = kept.remembered(identity, formats, fresh=fresh)
     if memory is None:
@@ -39,13 +45,37 @@ def opened(
 
 
 def shown(asked: Mapping[str, Any]) -> int:
-    """A line for each row until everything is over, or somebody ends it."""
+    """On a terminal its view, else a line for each row, until everything is over or somebody ends it."""
+    if not (asked["plain"] or asked["as_json"]) and (piped := keys.taken()) is not None:
+        return on_the_terminal(asked, piped)
     with session(asked, "json" if asked["as_json"] else "plain", show.note) as following:
         return plainly(following, asked)
 
 
+def on_the_terminal(asked: Mapping[str, Any], piped: int) -> int:
+    from gputel.analysis.live.terminal import app, feed
+
+    troubles: list[str] = []
+    with session(asked, "terminal", troubles.append, piped) as following:
+        terminal = app.Terminal(
+            lambda ending: feed.pictures(following, troubles, ending),
+            following.follower.wake,
+            bell=asked["bell"],
+            exit_on_alarm=asked["exit_on_alarm"],
+        )
+        try:
+            code = terminal.run()
+        finally:
+            terminal.wait()
+    if terminal.fault is not None:
+        raise terminal.fault
+    return code or 0
+
+
 @contextlib.contextmanager
-def session(asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], None]) -> Iterator[Session]:
+def session(
+    asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], None], piped: int = 0
+) -> Iterator[Session]:
     """With whoever is told of alarms; what cannot be done is said before anything is followed."""
     rules = alarming.wanted(asked)
     terms = Terms(asked["price"], asked["budget"])
@@ -53,7 +83,9 @@ def session(asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], Non
         alarming.notifier(asked, on_trouble) as notifier,
         alarming.exporter(asked["prometheus"]) as exporter,
         contextlib.closing(
-            opened(asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"])
+            opened(
+                asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"], piped=piped
+            )
         ) as follower,
     ):
         yield Session(follower, rules, terms, notifier, exporter)

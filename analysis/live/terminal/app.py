@@ -1,0 +1,206 @@
+"""The terminal view itself, in textual: a thread follows, this loop draws the lines that have changed.
+
+It writes in the sixteen colours that the terminal has anyway. What is followed knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from rich.text import Text
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputel.analysis.live.terminal import panes, screen
+from gputel.analysis.live.terminal.feed import Picture
+from gputel.analysis.live.terminal.screen import MODES, SHARES, Look
+
+Feed = Callable[[threading.Event], Iterator[Picture]]
+ALARMED = 4
+
+
+class Drawn(Message):
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self.picture = picture
+
+
+class Failed(Message):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+class Screen(LinuxDriver):
+    """Draws on standard output, whatever becomes of standard error."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if sys.__stdout__ is not None:
+            self._file = sys.__stdout__
+
+
+class Canvas(Widget):
+    """Lines of text; `drawn` counts those that were drawn anew."""
+
+    DEFAULT_CSS = "Canvas { width: 100%; height: 100%; background: ansi_default; }"
+    ALLOW_SELECT = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[Text] = []
+        self.drawn = 0
+
+    def show(self, lines: list[Text]) -> None:
+        before, self.lines = self.lines, lines
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y, text in enumerate(lines)
+            if y >= len(before) or before[y].plain != text.plain or before[y].spans != text.spans
+        ]
+        self.drawn += len(changed)
+        if changed:
+            self.refresh(*changed)
+
+    def render_line(self, y: int) -> Strip:
+        if y >= len(self.lines):
+            return Strip.blank(self.size.width)
+        text = self.lines[y]
+        return Strip(text.render(self.app.console), text.cell_len).adjust_cell_length(self.size.width)
+
+
+class Terminal(App[int]):
+    """`feed` is told by an event when to end, and is gone through in a thread of its own."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { background: ansi_default; color: ansi_default; overflow: hidden; }"
+    BINDINGS = [  # noqa: RUF012 - textual's own way
+        Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
+        Binding("tab,right,down", "choose(1)", "next run"),
+        Binding("shift+tab,left,up", "choose(-1)"),
+        Binding("v", "mode", "view"),
+        Binding("m", "metric(1)", "metric"),
+        Binding("M", "metric(-1)"),
+        Binding("z", "zoom", "zoom"),
+        Binding("l", "log", "log"),
+        Binding("e", "events", "events"),
+        Binding("ctrl+z", "suspend_process"),
+    ]
+
+    def __init__(
+        self,
+        feed: Feed,
+        wake: Callable[[], None] = lambda: None,
+        *,
+        bell: bool = False,
+        exit_on_alarm: bool = False,
+    ) -> None:
+        super().__init__(driver_class=Screen, ansi_color=True)
+        self._feed, self._wake = feed, wake
+        self._rings_bell, self._exits = bell, exit_on_alarm
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
+        self._picture: Picture | None = None
+        self.look = Look()
+        self.canvas = Canvas()
+        self.fault: BaseException | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.canvas
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with contextlib.suppress(ValueError, RuntimeError):  # only a main thread hears signals
+                loop.add_signal_handler(number, self.exit)
+        self._thread.start()
+
+    def on_unmount(self) -> None:
+        self._ending.set()
+        self._wake()
+
+    def wait(self) -> None:
+        """Until nothing is read any more."""
+        self._ending.set()
+        self._wake()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def on_drawn(self, message: Drawn) -> None:
+        rung = self._picture.rings if self._picture else 0
+        self._picture = message.picture
+        if self._rings_bell and self._picture.rings > rung:
+            self.bell()
+        self._draw()
+        if self._exits and self._picture.alarmed:
+            self.exit(ALARMED)
+
+    def on_failed(self, message: Failed) -> None:
+        self.fault = message.error
+        self.exit(1)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.canvas.lines = []
+        self._draw(event.size.width, event.size.height)
+
+    def action_choose(self, by: int) -> None:
+        self._change(chosen=self.look.chosen + by)
+
+    def action_mode(self) -> None:
+        self._change(mode=MODES[(MODES.index(self.look.mode) + 1) % len(MODES)])
+
+    def action_metric(self, by: int) -> None:
+        runs = self._picture.runs if self._picture else []
+        names = panes.metrics(runs)
+        if names:
+            at = names.index(screen.metric(runs, self.look))
+            self._change(metric=names[(at + by) % len(names)])
+
+    def action_zoom(self) -> None:
+        self._change(share=SHARES[(SHARES.index(self.look.share) + 1) % len(SHARES)])
+
+    def action_log(self) -> None:
+        self._change(log=not self.look.log)
+
+    def action_events(self) -> None:
+        self._change(events=not self.look.events)
+
+    def _change(self, **chosen: object) -> None:
+        self.look = replace(self.look, **chosen)  # type: ignore[arg-type]
+        self._draw()
+
+    def _draw(self, width: int = 0, height: int = 0) -> None:
+        width, height = width or self.size.width, height or self.size.height
+        several = self._picture is not None and len(self._picture.runs) > 1
+        picture = self._picture or Picture(at=None)  # type: ignore[arg-type]
+        if width > 0 and height > 0:
+            self.canvas.show(screen.screen(picture, self.look, width, height, self._keys(several=several)))
+
+    def _keys(self, *, several: bool) -> list[tuple[str, str]]:
+        """Those that do something now."""
+        shown = []
+        for binding in self.BINDINGS:
+            assert isinstance(binding, Binding)
+            if binding.description and (several or binding.action not in ("choose(1)", "mode")):
+                shown.append((binding.key.partition(",")[0], binding.description))
+        return shown
+
+    def _follow(self) -> None:
+        try:
+            for picture in self._feed(self._ending):
+                self.post_message(Drawn(picture))
+        except BaseException as error:  # whoever started the view is to hear of it
+            self.post_message(Failed(error))

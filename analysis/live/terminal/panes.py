@@ -1,0 +1,200 @@
+"""What is shown of one run: each pane is a function from a run and a width to lines of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.text import Text
+
+from gputel.analysis.live.coming import Coming
+from gputel.analysis.live.curve import Points
+from gputel.analysis.live.state import View
+from gputel.analysis.live.terminal import plots
+from gputel.analysis.live.terminal.feed import Shown
+from gputel.analysis.live.terminal.wording import clean, clock, fitted, flowed, lasting, line, moment, number
+
+STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
+LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
+FIRST = ("loss", "tok_per_sec", "mfu", "grad_norm")
+ELSEWHERE = ("total_time_min", "eta_min")  # said by the line of the progress
+STRIPS = ("tok_per_sec", "mfu", "grad_norm")
+LABEL, VALUE = 10, 9  # columns of a strip's name and of its last value
+VALIDATION = "magenta"
+BAR = 20
+
+
+def label(metric: str) -> str:
+    return LABELS.get(metric, metric)
+
+
+def heading(shown: Shown, width: int) -> list[Text]:
+    view = shown.view
+    status = line((view.status, STYLES.get(view.status, "dim")))
+    phase = f"  {clean(view.phase)}" if view.phase else ""
+    if view.attempt > 1:
+        phase += f"  attempt {view.attempt}"
+    left = line((f" {clean(view.name)} ", "bold reverse"), "  ", status, phase)
+    found = len(shown.active)
+    said = f"▲ {found} alarm{'s' * (found > 1)}" if found else "no alarms"
+    right = Text(said, "bold red" if found else "green", end="")
+    lines = [line(fitted(left, max(width - right.cell_len - 1, 10)), " ", right)]
+    if view.caution:
+        lines.append(line((clean(view.caution), "bold yellow")))
+    if view.cause:
+        lines.append(line((clean(view.cause), "red")))
+    return [fitted(text, width) for text in lines]
+
+
+def progress(view: View, now: datetime, width: int) -> list[Text]:
+    """Where the run stands, how long it takes, and what it costs."""
+    step = "-" if view.step is None else f"{view.step:,}"
+    chips = [line(("step ", "dim"), step + (f"/{view.total_steps:,}" if view.total_steps else ""))]
+    if view.step is not None and view.total_steps:
+        share = min(view.step / view.total_steps, 1)
+        full = round(share * BAR)
+        chips.append(line(("━" * full, "green"), ("━" * (BAR - full), "dim"), f" {100 * share:.1f} %"))
+    if view.epoch is not None:
+        chips.append(line(("epoch ", "dim"), f"{view.epoch:g}"))
+    if view.seconds_a_step is not None:
+        chips.append(line(lasting(view.seconds_a_step), (" a step", "dim")))
+    if view.elapsed_s is not None:
+        chips.append(line(("elapsed ", "dim"), lasting(view.elapsed_s)))
+    if view.eta_s is not None:
+        chips.append(line(("ETA ", "dim"), lasting(view.eta_s)))
+    if view.silent_s is not None and view.status == "running":
+        last = datetime.fromtimestamp(now.timestamp() - view.silent_s, now.tzinfo)
+        chips.append(line(("last record ", "dim"), clock(last)))
+    return flowed([*chips, *_cost(view)], width)
+
+
+def _cost(view: View) -> list[Text]:
+    cost = view.cost
+    if cost is None:
+        return []
+    allowed = "" if cost.budget is None else f" of {cost.budget:,.2f}"
+    at_end = "" if cost.at_end is None else f", {cost.at_end:,.2f} at the end"
+    return [
+        line(("cost ", "dim"), (f"{cost.spent:,.2f}{allowed}{at_end}", "bold red" if cost.is_over else ""))
+    ]
+
+
+def figures(view: View, width: int, rows: int) -> list[Text]:
+    """Last values, the ones that matter first."""
+    evals = {name: float(points.mean[-1]) for name, points in view.evals.items() if len(points.mean)}
+    last = {name: value for name, value in view.last.items() if name not in ELSEWHERE}
+    loss = {name: last[name] for name in FIRST[:1] if name in last}
+    found = {**loss, **evals, **{name: last[name] for name in FIRST if name in last}, **last}
+    chips = [line((f"{clean(label(name))} ", "dim"), _value(value)) for name, value in found.items()]
+    return flowed(chips, width)[:rows]
+
+
+def _value(value: float) -> tuple[str, str]:
+    return number(value), "bold" if math.isfinite(value) else "bold red"
+
+
+def metrics(runs: Sequence[Shown]) -> list[str]:
+    """What can be drawn of any of them, the ones that matter first."""
+    known = dict.fromkeys(name for shown in runs for name in (*shown.view.curves, *shown.view.evals))
+    return [name for name in FIRST if name in known] + [name for name in known if name not in FIRST]
+
+
+def points_of(view: View, metric: str) -> Points | None:
+    found = view.curves.get(metric, view.evals.get(metric))
+    return found if found is not None and len(found.step) else None
+
+
+def curve(
+    view: View, metric: str, width: int, rows: int, share: float = 1.0, *, log: bool = False
+) -> list[Text]:
+    """One metric over the steps, and with the loss that of the validation."""
+    drawn = {metric: (points_of(view, metric), "cyan")}
+    if metric == "loss":
+        drawn |= {name: (view.evals[name], VALIDATION) for name in view.evals if name == "val_loss"}
+    lines = {name: plots.Line(points, style) for name, (points, style) in drawn.items() if points is not None}
+    keys = [line(("● ", one.style), clean(label(name))) for name, one in lines.items()]
+    return framed(keys, list(lines.values()), width, rows, share, log=log)
+
+
+def framed(
+    keys: Sequence[Text],
+    lines: Sequence[plots.Line],
+    width: int,
+    rows: int,
+    share: float = 1.0,
+    *,
+    log: bool = False,
+) -> list[Text]:
+    """A plot below a line that says what it shows, and of which steps; its largest and least value on the left."""
+    if rows < 3:
+        return []
+    seen = plots.window([one.points for one in lines], share, log=log)
+    if seen is None:
+        return [
+            fitted(text, width) for text in [line(("nothing to draw yet", "dim")), *[line()] * (rows - 1)]
+        ]
+    low, high = (number(math.exp(edge) if log else edge) for edge in (seen.bottom, seen.top))
+    margin = max(len(low), len(high))
+    span = line((f"steps {seen.left:,.0f} to {seen.right:,.0f}{', log' * log}", "dim"))
+    key = flowed(list(keys), max(width - span.cell_len - margin - 3, 8))[:1] or [line()]
+    head = line(" " * (margin + 1), fitted(key[0], max(width - margin - 2 - span.cell_len, 0)), " ", span)
+    edges = {0: high, rows - 2: low}
+    body = plots.plot(lines, seen, max(width - margin - 1, 1), rows - 1)
+    text = [line((edges.get(at, "").rjust(margin), "dim"), " ", row) for at, row in enumerate(body)]
+    return [fitted(one, width) for one in [head, *text]]
+
+
+def strips(view: View, width: int, rows: int) -> list[Text]:
+    """Speed and gradient as one line each."""
+    known = [(name, view.curves[name].mean) for name in STRIPS if name in view.curves]
+    room = max(width - LABEL - VALUE - 2, 1)
+    found = []
+    for name, values in known:
+        finite = values[-room * max(1, len(values) // room) :]
+        finite = finite[~(finite != finite)]
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        last = number(view.last[name]) if name in view.last else "-"
+        drawn = plots.strip(values, room, min(low, 0.9 * high), high)
+        found.append(line((label(name).ljust(LABEL), "dim"), (drawn, "cyan"), " ", last.rjust(VALUE)))
+    return [fitted(text, width) for text in found[:rows]]
+
+
+def coming(view: View, now: datetime, width: int) -> list[Text]:
+    chips = [_coming(one, now) for one in view.coming]
+    return flowed([line(("next", "dim")), *chips], width) if chips else []
+
+
+def _coming(one: Coming, now: datetime) -> Text:
+    return line((one.kind, "bold"), f" {one.step:,}", (f" {moment(one.at, now)}" if one.at else "", "green"))
+
+
+def alarms(shown: Shown, width: int, rows: int) -> list[Text]:
+    """What is wrong now, then what began and what is over, latest first."""
+    active = [line(("▲ ", "bold red"), (clean(alarm.line), "red")) for alarm in reversed(shown.active)]
+    past = [alarm for alarm in reversed(shown.history) if alarm not in shown.active]
+    before = [
+        line(("✓ " if alarm.state == "off" else "△ ", "green"), (clean(alarm.line), "dim")) for alarm in past
+    ]
+    return [fitted(text, width) for text in (active + before)[:rows]]
+
+
+def events(view: View, width: int, rows: int) -> list[Text]:
+    """The latest last, so that it reads as the log does."""
+    told = [event for event in view.events if event.get("kind") not in ("eval", "epoch", "alarm")]
+    return [fitted(_event(event), width) for event in told[-rows:]] if rows > 0 else []
+
+
+def _event(event: object) -> Text:
+    facts: dict[str, object] = dict(event)  # type: ignore[call-overload]
+    time, step = facts.get("time"), facts.get("step")
+    if isinstance(time, str):
+        time = datetime.fromisoformat(f"{time[:19]}+00:00")
+    when = f"{clock(time)} " if isinstance(time, datetime) else ""
+    where = f"step {step:,}  " if isinstance(step, int) else ""
+    return line(
+        (when, "dim"),
+        (where, "dim"),
+        (f"{clean(facts.get('kind'))} ", "bold"),
+        clean(facts.get("text") or ""),
+    )

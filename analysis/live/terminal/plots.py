@@ -1,0 +1,146 @@
+"""Curves as characters: a plot in braille, two by four dots to a cell, and a strip in blocks, one value to a cell.
+
+A column of a plot holds everything between its least and its largest value, so that no spike is lost however many
+values share it. Where a value was not finite there is a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.text import Text
+
+from gputel.analysis.live.curve import Numbers, Points
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+BRAILLE = 0x2800
+FEW = 50  # points; of more than these the topmost few do not decide what the plot shows
+USUAL = 98  # percent of them do
+
+
+class Line(NamedTuple):
+    points: Points
+    style: str
+
+
+class Window(NamedTuple):
+    """Steps from left to right, values from bottom to top; values are logarithms where `log`."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+    log: bool
+
+
+def window(curves: Sequence[Points], share: float = 1.0, *, log: bool = False) -> Window | None:
+    """What shows the last `share` of the steps; None where there is nothing to be drawn."""
+    steps = np.concatenate([points.step for points in curves]) if curves else np.array([])
+    if not len(steps):
+        return None
+    left, right = float(steps.min()), float(steps.max())
+    left = right - share * (right - left)
+    lows, highs = [], []
+    for points in curves:
+        shown = points.step >= left
+        low, high = _finite(points.least[shown], log=log), _finite(points.largest[shown], log=log)
+        if len(low):
+            lows.append(low.min())
+            highs.append(np.percentile(high, USUAL) if len(high) > FEW else high.max())
+    if not lows:
+        return None
+    bottom, top = min(lows), max(highs)
+    if not top > bottom:
+        bottom, top = bottom - 0.5 * abs(bottom or 1), top + 0.5 * abs(top or 1)
+    return Window(left, right, float(bottom), float(top), log)
+
+
+def plot(lines: Sequence[Line], seen: Window, width: int, height: int) -> list[Text]:
+    """Later lines lie above earlier ones."""
+    dots = np.zeros((4 * height, 2 * width), dtype=bool)
+    owners = np.full((height, width), -1)
+    for number, line in enumerate(lines):
+        drawn = _dots(line.points, seen, 2 * width, 4 * height)
+        dots |= drawn
+        owners[drawn.reshape(height, 4, width, 2).any(axis=(1, 3))] = number
+    codes = (dots.reshape(height, 4, width, 2) * DOTS[None, :, None, :]).sum(axis=(1, 3))
+    return [_row(codes[y], owners[y], lines) for y in range(height)]
+
+
+def strip(values: Sequence[float] | Numbers, width: int, low: float, high: float) -> str:
+    """The last values, each cell the mean of as many as must share it; a blank where there is none."""
+    shared = max(1, math.ceil(len(values) / width)) if width > 0 else 1
+    tail = np.asarray(values[-(width * shared) :] if width > 0 else [], dtype=float)
+    padded = np.concatenate([np.full(-len(tail) % shared, np.nan), tail]).reshape(-1, shared)
+    known = np.isfinite(padded)
+    counts = known.sum(axis=1)
+    means = np.where(known, padded, 0).sum(axis=1) / np.maximum(counts, 1)
+    span = high - low or 1
+    cells = [
+        BLOCKS[min(max(int((mean - low) / span * len(BLOCKS)), 0), len(BLOCKS) - 1)] if count else " "
+        for mean, count in zip(means.tolist(), counts.tolist(), strict=True)
+    ]
+    return "".join(cells).rjust(width)
+
+
+def _finite(values: Numbers, *, log: bool) -> Numbers:
+    kept = values[np.isfinite(values)]
+    return np.log(kept[kept > 0]) if log else kept
+
+
+def _dots(
+    points: Points, seen: Window, width: int, height: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    lows, highs = _columns(points, seen, width)
+    scale = (height - 1) / (seen.top - seen.bottom)
+    with np.errstate(invalid="ignore"):
+        first = np.clip(np.round((seen.top - highs) * scale), 0, height - 1)
+        last = np.clip(np.round((seen.top - lows) * scale), 0, height - 1)
+        # neighbours that share no row are joined
+        first[1:] = np.where(np.isnan(first[1:]), np.nan, np.fmin(first[1:], last[:-1] + 1))
+        last[1:] = np.where(np.isnan(last[1:]), np.nan, np.fmax(last[1:], first[:-1] - 1))
+        rows = np.arange(height)[:, None]
+        drawn: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = (rows >= first) & (rows <= last)
+    return drawn
+
+
+def _columns(points: Points, seen: Window, width: int) -> tuple[Numbers, Numbers]:
+    """The least and the largest value of each column of dots, NaN where there is none."""
+    inside = points.step >= seen.left
+    step, least, largest = points.step[inside], points.least[inside], points.largest[inside]
+    if seen.log:
+        least, largest = (np.log(np.where(values > 0, values, np.nan)) for values in (least, largest))
+    at = np.round((step - seen.left) / ((seen.right - seen.left) or 1) * (width - 1)).astype(int)
+    lows, highs = np.full(width, np.inf), np.full(width, -np.inf)
+    known = np.isfinite(least) & np.isfinite(largest)
+    np.minimum.at(lows, at[known], least[known])
+    np.maximum.at(highs, at[known], largest[known])
+    lows[np.isinf(lows)] = highs[np.isinf(highs)] = np.nan
+    return _bridged(lows, at[~known]), _bridged(highs, at[~known])
+
+
+def _bridged(values: Numbers, gaps: Numbers) -> Numbers:
+    """Columns between two points are on the line between them, but where a value was not finite."""
+    known = np.flatnonzero(~np.isnan(values))
+    if len(known) < 2:
+        return values
+    columns = np.arange(len(values))
+    filled = np.interp(columns, known, values[known], left=np.nan, right=np.nan)
+    missing = np.unique(gaps.astype(int))
+    filled[missing] = values[missing]
+    return filled
+
+
+def _row(codes: Numbers, owners: Numbers, lines: Sequence[Line]) -> Text:
+    """A blank bears the colour of what stands before it, so that a row is few pieces."""
+    text, run, owner = Text(end="", no_wrap=True), "", -1
+    for code, here in zip(codes.tolist(), owners.tolist(), strict=True):
+        if here >= 0 and here != owner:
+            text.append(run, lines[owner].style if owner >= 0 else None)
+            run, owner = "", here
+        run += chr(BRAILLE + code) if code else " "
+    return text.append(run, lines[owner].style if owner >= 0 else None)

@@ -1,0 +1,206 @@
+"""A picture -> exactly as many lines of text as the terminal has, each as wide as it is.
+
+One run fills the screen. Several lie over one another, or stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from gputel.analysis.live.terminal import panes, plots
+from gputel.analysis.live.terminal.feed import Picture, Shown
+from gputel.analysis.live.terminal.gpus import gpus
+from gputel.analysis.live.terminal.table import COLOURS, table
+from gputel.analysis.live.terminal.wording import clean, fitted, line
+
+WIDE, TALL = 120, 30  # from here on figures stand beside the plots
+NARROWEST = 36  # of a run among others
+GAP = 2
+FEW = 6  # rows below which no plot can be read
+MODES = ("overlaid", "beside", "one")
+SHARES = (1.0, 0.25, 0.05)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the keys have chosen; `metric` None is the loss, or what there is."""
+
+    mode: str = "overlaid"
+    chosen: int = 0
+    metric: str | None = None
+    share: float = 1.0
+    log: bool = False
+    events: bool = False
+
+
+def screen(
+    picture: Picture, look: Look, width: int, height: int, keys: Sequence[tuple[str, str]] = ()
+) -> list[Text]:
+    foot = [_keys(keys, width)] if keys else []
+    notes = [fitted(line(("· ", "yellow"), (clean(note), "dim")), width) for note in picture.notes[:2]]
+    room = height - len(foot) - len(notes)
+    return [*padded(_runs(picture, look, width, room), width, room), *notes, *foot]
+
+
+def chosen(picture: Picture, look: Look) -> Shown:
+    return picture.runs[look.chosen % len(picture.runs)]
+
+
+def metric(runs: Sequence[Shown], look: Look) -> str:
+    known = panes.metrics(runs)
+    return look.metric if look.metric in known and look.metric else next(iter(known), "loss")
+
+
+def padded(lines: Sequence[Text], width: int, height: int) -> list[Text]:
+    return [*lines[:height], *[fitted(line(), width)] * (height - len(lines))]
+
+
+def _runs(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+    if not picture.runs:
+        return [fitted(line(("waiting for a run", "dim")), width)]
+    one = chosen(picture, look)
+    if look.events:
+        return _events(one, width, height)
+    if len(picture.runs) == 1 or look.mode == "one":
+        return _one(one, picture, look, width, height)
+    if look.mode == "beside":
+        return _side_by_side(picture, look, width, height)
+    return _overlaid(picture, look, width, height)
+
+
+def _one(shown: Shown, picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+    view = shown.view
+    top = [
+        *panes.heading(shown, width),
+        *panes.progress(view, picture.at, width),
+        *panes.figures(view, width, 2 if height >= 20 else 1),
+    ]
+    if width < WIDE or height < TALL:
+        return top + _column(shown, picture, look, width, height - len(top))
+    left = (width - GAP) * 3 // 5
+    right, rest = width - GAP - left, height - len(top) - 1
+    plotted = _plots(shown, look, left, rest)
+    return [
+        *top,
+        fitted(line(), width),
+        *beside([plotted, _happening(shown, picture, right, rest)], [left, right]),
+    ]
+
+
+def _column(shown: Shown, picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+    """Everything in one column: the plot gets what the rest leaves."""
+    view = shown.view
+    drawn = panes.strips(view, width, 3)
+    coming = panes.coming(view, picture.at, width)[:2]
+    told = panes.alarms(shown, width, 2)
+    left = height - len(drawn) - len(coming) - len(told) - FEW
+    cards = gpus(view.gpus, width, min(max(left - 1, 1), len(view.gpus) + 1))
+    left -= len(cards)
+    happened = panes.events(view, width, min(max(left, 0), 3 + left // 3))
+    plot = panes.curve(
+        view, metric([shown], look), width, FEW + max(left - len(happened), 0), look.share, log=look.log
+    )
+    return [*plot, *drawn, *cards, *coming, *told, *happened][:height]
+
+
+def _plots(shown: Shown, look: Look, width: int, height: int) -> list[Text]:
+    """The chosen metric large, the next ones below it."""
+    first = metric([shown], look)
+    names = list(dict.fromkeys([first, *panes.FIRST, *shown.view.evals]))
+    below = [name for name in names[1:] if panes.points_of(shown.view, name) and name != "val_loss"]
+    below = below[: max(height // 10 - 1, 0)]
+    small = height // (len(below) + 2)
+    rows = [height - small * len(below), *[small] * len(below)]
+    return [
+        text
+        for name, count in zip([first, *below], rows, strict=True)
+        for text in panes.curve(shown.view, name, width, count, look.share, log=look.log and name == first)
+    ]
+
+
+def _happening(shown: Shown, picture: Picture, width: int, height: int) -> list[Text]:
+    """GPUs, what comes next, alarms and events, below one another."""
+    view = shown.view
+    blocks: list[tuple[str, Callable[[int], list[Text]]]] = [
+        ("", lambda rows: gpus(view.gpus, width, rows)),
+        ("", lambda rows: panes.coming(view, picture.at, width)[:rows]),
+        ("alarms", lambda rows: panes.alarms(shown, width, min(rows, height // 3))),
+        ("events", lambda rows: panes.events(view, width, rows)),
+    ]
+    found: list[Text] = []
+    for title, draw in blocks:
+        lines = draw(height - len(found) - bool(title))
+        if lines:
+            head = [fitted(line((title, "bold")), width)] if title else []
+            found += [*head, *lines, fitted(line(), width)]
+    return found[:height]
+
+
+def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+    one = chosen(picture, look)
+    rows = table(picture.runs, look.chosen % len(picture.runs), width, max(height // 3, 4))
+    cautions = list(dict.fromkeys(shown.view.caution for shown in picture.runs if shown.view.caution))
+    warned = [fitted(line((clean(caution), "bold yellow")), width) for caution in cautions[:2]]
+    coming = panes.coming(one.view, picture.at, width)[:1]
+    told = [text for shown in picture.runs for text in _called(shown, width)][: max(height // 5, 2)]
+    left = height - len(rows) - len(warned) - len(coming) - len(told)
+    cards = gpus(one.view.gpus, width, min(left - FEW, len(one.view.gpus) + 1))
+    happened = panes.events(one.view, width, min(max(left - len(cards) - 2 * FEW, 0), 5))
+    name = metric(picture.runs, look)
+    lines, keys = [], []
+    for at, shown in enumerate(picture.runs):
+        points = panes.points_of(shown.view, name)
+        if points is not None:
+            lines.append(plots.Line(points, COLOURS[at % len(COLOURS)]))
+            keys.append(line(("● ", lines[-1].style), clean(shown.view.name)))
+    size = left - len(cards) - len(happened)
+    title = line((panes.label(name), "bold"))
+    plot = panes.framed([title, *keys], lines, width, size, look.share, log=look.log)
+    return [*rows, *warned, *plot, *cards, *coming, *told, *happened]
+
+
+def _called(shown: Shown, width: int) -> list[Text]:
+    return [
+        fitted(line(("▲ ", "bold red"), (clean(f"{shown.view.name}: {alarm.line}"), "red")), width)
+        for alarm in shown.active
+    ]
+
+
+def _side_by_side(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+    """As many as fit, the chosen one among them."""
+    fit = max(1, (width + GAP) // (NARROWEST + GAP))
+    at = look.chosen % len(picture.runs)
+    start = min(max(at - fit + 1, 0), max(len(picture.runs) - fit, 0))
+    runs = picture.runs[start : start + fit]
+    each = (width - GAP * (len(runs) - 1)) // len(runs)
+    columns = [padded(_one(shown, picture, look, each, height), each, height) for shown in runs]
+    return [fitted(text, width) for text in beside(columns, [each] * len(runs))]
+
+
+def beside(columns: Sequence[list[Text]], widths: Sequence[int]) -> list[Text]:
+    height = max(map(len, columns))
+    filled = [padded(lines, width, height) for lines, width in zip(columns, widths, strict=True)]
+    found = []
+    for row in zip(*filled, strict=True):
+        text = line(row[0])
+        for cell in row[1:]:
+            text.append(" " * GAP).append_text(cell)
+        found.append(text)
+    return found
+
+
+def _events(shown: Shown, width: int, height: int) -> list[Text]:
+    """Alarms and events, as many as there is room for."""
+    top = panes.heading(shown, width)
+    told = panes.alarms(shown, width, (height - len(top)) // 2)
+    return [*top, *told, *panes.events(shown.view, width, height - len(top) - len(told))]
+
+
+def _keys(keys: Sequence[tuple[str, str]], width: int) -> Text:
+    text = line()
+    for key, said in keys:
+        text.append(f" {key} ", "reverse").append(f" {said}  ")
+    return fitted(text, width)
