@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.runs import News
 
 Row = dict[str, Any]
+Key = tuple[str, int, object]
 Writer = Callable[[str, str, "Saying"], list[str]]  # run, stream, rows
 
 PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
@@ -43,7 +44,8 @@ class Saying:
 class Said:
     """What was said of one log, as far as it may yet be changed or come again."""
 
-    rows: dict[tuple[str, int, object], Row] = field(default_factory=dict)
+    rows: dict[Key, Row] = field(default_factory=dict)
+    _lines: set[tuple[str, int]] = field(default_factory=set)  # of all of these, while it is not settled
 
     def new(self, increment: Increment, *, settled: bool) -> Iterator[Saying]:
         """What is to be said now. Until its format is settled all of a log may come again."""
@@ -52,27 +54,44 @@ class Said:
             ("eval", increment.evals, increment.open_evals),
             ("event", increment.events, increment.open_events),
         )
-        kept: dict[tuple[str, int, object], Row] = {}
+        known = {(kind, line) for kind, line, _ in self.rows} if settled else self._lines
+        kept: dict[Key, Row] = {}
         for kind, final, opened in tables:
-            if not self.rows and settled:
-                yield from [Saying(kind, final)] * bool(final.height)
-            else:
-                yield from self._unsaid(kind, final, {} if settled else kept)
+            yield from self._unsaid(kind, final, known, None if settled else kept)
             if opened.height:
-                yield from self._unsaid(kind, opened.filter(~_is_bar(kind, increment)), kept)
-        self.rows = kept if settled else {**self.rows, **kept}
+                yield from self._unsaid(kind, opened.filter(~_is_bar(kind, increment)), known, kept)
+        if settled:
+            self.rows, self._lines = kept, set()
+        else:
+            self.rows.update(kept)
+            self._lines.update((kind, line) for kind, line, _ in kept)
 
     def _unsaid(
-        self, kind: str, frame: pl.DataFrame, kept: dict[tuple[str, int, object], Row]
+        self, kind: str, frame: pl.DataFrame, known: set[tuple[str, int]], kept: dict[Key, Row] | None
     ) -> Iterator[Saying]:
-        for at, row in enumerate(frame.iter_rows(named=True)):
-            key = (kind, row["line"], row[OWN[kind]])
-            before = self.rows.get(key) or self.rows.get((kind, row["line"], None))
-            kept[key] = row
-            if before is None:
-                yield Saying(kind, frame[at : at + 1])
-            elif added := frozenset(name for name, value in row.items() if _differs(before.get(name), value)):
-                yield Saying(kind, frame[at : at + 1], added)
+        """Rows of lines of which nothing was said, together; then what is new of others, one by one."""
+        before = [(kind, line) in known for line in frame["line"].to_list()]
+        fresh = frame.filter(~pl.Series(before, dtype=pl.Boolean)) if any(before) else frame
+        if fresh.height:
+            yield Saying(kind, fresh)
+        if kept is not None:
+            kept.update({_key(kind, row): row for row in fresh.iter_rows(named=True)})
+        for at in (at for at, said in enumerate(before) if said):
+            yield from self._changed(kind, frame[at : at + 1], kept)
+
+    def _changed(self, kind: str, frame: pl.DataFrame, kept: dict[Key, Row] | None) -> Iterator[Saying]:
+        row = frame.row(0, named=True)
+        before = self.rows.get(_key(kind, row)) or self.rows.get((kind, row["line"], None))
+        if kept is not None:
+            kept[_key(kind, row)] = row
+        if before is None:
+            yield Saying(kind, frame)
+        elif added := frozenset(name for name, value in row.items() if _differs(before.get(name), value)):
+            yield Saying(kind, frame, added)
+
+
+def _key(kind: str, row: Row) -> Key:
+    return kind, row["line"], row[OWN[kind]]
 
 
 def text(run: str, stream: str, saying: Saying) -> list[str]:
@@ -117,7 +136,7 @@ def lines(news: News, write: Writer) -> list[str]:
     stream = news.run.streams[news.stream]
     found: list[str] = []
     if news.increment.afresh and write is as_json and stream.said.rows:
-        stream.said.rows.clear()
+        stream.said = Said()
         found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
     sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
     if news.again:
