@@ -23,6 +23,7 @@ from gputel.telemetry.store import frames
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
+AT_ONCE = 4  # readings of a stretch in memory
 
 
 @dataclass
@@ -103,7 +104,7 @@ def _highest(parts: list[dict[str, Any]], name: str) -> float | None:
 
 def _summed(folder: Path) -> dict[str, _Sums]:
     sums: dict[str, _Sums] = {}
-    for table in frames.seconds_in_turn(folder, READINGS):
+    for table in frames.seconds_in_turn(folder, READINGS, ("mean", "max")):
         for (gpu,), own in table.group_by("gpu", maintain_order=True):
             _add(sums.setdefault(str(gpu), _Sums()), own)
     return sums
@@ -152,18 +153,29 @@ def _add_counter(held: _Sums, seconds: pl.DataFrame) -> None:
 
 def _looked_at_closely(folder: Path) -> tuple[dict[str, dict[str, Refresh | None]], dict[str, float]]:
     """Refresh by GPU and reading; and by GPU the joules that the counter had not told yet at the edges."""
-    refresh: dict[str, dict[str, Refresh | None]] = {}
+    names = list(dict.fromkeys(name for _, name in frames.columns(folder)))
+    refresh: dict[tuple[str, str], Refresh | None] = {}
+    for first in range(0, len(names), AT_ONCE):
+        for chunk in frames.chunks(folder, names[first : first + AT_ONCE], most=STRETCHES):
+            known = {key for key, found in refresh.items() if found}
+            refresh.update(sensors.refresh(chunk, known))
+    by_gpu: dict[str, dict[str, Refresh | None]] = {}
+    for name in names:
+        for (gpu, reading), found in refresh.items():
+            if reading == name:
+                by_gpu.setdefault(gpu, {})[name] = found
+    return by_gpu, _at_the_edges(folder)
+
+
+def _at_the_edges(folder: Path) -> dict[str, float]:
     first: dict[str, float] = {}
     last: dict[str, float] = {}
-    for chunk in frames.chunks(folder, most=STRETCHES):
-        for (gpu, name), found in sensors.refresh(chunk).items():
-            known = refresh.setdefault(gpu, {})
-            known[name] = known.get(name) or found
+    for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES):
         for (gpu,), own in chunk.group_by("gpu", maintain_order=True):
             before, after = _untold(own)
             first.setdefault(str(gpu), before)
             last[str(gpu)] = after
-    return refresh, {gpu: last[gpu] - first[gpu] for gpu in first}
+    return {gpu: last[gpu] - first[gpu] for gpu in first}
 
 
 def _untold(ticks: pl.DataFrame) -> tuple[float, float]:

@@ -7,6 +7,7 @@ changes, or only when it likes, the answer is None: indeterminate.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -55,14 +56,16 @@ def difference(counter_j: float | None, integral_j: float | None) -> float | Non
     return None if not counter_j or integral_j is None else integral_j / counter_j - 1
 
 
-def refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], Refresh | None]:
-    """By GPU and reading; None is indeterminate. A reading that was never measured is absent."""
+def refresh(
+    ticks: pl.DataFrame, known: Collection[tuple[str, str]] = ()
+) -> dict[tuple[str, str], Refresh | None]:
+    """By GPU and reading; None is indeterminate. What was never measured is absent, and what is `known` already."""
     found: dict[tuple[str, str], Refresh | None] = {}
     for (gpu,), own in ticks.group_by("gpu", maintain_order=True):
         times = own["time"].dt.epoch("ns").to_numpy()
         for name in own.columns:
             present = own[name].is_not_null().to_numpy()
-            if name not in KEYS and present.any():
+            if name not in KEYS and (str(gpu), name) not in known and present.any():
                 values = own[name].filter(own[name].is_not_null()).to_numpy()
                 found[str(gpu), name] = period(times[present], values)
     return found

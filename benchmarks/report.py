@@ -25,13 +25,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import long_recordings
-from tests import browser
 
 from gputel.analysis import reported, subjects
 from gputel.analysis.figures import thin
 from gputel.analysis.figures.panel import Curves, Heat, Page, Panel
 from gputel.analysis.pages import recorded
 from gputel.telemetry.clock import SECOND
+from tests import browser
 
 ROUNDS = 5
 FRAMES = (

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -36,8 +38,15 @@ def in_units(raw: pl.Expr, per_unit: int) -> pl.Expr:
 def tier_of(part: Part) -> Tier | None:
     """What a file holds, without reading its ticks."""
     if part.compacted:
-        return journal.tier_from_json(json.loads(pl.read_parquet_metadata(part.path)[KEY]))
+        held = part.path.stat()
+        return _tier_of_parquet(part.path, held.st_mtime_ns, held.st_size)
     return journal.read_tier(part.path)
+
+
+@lru_cache(maxsize=8192)
+def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
+    """Asked for by every reader of a folder, and a week has thousands of files that never change."""
+    return journal.tier_from_json(json.loads(pl.read_parquet_metadata(path)[KEY]))
 
 
 def load(part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
