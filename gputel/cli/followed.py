@@ -92,9 +92,9 @@ def session(
 
 
 def plainly(following: Session, asked: Mapping[str, Any]) -> int:
-    follower, notes = following.follower, _Notes()
+    follower, notes = following.follower, Notes()
     said = alarmed.Lines(plain.as_json if asked["as_json"] else plain.text)
-    with _until_told(follower) as ended:
+    with until_told(follower) as ended:
         for turn in following.turns(lambda: bool(ended)):
             notes.tell(follower.runs, follower.waiting)
             rows = "".join(line + "\n" for one in turn.news for line in said.rows(one)).encode()
@@ -108,7 +108,7 @@ def plainly(following: Session, asked: Mapping[str, Any]) -> int:
     return 0
 
 
-class _Notes:
+class Notes:
     """What a user has to know of the following, once each, on standard error."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class _Notes:
 
 
 @contextlib.contextmanager
-def _until_told(follower: Follower) -> Iterator[list[int]]:
+def until_told(follower: Follower) -> Iterator[list[int]]:
     """SIGINT and SIGTERM end the following, and neither harms what is followed."""
     ended: list[int] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gputel.cli import alarming
+from gputel.cli import alarming, served
 
 
 @click.command("tail")
@@ -22,6 +22,14 @@ from gputel.cli import alarming
 @click.option("--plain", is_flag=True, help="Print a line for each record, for pipes and files.")
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
 @click.option("--fresh", is_flag=True, help="Begin at the first line, whatever was shown before.")
+@click.option("--web", is_flag=True, help="Serve a live page for the browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Of the page.  [default: 8765, or a free one]",
+)
+@click.option("--host", metavar="ADDRESS", help="Serve it there, behind a token.  [default: 127.0.0.1]")
 @alarming.options
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
@@ -29,6 +37,7 @@ def command(**asked: Any) -> int:
     PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
     """
     alarming.check(asked)
+    served.check(asked)
     from gputel.cli import followed
 
-    return followed.shown(asked)
+    return served.shown(asked) if asked["web"] else followed.shown(asked)

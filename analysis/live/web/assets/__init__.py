@@ -1,0 +1,1 @@
+"""What a browser loads, beside the plots of `gputel/analysis/render`."""

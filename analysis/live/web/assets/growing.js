@@ -1,0 +1,84 @@
+// Curves that grow: one panel a metric for all runs, its plots those of every page; only what has changed is drawn.
+
+const shownPanels = new Map(); // name -> chart
+
+function drawPanels(place, changed) {
+  const panels = partOf(model.page, "panels") || [];
+  const names = new Set(panels.map((panel) => panel.name));
+  for (const [name, chart] of shownPanels) if (!names.has(name)) dropPanel(name, chart);
+  panels.forEach((panel, at) => {
+    const chart = shownPanels.get(panel.name) || newPanel(panel);
+    const figure = chart.canvas.closest("figure");
+    if (place.children[at] !== figure) place.insertBefore(figure, place.children[at] || null);
+    const before = chart.series.length;
+    chart.series = seriesOf(panel, chart);
+    chart.panel.marks = marks();
+    chart.panel.noisy = panel.noisy;
+    chart.means.clear();
+    figure.hidden = !chart.series.length;
+    if (chart.series.length !== before) chart.legend.replaceWith((chart.legend = legendOf(chart)));
+    if (changed === null || panel.series.some((own) => changed.has(own.name))) chart.stale = true;
+  });
+  for (const chart of shownPanels.values()) if (chart.stale || linked(chart)) paintChart(chart);
+}
+
+// A curve that reaches further makes the plots beside it reach further, too.
+function linked(chart) {
+  return !chart.reached || chart.reached !== String(wholeRange(chart));
+}
+
+function paintChart(chart) {
+  chart.stale = false;
+  chart.reached = String(wholeRange(chart));
+  chart.draw(chart.canvas);
+  chart.over.setAttribute("aria-label", chart.says());
+  colourLegend(chart);
+}
+
+function newPanel(panel) {
+  const figure = element("figure", "curves");
+  figure.append(element("h3", "", panel.title), element("div", "plot"));
+  build({
+    kind: "curves", name: panel.name, title: panel.title, axes: [{ name: "step", title: "step", unit: null }],
+    y: { name: panel.name, title: panel.title, unit: panel.unit }, noisy: panel.noisy, steady: panel.steady,
+    log: false, link: "runs", series: [], marks: [], levels: [],
+  }, figure, null);
+  const chart = charts[charts.length - 1];
+  shownPanels.set(panel.name, chart);
+  return chart;
+}
+
+function dropPanel(name, chart) {
+  chart.canvas.closest("figure").remove();
+  charts.splice(charts.indexOf(chart), 1);
+  shownPanels.delete(name);
+}
+
+// A series a run and metric; who is hidden stays hidden.
+function seriesOf(panel, chart) {
+  const many = model.runs.length > 1, found = [];
+  model.runs.forEach((own, number) => panel.series.forEach((metric, at) => {
+    const columns = partOf(own, "curve", metric.name);
+    if (!columns || !columns[0].length) return;
+    const run = partOf(own, "facts")?.name ?? "", key = `${number} ${metric.name}`;
+    const [step, least, mean, largest] = columns;
+    const wide = mean.some((value, i) => least[i] !== largest[i] && value === value);
+    const before = chart.series.find((series) => series.key === key) || { hidden: false };
+    found.push(Object.assign(before, {
+      key, index: key, run: key, name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
+      tint: many ? number : at, style: metric.style, x: { step }, y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,
+    }));
+  }));
+  return found;
+}
+
+// What happened at a step, behind the curves; of several runs it would be a fence.
+function marks() {
+  if (model.runs.length !== 1) return [];
+  const events = partOf(model.runs[0], "events") || [];
+  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, colour: markColour(kind), text: `${kind}: ${text}`, x: { step }, end: null, run: undefined }));
+}
+
+function markColour(kind) {
+  return kind in look.kinds.light ? kind : ["checkpoint", "eval", "epoch"].includes(kind) ? "" : "fault";
+}

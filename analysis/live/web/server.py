@@ -1,0 +1,207 @@
+"""The page of the runs that are followed, served until it is closed: four addresses, and nothing of the disk.
+
+It has a thread of its own and is handed what stands from the one that follows. Whoever sends too much, or too
+slowly, or does not take what it is sent is let go. Nothing is logged, so that no token stands in a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from http import HTTPStatus
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gputel.analysis.live.web import door, parts
+from gputel.analysis.live.web.viewers import Viewers
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.judging import Judge
+    from gputel.analysis.live.state import View
+
+PORT = 8765
+PAUSE_S = 0.5  # between two messages
+STILL_S = 15  # after which a silent server says that it is there
+HEAD_S = 10  # for a request
+TAKE_S = 30  # for what is sent
+MOST_HEAD = 16 << 10
+MOST_WAITING = 64 << 10  # bytes that a viewer has not taken yet, beyond one message
+MOST_CONNECTIONS = 256
+
+RENDER = "gputel.analysis.render.assets"
+OWN = f"{__package__}.assets"
+SCRIPTS = (
+    *((RENDER, name) for name in ("words.js", "scales.js", "curves.js", "bars.js", "pointer.js", "plots.js")),
+    *((OWN, name) for name in ("model.js", "standing.js", "growing.js", "strips.js", "live.js")),
+)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    f"Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
+    "Cache-Control: no-store\r\nConnection: close\r\n"
+)
+
+
+class Page:
+    """`link` is what a person opens. `wake` is called, from another thread, when somebody has come to look."""
+
+    def __init__(self, host: str, port: int | None, wake: Callable[[], None] = lambda: None) -> None:
+        self._socket = _listening(host, port)
+        self.door = door.Door(host, self._socket.getsockname()[1])
+        self.link = self.door.link
+        self._wake = wake
+        self._asked = threading.Event()  # somebody new is to be told, whether anything changed or not
+        self._shown = float("-inf")
+        self._connections = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
+        self._started = threading.Event()
+        self._thread.start()
+        self._started.wait()
+
+    def show(self, views: Callable[[], Sequence[tuple[View, Judge]]]) -> None:
+        """What stands, for whoever looks."""
+        due = time.monotonic() - self._shown >= PAUSE_S and self._viewers.count
+        if not due and not self._asked.is_set():
+            return
+        self._asked.clear()
+        self._shown = time.monotonic()
+        self._loop.call_soon_threadsafe(self._viewers.tell, parts.of(views()))
+
+    def wait(self, timeout_s: float) -> None:
+        """Until somebody comes to look, or the time is over."""
+        self._asked.wait(timeout_s)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        self._viewers, self._stop = Viewers(), asyncio.Event()
+        server = await asyncio.start_server(self._answer, sock=self._socket, limit=MOST_HEAD)
+        self._started.set()
+        await self._stop.wait()
+        server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            await self._asked_for(reader, writer)
+            writer.close()
+            await asyncio.wait_for(writer.wait_closed(), TAKE_S)
+        except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._connections -= 1
+
+    async def _asked_for(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._connections > MOST_CONNECTIONS:
+            return await _send(writer, _refused(503, "too many are looking"))
+        try:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_S)
+        except asyncio.LimitOverrunError:
+            return await _send(writer, _refused(431, "the request is too long"))
+        request = door.read(head)
+        if request is None:
+            return await _send(writer, _refused(400, "this is no request for a page"))
+        refusal = self.door.refusal(request)
+        if refusal is not None:
+            return await _send(writer, _refused(refusal.status, refusal.text))
+        if request.path == "/events" and request.method == "GET":
+            return await self._follow(request, reader, writer)
+        head, data = self._page(request)
+        return await _send(writer, head + data if request.method == "GET" else head)
+
+    def _page(self, request: door.Request) -> tuple[bytes, bytes]:
+        if request.path == "/" and self.door.token is not None and self.door.is_carried(request):
+            return _head(303, "text/plain", 0, f"Location: /\r\nSet-Cookie: {self.door.cookie}\r\n"), b""
+        found = _pages().get(request.path)
+        if found is None:
+            return _refused(404, "there is nothing here"), b""
+        kind, data = found
+        return _head(200, kind, len(data)), data
+
+    async def _follow(
+        self, request: door.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Tells a viewer what it lacks, for as long as it takes it."""
+        viewers = self._viewers
+        gone: asyncio.Future[bytes] = asyncio.ensure_future(reader.read(1))
+        writer.transport.set_write_buffer_limits(high=MOST_WAITING)
+        seen = viewers.seen(request.headers.get("last-event-id", ""))
+        viewers.count += 1
+        try:
+            await _send(writer, _head(200, "text/event-stream") + b"retry: 1000\n\n")
+            following = viewers.next
+            self._asked.set()
+            self._wake()
+            while not gone.done():
+                await asyncio.wait((following, gone), timeout=STILL_S, return_when=asyncio.FIRST_COMPLETED)
+                number, following = viewers.number, viewers.next
+                await _send(writer, viewers.since(seen) or b"event: still\ndata:\n\n")
+                seen = number
+        finally:
+            viewers.count -= 1
+            gone.cancel()
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(data)
+    await asyncio.wait_for(writer.drain(), TAKE_S)
+
+
+def _refused(status: int, text: str) -> bytes:
+    data = f"{text}\n".encode()
+    return _head(status, "text/plain", len(data), "Allow: GET, HEAD\r\n" if status == 405 else "") + data
+
+
+def _head(status: int, kind: str, length: int | None = None, more: str = "") -> bytes:
+    sized = "" if length is None else f"Content-Length: {length}\r\n"
+    first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+    return f"{first}Content-Type: {kind}; charset=utf-8\r\n{sized}{HEADERS}{more}\r\n".encode()
+
+
+@cache
+def _pages() -> dict[str, tuple[str, bytes]]:
+    """Everything that can be asked for, but for the events."""
+
+    def read(package: str, name: str) -> str:
+        return resources.files(package).joinpath(name).read_text("utf-8")
+
+    script = '"use strict";\n' + "\n".join(read(package, name) for package, name in SCRIPTS)
+    look = read(RENDER, "page.css") + read(OWN, "live.css")
+    return {
+        "/": ("text/html", read(OWN, "live.html").encode()),
+        "/look.css": ("text/css", look.encode()),
+        "/page.js": ("text/javascript", script.encode()),
+    }
+
+
+def _listening(host: str, port: int | None) -> socket.socket:
+    """Without a port the usual one, or any that is free."""
+    for wanted in (PORT, 0) if port is None else (port,):
+        try:
+            family = socket.getaddrinfo(host, wanted, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((host, wanted), family=family)
+        except OSError as error:
+            failed = error
+    where = f"--host {host}" if isinstance(failed, socket.gaierror) else f"--port {port}"
+    fault = f"cannot listen there: {(failed.strerror or str(failed)).lower()}"
+    raise GputelError(where, fault, "name another, or leave it away")
