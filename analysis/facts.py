@@ -58,18 +58,19 @@ def of(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
     flops = _printed(config, "flops_per_token")
     name = _recorded(next((gpu["name"] for gpu in recorded), None)) or _printed(config, "gpu")
     known = find_gpu(str(name.value)) if name else None
-    count = _recorded(len(recorded) or None) or _printed(config, "world_size")
+    seq = _printed(config, "seq")
+    count = _recorded(len(recorded) or None) or _world(config)
     peak = _peak(known, count) or _peak_by_mfu(log, flops)
     return Facts(
         depth=_printed(config, "depth"),
         dim=_printed(config, "dim"),
         vocab=_printed(config, "vocab_size"),
-        seq=_printed(config, "seq"),
+        seq=seq,
         parameters=_printed(config, "parameters"),
         flops_per_token=flops,
         tokens_per_step=batch,
         gpu=name,
-        gpus=count or _count_by_peak(peak, known),
+        gpus=count or _count_by_peak(peak, known, _sequences(batch, seq)),
         peak_flops=peak,
         power_limit_w=_limits(recorded),
     )
@@ -77,6 +78,16 @@ def of(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
 
 def _printed(config: dict[str, float | str], name: str) -> Fact | None:
     return Fact(config[name], PRINTED) if name in config else None
+
+
+def _world(config: dict[str, float | str]) -> Fact | None:
+    size = config.get("world_size")
+    return Fact(int(size), PRINTED) if isinstance(size, (int, float)) else None
+
+
+def _sequences(batch: Fact | None, seq: Fact | None) -> int:
+    """How many a step has: a GPU has one at least. As many as anybody trains on, where that is not known."""
+    return int(batch.value // seq.value) if batch and seq else POWERS[-1]
 
 
 def _recorded(value: Any) -> Fact | None:
@@ -132,7 +143,7 @@ def _peak_by_mfu(log: Log, flops: Fact | None) -> Fact | None:
     return Fact(float(peaks.median()), "reckoned from the MFU that the log prints")  # type: ignore[arg-type]
 
 
-def _count_by_peak(peak: Fact | None, known: Gpu | None) -> Fact | None:
+def _count_by_peak(peak: Fact | None, known: Gpu | None, most: int) -> Fact | None:
     """How many GPUs have this peak together, if every GPU that may be meant gives the same number."""
     if peak is None:
         return None
@@ -141,6 +152,6 @@ def _count_by_peak(peak: Fact | None, known: Gpu | None) -> Fact | None:
         for gpu in ([known] if known else gpus())
         if gpu.peak_flops
         for n in POWERS
-        if abs(n * gpu.peak_flops / peak.value - 1) < AGREE
+        if n <= most and abs(n * gpu.peak_flops / peak.value - 1) < AGREE
     }
     return Fact(counts.pop(), "reckoned from the peak that the log's MFU means") if len(counts) == 1 else None
