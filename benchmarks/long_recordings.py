@@ -6,11 +6,10 @@ left it; a log of steps with its stamps lies beside it, and one tick of one GPU 
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -149,17 +148,3 @@ def _lines(steps: int, length: float) -> Iterator[tuple[float, str]]:
             f"{abs(chance.gauss(0.4, 0.05)):.4f} | lrm: 1.00 | dt: {1000 * took:.2f}ms | tok/sec: "
             f"{524288 / took:,.0f} | mfu: {abs(chance.gauss(43.9, 0.5)):.2f} | total time: {at / 60:.2f}m\n",
         )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("machine", nargs="?", default="8xH100")
-    parser.add_argument("hours", nargs="?", type=float, default=31.0)
-    parser.add_argument("steps", nargs="?", type=int, default=33_600)
-    options = parser.parse_args(arguments)
-    print(make(options.folder, options.machine, options.hours, options.steps))
-
-
-if __name__ == "__main__":
-    main()

@@ -105,7 +105,9 @@ def _of_stage(stage: Stage) -> list[Section]:
 
 def _said(stage: Stage) -> str:
     told = [
-        f"{s:,.0f} s {where} it" for s, where in zip(stage.cut_s, ("before", "after"), strict=True) if s >= 1
+        f"{s:,.0f} s {where} it"
+        for s, where in zip(stage.cut_s, ("before", "after"), strict=True)
+        if s >= MARGIN_S
     ]
     return f"Idle time of {' and '.join(told)} is left out; --keep-idle shows it.\n" if told else ""
 
@@ -135,12 +137,12 @@ def _rhythm(stage: Stage) -> Iterator[Heat | None]:
     if hz:
         minute = Windows(MINUTE_S, hz, 0.0, stage.length_s)
         ticks = readings.power(told.subject, start_ns)
-        title = "Power, in windows of a minute: the rhythm of steps"
+        title = "Power in windows of 1 min: steps"
         yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh)
         if told.readings is not None and hz >= 1:
             ten = Windows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s)
             seconds = [readings.power_by_second(told.readings, start_ns)]
-            title = "Power, in windows of ten minutes: the rhythm of evaluations and checkpoints"
+            title = "Power in windows of 10 min: evaluations"
             yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh)
 
 

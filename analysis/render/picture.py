@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_IN_LEGEND = 10
+TITLE_LETTERS = 46  # a line
 MAKER = {
     "png": {"Software": "gputel"},
     "svg": {"Creator": "gputel", "Date": None},
@@ -59,7 +61,7 @@ def figure(panels: Sequence[Panel], caution: str | None = None) -> Figure:
 
 def _height(panel: Panel) -> float:
     if isinstance(panel, Bars):
-        return 1.4 + 0.3 * len(panel.rows)
+        return 1.1 + 0.3 * len(panel.rows)
     rows = math.ceil(_in_legend(panel) / 2) if isinstance(panel, Curves) else 0
     return style.PANEL_INCHES + 0.16 * rows
 
@@ -75,7 +77,8 @@ def _thinned(panels: Sequence[Panel]) -> list[Panel]:
 
 
 def _draw(panel: Panel, axes: Axes) -> None:
-    axes.set_title(_text(panel.title), loc="left")
+    above: dict[str, Any] = {"pad": 18} if isinstance(panel, Bars) else {}  # the legend lies between
+    axes.set_title(textwrap.fill(_text(panel.title), TITLE_LETTERS), loc="left", **above)
     if isinstance(panel, Curves):
         _curves(panel, axes)
     elif isinstance(panel, Heat):
@@ -89,7 +92,7 @@ def _curves(panel: Curves, axes: Axes) -> None:
     marks = list(_marks(panel.marks, axis, axes))
     shown = [series for series in panel.series if axis.name in series.x]
     for series in shown:
-        _one(series, panel, axis, axes)
+        _one(series, panel, axis, axes, len(shown))
     for level in panel.levels:
         axes.axhline(level.value, color="#444444", linewidth=0.7, linestyle=(0, (2, 2)))
         _say(level, axes)
@@ -104,13 +107,13 @@ def _curves(panel: Curves, axes: Axes) -> None:
     _legend(axes, panel, marks)
 
 
-def _one(series: Series, panel: Curves, axis: Axis, axes: Axes) -> None:
+def _one(series: Series, panel: Curves, axis: Axis, axes: Axes, count: int) -> None:
     """A noisy curve faint under its running mean, with its extremes as a band, as the page has it."""
     x, y = series.x[axis.name], series.y
     colour = tint(series.tint)
     smooth = panel.noisy and len(y) > style.SMOOTH_FROM
     if series.low is not None and series.high is not None:
-        axes.fill_between(x, series.low, series.high, color=colour, alpha=0.22, linewidth=0)
+        axes.fill_between(x, series.low, series.high, color=colour, alpha=0.3 / count**0.75, linewidth=0)
     elif smooth:
         axes.plot(x, y, color=colour, alpha=0.25, linewidth=0.5)
     dots: dict[str, Any] = {"marker": "o", "markersize": 2} if series.style == "dots" and len(y) < 200 else {}
@@ -229,7 +232,7 @@ def _bars(panel: Bars, axes: Axes) -> None:
     axes.set_yticks(places, [_text(name) for name in panel.rows])
     axes.set_xlabel(unit or "")
     axes.grid(visible=False, axis="y")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.7), ncols=3, frameon=False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderaxespad=0)
 
 
 def _label(axes: Axes, x: Axis, y: Axis) -> None:

@@ -1,5 +1,7 @@
 // Curves: noisy ones faint under their running mean, extremes as a band, what happened behind them.
 
+const BAND = 0.3; // how much of a curve's colour its band has
+
 function curvesChart(panel, bytes) {
   const arrays = new Map();
   const read = (spot) => {
@@ -100,7 +102,9 @@ function drawCurves(chart, canvas) {
   pen.rect(FRAME.left, FRAME.top, size.width - FRAME.left - FRAME.right, floor - FRAME.top);
   pen.clip();
   drawMarks(pen, chart, xs, floor);
-  for (const part of shown) drawSeries(pen, chart, part, xs, ys);
+  const faint = Math.max(BAND / shown.length ** 0.75, 0.1); // many bands together must not hide each other
+  const middles = shown.map((part) => drawBand(pen, chart, part, xs, ys, faint));
+  shown.forEach((part, i) => drawLine(pen, chart, part, xs, ys, middles[i]));
   for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink);
   pen.restore();
 }
@@ -111,26 +115,36 @@ function within(own, axis, range) {
   return { own, x, first: Math.max(0, firstFrom(x, range[0]) - 1), last: Math.min(x.length, firstFrom(x, range[1]) + 2) };
 }
 
-function drawSeries(pen, chart, { own, x, first, last }, xs, ys) {
-  const colour = tint(own.tint), mean = smoothed(chart, own);
-  pen.strokeStyle = pen.fillStyle = colour;
+// What lies between the extremes, where there are any or more points than pixels; answers where the means are.
+function drawBand(pen, chart, { own, x, first, last }, xs, ys, alpha) {
+  if (own.style === "dots" || !(own.low || isCrowded(first, last, xs))) return null;
+  pen.fillStyle = tint(own.tint);
+  pen.globalAlpha = alpha;
+  const middles = band(pen, own, x, first, last, xs, ys);
+  pen.globalAlpha = 1;
+  return middles;
+}
+
+function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
+  const mean = smoothed(chart, own), crowded = isCrowded(first, last, xs);
+  pen.strokeStyle = pen.fillStyle = tint(own.tint);
   pen.lineJoin = "round";
   pen.setLineDash(own.style === "dashed" || own.tint >= view.tints.length ? [6, 3] : []);
+  pen.globalAlpha = mean ? BAND : 1;
   if (own.style === "dots") {
     trace(pen, x, own.y, first, last, xs, ys, 1.4);
     if (last - first < 400) for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
-  } else {
-    const crowded = last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));
-    pen.globalAlpha = mean ? 0.28 : own.low || crowded ? 0.3 : 1;
-    const middles = own.low || crowded ? band(pen, own, x, first, last, xs, ys) : null;
-    pen.globalAlpha = mean ? 0.28 : 1;
-    if (!crowded && !(mean && own.low)) trace(pen, x, own.y, first, last, xs, ys, mean ? 1 : 1.6, own.style === "held");
-    pen.globalAlpha = 1;
-    if (mean) trace(pen, x, mean, first, last, xs, ys, 1.8);
-    else if (crowded) path(pen, middles);
+  } else if (!crowded && !(mean && own.low)) {
+    trace(pen, x, own.y, first, last, xs, ys, mean ? 1 : 1.6, own.style === "held");
   }
   pen.globalAlpha = 1;
+  if (mean) trace(pen, x, mean, first, last, xs, ys, 1.8);
+  else if (crowded && middles) path(pen, middles);
   pen.setLineDash([]);
+}
+
+function isCrowded(first, last, xs) {
+  return last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));
 }
 
 function trace(pen, x, y, first, last, xs, ys, width, held) {
@@ -207,19 +221,22 @@ function marksOf(chart) {
 
 function drawLevel(pen, level, ys, size, ink) {
   const y = Math.round(ys.at(level.value)) + 0.5;
-  pen.strokeStyle = pen.fillStyle = ink.loud;
+  pen.strokeStyle = ink.loud;
   pen.setLineDash([2, 3]);
   pen.lineWidth = 1;
   line(pen, FRAME.left, y, size.width - FRAME.right, y);
   pen.setLineDash([]);
   pen.font = ink.font;
+  const width = pen.measureText(level.text).width, right = size.width - FRAME.right - 6;
+  const top = y - FRAME.top > 20 ? y - 18 : y + 3;
+  pen.globalAlpha = 0.8;
+  pen.fillStyle = ink.paper;
+  pen.fillRect(right - width - 4, top, width + 8, 16);
+  pen.globalAlpha = 1;
+  pen.fillStyle = ink.loud;
   pen.textAlign = "right";
-  const above = y - FRAME.top > 18;
-  pen.textBaseline = above ? "bottom" : "top";
-  pen.lineWidth = 3;
-  pen.strokeStyle = ink.paper;
-  pen.strokeText(level.text, size.width - FRAME.right - 4, above ? y - 2 : y + 3);
-  pen.fillText(level.text, size.width - FRAME.right - 4, above ? y - 2 : y + 3);
+  pen.textBaseline = "middle";
+  pen.fillText(level.text, right, top + 8);
 }
 
 function nothingHere(pen, size, ink) {
