@@ -100,12 +100,15 @@ class Happenings:
 
     def _not_finite(self, records: pl.DataFrame, opened: Opened) -> list[Event]:
         """Where a loss stops being a number, in the order of the lines."""
+        border = opened[0][0] if opened else None
         if "loss" in records.columns:
             losses = records.select("line", "loss").drop_nulls()
             finite = losses["loss"].is_finite()
+            before = border is None or not losses.height or losses["line"][-1] < border
+            if before and self._finite and not self._losses and finite.all():
+                return []
             self._losses += zip(losses["line"].to_list(), finite.to_list(), strict=True)
             self._losses.sort(key=lambda known: known[0])
-        border = opened[0][0] if opened else None
         settled = [known for known in self._losses if border is None or known[0] < border]
         settled = settled or self._losses[:-MOST_HELD]
         self._losses = self._losses[len(settled) :]
