@@ -25,6 +25,7 @@ PROGRAMS = {
     "cc": ("cc", "gcc", "clang"),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
     "prometheus": ("prometheus",),
+    "tmux": ("tmux",),
 }
 
 

@@ -69,6 +69,10 @@ def on_the_terminal(asked: Mapping[str, Any], piped: int) -> int:
             terminal.wait()
     if terminal.fault is not None:
         raise terminal.fault
+    if code:
+        for run in terminal.picture.runs:
+            for alarm in run.active:
+                show.note(f"{run.view.name}: {alarm.line}")
     return code or 0
 
 

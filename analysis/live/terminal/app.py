@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from rich.text import Text
@@ -89,8 +90,8 @@ class Terminal(App[int]):
     CSS = "Screen { background: ansi_default; color: ansi_default; overflow: hidden; }"
     BINDINGS = [  # noqa: RUF012 - textual's own way
         Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
-        Binding("tab,right,down", "choose(1)", "next run"),
-        Binding("shift+tab,left,up", "choose(-1)"),
+        Binding("tab,right,down", "choose(1)", "next run", priority=True),  # not the next widget
+        Binding("shift+tab,left,up", "choose(-1)", priority=True),
         Binding("v", "mode", "view"),
         Binding("m", "metric(1)", "metric"),
         Binding("M", "metric(-1)"),
@@ -113,7 +114,7 @@ class Terminal(App[int]):
         self._rings_bell, self._exits = bell, exit_on_alarm
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
-        self._picture: Picture | None = None
+        self.picture = Picture(datetime.now(timezone.utc))
         self.look = Look()
         self.canvas = Canvas()
         self.fault: BaseException | None = None
@@ -140,12 +141,11 @@ class Terminal(App[int]):
             self._thread.join()
 
     def on_drawn(self, message: Drawn) -> None:
-        rung = self._picture.rings if self._picture else 0
-        self._picture = message.picture
-        if self._rings_bell and self._picture.rings > rung:
+        rung, self.picture = self.picture.rings, message.picture
+        if self._rings_bell and self.picture.rings > rung:
             self.bell()
         self._draw()
-        if self._exits and self._picture.alarmed:
+        if self._exits and self.picture.alarmed:
             self.exit(ALARMED)
 
     def on_failed(self, message: Failed) -> None:
@@ -163,10 +163,9 @@ class Terminal(App[int]):
         self._change(mode=MODES[(MODES.index(self.look.mode) + 1) % len(MODES)])
 
     def action_metric(self, by: int) -> None:
-        runs = self._picture.runs if self._picture else []
-        names = panes.metrics(runs)
+        names = panes.metrics(self.picture.runs)
         if names:
-            at = names.index(screen.metric(runs, self.look))
+            at = names.index(screen.metric(self.picture.runs, self.look))
             self._change(metric=names[(at + by) % len(names)])
 
     def action_zoom(self) -> None:
@@ -184,14 +183,12 @@ class Terminal(App[int]):
 
     def _draw(self, width: int = 0, height: int = 0) -> None:
         width, height = width or self.size.width, height or self.size.height
-        several = self._picture is not None and len(self._picture.runs) > 1
-        picture = self._picture or Picture(at=None)  # type: ignore[arg-type]
         if width > 0 and height > 0:
-            self.canvas.show(screen.screen(picture, self.look, width, height, self._keys(several=several)))
+            self.canvas.show(screen.screen(self.picture, self.look, width, height, self._keys()))
 
-    def _keys(self, *, several: bool) -> list[tuple[str, str]]:
+    def _keys(self) -> list[tuple[str, str]]:
         """Those that do something now."""
-        shown = []
+        several, shown = len(self.picture.runs) > 1, []
         for binding in self.BINDINGS:
             assert isinstance(binding, Binding)
             if binding.description and (several or binding.action not in ("choose(1)", "mode")):

@@ -130,9 +130,9 @@ def _bridged(values: Numbers, gaps: Numbers) -> Numbers:
         return values
     columns = np.arange(len(values))
     filled = np.interp(columns, known, values[known], left=np.nan, right=np.nan)
-    missing = np.unique(gaps.astype(int))
-    filled[missing] = values[missing]
-    return filled
+    between = np.searchsorted(known, columns, side="right")  # which two points a column is between
+    torn = np.isin(between, between[np.setdiff1d(gaps.astype(int), known)])
+    return np.where(torn, values, filled)
 
 
 def _row(codes: Numbers, owners: Numbers, lines: Sequence[Line]) -> Text:

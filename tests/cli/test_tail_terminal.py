@@ -1,0 +1,160 @@
+"""`gputel tail` on a real terminal: tmux draws it, and says what stands there."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.long, pytest.mark.needs("tmux")]
+
+TRAINING = """
+import time
+for step in range(100_000):
+    print(f"step {step:05d}/100000 | loss: {3 - step / 1e6:.4f} | dt: 20.00ms | tok/sec: 1,000", flush=True)
+    time.sleep(0.05)
+"""
+
+
+COLOURED = re.compile(r"\x1b\[[\d;]*\b[349][0-7]m")
+
+
+class Pane:
+    """A terminal of 80 by 24, and a server of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._env = {**os.environ, "TMUX_TMPDIR": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        for name in ("TMUX", "NO_COLOR"):
+            self._env.pop(name, None)
+        self._folder = folder
+
+    def tmux(self, *words: str) -> str:
+        answer = subprocess.run(
+            ["tmux", "-f", "/dev/null", *words],
+            env=self._env,
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+        )
+        return answer.stdout
+
+    def run(self, command: str, **variables: str) -> None:
+        """What it ended with is shown behind it."""
+        given = " ".join(f"{name}={value}" for name, value in variables.items())
+        script = f"{given} {command}; echo ended with $?; sleep 1000"
+        self.tmux("new-session", "-d", "-x", "80", "-y", "24", f"sh -c {shlex.quote(script)}")
+
+    def text(self, *options: str) -> str:
+        return self.tmux("capture-pane", "-p", *options)
+
+    def until(self, *expected: str) -> str:
+        while not all(words in (shown := self.text()) for words in expected):
+            time.sleep(0.05)
+        return shown
+
+
+@pytest.fixture
+def pane(tmp_path: Path) -> Iterator[Pane]:
+    opened = Pane(tmp_path)
+    yield opened
+    opened.tmux("kill-server")
+
+
+def tail(*words: str) -> str:
+    return shlex.join([sys.executable, "-m", "gputel", "tail", *words])
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    while not holds():
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
+def test_a_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", "d16", "--"]
+    with subprocess.Popen(
+        [*words, sys.executable, "-c", TRAINING],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as recorder:
+        try:
+            wait_for((tmp_path / "d16" / "run.json").exists)
+            pane.run(tail("d16", "--price", "2.5", "--budget", "100"))
+            pane.until(" d16   running", "SIMULATED: 2xH100", "gpu power", "● loss", "of 100.00", " q  quit")
+            pane.tmux("send-keys", "q")
+            pane.until("ended with 0")
+            size = (tmp_path / "d16" / "output.log").stat().st_size
+            wait_for(lambda: (tmp_path / "d16" / "output.log").stat().st_size > size)
+            assert recorder.poll() is None
+        finally:
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(60)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "d16.log"
+    path.write_text("".join(f"step {step} | loss: {3 - step / 100} | dt: 9.00ms\n" for step in range(50)))
+    return path
+
+
+def test_no_color_is_honoured(pane: Pane, log: Path) -> None:
+    pane.run(tail(log.name), NO_COLOR="1")
+    pane.until("● loss")
+    assert not COLOURED.search(pane.text("-e"))
+
+
+def test_sixteen_colours_are_enough(pane: Pane, log: Path) -> None:
+    pane.run(tail(log.name), TERM="screen", COLORTERM="truecolor")
+    pane.until("● loss")
+    assert COLOURED.search(pane.text("-e"))
+    assert not re.search(r"\x1b\[[\d;]*[34]8;[25]", pane.text("-e"))
+
+
+def test_it_follows_a_terminal_that_changes_its_size(pane: Pane, log: Path) -> None:
+    pane.run(tail(log.name))
+    pane.until("● loss", " q  quit")
+    pane.tmux("resize-window", "-x", "160", "-y", "40")
+    wait_for(lambda: " q  quit" in (pane.text().splitlines() or [""] * 40)[-1])
+    assert len(pane.text().splitlines()) == 40
+
+
+def test_keys_work_while_a_log_is_piped_in(pane: Pane, log: Path) -> None:
+    pane.run(f"cat {log.name} | {tail('-')}")
+    pane.until("step 49", "● loss")
+    pane.tmux("send-keys", "q")
+    pane.until("ended with 0")
+
+
+def test_sigterm_leaves_the_terminal_as_it_was(pane: Pane, log: Path) -> None:
+    pane.run(tail(log.name))
+    pane.until("● loss")
+    (process,) = pane.tmux("list-panes", "-F", "#{pane_pid}").split()
+    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    os.kill(int(child), signal.SIGTERM)
+    shown = pane.until("ended with 0")
+    assert "● loss" not in shown
+
+
+def test_exit_on_alarm_ends_the_view_with_4(pane: Pane, tmp_path: Path) -> None:
+    (tmp_path / "ill.log").write_text("step 0 | loss: 3.0 | dt: 9ms\n" + "step 1 | loss: nan | dt: 9ms\n" * 3)
+    pane.run(tail("ill.log", "--exit-on-alarm"))
+    pane.until("ill: NaN or infinite loss at step 1: loss is nan", "ended with 4")
+
+
+def test_plain_lines_are_printed_on_a_terminal_too(pane: Pane, log: Path) -> None:
+    pane.run(tail(log.name, "--plain"))
+    pane.until("d16 step 49  loss 2.51")
+
+
+def test_standard_error_may_go_elsewhere(pane: Pane, log: Path) -> None:
+    pane.run(f"{tail(log.name)} 2>/dev/null")
+    pane.until("● loss")
