@@ -29,7 +29,8 @@ Columns: TypeAlias = npt.NDArray[np.float64]
 Parts: TypeAlias = dict[Key, Any]
 
 PAGE = -1  # in place of a run's number: what concerns all of them
-MOST_METRICS = 16
+FIRST = ("loss", "val_loss", "val_bpb")
+MOST_METRICS = 12
 MOST_POINTS = 48_000
 FEWEST, MOST = 64, 1024  # points of a curve
 MOST_EVENTS = 100
@@ -113,7 +114,7 @@ def _shown(views: Sequence[View]) -> list[str]:
         if name not in metrics.SO_FAR
     )
     return [
-        *(name for name in metrics.KNOWN if name in found),
+        *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in FIRST) if name in found),
         *(n for n in found if n not in metrics.KNOWN),
     ][:MOST_METRICS]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 PORT = 8765
 PAUSE_S = 0.5  # between two messages
 STILL_S = 15  # after which a silent server says that it is there
-HEAD_S = 10  # for a request
-TAKE_S = 30  # for what is sent
+PATIENCE_S = 20  # for a request to come, and for what is sent to be taken
 MOST_HEAD = 16 << 10
 MOST_WAITING = 64 << 10  # bytes that a viewer has not taken yet, beyond one message
 MOST_CONNECTIONS = 256
@@ -54,14 +54,22 @@ HEADERS = (
 class Page:
     """`link` is what a person opens. `wake` is called, from another thread, when somebody has come to look."""
 
-    def __init__(self, host: str, port: int | None, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int | None,
+        wake: Callable[[], None] = lambda: None,
+        *,
+        patience_s: float = PATIENCE_S,
+        pause_s: float = PAUSE_S,
+    ) -> None:
         self._socket = _listening(host, port)
         self.door = door.Door(host, self._socket.getsockname()[1])
         self.link = self.door.link
-        self._wake = wake
+        self._wake, self._patience_s, self._pause_s = wake, patience_s, pause_s
         self._asked = threading.Event()  # somebody new is to be told, whether anything changed or not
         self._shown = float("-inf")
-        self._connections = 0
+        self.connections = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
         self._started = threading.Event()
@@ -70,7 +78,7 @@ class Page:
 
     def show(self, views: Callable[[], Sequence[tuple[View, Judge]]]) -> None:
         """What stands, for whoever looks."""
-        due = time.monotonic() - self._shown >= PAUSE_S and self._viewers.count
+        due = time.monotonic() - self._shown >= self._pause_s and self._viewers.count
         if not due and not self._asked.is_set():
             return
         self._asked.clear()
@@ -101,33 +109,34 @@ class Page:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        self.connections += 1
         try:
             await self._asked_for(reader, writer)
+            writer.write_eof()
+            await asyncio.wait_for(_rest(reader), self._patience_s)
             writer.close()
-            await asyncio.wait_for(writer.wait_closed(), TAKE_S)
         except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
-            self._connections -= 1
+            self.connections -= 1
 
     async def _asked_for(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._connections > MOST_CONNECTIONS:
-            return await _send(writer, _refused(503, "too many are looking"))
+        if self.connections > MOST_CONNECTIONS:
+            raise ConnectionRefusedError
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_S)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._patience_s)
         except asyncio.LimitOverrunError:
-            return await _send(writer, _refused(431, "the request is too long"))
+            return await self._send(writer, _refused(431, "the request is too long"))
         request = door.read(head)
         if request is None:
-            return await _send(writer, _refused(400, "this is no request for a page"))
+            return await self._send(writer, _refused(400, "this is no request for a page"))
         refusal = self.door.refusal(request)
         if refusal is not None:
-            return await _send(writer, _refused(refusal.status, refusal.text))
+            return await self._send(writer, _refused(refusal.status, refusal.text))
         if request.path == "/events" and request.method == "GET":
             return await self._follow(request, reader, writer)
         head, data = self._page(request)
-        return await _send(writer, head + data if request.method == "GET" else head)
+        return await self._send(writer, head + data if request.method == "GET" else head)
 
     def _page(self, request: door.Request) -> tuple[bytes, bytes]:
         if request.path == "/" and self.door.token is not None and self.door.is_carried(request):
@@ -147,24 +156,30 @@ class Page:
         writer.transport.set_write_buffer_limits(high=MOST_WAITING)
         seen = viewers.seen(request.headers.get("last-event-id", ""))
         viewers.count += 1
+        following = viewers.next  # before anything is sent: whoever has been let in misses nothing
         try:
-            await _send(writer, _head(200, "text/event-stream") + b"retry: 1000\n\n")
-            following = viewers.next
+            await self._send(writer, _head(200, "text/event-stream") + b"retry: 1000\n\n")
             self._asked.set()
             self._wake()
             while not gone.done():
                 await asyncio.wait((following, gone), timeout=STILL_S, return_when=asyncio.FIRST_COMPLETED)
                 number, following = viewers.number, viewers.next
-                await _send(writer, viewers.since(seen) or b"event: still\ndata:\n\n")
+                await self._send(writer, viewers.since(seen) or b"event: still\ndata:\n\n")
                 seen = number
         finally:
             viewers.count -= 1
             gone.cancel()
 
+    async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        writer.write(data)
+        await asyncio.wait_for(writer.drain(), self._patience_s)
 
-async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(data)
-    await asyncio.wait_for(writer.drain(), TAKE_S)
+
+async def _rest(reader: asyncio.StreamReader) -> None:
+    """What else was sent, so that the answer is not lost with it."""
+    for _ in range(64):
+        if not await reader.read(MOST_HEAD):
+            return
 
 
 def _refused(status: int, text: str) -> bytes:
@@ -203,5 +218,6 @@ def _listening(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             failed = error
     where = f"--host {host}" if isinstance(failed, socket.gaierror) else f"--port {port}"
-    fault = f"cannot listen there: {(failed.strerror or str(failed)).lower()}"
+    known = not isinstance(failed, socket.gaierror) and failed.errno
+    fault = f"cannot listen there: {(os.strerror(known) if known else str(failed.strerror)).lower()}"
     raise GputelError(where, fault, "name another, or leave it away")

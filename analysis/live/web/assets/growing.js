@@ -40,7 +40,7 @@ function newPanel(panel) {
   figure.append(element("h3", "", panel.title), element("div", "plot"));
   build({
     kind: "curves", name: panel.name, title: panel.title, axes: [{ name: "step", title: "step", unit: null }],
-    y: { name: panel.name, title: panel.title, unit: panel.unit }, noisy: panel.noisy, steady: panel.steady,
+    y: { name: panel.name, title: "", unit: panel.unit }, noisy: panel.noisy, steady: panel.steady,
     log: false, link: "runs", series: [], marks: [], levels: [],
   }, figure, null);
   const chart = charts[charts.length - 1];
