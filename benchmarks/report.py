@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,46 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gputel-report-") as scratch:
         folder = options.keep or Path(scratch)
-        lines = [*head(), *four_hours(folder, Path(scratch))]
+        few = Cost.of(
+            recording(folder, "four-hours", "2xH100", 4.0, 12_800), Path(scratch) / "four-hours.html"
+        )
+        lines = [*head()]
+        if options.hours:  # before anything else fills this process, whose memory a child's count begins with
+            run = recording(folder, f"{options.hours:g}-hours", "8xH100", options.hours, 33_600)
+            many = Cost.of(run, Path(scratch) / "day.html")
+        lines += four_hours(few, Path(scratch))
         if options.hours:
-            lines += day(folder, Path(scratch), options.hours)
+            lines += day(many, options.hours)
     text = "\n".join(lines) + "\n"
     if options.out:
         options.out.write_text(text)
     else:
         print(text)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of the command, started as people start it."""
+
+    run: Path
+    page: Path
+    wall_s: float
+    cpu_s: float
+    mib: float
+
+    @classmethod
+    def of(cls, run: Path, page: Path) -> Cost:
+        command = [sys.executable, "-m", "gputel", "report", str(run), "--html", "--out", str(page)]
+        start = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(child.pid, 0)
+        assert status == 0
+        wall_s = time.perf_counter() - start
+        return cls(run, page, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+    def __str__(self) -> str:
+        bytes_ = f"{self.page.stat().st_size:,} bytes"
+        return f"{self.wall_s:.1f} s ({self.cpu_s:.1f} s of CPU), {self.mib:.0f} MiB at most, {bytes_}"
 
 
 def head() -> Iterator[str]:
@@ -69,19 +102,16 @@ def recording(folder: Path, name: str, machine: str, hours: float, steps: int) -
     return made if made.exists() else long_recordings.make(made, machine, hours, steps)
 
 
-def four_hours(folder: Path, scratch: Path) -> Iterator[str]:
-    run = recording(folder, "four-hours", "2xH100", 4.0, 12_800)
-    wall, cpu, memory, page = written(run, scratch / "ours.html")
+def four_hours(cost: Cost, scratch: Path) -> Iterator[str]:
     yield from ("", "## Four hours of two GPUs at 100 Hz, with a log of 12,800 steps", "")
-    said = f"{wall:.1f} s ({cpu:.1f} s of CPU), {memory:.0f} MiB at most, {page.stat().st_size:,} bytes"
-    yield f"`gputel report RUN --html`: {said}."
-    told = recorded.page(reported.of(subjects.of(run)))
+    yield f"`gputel report RUN --html`: {cost}."
+    told = recorded.page(reported.of(subjects.of(cost.run)))
     plots, plots_s = plotly_of(told, scratch / "plots.html")
-    raw, raw_s = raw_points(run, scratch / "raw.html")
+    raw, raw_s = raw_points(cost.run, scratch / "raw.html")
     yield from ("", "| | bytes | to write | to paint | heap |", "|---|---|---|---|---|")
     with browser.started() as chromium:
         for what, file, seconds in (
-            ("the page", page, wall),
+            ("the page", cost.page, cost.wall_s),
             ("the same plots under the full bundle", plots, plots_s),
             ("2,880,000 raw points of power under the full bundle", raw, raw_s),
         ):
@@ -89,32 +119,16 @@ def four_hours(folder: Path, scratch: Path) -> Iterator[str]:
             yield f"| {what} | {file.stat().st_size:,} | {seconds:.1f} s | {paint:.0f} ms | {heap:.0f} MB |"
 
 
-def day(folder: Path, scratch: Path, hours: float) -> Iterator[str]:
-    run = recording(folder, f"{hours:g}-hours", "8xH100", hours, 33_600)
-    wall, cpu, memory, page = written(run, scratch / "day.html")
-    told = reported.of(subjects.of(run))
-    samples = hours * 3600 * long_recordings.HZ * 8
-    yield from (
-        "",
-        f"## {hours:g} hours of eight GPUs at 100 Hz ({samples:,.0f} samples a column), with 33,600 steps",
-        "",
-    )
-    yield f"{wall:.1f} s ({cpu:.1f} s of CPU), {memory:.0f} MiB at most, {page.stat().st_size:,} bytes."
+def day(cost: Cost, hours: float) -> Iterator[str]:
+    told = reported.of(subjects.of(cost.run))
+    samples = f"{hours * 3600 * long_recordings.HZ * 8:,.0f} samples a column"
+    yield from ("", f"## {hours:g} hours of eight GPUs at 100 Hz ({samples}), with 33,600 steps", "")
+    yield f"`gputel report RUN --html`: {cost}."
     peak, joules = peak_of(recorded.page(told)), float(told.totals["energy_j"].sum())
     raw_peak, raw_joules = of_all_ticks(told)
     yield f"Highest power on the page {peak:.3f} W, of all ticks {raw_peak:.3f} W."
     apart = joules / raw_joules - 1
     yield f"Energy of all spans {joules:,.0f} J, of all ticks in them {raw_joules:,.0f} J ({apart:+.1e})."
-
-
-def written(run: Path, file: Path) -> tuple[float, float, float, Path]:
-    """Wall and CPU seconds and MiB of the command, started as people start it."""
-    command = [sys.executable, "-m", "gputel", "report", str(run), "--html", "--out", str(file)]
-    start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    assert status == 0
-    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file
 
 
 def painted(chromium: browser.Browser, file: Path, rounds: int) -> tuple[float, float]:
