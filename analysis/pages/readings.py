@@ -22,6 +22,7 @@ from gputel.telemetry.store import frames
 if TYPE_CHECKING:
     from gputel.analysis.runs import Recording
     from gputel.analysis.subjects import Subject
+    from gputel.telemetry.run import Segment
 
 FEW = 1_000_000  # ticks of GPUs, which are drawn as they are
 POINTS = 8000  # of a curve: more than any page carries
@@ -50,16 +51,13 @@ def power(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
     if recording is None:
         ticks = of(subject)
         if ticks is not None and "power_w" in ticks.columns:
-            together = ticks.group_by("time", maintain_order=True).agg(_whole("power_w")).sort("time")
-            yield _seconds(together["time"].dt.epoch("ns"), start_ns), together["power_w"].to_numpy()
+            yield _together(ticks, "power_w", start_ns)
         return
-    nodes = dict.fromkeys(segment.node for segment in recording.folder.segments)
-    for segment in recording.folder.segments:
-        if segment.node == next(iter(nodes)):  # nodes do not tick at one time, and do the same
-            for stretch in frames.one_reading(segment.gpu, "power_w"):
-                gpus = [name for name in stretch.columns if name != "time_ns"]
-                watts = stretch.select(_all(gpus).alias("watts"))["watts"]
-                yield _seconds(stretch["time_ns"], start_ns), watts.fill_null(np.nan).to_numpy()
+    for segment in _of_first_node(recording):
+        for stretch in frames.one_reading(segment.gpu, "power_w"):
+            gpus = [name for name in stretch.columns if name != "time_ns"]
+            watts = stretch.select(pl.sum_horizontal(gpus, ignore_nulls=False).alias("watts"))["watts"]
+            yield _seconds(stretch["time_ns"], start_ns), watts.fill_null(np.nan).to_numpy()
 
 
 def polled_hz(subject: Subject) -> float | None:
@@ -70,19 +68,30 @@ def polled_hz(subject: Subject) -> float | None:
     return 1 / usual if usual > 0 else None
 
 
-def power_by_second(ticks: pl.DataFrame, start_ns: int) -> tuple[Numbers, Numbers]:
-    """The mean of each second, all GPUs together; of ticks, or of what are whole seconds already."""
-    rows = (
-        ticks.select("time", watts="power_w_mean") if "power_w_mean" in ticks.columns else _by_second(ticks)
-    )
-    whole = rows.group_by("time", maintain_order=True).agg(_whole("watts")).sort("time")
-    return _seconds(whole["time"].dt.epoch("ns"), start_ns), whole["watts"].to_numpy()
+def power_by_second(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
+    """The same by whole seconds: the mean of each."""
+    recording = subject.recording
+    if recording is None:
+        ticks = of(subject)
+        if ticks is not None and "power_w" in ticks.columns:
+            second = pl.col("time").dt.truncate("1s")
+            each = ticks.group_by("gpu", second, maintain_order=True).agg(pl.col("power_w").mean())
+            yield _together(each, "power_w", start_ns)
+        return
+    for segment in _of_first_node(recording):
+        for seconds in frames.seconds_in_turn(segment.gpu, ("power_w",), ("mean",)):
+            yield _together(seconds, "power_w_mean", start_ns)
 
 
-def _by_second(ticks: pl.DataFrame) -> pl.DataFrame:
-    keys = [name for name in ("gpu", "node") if name in ticks.columns]
-    second = pl.col("time").dt.truncate("1s")
-    return ticks.group_by(*keys, second, maintain_order=True).agg(watts=pl.col("power_w").mean())
+def _of_first_node(recording: Recording) -> list[Segment]:
+    """Nodes do not tick at one time, and do the same."""
+    segments = recording.folder.segments
+    return [segment for segment in segments if segment.node == segments[0].node]
+
+
+def _together(rows: pl.DataFrame, column: str, start_ns: int) -> tuple[Numbers, Numbers]:
+    whole = rows.group_by("time", maintain_order=True).agg(_whole(column)).sort("time")
+    return _seconds(whole["time"].dt.epoch("ns"), start_ns), whole[column].to_numpy()
 
 
 def _ticks(recording: Recording) -> pl.DataFrame:
@@ -141,10 +150,6 @@ def _whole(column: str) -> pl.Expr:
     return (
         pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum()).otherwise(np.nan).alias(column)
     )
-
-
-def _all(gpus: list[str]) -> pl.Expr:
-    return pl.sum_horizontal(pl.col(gpus), ignore_nulls=False)
 
 
 def _seconds(times_ns: pl.Series, start_ns: int) -> Numbers:

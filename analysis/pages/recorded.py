@@ -139,9 +139,9 @@ def _rhythm(stage: Stage) -> Iterator[Heat | None]:
         ticks = readings.power(told.subject, start_ns)
         title = "Power in windows of 1 min: steps"
         yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh)
-        if told.readings is not None and hz >= 1:
+        if hz >= 1:
             ten = Windows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s)
-            seconds = [readings.power_by_second(told.readings, start_ns)]
+            seconds = readings.power_by_second(told.subject, start_ns)
             title = "Power in windows of 10 min: evaluations"
             yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh)
 
