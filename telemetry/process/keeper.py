@@ -149,6 +149,8 @@ class Keeper:
         """Where nothing is told: a log on a shared folder; a command whose end only the viewer could learn."""
         if not self._post.ledger.source_ended:
             self._read()
+        if self._post.ledger.ended and not self._post.ledger.recorded:
+            self._pourer.wake()
         if self._bereft and time.monotonic_ns() - self._bereft > LAST_WORD:
             self._post.ledger.end(None, SystemClock().stamp())
 

@@ -13,12 +13,15 @@ import time
 from pathlib import Path
 
 from gputel.telemetry import events, run
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.ledger import Ledger
 from gputel.telemetry.process.ring import Ring
 
 AT_ONCE = 1 << 20
 RETRY_S = 1.0
+OUTLIVED = SECOND // 2
+"""Output that still comes so long after the command's end is somebody else's, for whom the end is not held back."""
 
 
 class Pourer(threading.Thread):
@@ -85,9 +88,16 @@ class Pourer(threading.Thread):
                 del self._untold[0]
 
     def _record_end(self) -> None:
-        if self._ledger.ended and not self._ledger.recorded:
+        """Behind the last byte, so that whoever reads of the end has the whole output."""
+        ended = self._ledger.ended
+        if ended is None or self._ledger.recorded:
+            return
+        if self._is_whole() or self._ledger.fault or time.monotonic_ns() - ended.monotonic > OUTLIVED:
             with contextlib.suppress(OSError, GputelError):
                 record_end(self._folder, self._ledger)
+
+    def _is_whole(self) -> bool:
+        return self._ledger.source_ended and all(ring.head == ring.tail for ring, _ in self._files)
 
 
 def pour(ring: Ring, descriptor: int) -> None:
