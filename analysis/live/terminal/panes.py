@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+import numpy as np
 from rich.text import Text
 
 from gputel.analysis.live.coming import Coming
@@ -13,7 +15,17 @@ from gputel.analysis.live.curve import Points
 from gputel.analysis.live.state import View
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.feed import Shown
-from gputel.analysis.live.terminal.wording import clean, clock, fitted, flowed, lasting, line, moment, number
+from gputel.analysis.live.terminal.wording import (
+    clean,
+    clock,
+    fitted,
+    flowed,
+    lasting,
+    line,
+    moment,
+    number,
+    stamped,
+)
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
@@ -147,17 +159,18 @@ def framed(
 
 def strips(view: View, width: int, rows: int) -> list[Text]:
     """Speed and gradient as one line each."""
-    known = [(name, view.curves[name].mean) for name in STRIPS if name in view.curves]
     room = max(width - LABEL - VALUE - 2, 1)
-    found = []
-    for name, values in known:
-        finite = values[-room * max(1, len(values) // room) :]
-        finite = finite[~(finite != finite)]
-        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-        last = number(view.last[name]) if name in view.last else "-"
-        drawn = plots.strip(values, room, min(low, 0.9 * high), high)
-        found.append(line((label(name).ljust(LABEL), "dim"), (drawn, "cyan"), " ", last.rjust(VALUE)))
-    return [fitted(text, width) for text in found[:rows]]
+    return [fitted(_strip(view, name, room), width) for name in STRIPS if name in view.curves][:rows]
+
+
+def _strip(view: View, name: str, room: int) -> Text:
+    """What hardly changes is drawn as hardly changing."""
+    values = view.curves[name].mean
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    drawn = plots.strip(values, room, min(low, 0.9 * high), high)
+    last = number(view.last[name]) if name in view.last else "-"
+    return line((label(name).ljust(LABEL), "dim"), (drawn, "cyan"), " ", last.rjust(VALUE))
 
 
 def coming(view: View, now: datetime, width: int) -> list[Text]:
@@ -185,16 +198,9 @@ def events(view: View, width: int, rows: int) -> list[Text]:
     return [fitted(_event(event), width) for event in told[-rows:]] if rows > 0 else []
 
 
-def _event(event: object) -> Text:
-    facts: dict[str, object] = dict(event)  # type: ignore[call-overload]
-    time, step = facts.get("time"), facts.get("step")
-    if isinstance(time, str):
-        time = datetime.fromisoformat(f"{time[:19]}+00:00")
-    when = f"{clock(time)} " if isinstance(time, datetime) else ""
+def _event(event: Mapping[str, Any]) -> Text:
+    time, step = stamped(event.get("time")), event.get("step")
+    when = f"{clock(time)} " if time else ""
     where = f"step {step:,}  " if isinstance(step, int) else ""
-    return line(
-        (when, "dim"),
-        (where, "dim"),
-        (f"{clean(facts.get('kind'))} ", "bold"),
-        clean(facts.get("text") or ""),
-    )
+    kind, words = clean(event.get("kind")), clean(event.get("text") or "")
+    return line((f"{when}{where}", "dim"), (f"{kind} ", "bold"), words)

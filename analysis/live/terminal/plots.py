@@ -1,7 +1,7 @@
 """Curves as characters: a plot in braille, two by four dots to a cell, and a strip in blocks, one value to a cell.
 
-A column of a plot holds everything between its least and its largest value, so that no spike is lost however many
-values share it. Where a value was not finite there is a gap.
+Of the values that share a column of a plot the mean is part of the line, and the least and the largest are dots, so
+that no spike is lost. Where a value was not finite there is a gap.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 BRAILLE = 0x2800
 FEW = 50  # points; of more than these the topmost few do not decide what the plot shows
 USUAL = 98  # percent of them do
+
+
+Dots = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 class Line(NamedTuple):
@@ -92,35 +95,40 @@ def _finite(values: Numbers, *, log: bool) -> Numbers:
     return np.log(kept[kept > 0]) if log else kept
 
 
-def _dots(
-    points: Points, seen: Window, width: int, height: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    lows, highs = _columns(points, seen, width)
+def _dots(points: Points, seen: Window, width: int, height: int) -> Dots:
+    """The mean as a line, above and below it the largest and the least value as dots."""
+    rows = np.arange(height)[:, None]
     scale = (height - 1) / (seen.top - seen.bottom)
-    with np.errstate(invalid="ignore"):
-        first = np.clip(np.round((seen.top - highs) * scale), 0, height - 1)
-        last = np.clip(np.round((seen.top - lows) * scale), 0, height - 1)
-        # neighbours that share no row are joined
-        first[1:] = np.where(np.isnan(first[1:]), np.nan, np.fmin(first[1:], last[:-1] + 1))
-        last[1:] = np.where(np.isnan(last[1:]), np.nan, np.fmax(last[1:], first[:-1] - 1))
-        rows = np.arange(height)[:, None]
-        drawn: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = (rows >= first) & (rows <= last)
+    means, *extremes = (
+        np.clip(np.round((seen.top - values) * scale), 0, height - 1)
+        for values in _columns(points, seen, width)
+    )
+    first, last = means.copy(), means.copy()  # neighbours that share no row are joined
+    first[1:] = np.where(np.isnan(first[1:]), np.nan, np.fmin(first[1:], last[:-1] + 1))
+    last[1:] = np.where(np.isnan(last[1:]), np.nan, np.fmax(last[1:], first[:-1] - 1))
+    drawn: Dots = (rows >= first) & (rows <= last)
+    for edge in extremes:
+        drawn |= rows == edge
     return drawn
 
 
-def _columns(points: Points, seen: Window, width: int) -> tuple[Numbers, Numbers]:
-    """The least and the largest value of each column of dots, NaN where there is none."""
+def _columns(points: Points, seen: Window, width: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Mean, least and largest value of each column of dots, NaN where there is none; the mean is joined up."""
     inside = points.step >= seen.left
-    step, least, largest = points.step[inside], points.least[inside], points.largest[inside]
+    step, *values = (numbers[inside] for numbers in points)
     if seen.log:
-        least, largest = (np.log(np.where(values > 0, values, np.nan)) for values in (least, largest))
+        values = [np.log(np.where(numbers > 0, numbers, np.nan)) for numbers in values]
+    least, mean, largest = values
     at = np.round((step - seen.left) / ((seen.right - seen.left) or 1) * (width - 1)).astype(int)
+    known = np.isfinite(least) & np.isfinite(mean) & np.isfinite(largest)
     lows, highs = np.full(width, np.inf), np.full(width, -np.inf)
-    known = np.isfinite(least) & np.isfinite(largest)
     np.minimum.at(lows, at[known], least[known])
     np.maximum.at(highs, at[known], largest[known])
     lows[np.isinf(lows)] = highs[np.isinf(highs)] = np.nan
-    return _bridged(lows, at[~known]), _bridged(highs, at[~known])
+    counts = np.bincount(at[known], minlength=width)
+    sums = np.bincount(at[known], weights=mean[known], minlength=width)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return _bridged(means, at[~known]), lows, highs
 
 
 def _bridged(values: Numbers, gaps: Numbers) -> Numbers:

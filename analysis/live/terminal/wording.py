@@ -47,6 +47,16 @@ def clock(at: datetime) -> str:
     return f"{at.astimezone():%H:%M:%S}"
 
 
+def stamped(time: object) -> datetime | None:
+    """Of a log it is a moment, of a recorder's file text."""
+    if isinstance(time, datetime):
+        return time
+    try:
+        return datetime.fromisoformat(f"{str(time)[:19]}+00:00")
+    except ValueError:
+        return None
+
+
 def clean(words: object) -> str:
     """What a log says may hold anything, also what a terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in str(words)).strip()

@@ -1,6 +1,7 @@
 """What a view is handed, and who else is told."""
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,16 @@ def test_an_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: P
     assert notes.sent == [line]
     ((view, judge),) = session.views()
     assert (view.step, [alarm.rule for alarm in judge.active]) == (3, ["nan"])
+    session.follower.close()
+
+
+def test_of_a_run_that_has_completed_no_step_is_missed(tmp_path: Path) -> None:
+    log = tmp_path / "d16.log"
+    log.write_text("".join(f"step {step}/5 | loss: 3.0 | dt: 9.00ms\n" for step in range(1, 6)) + "Done\n")
+    os.utime(log, (0, 0))
+    session = Session(Follower([str(log)]), rules.load())
+    assert list(turns(session, 2)) == [[], []]
+    assert [view.status for view, _ in session.views()] == ["completed"]
     session.follower.close()
 
 
