@@ -15,9 +15,16 @@ def can_train() -> bool:
 
 def training(depth: int, steps: int, folder: str) -> list[str]:
     """The command of a real training on the CPU."""
-    options: dict[str, object] = {"--depth": depth, "--steps": steps, "--seq": 128, "--device-batch-size": 8 // depth}
-    options |= {"--eval-every": max(1, steps // 2), "--eval-tokens": 4096}
-    options |= {"--out": folder, "--run-name": f"depth-{depth}"}
+    options = {
+        "--depth": depth,
+        "--steps": steps,
+        "--seq": 128,
+        "--device-batch-size": 8 // depth,
+        "--eval-every": max(1, steps // 2),
+        "--eval-tokens": 4096,
+        "--out": folder,
+        "--run-name": f"depth-{depth}",
+    }
     return [sys.executable, "-m", "gputel.trainer", *(str(word) for pair in options.items() for word in pair)]
 
 
