@@ -71,6 +71,11 @@ class Evaluations:
             for one in self._waiting
         ]
 
+    def hand_over(self) -> Rows:
+        """Rows since the last call, which are kept here no longer."""
+        done, self.rows = self.rows, Rows()
+        return done
+
     def write(self, line: Line, evals: dict[str, float], step: float | None, place: Place) -> None:
         if line.pattern.role != "task":
             self.lines.append(line)

@@ -137,7 +137,7 @@ class _Conclusion:
     def _reached_its_end(self) -> bool:
         """Whether the last phase came to the last step of a total that was printed."""
         records = self.records
-        if self.held.in_last_place:
+        if self.held.at_last_step:
             return True
         if not records.height or self.held.broken_off:
             return False
