@@ -9,12 +9,10 @@ import click
 from gputel.cli import attended, drawn, values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from gputel.telemetry.board import Board
     from gputel.telemetry.process.viewer import Outcome
-    from gputel.telemetry.run import Segment
 
 
 @click.command("record", context_settings={"allow_interspersed_args": False})
@@ -57,137 +55,31 @@ if TYPE_CHECKING:
 @drawn.options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-def command(
-    argv: tuple[str, ...],
-    hz: float,
-    gpus: str | None,
-    duration: float | None,
-    out: str | None,
-    onto: str | None,
-    name: str | None,
-    tags: tuple[tuple[str, str], ...],
-    simulate: str | None,
-    follow: str | None,
-    pid: int | None,
-    pty: bool,
-    max_overhead: float,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output beside them.
 
     The command's exit code is ours, and nothing that goes wrong here harms it.
     """
-    _refuse_nonsense(argv, duration, out, onto, follow, pid, pty)
+    _refuse_nonsense(argv, asked)
     orders = attended.orders(asked, has_command=bool(argv))
-    from pathlib import Path
+    from gputel.cli import recording
 
-    from gputel.telemetry.process import launch, viewer
-    from gputel.telemetry.process.command import check
-
-    launch.require_linux()
-    if argv:
-        check(argv)
-    run, segment = _folder(argv, out, onto, name or _named_after(argv, follow), dict(tags))
-    machine = f"simulate:{simulate}" if simulate else "nvml"
-    wanted = tuple(part.strip() for part in gpus.split(",") if part.strip()) if gpus else None
-
-    def sample(board: Board, stops: Sequence[int]) -> int:
-        from gputel.telemetry.sampling import sampler
-
-        return sampler.run(sampler.Spec(segment.path, machine, hz, wanted, max_overhead), board, stops)
-
-    outcome = viewer.record(
-        viewer.Job(
-            segment.path,
-            sample,
-            argv=argv,
-            env=_environment(run),
-            follow=Path(follow) if follow else None,
-            pid=pid,
-            duration_s=duration,
-            pty=pty,
-            show=2 if as_json else 1,
-            beside=attended.beside(orders, run, segment.path) if orders else None,
-        )
-    )
-    if outcome.fault and not (argv or follow):
-        _abandon(segment, outcome.fault)
+    run, outcome = recording.record(argv, asked, orders, show=2 if as_json else 1)
     _report(run, outcome, drawn.asked(asked), as_json=as_json)
     _end(outcome)
 
 
-def _refuse_nonsense(
-    argv: tuple[str, ...],
-    duration: float | None,
-    out: str | None,
-    onto: str | None,
-    follow: str | None,
-    pid: int | None,
-    pty: bool,
-) -> None:
-    if argv and duration:
+def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
+    if argv and asked["duration"]:
         raise click.UsageError(
             "--for ends a recording without a command; put `timeout 30s` before the command"
         )
-    if argv and (follow or pid):
+    if argv and (asked["follow"] or asked["pid"]):
         raise click.UsageError("--follow and --pid are for a job that runs already; leave out the command")
-    if out and onto:
+    if asked["out"] and asked["onto"]:
         raise click.UsageError("--continue goes on in the run's own folder; leave out --out")
-    if pty and not argv:
+    if asked["pty"] and not argv:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
-
-
-def _named_after(argv: tuple[str, ...], follow: str | None) -> str:
-    """The script that runs, or the log."""
-    from pathlib import Path
-
-    scripts = [word for word in argv if word.endswith((".py", ".sh"))]
-    word = follow or next(iter([*scripts, *argv]), "gpus")
-    return Path(word).stem or "run"
-
-
-def _folder(
-    argv: tuple[str, ...], out: str | None, onto: str | None, name: str, tags: dict[str, str]
-) -> tuple[Path, Segment]:
-    import os
-    from pathlib import Path
-
-    from gputel.cli import sources
-    from gputel.telemetry import identity, run
-    from gputel.telemetry.clock import SystemClock
-
-    facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=tags)
-    node = identity.node(os.environ).rank
-    if onto:
-        path = sources.one_run(onto)
-        return path, run.add_segment(path, facts, node=node)
-    path = Path(out) if out else run.default_path(SystemClock().stamp(), name)
-    return path, run.create(path, facts, node=node)
-
-
-def _environment(run: Path) -> dict[str, str]:
-    """The command's: its prints come at once, and `gputel mark` in it finds the run."""
-    import os
-
-    unbuffered = os.environ.get("PYTHONUNBUFFERED") or "1"
-    return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(run.resolve())}
-
-
-def _abandon(segment: Segment, fault: dict[str, str]) -> None:
-    """Nothing was recorded: take back what was made for it, and nothing else."""
-    import contextlib
-    import shutil
-
-    from gputel.telemetry import events, run
-    from gputel.telemetry.errors import GputelError
-
-    shutil.rmtree(segment.gpu, ignore_errors=True)
-    for name in (events.NAME, f".{run.DESCRIPTION}.lock", run.DESCRIPTION):
-        (segment.path / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        segment.path.rmdir()
-    raise GputelError(fault["place"], fault["fault"], fault["mend"])
 
 
 def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> None:

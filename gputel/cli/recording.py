@@ -1,0 +1,99 @@
+"""What `gputel record` was asked -> the recording itself: the run's folder, and what came of it.
+
+The folder is there before anything is sampled; where that was all, it is taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputel.cli import attended, sources
+from gputel.telemetry import events, identity, run
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process import command, launch, viewer
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.orders import Orders
+    from gputel.telemetry.board import Board
+    from gputel.telemetry.process.supervise import Sample
+
+
+def record(
+    argv: tuple[str, ...], asked: Mapping[str, Any], orders: Orders | None, *, show: int
+) -> tuple[Path, viewer.Outcome]:
+    """Returns when it has ended; the command's output goes to the descriptor `show`."""
+    launch.require_linux()
+    if argv:
+        command.check(argv)
+    path, segment = _folder(argv, asked)
+    outcome = viewer.record(
+        viewer.Job(
+            segment.path,
+            _sampler(segment, asked),
+            argv=argv,
+            env=_environment(path),
+            follow=Path(asked["follow"]) if asked["follow"] else None,
+            pid=asked["pid"],
+            duration_s=asked["duration"],
+            pty=asked["pty"],
+            show=show,
+            beside=attended.beside(orders, path, segment.path) if orders else None,
+        )
+    )
+    if outcome.fault and not (argv or asked["follow"]):
+        _abandon(segment, outcome.fault)
+    return path, outcome
+
+
+def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, run.Segment]:
+    name = asked["name"] or _named_after(argv, asked["follow"])
+    facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
+    node = identity.node(os.environ).rank
+    if asked["onto"]:
+        path = sources.one_run(asked["onto"])
+        return path, run.add_segment(path, facts, node=node)
+    path = Path(asked["out"]) if asked["out"] else run.default_path(SystemClock().stamp(), name)
+    return path, run.create(path, facts, node=node)
+
+
+def _named_after(argv: tuple[str, ...], follow: str | None) -> str:
+    """The script that runs, or the log."""
+    scripts = [word for word in argv if word.endswith((".py", ".sh"))]
+    word = follow or next(iter([*scripts, *argv]), "gpus")
+    return Path(word).stem or "run"
+
+
+def _sampler(segment: run.Segment, asked: Mapping[str, Any]) -> Sample:
+    machine = f"simulate:{asked['simulate']}" if asked["simulate"] else "nvml"
+    words = [part.strip() for part in (asked["gpus"] or "").split(",")]
+    gpus = tuple(word for word in words if word) if asked["gpus"] else None
+
+    def sample(board: Board, stops: Sequence[int]) -> int:
+        from gputel.telemetry.sampling import sampler
+
+        spec = sampler.Spec(segment.path, machine, asked["hz"], gpus, asked["max_overhead"])
+        return sampler.run(spec, board, stops)
+
+    return sample
+
+
+def _environment(path: Path) -> dict[str, str]:
+    """The command's: its prints come at once, and `gputel mark` in it finds the run."""
+    unbuffered = os.environ.get("PYTHONUNBUFFERED") or "1"
+    return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
+
+
+def _abandon(segment: run.Segment, fault: dict[str, str]) -> None:
+    """Nothing was recorded: take back what was made for it, and nothing else."""
+    shutil.rmtree(segment.gpu, ignore_errors=True)
+    for name in (events.NAME, f".{run.DESCRIPTION}.lock", run.DESCRIPTION):
+        (segment.path / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        segment.path.rmdir()
+    raise GputelError(fault["place"], fault["fault"], fault["mend"])
