@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Verdict: TypeAlias = Literal["passed", "failed", "unknown"]
 Numbers: TypeAlias = npt.NDArray[np.float64]
+Series: TypeAlias = tuple[npt.NDArray[np.int64], Numbers]  # steps, and the value at each
 
 HIGHER = re.compile(
     r"tok_per_sec|mfu|(it|samples|tokens|img|images|examples|steps)_per_s|acc|core|hellaswag|map|bleu|f1|reward|score"
@@ -65,9 +66,8 @@ def judge(
     """A check for each limit, in the order given; `warmup` is how many steps at the start do not count."""
     both = [log] if baseline is None else [log, baseline]
     chosen = phases.choose(both, phase)
-    run, other = ([_within(each, own) for each, own in zip(both, chosen.own, strict=True)] + [None])[:2]
-    assert run is not None
-    checks = [_regress(name, limit, run, other, warmup) for name, limit in max_regress.items() if other]
+    run, *against = [_within(each, own) for each, own in zip(both, chosen.own, strict=True)]
+    checks = [_regress(*limit, run, other, warmup) for other in against for limit in max_regress.items()]
     return checks + [_target(name, limit, run) for name, limit in targets.items()]
 
 
@@ -95,7 +95,7 @@ class _Run:
     steps: pl.DataFrame
     evals: pl.DataFrame
 
-    def series(self, metric: str) -> tuple[npt.NDArray[np.int64], Numbers] | None:
+    def series(self, metric: str) -> Series | None:
         """Steps and finite values; of an evaluation where no record has the metric."""
         if metric in self.steps.columns:
             found = self.steps.select("step", pl.col(metric).cast(pl.Float64).alias("value"))
@@ -128,7 +128,7 @@ def _regress(metric: str, limit: float, run: _Run, baseline: _Run, warmup: int) 
     return _by_step(metric, limit, sign, ours, theirs, warmup)
 
 
-def _by_pace(metric: str, limit: float, sign: int, ours: Any, theirs: Any, warmup: int) -> Check:
+def _by_pace(metric: str, limit: float, sign: int, ours: Series, theirs: Series, warmup: int) -> Check:
     warm = [values[steps >= steps[0] + warmup] for steps, values in (ours, theirs)]
     fewest = min(map(len, warm))
     if fewest < FEWEST:
@@ -140,7 +140,7 @@ def _by_pace(metric: str, limit: float, sign: int, ours: Any, theirs: Any, warmu
     )
 
 
-def _by_step(metric: str, limit: float, sign: int, ours: Any, theirs: Any, warmup: int) -> Check:
+def _by_step(metric: str, limit: float, sign: int, ours: Series, theirs: Series, warmup: int) -> Check:
     shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
     last = max(FEWEST, round(len(shared) * LAST_SHARE))
     kept = np.flatnonzero(shared >= shared[0] + warmup)[-last:] if len(shared) else shared
@@ -149,12 +149,12 @@ def _by_step(metric: str, limit: float, sign: int, ours: Any, theirs: Any, warmu
     mine, base = ours[1][at][kept], theirs[1][there][kept]
     mean, base_mean = float(mine.mean()), float(base.mean())
     differences = sign * (mine - base) / abs(base_mean)
-    means = _resampled(differences, 1).mean(axis=1)
+    means = _resampled(_blocks(differences).mean(axis=1), 1).mean(axis=1)
     why = f"means of steps {shared[kept[0]]} to {shared[kept[-1]]}"
     return _verdict(metric, limit, mean, base_mean, float(differences.mean()), means, len(kept), why)
 
 
-def _by_evaluation(metric: str, limit: float, sign: int, ours: Any, theirs: Any) -> Check:
+def _by_evaluation(metric: str, limit: float, sign: int, ours: Series, theirs: Series) -> Check:
     shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
     if not len(shared):
         return Check(metric, limit, "regress", "unknown", "no step was evaluated in both runs")
@@ -192,14 +192,12 @@ def _too_few(steps: int, kind: str = "") -> str:
 
 def _medians(values: Numbers, seed: int) -> Numbers:
     """Of resampled blocks' medians: over thousands of steps as good as the steps' own, and far cheaper."""
-    blocks = np.median(_blocks(values), axis=1)
-    chosen = np.random.default_rng(seed).integers(len(blocks), size=(RESAMPLES, len(blocks)))
-    medians: Numbers = np.median(blocks[chosen], axis=1)
+    medians: Numbers = np.median(_resampled(np.median(_blocks(values), axis=1), seed), axis=1)
     return medians
 
 
-def _resampled(values: Numbers, seed: int) -> Numbers:
-    blocks = _blocks(values).mean(axis=1)
+def _resampled(blocks: Numbers, seed: int) -> Numbers:
+    """As many again, drawn with replacement: a row a resample."""
     chosen = np.random.default_rng(seed).integers(len(blocks), size=(RESAMPLES, len(blocks)))
     drawn: Numbers = blocks[chosen]
     return drawn
