@@ -34,7 +34,7 @@ def asked_of(subject: Subject) -> Size:
     raise GputelError(
         subject.name,
         "prints neither its depth nor its parameters",
-        "--check takes one: --depth, --params or --layers",
+        "name a run that does, or beside --check say --depth, --params or --layers",
     )
 
 

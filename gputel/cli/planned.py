@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.cli import show
+from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from gputel.analysis.planning.plan import Plan
     from gputel.analysis.planning.question import Question
     from gputel.analysis.planning.sizes import Size
-    from gputel.analysis.subjects import Subject
 
 WIDTH = 80
 WORDS = 46  # of the last column of a table of sentences
@@ -62,7 +60,9 @@ def check(word: str, asked: Asked) -> Check:
             "--check", "needs one size, and several were named", "name that of the run", exit_code=2
         )
     size = sizes[0] if sizes else None
-    return checking.check(_subject(word), _recipe(asked, like), _machine(asked), like, asked["price"], size)
+    return checking.check(
+        sources.one_subject(word), _recipe(asked, like), _machine(asked), like, asked["price"], size
+    )
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
@@ -196,24 +196,9 @@ def _like(asked: Asked) -> Calibration | None:
     from gputel.analysis.planning.calibrate import calibration
     from gputel.analysis.planning.known import machine_of
 
-    subject = _subject(asked["like"])
+    subject = sources.one_subject(asked["like"])
     given = None if machine_of(subject) else _machine(asked)
     return calibration(subject, _recipe(asked), given)
-
-
-def _subject(word: str) -> Subject:
-    from gputel.analysis import logs, subjects
-    from gputel.cli import sources
-
-    found = sources.find(word)
-    if len(found) > 1:
-        raise GputelError(
-            word, f"holds {len(found)} runs, and this needs one", f"name one, such as {found[-1].path}"
-        )
-    source = found[0]
-    if source.kind == "stdin":
-        return subjects.Subject(logs.stream(sys.stdin.buffer, "stdin", "-"))
-    return subjects.of(source.path)
 
 
 def _print(table: Table) -> None:

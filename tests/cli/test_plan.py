@@ -296,6 +296,15 @@ def test_an_impossible_question_gets_one_line(words: str, line: str) -> None:
     assert (told.returncode, told.stdout) == (2, "")
 
 
+def test_a_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.log"
+    empty.touch()
+    for option in ("--like", "--check"):
+        told = run("--depth", 16, "--on", "H100", option, empty)
+        assert told.returncode == 3
+        assert told.stderr == (f"error: {empty}: nothing in it could be parsed; see 'gputel parse {empty}'\n")
+
+
 def test_an_unknown_gpu_gets_the_list() -> None:
     told = run("--depth", 16, "--on", "2xH900")
     assert told.returncode == 2

@@ -94,7 +94,7 @@ def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
 
 def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
     with pytest.raises(
-        GputelError, match=r"^d12: prints neither its depth nor its parameters; --check takes one"
+        GputelError, match=r"^d12: prints neither its depth nor its parameters; name a run that does"
     ):
         happened.happened(write(banner=""), Recipe(1))
 
