@@ -75,11 +75,11 @@ def _energy(gpu: dict[str, Any]) -> str | None:
     """Both ways, and how far the integral is from the counter."""
     counter, integral, off = gpu["energy_counter_j"], gpu["energy_integral_j"], gpu["energy_difference"]
     if counter is None:
-        return None if integral is None else f"{_joules(integral)} by integral (no counter)"
+        return None if integral is None else f"{show.joules(integral)} by integral (no counter)"
     if integral is None:
-        return f"{_joules(counter)} by counter"
+        return f"{show.joules(counter)} by counter"
     apart = "too short to compare" if gpu["few_refreshes"] else f"{100 * (off or 0):+.1f} %"
-    return f"{_joules(counter)} by counter, {_joules(integral)} by integral ({apart})"
+    return f"{show.joules(counter)} by counter, {show.joules(integral)} by integral ({apart})"
 
 
 def _sensors(told: dict[str, Any]) -> list[str]:
@@ -117,10 +117,6 @@ def _events(told: dict[str, Any]) -> list[str]:
 def _sizes(told: dict[str, Any]) -> str:
     held = [] if told["output_bytes"] is None else [f"{show.size(told['output_bytes'])} of output"]
     return ", ".join([*held, f"{show.size(told['gpu_bytes'])} of telemetry"])
-
-
-def _joules(joules: float) -> str:
-    return f"{joules / 1000:,.1f} kJ" if joules < 3_600_000 else f"{joules / 3_600_000:,.2f} kWh"
 
 
 def _hz(rate: float | None) -> str:

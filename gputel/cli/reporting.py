@@ -285,8 +285,4 @@ def _rounded(value: float | None, unit: str) -> str | None:
 
 
 def _joules(joules: float | None) -> str | None:
-    if joules is None:
-        return None
-    if joules < 10_000:
-        return f"{joules:,.1f} J"
-    return f"{joules / 1000:,.1f} kJ" if joules < 3_600_000 else f"{joules / 3_600_000:,.2f} kWh"
+    return None if joules is None else show.joules(joules)

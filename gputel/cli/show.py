@@ -89,6 +89,13 @@ def size(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
+def joules(count: float) -> str:
+    """`771.2 J`, `16.3 kJ`, `1.25 kWh`."""
+    if count < 10_000:
+        return f"{count:,.1f} J"
+    return f"{count / 1000:,.1f} kJ" if count < 3_600_000 else f"{count / 3_600_000:,.2f} kWh"
+
+
 def duration(seconds: float) -> str:
     """`4.2 s`, `3 min 20 s`, `7 h 05 min`, `2 d 03 h`."""
     if seconds < 60:

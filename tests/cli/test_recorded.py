@@ -68,7 +68,7 @@ def test_the_whole_report(folder: Callable[..., Path]) -> None:
     assert printed.lines(told) == [
         "",
         "recorded 10.0 s; polled 100.0 Hz, at worst 12.3 ms late, 2 ticks missed",
-        "GPU 0    400 W mean, 405 W peak, 4.0 kJ by counter, 4.0 kJ by integral (+0.1 %), 60 °C peak",
+        "GPU 0    400 W mean, 405 W peak, 3,995.9 J by counter, 4,000.0 J by integral (+0.1 %), 60 °C peak",
         "sensors  polled 100.0 Hz; refreshed: power 10.0 Hz, energy 10.0 Hz",
         "         indeterminate: temperature",
         "cost     2.0 % of a core, of it 0.60 % in the driver; 27 MiB resident; "
@@ -82,7 +82,7 @@ def test_the_whole_report(folder: Callable[..., Path]) -> None:
 def test_without_a_counter_the_integral_stands_alone(folder: Callable[..., Path]) -> None:
     told = recorded.of(folder(counter=False))
     assert told["gpus"][0]["energy_counter_j"] is None
-    assert "4.0 kJ by integral (no counter)" in printed.lines(told)[2]
+    assert "4,000.0 J by integral (no counter)" in printed.lines(told)[2]
     assert told["energy_j"] == pytest.approx(4000, rel=0.01)
 
 
