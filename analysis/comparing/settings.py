@@ -58,7 +58,8 @@ def whole(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+    """One line: a command may hold a whole script."""
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else " ".join(str(value).split())
 
 
 def _tokeniser(subject: Subject) -> Any:

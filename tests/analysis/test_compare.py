@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import gputel
 from gputel.analysis.compare import Comparison, compare
 from gputel.analysis.comparing import clocks, milestones, notebook, tables
+from gputel.analysis.comparing.settings import shown
 from gputel.analysis.subjects import Subject
 from gputel.analysis.subjects import of as subject_of
 from gputel.telemetry.errors import GputelError
@@ -399,6 +400,11 @@ def test_a_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9))
     with pytest.raises(GputelError, match="--group depth: b does not say it"):
         compare([a, b], group="depth")
+
+
+def test_a_setting_of_several_lines_is_shown_on_one() -> None:
+    assert shown("python -c import x\nprint(x)\n") == "python -c import x print(x)"
+    assert shown(65536) == "65,536"
 
 
 def test_only_settings_that_are_stated_differently_are_listed(write: Write) -> None:
