@@ -1,0 +1,171 @@
+"""The live page as a browser shows it: the real command serves it, and a log grows under it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import browser
+from tests.browser import Browser, Tab
+
+pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
+
+STEP = "document.querySelector('.numbers dd span')?.textContent"
+INK = """(() => { const canvas = document.querySelector('#loss canvas');
+  if (!canvas?.width) return 0;
+  const seen = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let inked = 0; for (let i = 3; i < seen.length; i += 4) if (seen[i]) inked++; return inked; })()"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.started() as opened:
+        yield opened
+
+
+def grow(log: Path, first: int, last: int) -> None:
+    """The record of the last line is not final yet: its step is shown, and its point comes with the next."""
+    lines = (f"step {step}/1000 | loss: {9 - step / 200:.4f} | dt: 9.00ms\n" for step in range(first, last))
+    with log.open("a") as file:
+        file.writelines(lines)
+
+
+@contextmanager
+def served(folder: Path, *words: str | Path, port: int = 0) -> Iterator[str]:
+    """The address of the page of a command that runs."""
+    command = [sys.executable, "-m", "gputel", "tail", "--web", "--port", str(port), *map(str, words)]
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+
+
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def shows_step(tab: Tab, step: int) -> None:
+    tab.until(f"{STEP} === '{step}'")
+
+
+def test_it_paints_and_follows_the_log_without_loading_again(chromium: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "d16.log"
+    grow(log, 0, 50)
+    with served(tmp_path, log) as link:
+        tab = chromium.tab()
+        tab.open(link)
+        shows_step(tab, 49)
+        tab.evaluate("window.mine = document.querySelector('#loss canvas')")
+        inked = tab.evaluate(INK)
+        assert inked > 0
+        grow(log, 50, 400)
+        shows_step(tab, 399)
+        tab.until("shownPanels.get('loss').series[0].y.length === 399")
+        assert tab.evaluate("document.querySelector('#loss canvas') === window.mine")
+        assert tab.evaluate("document.title") == "d16 · step 399"
+        assert tab.evaluate("document.querySelector('.coming').textContent").startswith(
+            "nextend at step 1,000"
+        )
+        tab.point("#loss .over", 0.5)
+        tab.until("!document.getElementById('hover').hidden")
+        assert "loss" in tab.evaluate("document.getElementById('hover').textContent")
+        assert tab.errors == []
+        assert {address.removeprefix(link) for address in tab.requests} == {
+            "",
+            "look.css",
+            "page.js",
+            "events",
+        }
+        tab.close()
+
+
+def test_it_connects_again_when_the_server_is_back_and_shows_what_came_meanwhile(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    log = tmp_path / "d16.log"
+    grow(log, 0, 50)
+    tab = chromium.tab()
+    with served(tmp_path, log) as link:
+        tab.open(link)
+        shows_step(tab, 49)
+        tab.evaluate("window.mine = true")
+    tab.until("document.getElementById('line').classList.contains('broken')")
+    grow(log, 50, 60)
+    with served(tmp_path, log, port=int(link.rstrip("/").rpartition(":")[2])):
+        shows_step(tab, 59)
+        tab.until("!document.getElementById('line').classList.contains('broken')")
+        assert tab.evaluate("window.mine")
+        assert tab.evaluate("shownPanels.get('loss').series[0].y.length") == 59
+        tab.close()
+
+
+def test_what_a_log_says_is_text_and_never_markup(chromium: Browser, tmp_path: Path) -> None:
+    markup = "<script>bad()<!--<img src onerror='bad()'>"
+    log = tmp_path / f"{markup}.log"
+    grow(log, 0, 20)
+    with log.open("a") as file:
+        file.write(f"saved checkpoint to {markup}.pt at step 19\n")
+    grow(log, 20, 22)
+    other = tmp_path / "other.log"
+    grow(other, 0, 20)
+    with served(tmp_path, log, other) as link:
+        tab = chromium.tab()
+        tab.open(link)
+        tab.until("document.querySelectorAll('.run').length === 2")
+        tab.until("document.querySelector('.happenings') !== null")
+        assert tab.evaluate("document.querySelector('.run h2').textContent") == markup
+        assert markup in tab.evaluate("document.querySelector('.happenings').textContent")
+        tab.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert not tab.evaluate("!!document.querySelector('main img, main script')")
+        assert tab.errors == []
+        tab.close()
+
+
+def test_a_recording_shows_its_gpus_and_says_that_they_are_simulated(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    training = "import time; print('step 1 loss: 2.5', flush=True); time.sleep(600)"
+    words = ("record", "--simulate", "2xH100", "--out", str(run), "--", sys.executable, "-c", training)
+    recorder = subprocess.Popen([sys.executable, "-m", "gputel", *words], stdout=subprocess.DEVNULL)
+    with ending(recorder), served(tmp_path, run, "--price", "2") as link:
+        tab = chromium.tab(390, 844, dark=True, phone=True)
+        tab.open(link)
+        tab.until("document.querySelectorAll('.gpus tbody tr').length === 2")
+        caution = tab.evaluate("document.querySelector('.caution:not([hidden])').textContent")
+        assert caution.startswith("SIMULATED: ")
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert "cost so far" in tab.evaluate("document.querySelector('.numbers').textContent")
+        assert tab.errors == []
+        tab.close()
+
+
+def test_the_link_with_a_token_opens_the_page_and_is_not_kept(chromium: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "d16.log"
+    grow(log, 0, 50)
+    with served(tmp_path, log, "--host", "0.0.0.0") as link:
+        place, _, token = link.partition("?token=")
+        port = place.rstrip("/").rpartition(":")[2]
+        tab = chromium.tab()
+        tab.open(f"http://127.0.0.1:{port}/?token={token}")
+        shows_step(tab, 49)
+        assert tab.evaluate("location.href") == f"http://127.0.0.1:{port}/"
+        assert tab.evaluate("document.cookie") == ""
+        assert tab.errors == []
+        tab.close()
