@@ -61,7 +61,9 @@ def shipped() -> tuple[Format, ...]:
 def _tables() -> dict[str, tuple[dict[str, Any], str]]:
     """Of all TOML here, each with its digest; kept as JSON, which is read twenty times as fast."""
     paths = sorted(HOME.glob("*.toml"))
-    facts = [(path.name, path.stat()) for path in (*paths, Path(__file__))]  # this file says how they are kept
+    facts = [
+        (path.name, path.stat()) for path in (*paths, Path(__file__))
+    ]  # this file says how they are kept
     key = cache.key([(name, fact.st_size, fact.st_mtime_ns, fact.st_ino) for name, fact in facts])
     entry = cache.find("formats", key)
     held = entry and entry.part("tables")

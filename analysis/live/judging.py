@@ -107,7 +107,9 @@ class Judge:
             self._ended = True
             yield Happened("exit", f"the command ended with {code}", now, view.step, {"code": code})
         if view.status == "completed":
-            yield Happened("stop", "it has completed", now, view.step)  # so that nobody waits for another step
+            yield Happened(
+                "stop", "it has completed", now, view.step
+            )  # so that nobody waits for another step
         hours = None if view.elapsed_s is None else (view.elapsed_s + (view.eta_s or 0)) / 3600
         size = view.config.get("world_size")
         yield Clock(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
+
+BETWEEN = 3  # columns of a terminal between two columns of a table
 
 
 def error(line: str) -> None:
@@ -35,24 +38,57 @@ def as_json(answer: object) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-    """Numbers to the right, words to the left, `-` where nothing was measured; as wide as it must be in a pipe."""
+    """Numbers to the right, words to the left, `-` where nothing was measured.
+
+    Where a terminal is too narrow for it, it is cut into tables below each other, each with the first column; in a
+    pipe it is as wide as it must be.
+    """
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    numeric = [
+        all(row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows)
+        for i in range(len(columns))
+    ]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    widest = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
+    for block in _blocks(widest, width):
+        kept = [[row[i] for i in block] for row in cells]
+        _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width)
+        title = None
+
+
+def _blocks(widest: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Which columns stand in one table: as many as there is room for beside the first."""
+    block, left = [0], width - widest[0]
+    for i, wide in enumerate(widest[1:], 1):
+        if wide + BETWEEN > left and len(block) > 1:
+            yield block
+            block, left = [0], width - widest[0]
+        block.append(i)
+        left -= wide + BETWEEN
+    yield block
+
+
+def _draw(
+    columns: Sequence[str],
+    numeric: Sequence[bool],
+    cells: Sequence[Sequence[str]],
+    title: str | None,
+    width: int,
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, pad_edge=False)
-    for i, name in enumerate(columns):
-        numeric = all(
-            row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows
+    for name, number in zip(columns, numeric, strict=True):
+        drawn.add_column(
+            name, justify="right" if number and cells else "left", overflow="fold", no_wrap=number
         )
-        drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    for row in cells:
+        drawn.add_row(*map(Text, row))
     terminal = sys.stdout.isatty()
-    console = Console(
-        file=sys.stdout, width=None if terminal else 10_000, highlight=False, no_color=not _colour(sys.stdout)
-    )
+    console = Console(file=sys.stdout, width=width, highlight=False, no_color=not _colour(sys.stdout))
     console.print(drawn, soft_wrap=not terminal)
 
 
