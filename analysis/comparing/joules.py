@@ -48,14 +48,14 @@ class Measured:
         """While it trained: watts of all GPUs, memory, and joules a token."""
         if self.spans is None:
             return {}
-        train = align.totals(self.spans.filter(pl.col("kind") == "train"))
+        train = self.spans.filter(pl.col("kind") == "train")
         if train.is_empty():
             return {}
-        row: dict[str, Any] = train.row(0, named=True)
-        joules, tokens = _joules(train)[0], tokens_per_step and tokens_per_step * row["steps"]
-        told = joules is not None and tokens and not self.why
+        row: dict[str, Any] = align.totals(train).row(0, named=True)
+        told = train.filter(_joules(train).is_not_null())  # a step that was not measured has no tokens here either
+        tokens = (tokens_per_step or 0) * float(told["steps"].sum())
         return {
-            "j_per_token": joules / tokens if told else None,
+            "j_per_token": float(_joules(told).sum()) / tokens if tokens and not self.why else None,
             **{name: row[name] for name in ("power_mean_w", "power_peak_w", "mem_peak_mib")},
         }
 
