@@ -78,6 +78,7 @@ def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
     assert "stopped  NaN or infinite loss at step 20: loss is nan" in err
 
 
+@pytest.mark.long
 def test_what_goes_wrong_is_told_and_stops_nothing_that_nobody_asked_for() -> None:
     code, out, _ = record("--stop-on", "overfit", command=training(nan=5, steps=60))
     assert code == 0
@@ -86,6 +87,7 @@ def test_what_goes_wrong_is_told_and_stops_nothing_that_nobody_asked_for() -> No
     assert "stopped" not in facts()
 
 
+@pytest.mark.long
 def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
     code, out, _ = record("--stop-after", "500ms", "--grace", "500ms", command=training(polite=False))
     assert code == 128 + signal.SIGKILL
@@ -96,6 +98,7 @@ def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
     code, _, _ = record(
         "--budget", "0.001", "--price", "7.2", command=training()
@@ -106,6 +109,7 @@ def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
     ]
 
 
+@pytest.mark.long
 def test_what_comes_after_comes_after_also_where_the_recorder_was_killed(tmp_path: Path) -> None:
     """Its words are its own: no shell looks at them."""
     after = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.argv[2])' after '$(id); x'"
@@ -151,6 +155,7 @@ def _wait_for_end(process: int) -> None:
     os.close(held)
 
 
+@pytest.mark.long
 def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
     """It forks, and a signal that a second thread took would kill it."""
     with start("--stop-on", "nan", "--prometheus", ":0", command=training()) as recorder:
@@ -162,6 +167,7 @@ def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
     assert threads == 1
 
 
+@pytest.mark.long
 def test_a_run_is_served_while_it_is_recorded() -> None:
     pytest.importorskip("prometheus_client")
     port = _free_port()

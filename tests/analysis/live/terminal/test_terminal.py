@@ -330,12 +330,14 @@ class Ending(Event):
         return False
 
 
+@pytest.mark.long
 def test_nothing_is_pictured_while_nothing_changes(session: Session) -> None:
     clock = iter(range(1000))
     found = list(pictures(session, [], Ending(5), lambda: next(clock)))
     assert [shown.view.step for one in found for shown in one.runs] in ([4], [3, 4], [4, 4])
 
 
+@pytest.mark.long
 def test_at_most_four_pictures_are_made_in_a_second_and_the_last_state_is_among_them(
     session: Session,
 ) -> None:
