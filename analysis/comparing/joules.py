@@ -45,14 +45,14 @@ class Measured:
         return np.where(at < 0, np.nan, sums[before]) if (at >= 0).any() else TIMELESS
 
     def figures(self, tokens_per_step: float | None) -> dict[str, float | None]:
-        """While it trained: watts of all GPUs, memory, and joules a token."""
+        """While it trained: watts of all GPUs, memory, and joules a token of the steps that were measured."""
         if self.spans is None:
             return {}
         train = self.spans.filter(pl.col("kind") == "train")
         if train.is_empty():
             return {}
         row: dict[str, Any] = align.totals(train).row(0, named=True)
-        told = train.filter(_joules(train).is_not_null())  # a step that was not measured has no tokens here either
+        told = train.filter(_joules(train).is_not_null())
         tokens = (tokens_per_step or 0) * float(told["steps"].sum())
         return {
             "j_per_token": float(_joules(told).sum()) / tokens if tokens and not self.why else None,
