@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -76,15 +77,22 @@ class Packed:
         self._pieces = logs.unpacked(self._file)
 
     def read(self, most: int) -> bytes:
-        try:
-            data = next(self._pieces, b"")
-        except (EOFError, OSError) as error:
-            self.trouble, data = f"could be read only in part: {error}", b""
+        data = b"".join(self._unpacked(most))
         self.is_over = not data
         self.place = replace(self.place, position=self.place.position + len(data))
         passed = min(self._passed, len(data))
         self._passed -= passed
         return data[passed:] if passed < len(data) or not data else self.read(most)
+
+    def _unpacked(self, most: int) -> Iterator[bytes]:
+        """It comes in small pieces: about as many as were asked for."""
+        size = 0
+        try:
+            while size < most and (piece := next(self._pieces, b"")):
+                size += len(piece)
+                yield piece
+        except (EOFError, OSError) as error:
+            self.trouble = f"could be read only in part: {error}"
 
     def close(self) -> None:
         self._file.close()

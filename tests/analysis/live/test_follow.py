@@ -220,6 +220,15 @@ def test_a_fifo_is_followed(tmp_path: Path, clock: Clock) -> None:
     follower.close()
 
 
+def test_a_compressed_log_of_a_megabyte_is_read_at_once(tmp_path: Path, clock: Clock) -> None:
+    """It is unpacked in small pieces, and a look for each of them would take a minute."""
+    with gzip.open(tmp_path / "old.log.gz", "wt") as packed:
+        packed.write(log_of(range(30_000)))
+    follower = Follower([str(tmp_path)], now=clock)
+    assert together(read(follower, clock), "records")["step"].to_list() == list(range(29_999))
+    follower.close()
+
+
 def test_a_compressed_log_is_read_and_over(tmp_path: Path, clock: Clock) -> None:
     with gzip.open(tmp_path / "old.log.gz", "wt") as packed:
         packed.write(log_of(range(50)))
