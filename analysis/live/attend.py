@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.judging import Judge
 from gputel.analysis.live.orders import Orders
 from gputel.analysis.live.state import Terms
-from gputel.analysis.live.stop import Stopper
+from gputel.analysis.live.stop import Stopper, has_ended, held
 from gputel.analysis.live.told import Told
 from gputel.telemetry import clock, events, run
 from gputel.telemetry.errors import GputelError
@@ -41,7 +40,7 @@ class Attendant:
         self._orders = orders
         self._began = time.monotonic()
         self._rules = rules.load(rules.presets(), orders.alarms)
-        self._command, self._recorder = _held(orders.command), _held(orders.recorder)
+        self._command, self._recorder = held(orders.command), held(orders.recorder)
         self._stopper = Stopper(orders.command, orders.recorder, orders.grace_s) if orders.command else None
         self._exporter: Exporter | None = None
         self._told = Told(Path(orders.segment))
@@ -76,7 +75,7 @@ class Attendant:
 
     def _is_over(self) -> bool:
         """A recorder that was killed leaves a command that goes on."""
-        return _has_ended(self._command) and _has_ended(self._recorder)
+        return has_ended(self._command) and has_ended(self._recorder)
 
     def _look(self, judge: Judge, view: View) -> None:
         self._hear(judge.look(view))
@@ -109,8 +108,8 @@ class Attendant:
 
     def _afterwards(self) -> None:
         """What comes after the run, once the command has ended and the recorder has closed."""
-        _has_ended(self._command, None)
-        _has_ended(self._recorder, LAST_WORD_S)
+        has_ended(self._command, None)
+        has_ended(self._recorder, LAST_WORD_S)
         if self._orders.then:
             try:
                 subprocess.run(self._orders.then, stdin=subprocess.DEVNULL, stdout=2, check=False)
@@ -124,19 +123,6 @@ def say(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{clear}gputel: {text}\n")
         sys.stderr.flush()
-
-
-def _held(process: int) -> int | None:
-    """0 is no process."""
-    try:
-        return os.pidfd_open(process)
-    except OSError:
-        return None
-
-
-def _has_ended(process: int | None, patience_s: float | None = 0) -> bool:
-    """Now, or within so many seconds; None waits for it."""
-    return process is None or bool(select.select([process], [], [], patience_s)[0])
 
 
 def main(orders: str) -> None:

@@ -19,7 +19,7 @@ class Stopper:
 
     def __init__(self, command: int, recorder: int, grace_s: float) -> None:
         self._number, self._grace_s = command, grace_s
-        self._command, self._recorder = _held(command), _held(recorder)
+        self._command, self._recorder = held(command), held(recorder)
         self._asked_s: float | None = None
         self._killed = False
 
@@ -29,17 +29,17 @@ class Stopper:
 
     def ask(self, now_s: float) -> bool:
         """TERM, the first time; False where it was sent before or nothing is left to stop."""
-        if self.asked or not _lives(self._command):
+        if self.asked or has_ended(self._command):
             return False
         self._asked_s = now_s
-        _send(self._recorder if _lives(self._recorder) else self._command, signal.SIGTERM)
+        _send(self._command if has_ended(self._recorder) else self._recorder, signal.SIGTERM)
         return True
 
     def look(self, now_s: float) -> bool:
         """KILL once the grace is over; True when that was done now. Called about once a second."""
         if self._asked_s is None or self._killed or now_s - self._asked_s < self._grace_s:
             return False
-        self._killed = _lives(self._command)
+        self._killed = not has_ended(self._command)
         if self._killed:
             for child in [*descendants(self._number)]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -62,15 +62,17 @@ def descendants(number: int) -> Iterator[int]:
         waiting += own
 
 
-def _held(number: int) -> int | None:
+def held(process: int) -> int | None:
+    """0 is no process."""
     try:
-        return os.pidfd_open(number)
+        return os.pidfd_open(process)
     except OSError:
         return None
 
 
-def _lives(process: int | None) -> bool:
-    return process is not None and not select.select([process], [], [], 0)[0]
+def has_ended(process: int | None, patience_s: float | None = 0) -> bool:
+    """Now, or within so many seconds; None waits for it."""
+    return process is None or bool(select.select([process], [], [], patience_s)[0])
 
 
 def _send(process: int | None, number: signal.Signals) -> None:
