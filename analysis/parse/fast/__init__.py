@@ -15,16 +15,13 @@ from threading import get_ident
 import numpy as np
 
 from gputel.analysis.parse import exact, lines
-from gputel.analysis.parse.fast import digits
+from gputel.analysis.parse.fast import alike
 from gputel.analysis.parse.fast.columns import Ints
 from gputel.analysis.parse.fast.merge import merged, parted
 from gputel.analysis.parse.fast.shapes import LOOKED_AT, UNKNOWN, WORTH_IT, Shapes
 from gputel.analysis.parse.patterns import Field, Hits, Pattern, Reading, Reject
 
 SMALL = 4096  # bytes below which the plain engine is as fast
-LONGEST = 4000  # bytes of a line that is blanked together with others
-FEW = 16  # lines of one length for which that pays
-TOGETHER = 1 << 18  # bytes of such lines that are blanked at once: what the processor's cache holds
 
 
 def read(data: bytes, patterns: tuple[Pattern, ...], starts: Ints | None = None, /) -> Reading:
@@ -48,7 +45,7 @@ def read_together(pieces: list[tuple[bytes, Ints]], patterns: tuple[Pattern, ...
 def _parts(data: bytes, patterns: tuple[Pattern, ...], starts: Ints) -> tuple[list[Hits], list[Reject]]:
     """Hits by layout, so that all lines of one have the same fields; and the rejects."""
     shapes = _shapes(patterns, get_ident())
-    numbers = _numbers(shapes, data, starts)
+    numbers = alike.numbered(data, starts, shapes)
     _learn(shapes, numbers, starts, data)
     _check(shapes, numbers, starts, data)
     layouts = np.array(shapes.layout)[numbers]
@@ -70,33 +67,6 @@ def _parts(data: bytes, patterns: tuple[Pattern, ...], starts: Ints) -> tuple[li
 def _shapes(patterns: tuple[Pattern, ...], _thread: int) -> Shapes:
     """Remembered, so that the next chunk of the log finds what this one learnt; a thread has its own."""
     return Shapes(patterns)
-
-
-def _numbers(shapes: Shapes, data: bytes, starts: Ints) -> Ints:
-    """The number of each line's shape; lines of one length are gathered and blanked together."""
-    numbers = np.empty(len(starts), dtype=np.int64)
-    lengths = np.empty(len(starts), dtype=np.int64)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1:] = len(data) + (not data.endswith(b"\n")) - starts[-1:]
-    lengths -= 1
-    kinds = np.minimum(lengths, LONGEST + 1)
-    order = np.argsort(kinds.astype(np.uint16), kind="stable")
-    counts = np.bincount(kinds, minlength=LONGEST + 2)
-    counts[0] = counts[-1] = 0
-    ends = np.cumsum(np.bincount(kinds))
-    common = np.flatnonzero(counts >= FEW).tolist()
-    for length in common:
-        windows = np.ndarray((len(data) - length + 1,), f"S{length}", data, 0, (1,))
-        most = max(FEW, TOGETHER // length)
-        for first in range(int(ends[length] - counts[length]), int(ends[length]), most):
-            rows = order[first : min(first + most, int(ends[length]))]
-            keys = windows[starts[rows]]
-            digits.blank_in_place(keys.view(np.uint8))
-            numbers[rows] = np.fromiter(map(shapes.__getitem__, keys.tolist()), np.int64, len(rows))
-    rest = np.flatnonzero(counts[kinds] < FEW)
-    spans = zip(starts[rest].tolist(), lengths[rest].tolist(), strict=True)
-    numbers[rest] = [shapes[digits.blank(data[start : start + length])] for start, length in spans]
-    return numbers
 
 
 def _learn(shapes: Shapes, numbers: Ints, starts: Ints, data: bytes) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.parse import exact, numbers
-from gputel.analysis.parse.fast.digits import CERTAIN_DIGITS, HIGHEST_POWER, MOST_PIECES, Number, Piece
+from gputel.analysis.parse.fast.digits import CERTAIN_DIGITS, MOST_PIECES, Number, Piece
+from gputel.analysis.parse.fast.division import HIGHEST_POWER, divided
 from gputel.analysis.parse.patterns import Field, Hits, Pattern, Values
 
 Ints = npt.NDArray[np.int64]
@@ -24,6 +25,8 @@ Cell = tuple[
 ]  # from where to where its text stands in the line, and how to read it
 
 _CERTAIN = 2**53
+_HEAVY = 10**10  # weight with which eight digits still are an int64
+_TOO_LARGE = 2**62
 _POWERS = 10.0 ** np.arange(HIGHEST_POWER + 1)
 # Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours.
 _STEPS = [
@@ -140,6 +143,8 @@ class _Lines:
             value *= factor
             value >>= shift
         whole: Ints = value.view(np.int64)
+        if weight.max() > _HEAVY:  # too many digits, unless the first are zeros
+            whole = np.minimum(whole, _TOO_LARGE // np.maximum(weight, 1))
         return whole if (weight == 1).all() else whole * weight
 
     def texts(self, spans: tuple[Ints, Ints], rows: Ints | slice = slice(None)) -> list[bytes]:
@@ -157,15 +162,25 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
     if exponent is not None:
         power = power + exponent_sign * exponent
     read = _scaled(total, power)
+    doubtful: Ints | list[int] = []
+    if exponent is not None or digits.max() > CERTAIN_DIGITS:
+        doubtful = _divide(read, total, power)
     if (sign < 0).any():
         read = read * sign
     if what.times != what.over:
         read = read * what.times / what.over
-    if exponent is not None or digits.max() > CERTAIN_DIGITS:
-        doubtful = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
-        if doubtful.size:
-            read[doubtful] = _one_by_one(lines.texts(spans, doubtful), what)
+    if len(doubtful):
+        read[doubtful] = _one_by_one(lines.texts(spans, doubtful), what)
     return read if len(read) == len(lines.starts) else np.full(len(lines.starts), read[0])
+
+
+def _divide(read: Floats, total: Ints, power: Ints) -> Ints:
+    """Corrects those that one division does not read exactly; the places of those that are still in doubt."""
+    long = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
+    if long.size:
+        read[long], certain = divided(total[long], -np.broadcast_to(power, total.shape)[long])
+        long = long[~certain]
+    return long
 
 
 def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:

@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.parse import numbers
+from gputel.analysis.parse.fast.division import HIGHEST_POWER
 from gputel.analysis.parse.patterns import Field
 
 MOST_PIECES = 3
-MOST_DIGITS = 18  # that an int64 holds for certain
+MOST_DIGITS = 22  # of which an int64 holds 18, and more if the first are zeros
 CERTAIN_DIGITS = 15  # that a float holds for certain
-HIGHEST_POWER = 22  # of ten that a float holds
 _DECIMAL = re.compile(rb"([+-]?)([\d,]*\.?[\d,]*)(?:[eE]([+-]?)(\d{1,8}))?")
 _PIECE = 8
+BLANK = 9  # what every digit is, where digits do not count
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,13 @@ def blank(text: bytes) -> bytes:
     return text.translate(_BLANK)
 
 
-def blank_in_place(text: npt.NDArray[np.uint8]) -> None:
-    """The same for many texts; no byte of them is 0 then."""
+def blank_in_place(text: npt.NDArray[np.uint8], lowest: npt.NDArray[np.uint8]) -> None:
+    """The same for many texts; `lowest` is BLANK at least, wherever they are to be as they were."""
     text -= np.uint8(ord("0"))
-    for at in range(0, len(text), len(_NINES)):
-        part = text[at : at + len(_NINES)]
-        np.maximum(part, _NINES[: len(part)], out=part)
+    np.maximum(text, lowest[: len(text)], out=text)
 
 
-_NINES = np.full(
-    1 << 14, 9, dtype=np.uint8
-)  # of arrays numpy takes the larger ten times as fast as of a number
-_BLANK = bytes(max(byte - ord("0") & 0xFF, 9) for byte in range(256))
+_BLANK = bytes(max(byte - ord("0") & 0xFF, BLANK) for byte in range(256))
 
 
 def _clock(text: bytes, start: int) -> Number | None:
