@@ -173,7 +173,9 @@ swift = Printed(
     (200, falling(40)),
     {},
     ("lr", "grad_norm", "token_acc"),
+    200,
     events={"checkpoint": 1},
+    status="completed",
 )
 
 litgpt_pretrain = Printed(
