@@ -204,5 +204,5 @@ def _grammar(column: str, kind: str) -> str:
     if kind == "word":
         return r"\S+"
     if kind == "clock":
-        return re.sub(r"\((?!\?)", "(?:", numbers.CLOCK_GRAMMAR.decode())
+        return numbers.TIME_GRAMMAR.decode()
     return r"\d+(?:,\d{3})*" if column in _WHOLE else f"(?:{numbers.GRAMMAR.decode()})"

@@ -12,10 +12,17 @@ GRAMMAR = (
 NUMBER = lazily.regex(GRAMMAR)
 CLOCK_GRAMMAR = rb"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)"
 CLOCK = lazily.regex(CLOCK_GRAMMAR)
+_SPELT = rb"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
+DURATION_GRAMMAR = rb"\d+ ?(?!s)%b(?:,? ?(?:and )?\d+(?:\.\d+)? ?%b)+(?!\w)" % (_SPELT, _SPELT)  # 1h 2m 3s
+DURATION = lazily.regex(DURATION_GRAMMAR)
+_PART = lazily.regex(rb"(\d+(?:\.\d+)?) ?([dhms])")
+_IN_SECONDS = {b"d": 86_400, b"h": 3_600, b"m": 60, b"s": 1}
+# A duration of either kind, without groups
+TIME_GRAMMAR = b"(?:%b|%b)" % (CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"), DURATION_GRAMMAR)
 SURE = (
     b"(?:%b)" % GRAMMAR,
     rb"\d+(?:,\d{3})*",
-    CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"),
+    TIME_GRAMMAR,
 )  # nothing but numbers
 UNIT = lazily.regex(
     rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
@@ -76,9 +83,10 @@ def _shifted(plain: bytes, by: int) -> float:
 
 
 def seconds(text: bytes) -> float:
-    """`1 day, 0:09:32` and `44:31`; a plain number is seconds already."""
+    """`1 day, 0:09:32`, `44:31` and `1h 42m 3s`; a plain number is seconds already."""
     found = CLOCK.fullmatch(text)
     if not found:
-        return float(text)
+        spelt = DURATION.fullmatch(text)
+        return sum(float(n) * _IN_SECONDS[unit] for n, unit in _PART.findall(text)) if spelt else float(text)
     days, hours, minutes, rest = (float(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest

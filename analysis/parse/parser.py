@@ -32,7 +32,7 @@ SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format 
 # What a line of training has: without one, nobody is asked.
 CANDIDATE = lazily.regex(
     rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|\bf1\b"
-    rb"|lr\b|learning.?rate|\btime\b|norm|err|score|/s(?:ec)?\b)"
+    rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|learn|train|\bavg|seconds|/ ?s(?:ec)?\b)"
 )
 
 
@@ -275,7 +275,7 @@ def _unknown(reading: Reading, first: int, region: bytes) -> bytes:
 def _printed(hits: Hits) -> frozenset[Field]:
     """What the last of these lines printed."""
     numbers = [what for what, values in hits.values.items() if values.present[-1]]
-    return frozenset([*numbers, *(what for what, texts in hits.texts.items() if texts[-1] is not None)])
+    return frozenset([*numbers, *(what for what, texts in hits.texts.items() if texts.present[-1])])
 
 
 def _ends_with_record(reading: Reading) -> bool:

@@ -15,6 +15,7 @@ from gputel.analysis.parse.infer.shapes import PADDED, UNIT, Shape
 
 _ANY = r"\S+(?: \S+)?"
 _NUMBER = f"(?:{numbers.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
+_FORGOTTEN = {"number": _NUMBER, "clock": numbers.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognise a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _LONGEST_END = 60
@@ -83,7 +84,7 @@ def _key_text(shape: Shape, at: int) -> str:
 
 def _value(shape: Shape, one: Named) -> str:
     if one.column is None:
-        return _NUMBER if one.slot.kind == "number" else _ANY
+        return _FORGOTTEN.get(one.slot.kind, _ANY)
     unit = "clock" if one.slot.kind == "clock" else units.plain(one.unit or "")
     source = re.sub(r"[<>:]", "", one.source) if one.source != one.column else ""
     slot = "<" + f"{one.column}:{unit}:{source}".rstrip(":") + ">"

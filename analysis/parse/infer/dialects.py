@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 
 FOREIGN = {
-    **dict.fromkeys("up upd total_train_updates gstep s num_batches_tracked".split(), "step"),
+    **dict.fromkeys("up upd nupdates total_train_updates gstep s steps num_batches_tracked".split(), "step"),
     **dict.fromkeys("n_iter i".split(), "iteration"),
     **dict.fromkeys("e".split(), "epoch"),
-    **dict.fromkeys("b".split(), "batch"),
+    **dict.fromkeys("b minibatches mini_batches".split(), "batch"),
+    **dict.fromkeys("tot_loss loss_tot".split(), "loss"),
     **dict.fromkeys("sen".split(), "samples"),
     **dict.fromkeys("ms_batch".split(), "dt_ms ms"),
     **dict.fromkeys(
@@ -42,7 +43,7 @@ LOSSES = (
 
 # What is measured of a model, in training or on held-out data.
 MEASURE = re.compile(
-    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|reward|em$"
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|mse|reward|psnr|ssim|lpips|fid|em$"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 # Of a step, where they do not run on.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputel.analysis.parse import units
+from gputel.analysis.parse import numbers, units
 from gputel.analysis.parse.infer import places, sections
 from gputel.analysis.parse.infer.dialects import ENTIRE, FOREIGN, LOSSES, RATES, SETS, TIMES, TOKEN_RATES
 from gputel.analysis.parse.infer.places import PLACES, Named
@@ -79,7 +79,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
             return _sane(Named(slot, what.column, unit or _meant(what), key), column)
     if (slot.unit or "").lower() in TOKEN_RATES and key.lower().split()[-1] in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
-    if key.lower().split()[-1] in TIMES and slot.kind == "number" and not _rises(column) and _is_time(slot):
+    if key.lower().split()[-1] in TIMES and _is_span(slot, column) and not _rises(column):
         return Named(slot, "dt_ms", unit or "s", key)
     what = words.field(key.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
@@ -122,14 +122,17 @@ def _is_loss(slot: Slot) -> bool:
     return "loss" in (slot.key or "").lower()
 
 
-def _is_time(slot: Slot) -> bool:
-    return slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
+def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
+    """A number of seconds, or hours and minutes that are spelt out; with colons they may be a time of day."""
+    if slot.kind == "clock":
+        return not any(b":" in value for value in column)
+    return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
 
 
 def _rises(column: Sequence[bytes]) -> bool:
     """A clock that runs on, and not the time that one step took."""
     try:
-        values = [float(value.replace(b",", b"")) for value in column]
+        values = [numbers.seconds(value.replace(b",", b"")) for value in column]
     except ValueError:
         return False
     rising = sum(b >= a for a, b in pairwise(values))

@@ -40,11 +40,23 @@ def find(found: list[Named], shape: Shape) -> list[Named]:
     """The same values, those that are places named as such."""
     if shape.is_bar:
         return _totals(_in_bar(found, shape))
-    return _counted(_totals(_pairs(_epochs(found, shape), shape)), shape)
+    moving = _without_standing(found, shape)
+    return _counted(_totals(_pairs(_epochs(moving, shape), shape)), shape)
 
 
 def is_place(one: Named) -> bool:
     return one.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
+
+
+def _without_standing(found: list[Named], shape: Shape) -> list[Named]:
+    """A number of steps that stays while another counts is a setting."""
+    counts = [one for one in found if one.column in _STEPS]
+    if len(shape.rows) < 3 or len(counts) < 2:
+        return found
+    standing = [one for one in counts if len(set(shape.column(one.at))) == 1]
+    if len(standing) == len(counts):
+        return found
+    return [replace(one, column=legal(one.source)) if one in standing else one for one in found]
 
 
 def _epochs(found: list[Named], shape: Shape) -> list[Named]:

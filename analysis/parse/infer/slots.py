@@ -29,6 +29,7 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_DIGIT = re.compile(rb"\d")
 _PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
 
@@ -73,7 +74,7 @@ def slots(shape: Shape) -> list[Slot]:
 
 def is_text(column: Sequence[bytes]) -> bool:
     """Words such as nan and None that never give way to a number may belong to the line's own words."""
-    return not any(value[-1:].isdigit() or value[-1:] == b"." for value in column)
+    return not any(_DIGIT.search(value) for value in column)
 
 
 def integers(column: Sequence[bytes]) -> list[int] | None:
@@ -111,7 +112,8 @@ def _kind(column: Sequence[bytes]) -> str:
     example = column[0]
     if numbers.NUMBER.fullmatch(example) or example in (b"N/A", b"n/a", b"None", b"null", b"-"):
         return "number"
-    return "clock" if numbers.CLOCK.fullmatch(example) else "stamp"
+    is_clock = numbers.CLOCK.fullmatch(example) or numbers.DURATION.fullmatch(example)
+    return "clock" if is_clock else "stamp"
 
 
 def _unit(right: bytes) -> tuple[str | None, str, bytes]:
