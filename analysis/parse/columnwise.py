@@ -64,15 +64,17 @@ class Columnwise:
         steps = shape.step(cells, self._counting.from_zero(table.pattern))
         if not self._are_records(table, cells, steps, asides):
             return False
-        prefixed = table.prefixed(first - 1, end)
+        headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
         if steps is not None and not all(
-            self._is_on_time(aside, steps[aside.before - first]) and not prefixed for aside in asides
+            self._is_on_time(aside, steps[aside.before - first]) and not headed for aside in asides
         ):
             return False
         rank = self._heads.of(table, first - 1)[1]
-        times = self._heads.times(table, first, end, rank) if prefixed else np.empty(0, dtype=np.int64)
         draft = self._records.drafts.get(rank)
-        if times is None or not draft or draft.step != (None if steps is None else steps[0]):
+        if not draft or draft.step != (None if steps is None else steps[0]):
+            return False
+        times = self._heads.times(table, first, end, rank) if headed else np.empty(0, dtype=np.int64)
+        if times is None:
             return False
         self._records.close(rank)
         self._write(run, cells, steps, times, rank)
@@ -94,7 +96,7 @@ class Columnwise:
         table, shape, rows, _ = aside
         if not len(rows):
             return True
-        if table.has_prefixes or table.pattern.stage or shape.texts or "epoch" in shape.columns:
+        if table.has_heads or table.pattern.stage or shape.texts or "epoch" in shape.columns:
             return False
         own = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
         return own is not None and bool(np.all((own >= steps) & (own < MOST) & (own == np.floor(own))))

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.parse import numbers
-from gputel.analysis.parse.patterns import Field, Hits, Pairs, Pattern, Reading, Reject, Values
+from gputel.analysis.parse.patterns import Field, Hits, Pairs, Pattern, Reading, Reject, Texts, Values
 
-Row = tuple[int, int, int, dict[Field, float | bytes | None]]  # number, start, begin and cells of a line
+Span = tuple[int, int]
+Cells = dict[Field, "float | Span | None"]  # a number, or where in the data a text stands
+Row = tuple[int, int, int, Cells]  # number, start, begin and cells of a line
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,11 @@ def read(data: bytes, patterns: tuple[Pattern, ...], _starts: npt.NDArray[np.int
         if worth.search(line):
             found = match(line, patterns)
             if isinstance(found, Match):
-                held[found.pattern].append((count - 1, start, start + found.begin, cells(line, found)))
+                held[found.pattern].append((count - 1, start, start + found.begin, cells(line, start, found)))
             elif found:
                 rejects.append(Reject(count - 1, *found))
         start += len(line) + 1
-    return Reading(count, [hits(pattern, rows) for pattern, rows in held.items() if rows], rejects)
+    return Reading(count, [hits(data, pattern, rows) for pattern, rows in held.items() if rows], rejects)
 
 
 def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str] | None:
@@ -64,24 +66,26 @@ def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str]
     return None
 
 
-def cells(line: bytes, found: Match) -> dict[Field, float | bytes | None]:
-    return {what: value(line[a:b], what) for what, (a, b) in found.cells.items()}
+def cells(line: bytes, start: int, found: Match) -> Cells:
+    return {what: _cell(line, start, span, what) for what, span in found.cells.items()}
 
 
-def value(text: bytes, what: Field) -> float | bytes | None:
+def _cell(line: bytes, start: int, span: Span, what: Field) -> float | Span | None:
+    text = line[slice(*span)]
     if what.kind == "text":
-        return None if text in what.nulls else text
+        return None if text in what.nulls else (start + span[0], start + span[1])
     return numbers.read(text, what)
 
 
-def hits(pattern: Pattern, rows: list[Row]) -> Hits:
+def hits(data: bytes, pattern: Pattern, rows: list[Row]) -> Hits:
     places = np.array([row[:3] for row in rows], dtype=np.int64)
     values: dict[Field, Values] = {}
-    texts: dict[Field, list[bytes | None]] = {}
+    texts: dict[Field, Texts] = {}
     for what in dict.fromkeys(what for *_, found in rows for what in found):
         column = [found.get(what) for *_, found in rows]
         if what.kind == "text":
-            texts[what] = [cell if isinstance(cell, bytes) else None for cell in column]
+            spans = [cell if isinstance(cell, tuple) else (-1, -1) for cell in column]
+            texts[what] = Texts(data, *np.array(spans, dtype=np.int64).T)
         else:
             values[what] = as_values([cell if isinstance(cell, float) else None for cell in column])
     return Hits(pattern, places[:, 0], places[:, 1], places[:, 2], values, texts)
@@ -148,7 +152,8 @@ def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, i
 def _pair(key: bytes, text: bytes, last: bool, pairs: Pairs) -> tuple[Field | None, int]:
     parts = numbers.split(text, last)
     if parts:
-        return pairs.names.field(key, parts[1]), len(parts[0])
+        what = pairs.names.field(key, parts[1])
+        return what, len(text if what and what.kind == "text" else parts[0])
     what = pairs.names.field(key, b"")
     word = text.strip()
     if what and what.kind != "number":

@@ -10,7 +10,7 @@ Python; `fast.read` must give the same cells.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -103,6 +103,34 @@ class Values:
     present: npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of texts of one pattern's hits: where each stands in `data`; one that is not there begins at -1."""
+
+    data: bytes
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, row: int) -> bytes | None:
+        begin = int(self.begins[row])
+        return None if begin < 0 else self.data[begin : int(self.ends[row])]
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            yield None if begin < 0 else self.data[begin:end]
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = self.begins >= 0
+        return found
+
+    def take(self, rows: slice | npt.NDArray[np.int64]) -> Texts:
+        return Texts(self.data, self.begins[rows], self.ends[rows])
+
+
 @dataclass(frozen=True)
 class Hits:
     """The lines of one pattern, column by column. `lines` counts the lines of `data` from 0 and rises."""
@@ -112,7 +140,7 @@ class Hits:
     starts: npt.NDArray[np.int64]  # where the line starts in data
     begins: npt.NDArray[np.int64]  # where the match begins in data: between the two stand stamp and rank
     values: dict[Field, Values]  # in the order in which the fields were first met
-    texts: dict[Field, list[bytes | None]]  # of the fields whose kind is text
+    texts: dict[Field, Texts]  # of the fields whose kind is text
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gputel.analysis.parse import lazily
 
 Ints = npt.NDArray[np.int64]
+Letters = npt.NDArray[np.uint8]  # a row of the first letters of all texts, of their second ones, and so on
 _RANK = lazily.regex(
     rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
     rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
@@ -42,7 +43,9 @@ _DATED = [
     )
 ]
 _BARE = lazily.regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
-_SECONDS = lazily.regex(rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,])")
+_SECONDS = lazily.regex(
+    rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
+)
 _NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
 _DAY = 86_400_000_000_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -58,9 +61,9 @@ def rank(prefix: bytes) -> str | None:
     return next(group for group in found.groups() if group is not None).decode(errors="replace")
 
 
-def rank_of_all(prefixes: npt.NDArray[np.uint8]) -> str | Literal[False] | None:
+def rank_of_all(letters: Letters) -> str | Literal[False] | None:
     """The rank that all of these prefixes name, which differ in digits alone; False where it is one of those."""
-    first, varying = prefixes[0].copy(), (prefixes != prefixes[0]).any(axis=0)
+    first, varying = letters[:, 0].copy(), (letters != letters[:, :1]).any(axis=1)
     found = rank(first.tobytes())
     for digit in b"37":
         first[varying] = digit
@@ -89,24 +92,21 @@ class Stamps:
         except ValueError:
             return None  # a 13th month: digits that are no date
 
-    def read_together(self, prefixes: npt.NDArray[np.uint8]) -> Ints | None:
-        """The moments of prefixes as long as one another, a row each, that differ in the digits of a stamp alone.
+    def read_together(self, letters: Letters) -> Ints | None:
+        """The moments of equally long prefixes, a column each, that differ in the digits of a stamp alone.
 
         None where there is more to it, and each has to be read by itself.
         """
-        found = self._find(prefixes[0].tobytes())
+        found = self._find(letters[:, 0].tobytes())
         if not found or "h" not in found.re.groupindex:
             return None
         spans = {name: found.span(name) for name in _NUMBERS if name in found.re.groupindex and found[name]}
-        same = np.ones(prefixes.shape[1], dtype=np.bool_)
+        same = np.ones(len(letters), dtype=np.bool_)
         for start, end in spans.values():
             same[start:end] = False
-        digits = prefixes[:, ~same] - np.uint8(ord("0"))
-        if (prefixes[:, same] != prefixes[0, same]).any() or (digits > 9).any():
+        if (letters[same] != letters[same, :1]).any() or (letters[~same] - np.uint8(ord("0")) > 9).any():
             return None
-        return self._moments(
-            found, {name: _number(prefixes[:, slice(*span)]) for name, span in spans.items()}
-        )
+        return self._moments(found, {name: _number(letters[slice(*span)]) for name, span in spans.items()})
 
     def _moments(self, found: re.Match[bytes], part: dict[str, Ints]) -> Ints | None:
         fraction = part["f"] * 10 ** (9 - len(found["f"])) if "f" in part else 0
@@ -186,11 +186,12 @@ def _day(year: int, month: int, day: int) -> int:
     return date(year, month, day).toordinal() - _EPOCH_DAY
 
 
-def _number(digits: npt.NDArray[np.uint8]) -> Ints:
-    """Columns of digits, as numbers."""
-    found = np.zeros(len(digits), dtype=np.int64)
-    for column in digits.T:
-        found = found * 10 + (column - np.uint8(ord("0")))
+def _number(digits: Letters) -> Ints:
+    """Rows of digits, as numbers."""
+    found = np.zeros(digits.shape[1], dtype=np.int64)
+    for row in digits:
+        found *= 10
+        found += row - np.uint8(ord("0"))
     return found
 
 

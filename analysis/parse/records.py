@@ -110,8 +110,6 @@ class Assembler:
     def _line(self, table: Table, shape: Plan, row: int) -> Line:
         time, rank = self._heads.of(table, row)
         texts = table.texts(shape, row)
-        if "time" in texts:
-            time = self.stamps.read(texts["time"].encode()) or time
         for name, what in (*shape.columns.items(), *shape.evals.items()):
             self.sources.setdefault(name, what)
         return Line(table.pattern, shape, table.cells(shape, row), texts, int(table.numbers[row]), time, rank)

@@ -14,6 +14,9 @@ from gputel.analysis.parse.patterns import Field, Hits, Pattern
 from gputel.analysis.parse.plans import Plan, plan
 
 Ints = npt.NDArray[np.int64]
+Letters = npt.NDArray[
+    np.uint8
+]  # of texts that are equally long: a row of all first letters, of all second ones, ...
 SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
 
 
@@ -28,9 +31,8 @@ class Table:
         self._hits, self._data = hits, chunk.data
         self._fields: list[Field] = [*hits.values, *hits.texts]
         masks = [values.present for values in hits.values.values()]
-        masks += [
-            np.array([text is not None for text in texts], dtype=np.bool_) for texts in hits.texts.values()
-        ]
+        masks += [texts.present for texts in hits.texts.values()]
+        self._stamps = next((texts for what, texts in hits.texts.items() if what.column == "time"), None)
         self._present = np.array(masks, dtype=np.bool_).reshape(len(masks), len(hits.lines))
         self._plans: dict[bytes, Plan] = {}  # by what is present
 
@@ -70,24 +72,40 @@ class Table:
         return {name: self._hits.values[what].numbers[rows] for name, what in shape.evals.items()}
 
     @cached_property
-    def has_prefixes(self) -> bool:
-        return self.prefixed(0, len(self.lines))
+    def has_heads(self) -> bool:
+        return self.prefixed(0, len(self.lines)) or self.stamped(0, len(self.lines))
 
     def prefixed(self, first: int, end: int) -> bool:
         gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
         return bool((gaps >= SHORTEST_PREFIX).any())
 
-    def prefixes(self, first: int, end: int) -> npt.NDArray[np.uint8] | None:
-        """A row each; None where they are not equally long."""
-        starts, begins = self._hits.starts[first:end], self._hits.begins[first:end]
-        size = int(begins[0] - starts[0])
-        if not size or (begins - starts != size).any():
-            return None
-        every: npt.NDArray[Any] = np.ndarray((len(self._data) - size + 1,), f"V{size}", self._data, 0, (1,))
-        return every[starts].view(np.uint8).reshape(-1, size)
+    def prefixes(self, first: int, end: int) -> Letters | None:
+        """What stands before these records, a column each; None where not all are equally long."""
+        return _letters(self._data, self._hits.starts[first:end], self._hits.begins[first:end])
 
     def prefix(self, row: int) -> bytes:
         return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
+
+    def stamped(self, first: int, end: int) -> bool:
+        """Whether one of these records says itself when it was printed."""
+        return self._stamps is not None and bool(self._stamps.present[first:end].any())
+
+    def stamps(self, first: int, end: int) -> Letters | None:
+        """What these records say of when they were printed, as `prefixes` does."""
+        if self._stamps is None:
+            return None
+        return _letters(self._stamps.data, self._stamps.begins[first:end], self._stamps.ends[first:end])
+
+    def stamp(self, row: int) -> bytes | None:
+        return self._stamps[row] if self._stamps else None
+
+
+def _letters(data: bytes, begins: Ints, ends: Ints) -> Letters | None:
+    size = int(ends[0] - begins[0])
+    if size <= 0 or (begins < 0).any() or (ends - begins != size).any():
+        return None
+    every: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return np.ascontiguousarray(every[begins].view(np.uint8).reshape(-1, size).T)
 
 
 class Run(NamedTuple):
@@ -119,7 +137,7 @@ class Aside(NamedTuple):
 def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
     """Runs in the order of their lines. One that nothing but evaluations interrupt is whole."""
     others = [table for table in tables if table.pattern.role != "eval"]
-    if not others or len(others) == len(tables) or any(table.has_prefixes for table in tables):
+    if not others or len(others) == len(tables) or any(table.has_heads for table in tables):
         yield from ((run, []) for run in runs(tables))
         return
     whole = list(runs(others))

@@ -47,6 +47,32 @@ def test_a_stamp_of_any_kind_is_the_time_of_its_record(
     assert read(iteration(1, 2.5, head)).records["time"].to_list() == [moment]
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{{"time": "{:%Y-%m-%dT%H:%M:%SZ}", "step": {}, "loss": 2.5}}',
+        '{{"step": {1}, "loss": 2.5, "timestamp": "{0:%Y-%m-%d %H:%M:%S}"}}',
+        'level=info ts={:%Y-%m-%dT%H:%M:%S}.000Z msg="a step" step={} loss=2.5 lr=0.1',
+        "time={seconds}.25 step={1} loss=2.5 lr=0.1",
+    ],
+)
+def test_a_record_says_itself_when_it_was_printed(record: str, read: Callable[..., Any]) -> None:
+    moments = [when(2026, 3, 1, 23, 59, 30) + timedelta(seconds=11 * i) for i in range(20)]
+    log = read(
+        "".join(
+            record.format(moment, step, seconds=int(moment.timestamp())) + "\n"
+            for step, moment in enumerate(moments)
+        )
+    )
+    assert log.records["time"].dt.truncate("1s").to_list() == moments
+
+
+def test_of_a_stamp_before_a_record_and_one_in_it_the_latter_counts(read: Callable[..., Any]) -> None:
+    lines = [f"10:00:0{i} ts=2026-03-01T12:00:0{i}Z step={i} loss=2.5 lr=0.1\n" for i in range(9)]
+    hours = read("".join(lines)).records["time"].dt.hour().to_list()
+    assert hours == [12] * 9
+
+
 def test_midnight_is_crossed_between_stamps_without_a_date(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
@@ -102,17 +128,18 @@ def test_stamps_read_together_are_as_they_are_one_by_one(form: str, begin: int, 
     texts = [moment.strftime(form).encode() for moment in moments]
     one_by_one, together = prefixes.Stamps(), prefixes.Stamps()
     expected = [one_by_one.read(text) for text in texts]
-    rows = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
-    found = together.read_together(rows)
+    found = together.read_together(letters(*texts))
     assert ([together.read(text) for text in texts] if found is None else found.tolist()) == expected
     assert one_by_one.read(texts[-1]) == together.read(texts[-1])
     assert one_by_one.shift(moments[-1]) == together.shift(moments[-1])
 
 
 def test_a_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
-    def rows(*texts: bytes) -> np.ndarray[Any, Any]:
-        return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
+    assert prefixes.rank_of_all(letters(b"[rank1]: 10:00:01 ", b"[rank1]: 10:00:02 ")) == "1"
+    assert prefixes.rank_of_all(letters(b"[rank1]: 10:00:01 ", b"[rank2]: 10:00:01 ")) is False
+    assert prefixes.rank_of_all(letters(b"10:00:01 ", b"10:00:02 ")) is None
 
-    assert prefixes.rank_of_all(rows(b"[rank1]: 10:00:01 ", b"[rank1]: 10:00:02 ")) == "1"
-    assert prefixes.rank_of_all(rows(b"[rank1]: 10:00:01 ", b"[rank2]: 10:00:01 ")) is False
-    assert prefixes.rank_of_all(rows(b"10:00:01 ", b"10:00:02 ")) is None
+
+def letters(*texts: bytes) -> np.ndarray[Any, Any]:
+    rows = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
+    return np.ascontiguousarray(rows.T)

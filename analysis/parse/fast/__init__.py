@@ -106,13 +106,13 @@ def _look(
         line = _line(data, start)
         found = exact.match(line, patterns)
         if isinstance(found, exact.Match):
-            cells = exact.cells(line, found)
+            cells = exact.cells(line, start, found)
             held.setdefault((found.pattern, tuple(cells)), []).append(
                 (row, start, start + found.begin, cells)
             )
         elif found:
             rejects.append(Reject(row, *found))
-    parts += [exact.hits(pattern, some) for (pattern, _), some in held.items()]
+    parts += [exact.hits(data, pattern, some) for (pattern, _), some in held.items()]
     return rejects
 
 

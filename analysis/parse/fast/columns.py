@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from gputel.analysis.parse import exact, numbers
 from gputel.analysis.parse.fast.digits import CERTAIN_DIGITS, MOST_PIECES, Number, Piece
-from gputel.analysis.parse.fast.division import HIGHEST_POWER, divided
-from gputel.analysis.parse.patterns import Field, Hits, Pattern, Values
+from gputel.analysis.parse.fast.division import HIGHEST_POWER, POWERS, divided
+from gputel.analysis.parse.patterns import Field, Hits, Pattern, Texts, Values
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -27,7 +27,7 @@ Cell = tuple[
 _CERTAIN = 2**53
 _HEAVY = 10**10  # weight with which eight digits still are an int64
 _TOO_LARGE = 2**62
-_POWERS = 10.0 ** np.arange(HIGHEST_POWER + 1)
+_NONE: Ints = np.empty(0, dtype=np.int64)
 # Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours.
 _STEPS = [
     (np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(10 * 2**8 + 1), np.uint64(8)),
@@ -68,11 +68,11 @@ class Layout:
         lines = _Lines(data, starts, shapes, self._table)
         begins = starts + lines.next()
         values: dict[Field, Values] = {}
-        texts: dict[Field, list[bytes | None]] = {}
+        texts: dict[Field, Texts] = {}
         for what, bulk in self.fields:
             spans = lines.next(), lines.next()
             if what.kind == "text":
-                texts[what] = [None if text in what.nulls else text for text in lines.texts(spans)]
+                texts[what] = _texts(lines, spans, what)
             elif bulk:
                 values[what] = Values(_numbers(lines, spans, what), np.ones(len(starts), dtype=np.bool_))
             else:
@@ -148,10 +148,17 @@ class _Lines:
         return whole if (weight == 1).all() else whole * weight
 
     def texts(self, spans: tuple[Ints, Ints], rows: Ints | slice = slice(None)) -> list[bytes]:
-        begins, ends = (
-            np.broadcast_to(self.starts + span, self.starts.shape)[rows].tolist() for span in spans
-        )
+        begins, ends = ((self.starts + span)[rows].tolist() for span in spans)
         return [self.data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+
+def _texts(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Texts:
+    begins, ends = (lines.starts + span for span in spans)
+    as_long_as_nulls = np.isin(ends - begins, [len(null) for null in what.nulls])
+    for row in np.flatnonzero(as_long_as_nulls).tolist():
+        if lines.data[begins[row] : ends[row]] in what.nulls:
+            begins[row] = -1
+    return Texts(lines.data, begins, ends)
 
 
 def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
@@ -162,7 +169,7 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
     if exponent is not None:
         power = power + exponent_sign * exponent
     read = _scaled(total, power)
-    doubtful: Ints | list[int] = []
+    doubtful = _NONE
     if exponent is not None or digits.max() > CERTAIN_DIGITS:
         doubtful = _divide(read, total, power)
     if (sign < 0).any():
@@ -197,7 +204,7 @@ def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
 def _scaled(total: Ints, power: Ints) -> Floats:
     read = total.astype(np.float64)
     if (power > 0).any():
-        read = read * _POWERS[np.clip(power, 0, HIGHEST_POWER)]
+        read = read * POWERS[np.clip(power, 0, HIGHEST_POWER)]
     if (power < 0).any():
-        read = read / _POWERS[np.clip(-power, 0, HIGHEST_POWER)]
+        read = read / POWERS[np.clip(-power, 0, HIGHEST_POWER)]
     return read

@@ -14,18 +14,18 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 HIGHEST_POWER = 22  # of ten that a float holds
+POWERS: Floats = np.array([float(10**power) for power in range(HIGHEST_POWER + 1)])
 LARGEST = 4 * 10**18  # whole number that is divided
 
 _SPLIT = 2.0**27 + 1
 _DOUBT = 2.0**-45  # of the second quotient; its errors are below 2**-50
-_POWERS = 10.0 ** np.arange(HIGHEST_POWER + 1)
 
 
 def divided(wholes: Ints, power: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """whole / 10**power, and where it is certain; of powers that no float holds, nothing is."""
     possible = (wholes <= LARGEST) & (power >= 0) & (power <= HIGHEST_POWER)
-    wholes, by = np.where(possible, wholes, 0), _POWERS[np.where(possible, power, 0)]
-    whole = wholes.astype(np.float64)
+    wholes = np.where(possible, wholes, 0)
+    by, whole = POWERS[np.where(possible, power, 0)], wholes.astype(np.float64)
     rounded = (wholes - whole.astype(np.int64)).astype(np.float64)
     first = whole / by
     second = (_left_over(whole, first, by) + rounded) / by

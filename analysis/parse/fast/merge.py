@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gputel.analysis.parse.fast.columns import Ints
-from gputel.analysis.parse.patterns import Field, Hits, Pattern, Reading, Reject, Values
+from gputel.analysis.parse.patterns import Field, Hits, Pattern, Reading, Reject, Texts, Values
 
 
 def merged(parts: list[Hits], patterns: tuple[Pattern, ...]) -> list[Hits]:
@@ -60,7 +60,7 @@ def _part(hits: Hits, rows: slice, fields: list[Field], line: int, at: int) -> H
             for what in fields
             if what in hits.values
         },
-        {what: hits.texts[what][rows] for what in fields if what in hits.texts},
+        {what: hits.texts[what].take(rows) for what in fields if what in hits.texts},
     )
 
 
@@ -91,6 +91,13 @@ def _nothing(count: int) -> Values:
     return Values(np.zeros(count), np.zeros(count, dtype=np.bool_))
 
 
-def _texts(what: Field, parts: list[Hits], order: Ints) -> list[bytes | None]:
-    found = [text for part in parts for text in part.texts.get(what, [None] * len(part.lines))]
-    return [found[row] for row in order.tolist()]
+def _texts(what: Field, parts: list[Hits], order: Ints) -> Texts:
+    columns = [part.texts.get(what) or _no_texts(len(part.lines)) for part in parts]
+    data = next(column.data for column in columns if column.data)
+    begins, ends = (np.concatenate([getattr(c, name) for c in columns]) for name in ("begins", "ends"))
+    return Texts(data, begins.take(order), ends.take(order))
+
+
+def _no_texts(count: int) -> Texts:
+    nowhere = np.full(count, -1)
+    return Texts(b"", nowhere, nowhere)
