@@ -33,13 +33,19 @@ FOREIGN = {
 
 # Measures that are trained on, the likeliest first: one of them is the loss where nothing has that name.
 LOSSES = (
-    "nll train_nll xent cross_entropy crossentropy ce train_ce ce_loss train_ce_loss crossentropyloss "
-    "train_crossentropyloss train_cross_entropy cost objective objf train_rmse train_logloss "
-    "train_mlogloss train_mae train_error training_s_l2 training_binary_logloss training_multi_logloss training_l2 "
-    "training_rmse training_s_binary_logloss "
-    "training_s_rmse learn criterion nll_loss bits_per_token main_loss l "
-    "train"
+    "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss cost objective objective_function objf "
+    "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
+    "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
+    "trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error "
+    "learn criterion nll_loss bits_per_token main_loss l train total"
 ).split()
+TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
+# What such a name may have around it.
+CURRENT = re.compile(r"^(?:(?:current|cur|this)_)?(?:(?:mini)?batch_)?")
+AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smoothed|moving)(?=_|$)")
+OF = re.compile(r"_(?:for|over|on)_.*$")
+# Beside one of these `total` is their sum, and the loss.
+PARTS = re.compile(r"(?i)(?:^|_)(?:policy|value|mse|reg|kl|bce|ce|nll|box|obj|cls|recon|rec|adv)(?:$|_)")
 
 # What is measured of a model, in training or on held-out data.
 MEASURE = re.compile(

@@ -12,7 +12,7 @@ from gputel.analysis.parse.names import Vocabulary
 
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 FURTHEST = 400
-_BETWEEN = re.compile(rb"(?:[\s|,;]|\xe2\x94[\x82\x83])*")
+_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
 _REDRAWN = re.compile(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
 )  # bars and blank lines do not part a heading from its rows

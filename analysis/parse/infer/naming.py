@@ -9,8 +9,21 @@ from itertools import pairwise
 
 from gputel.analysis.parse import numbers, units
 from gputel.analysis.parse.infer import places, sections
-from gputel.analysis.parse.infer.dialects import ENTIRE, FOREIGN, LOSSES, RATES, SETS, TIMES, TOKEN_RATES
-from gputel.analysis.parse.infer.places import PLACES, Named
+from gputel.analysis.parse.infer.dialects import (
+    AVERAGED,
+    CURRENT,
+    ENTIRE,
+    FOREIGN,
+    LOSSES,
+    OF,
+    PARTS,
+    RATES,
+    SETS,
+    TIMES,
+    TOKEN_RATES,
+    TRAINED,
+)
+from gputel.analysis.parse.infer.places import PLACES, Named, is_place
 from gputel.analysis.parse.infer.shapes import Shape
 from gputel.analysis.parse.infer.slots import Slot, integers, is_text, slots
 from gputel.analysis.parse.names import Vocabulary, legal
@@ -61,10 +74,10 @@ def _name(slot: Slot, shape: Shape, words: Vocabulary) -> Named:
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
-    if slot.key.lower() in ENTIRE:
+    if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
-    is_ordinal = shape.literals[slot.at].endswith(b"#") and not places.is_place(named)
+    is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
     return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
 
 
@@ -144,22 +157,40 @@ def _loss(found: list[Named]) -> list[Named]:
     if {"loss", "loss_avg"} & {one.column for one in found}:
         return found
     normal = [_normal(one) for one in found]
-    trained = next((word for word in LOSSES if word in normal), None)
-    if trained is None:
+    plain = [_plain(word) for word in normal]
+    trained = next((word for word in LOSSES if word in plain), None)
+    if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
         return found
-    renamed = [_as_loss(one, word, trained) for one, word in zip(found, normal, strict=True)]
+    means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
+    renamed = [
+        _as_loss(one, word, trained, not all(means) and _is_mean(whole))
+        for one, word, whole in zip(found, plain, normal, strict=True)
+    ]
     return _once_named(found, renamed)
 
 
 def _normal(one: Named) -> str:
-    """The name by which a measure may be the loss; a percentage is none."""
-    return "" if one.slot.unit == "%" else re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
+    """The name by which a measure may be the loss; a percentage is none, nor what has a meaning already."""
+    if one.slot.unit == "%" or is_place(one):
+        return ""
+    return re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
 
 
-def _as_loss(one: Named, word: str, trained: str) -> str | None:
+def _plain(word: str) -> str:
+    """Without what says that it is a mean, of a batch, or of the training: that may be said of any measure."""
+    bare = AVERAGED.sub("", OF.sub("", word)).strip("_")
+    return TRAINED.sub("trained_", CURRENT.sub("", bare))
+
+
+def _is_mean(word: str) -> bool:
+    """`current batch average` is of one batch."""
+    return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
+
+
+def _as_loss(one: Named, word: str, trained: str, is_mean: bool) -> str | None:
     """What the measure, its average and its evaluation are called then."""
     if word == trained:
-        return "loss_avg" if one.source.endswith("()") else "loss"
+        return "loss_avg" if one.source.endswith("()") or is_mean else "loss"
     kind, _, measure = word.rpartition("_")
     evaluated = kind.split("_")[0] in SETS - {"train", "training"}
     return "val_loss" if evaluated and measure == trained.split("_")[-1] else one.column

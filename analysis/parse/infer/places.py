@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gputel.analysis.parse.infer.dialects import SETS
+from gputel.analysis.parse.infer.dialects import MEASURE, SETS
 from gputel.analysis.parse.infer.shapes import BAR, Shape
 from gputel.analysis.parse.infer.slots import Slot, counter, integers, is_samples
 from gputel.analysis.parse.names import legal
@@ -63,6 +63,8 @@ def _epochs(found: list[Named], shape: Shape) -> list[Named]:
     """`[3, 2000] loss` and `Train: 3 [100/1251]` do not call their epoch one."""
     if any(one.column == "epoch" for one in found) or len(found) < 2:
         return found
+    if _is_place_in_epoch(found, shape):
+        return [replace(found[0], column="epoch", source="#"), *found[1:]]
     first, second = found[0], found[1]
     if integers(shape.column(0)) is None or integers(shape.column(1)) is None:
         return found
@@ -75,6 +77,17 @@ def _epochs(found: list[Named], shape: Shape) -> list[Named]:
     return found
 
 
+def _is_place_in_epoch(found: list[Named], shape: Shape) -> bool:
+    """`[14/300][250/1251]` and `1/3 ( 33%) [ 49/323 ( 15%)]` begin the line."""
+    kinds = [one.slot.column for one in found if one.slot.column != "share"][:4]
+    nameless = [one.slot.key is None for one in found if one.slot.column != "total"][:2]
+    return (
+        kinds == [None, "total", None, "total"]
+        and all(nameless)
+        and all(integers(shape.column(one.at)) for one in found[: len(kinds)] if one.slot.column != "share")
+    )
+
+
 def _pairs(found: list[Named], shape: Shape) -> list[Named]:
     """`12/100`: an index within the epoch that the line names, or the step and how many there will be."""
     epoch = next((one for one in found if one.column == "epoch" and integers(shape.column(one.at))), None)
@@ -83,20 +96,36 @@ def _pairs(found: list[Named], shape: Shape) -> list[Named]:
         values, totals = integers(shape.column(one.at)), integers(shape.column(total.at))
         if total.slot.column != "total" or not values or not totals or one.column == "epoch":
             continue
-        nameless = one.slot.key is None
+        nameless = one.slot.key is None or _counts_unnamed(one, shape)
         if nameless and (total.unit or any(other.column in _STEPS for other in found)):
             continue
         if not nameless and not (one.column in _STEPS and epoch and _restarts(values, one, epoch, shape)):
             continue
         if values == totals and len(values) > 1:
             continue  # a count that was reached says nothing of where the training is
-        if nameless and is_samples(values, totals[0]):
+        if nameless and epoch and _runs_on(values, epoch, shape):
+            named[at] = replace(one, column="step", source=one.source or "#", guessed=True)
+            named[at + 1] = replace(total, column="total_steps", source=total.source or "#")
+        elif nameless and is_samples(values, totals[0]):
             named[at] = replace(one, column="samples", source="#")
         else:
             place, whole = ("index", "length") if epoch else ("step", "total_steps")
             named[at] = replace(one, column=place, source=one.source or "#", guessed=nameless)
             named[at + 1] = replace(total, column=whole, source=total.source or "#")
     return named
+
+
+def _counts_unnamed(one: Named, shape: Shape) -> bool:
+    """`Process 100/3161` at the beginning of a line; right answers of all may stand there, too."""
+    unknown = one.column == legal(one.source) and not MEASURE.search(one.source)
+    return one.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [one.slot]) is not None
+
+
+def _runs_on(values: Sequence[int], epoch: Named, shape: Shape) -> bool:
+    """Whether a count goes on where a later epoch begins; where none does, it is one within the epoch."""
+    epochs = integers(shape.column(epoch.at)) or []
+    turns = [b - a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
+    return bool(turns) and all(turn > 0 for turn in turns)
 
 
 def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: Shape) -> bool:
@@ -133,10 +162,25 @@ def _totals(found: list[Named]) -> list[Named]:
     return named
 
 
+def _batch_beside(found: list[Named], shape: Shape) -> list[Named]:
+    """Where the epoch is the only place and stays, what counts right behind it is the batch, whatever it is called."""
+    places = [one for one in found if one.column in (*PLACES, "index")]
+    epochs = shape.column(places[0].at)
+    if [one.column for one in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:
+        return found
+    behind = places[0].at + 1
+    behind += behind < len(found) and found[behind].column == "epochs"
+    unknown = [one for one in found[behind : behind + 1] if one.column == legal(one.source)]
+    at = counter(shape, [one.slot for one in unknown])
+    return [replace(one, column="batch", guessed=True) if at and one.slot == at else one for one in found]
+
+
 def _counted(found: list[Named], shape: Shape) -> list[Named]:
     """Where nothing is called a place, a nameless number that counts upwards is the step, or a strange first."""
-    if shape.slots < 2 or any(one.column in (*PLACES, "index") for one in found):
+    if shape.slots < 2:
         return found
+    if any(one.column in (*PLACES, "index") for one in found):
+        return _batch_beside(found, shape)
     strange = [
         one for one in found if one.column is None or (one.at == 0 and one.column == legal(one.source))
     ]

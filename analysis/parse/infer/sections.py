@@ -18,7 +18,7 @@ LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = re.compile(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OWN = re.compile(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
-_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|batch|update)s?"
+_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|(?:mini-?)?batch|update)(?:e?s)?"
 _PLACES = re.compile(rf"(?i){_PLACE}")
 _MEASURED_AT = re.compile(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
@@ -36,7 +36,8 @@ def _before_the_step(found: list[Slot], shape: Shape) -> list[Slot]:
     for at, (place, value) in enumerate(pairwise(found)):
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
-        said = _MEASURED_AT.search(_words(shape, place.at)[-LONGEST_NAME:])
+        ranged = at > 0 and found[at - 1].column == "range"  # `for minibatches 40-49`
+        said = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
         if said:
             named[at], named[at + 1] = (
                 replace(place, key=said["place"]),

@@ -22,6 +22,7 @@ _SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = re.compile(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
 _FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
+_BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
 _SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
@@ -29,6 +30,7 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _DIGIT = re.compile(rb"\d")
 _PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
@@ -135,7 +137,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
     chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
     chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")
     words = chunk.split()
-    if not words or not any(c.isalpha() for c in chunk):
+    if not words or not any(c.isalpha() for c in chunk) or chunk in _BARE_VERBS:
         return None
     return " ".join(words if len(words) <= 5 else words[-2:])
 
@@ -146,7 +148,8 @@ def _beside(slot: Slot, before: Slot, left: str) -> Slot:
         return replace(slot, column="share")
     if _OF.fullmatch(left):
         return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
-    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit):
+    apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
+    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit) and not apart:
         return replace(slot, key=f"{before.key}()")
     return slot
 
