@@ -62,7 +62,8 @@ def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | No
         chosen = _chosen(found, main) if main else []
     if main is None:
         return None
-    text = _toml(chosen, main, title)
+    others = [one.shape for one in found if one is not main and not _is_torn(one.shape, main.shape)]
+    text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
     learned = formats.load(text, "inferred", title)
     records = [one for one in chosen if one.role in ("train", "part", "bar")]
     metrics = dict.fromkeys(column for one in records for column in one.changing)
@@ -231,13 +232,14 @@ def _is_torn(shape: Shape, whole: Shape) -> bool:
     return questioned or shape.literals[:-1] == whole.literals[: shape.slots]
 
 
-def _toml(chosen: Sequence[Candidate], main: Candidate, title: str) -> str:
+def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequence[bytes]) -> str:
     head = f"title = {compiling.quoted(title)}\ngrammar = 'inferred from the log itself'\n"
     counts: dict[str, int] = {}
     tables = []
     for one in chosen:
         counts[one.role] = counts.get(one.role, 0) + 1
         label = one.role if counts[one.role] == 1 else f"{one.role}_{counts[one.role]}"
-        looks = one.shape is main.shape
-        tables.append(compiling.line(label, one.role, one.shape, list(one.named), looks=looks).toml())
+        is_main = one.shape is main.shape
+        line = compiling.line(label, one.role, one.shape, list(one.named), looks=is_main, unlike=others)
+        tables.append(line.toml())
     return "\n".join([head, *tables])

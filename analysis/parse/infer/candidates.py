@@ -17,7 +17,7 @@ from gputel.analysis.parse.infer.dialects import MEASURE
 from gputel.analysis.parse.infer.naming import name, vocabulary
 from gputel.analysis.parse.infer.places import PLACES, Named, is_place
 from gputel.analysis.parse.infer.shapes import Shape
-from gputel.analysis.parse.infer.slots import integers
+from gputel.analysis.parse.infer.slots import SAMPLES, integers
 from gputel.analysis.parse.plans import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 
@@ -149,7 +149,7 @@ def _with_role(one: Candidate, *, headed: bool) -> Candidate:
         return replace(one, role="epoch" if _is_epoch(one) else "place")
     spoken = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
     if evals and (not one.evidence or len(evals) == len(one.metrics)):
-        return replace(one, role="eval")
+        return replace(one, role="eval", named=tuple(_measures(one)))
     if evals:
         return replace(one, role="mixed")
     measured = any(MEASURE.search(n.column or "") for n in one.metrics)
@@ -161,6 +161,14 @@ def _with_role(one: Candidate, *, headed: bool) -> Candidate:
         ]
         return replace(one, named=tuple(_once(renamed)), role="eval")
     return one
+
+
+def _measures(one: Candidate) -> list[Named]:
+    """Without how many samples have been seen so far."""
+    return [
+        replace(n, column=None) if SAMPLES.search(n.source) and integers(one.shape.column(n.at)) else n
+        for n in one.named
+    ]
 
 
 def _is_epoch(one: Candidate) -> bool:

@@ -7,6 +7,7 @@ ends with the last literal. Whatever is not kept is matched and forgotten.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputel.analysis.parse import numbers, units
@@ -40,7 +41,10 @@ class Line:
         return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows)
 
 
-def line(name: str, role: str, shape: Shape, named: list[Named], *, looks: bool) -> Line:
+def line(
+    name: str, role: str, shape: Shape, named: list[Named], *, looks: bool, unlike: Sequence[bytes] = ()
+) -> Line:
+    """`unlike` are lines of other kinds, which do not look like this one, however they begin."""
     kept = [one.at for one in named if one.column]
     ordinals = (at for at in range(kept[0]) if shape.words[at].endswith(b"#"))
     start, end = next(ordinals, kept[0]), kept[-1]  # `Test net output #1: loss` belongs together
@@ -50,7 +54,7 @@ def line(name: str, role: str, shape: Shape, named: list[Named], *, looks: bool)
         parts.append(_value(shape, named[at]))
         literals.append(shape.words[at + 1].decode(errors="replace"))
         parts.append(_between(shape.words[at + 1]) if at < end else _end(shape, end))
-    torn = _looks(parts) if looks and any(c.isalpha() for c in literals[0]) else None
+    torn = _looks(parts, unlike) if looks and any(c.isalpha() for c in literals[0]) else None
     needle = _needle(literals[:1] if torn else literals) or _common(shape)
     fractions = any(one.column == "epoch" and _has_fractions(shape.column(one.at)) for one in named)
     return Line(name, role, "".join(parts), needle, torn, fractions)
@@ -139,7 +143,12 @@ def _common(shape: Shape) -> str:
     return next((sign for sign in signs if all(sign.encode() in row for row in rows)), "")
 
 
-def _looks(parts: list[str]) -> str:
+def _looks(parts: list[str], unlike: Sequence[bytes]) -> str | None:
     """What a torn line of this kind still has: its beginning, with the place in it."""
-    head = "".join(parts[: 1 if len(parts) < 5 else 3])
-    return re.sub(r"<[A-Za-z]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
+    for size in range(1 if len(parts) < 5 else 3, len(parts) - 1, 2):
+        head = "".join(parts[:size])
+        looks = re.sub(r"<[A-Za-z]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
+        known = re.compile(looks.encode())
+        if not any(known.search(other) for other in unlike):
+            return looks
+    return None

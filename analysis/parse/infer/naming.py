@@ -157,7 +157,7 @@ def _loss(found: list[Named]) -> list[Named]:
     if {"loss", "loss_avg"} & {one.column for one in found}:
         return found
     normal = [_normal(one) for one in found]
-    plain = [_plain(word) for word in normal]
+    plain = [_plain(word, alone=len(found) == 1) for word in normal]
     trained = next((word for word in LOSSES if word in plain), None)
     if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
         return found
@@ -176,10 +176,10 @@ def _normal(one: Named) -> str:
     return re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
 
 
-def _plain(word: str) -> str:
-    """Without what says that it is a mean, of a batch, or of the training: that may be said of any measure."""
-    bare = AVERAGED.sub("", OF.sub("", word)).strip("_")
-    return TRAINED.sub("trained_", CURRENT.sub("", bare))
+def _plain(word: str, *, alone: bool) -> str:
+    """Without what says that it is a mean, or of a batch; a mean cost that stands alone is of who knows what."""
+    bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
+    return TRAINED.sub("trained_", bare)
 
 
 def _is_mean(word: str) -> bool:

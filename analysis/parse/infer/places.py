@@ -124,8 +124,10 @@ def _counts_unnamed(one: Named, shape: Shape) -> bool:
 def _runs_on(values: Sequence[int], epoch: Named, shape: Shape) -> bool:
     """Whether a count goes on where a later epoch begins; where none does, it is one within the epoch."""
     epochs = integers(shape.column(epoch.at)) or []
-    turns = [b - a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
-    return bool(turns) and all(turn > 0 for turn in turns)
+    steps = [(b - a, f > e) for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False)]
+    turns = [step for step, turns in steps if turns]
+    most = 2 * max((step for step, turns in steps if not turns), default=0)
+    return bool(turns) and all(0 < turn <= most for turn in turns)
 
 
 def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: Shape) -> bool:

@@ -24,7 +24,7 @@ _FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
-_SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
+SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
@@ -89,7 +89,7 @@ def counter(shape: Shape, named: Sequence[Slot]) -> Slot | None:
     """The nameless or unknown whole number that rises from line to line, by the same amount mostly."""
     for slot in named:
         values = integers(shape.column(slot.at)) if slot.kind == "number" and slot.column is None else None
-        measured = slot.unit or _SAMPLES.search(slot.key or "")
+        measured = slot.unit or SAMPLES.search(slot.key or "")
         if values and len(values) > 1 and not measured and _counts(values):
             return slot
     return None
