@@ -145,11 +145,20 @@ def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
         if one not in (main, header, first):
             role = _role_beside(one, main, header)
             role = "bar" if role == "train" and one.shape.is_bar else role
-            chosen += [replace(one, role=role)] if role else []
+            what = _besides(one, main) if role == "part" else one
+            chosen += [replace(what, role=role)] if role and what.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda one: (-one.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[one.role]))
     chosen = chosen[:MOST_PATTERNS]
     return sorted(chosen, key=lambda one: (-len(one.columns), -one.shape.count))
+
+
+def _besides(one: Candidate, main: Candidate) -> Candidate:
+    """What it says beyond the record, of a line that has a place and a loss, too."""
+    if one.place is None:
+        return one
+    known = {*main.columns, "index", "length"}
+    return replace(one, named=tuple(replace(n, column=None) if n.column in known else n for n in one.named))
 
 
 def _header(found: Sequence[Candidate], main: Candidate) -> Candidate | None:
@@ -186,6 +195,8 @@ def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> s
     if one.role == "eval":
         again = one.place is None and _BEST.search(one.shape.example)
         return "eval" if one.is_measured and not again else None
+    if _follows(one, main):
+        return "part"
     if _is_of_epoch(one, main):
         return "eval" if one.role == "mixed" and one.is_measured else None
     if one.place is None:
@@ -208,6 +219,14 @@ def _belongs(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
     boxed = one.shape.words[0].lstrip()[:1] == b"|"
     spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(one.columns)
     return 0.5 <= share <= 2 and (boxed or bool(spoken))
+
+
+def _follows(one: Candidate, main: Candidate) -> bool:
+    """Whether it stands right below records, prints their loss once more, and does not know their step."""
+    if main.place is None or one.place is None or one.place_rank <= main.place_rank or not one.loses:
+        return False
+    above = set(main.shape.lines)
+    return "loss" in main.columns and all(number - 1 in above for number in one.shape.lines)
 
 
 def _is_of_epoch(one: Candidate, main: Candidate) -> bool:

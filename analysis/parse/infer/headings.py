@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gputel.analysis.parse.infer.naming import name_as
 from gputel.analysis.parse.infer.places import Named
-from gputel.analysis.parse.infer.shapes import UNIT, Shape
+from gputel.analysis.parse.infer.shapes import UNIT, Shape, cut
 from gputel.analysis.parse.names import Vocabulary
 
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
@@ -20,22 +20,51 @@ _REDRAWN = re.compile(
 
 def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
     """None where the numbers have words of their own, or nothing above names as many columns."""
-    if shape.slots < 2 or not all(_BETWEEN.fullmatch(_without_unit(literal)) for literal in shape.literals):
+    literals = [_without_unit(literal) for literal in shape.literals]
+    asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
+    if shape.slots - len(asides) < 2 or not all(_BETWEEN.fullmatch(text) for text in _joined(literals, asides)):
         return None
-    first = shape.lines[0]
-    above = [line for line in lines[max(0, first - FURTHEST) : first] if not _REDRAWN.search(line)]
-    places = _places(shape)
-    for line in reversed(above[-ABOVE:]):
+    places = _places(shape, asides)
+    for line in _above(lines, shape.lines[0]):
         cells = _cells(line, places[-1] + 1)
         if cells:
-            return name_as(shape, [cells[place] for place in places[:-1]], words)
+            keys = [None if at in asides else cells[places[at]] for at in range(shape.slots)]
+            return name_as(shape, keys, words)
     return None
 
 
-def _places(shape: Shape) -> list[int]:
+def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
+    """The lines that a heading may be, the nearest first: rows of the same table do not count."""
+    near = 0
+    for line in reversed(lines[max(0, first - FURTHEST) : first]):
+        if not _REDRAWN.search(line) and not _is_row(line):
+            near += 1
+            yield line
+        if near == ABOVE:
+            return
+
+
+def _is_row(line: bytes) -> bool:
+    literals, values = cut(line)
+    return len(values) > 1 and all(_BETWEEN.fullmatch(_without_unit(literal)) for literal in literals)
+
+
+def _is_aside(literals: Sequence[bytes], at: int) -> bool:
+    """`140 (0.47%)` is one cell."""
+    return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
+
+
+def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
+    """What stands between cells, without the brackets of asides."""
+    opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
+    return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
+
+
+def _places(shape: Shape, asides: Sequence[int]) -> list[int]:
     """Which column each value stands in, and then which is the last: between commas there may be nothing."""
     if not any(b"," in literal for literal in shape.literals):
-        return [*range(shape.slots), shape.slots - 1]
+        cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
+        return [*cells, cells[-1]]
     commas = [literal.count(b",") for literal in shape.literals]
     return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
 

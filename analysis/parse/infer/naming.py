@@ -47,12 +47,13 @@ def _global(found: list[Named]) -> list[Named]:
     return [replace(one, column=None) if best and one in steps and one is not best else one for one in found]
 
 
-def name_as(shape: Shape, keys: Sequence[str], words: Vocabulary) -> list[Named]:
-    """The columns of a table, whose heading gives the names."""
+def name_as(shape: Shape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
+    """The columns of a table, whose heading gives the names; None for a value that is no cell of its own."""
     named = []
     for slot, key in zip(slots(shape), keys, strict=True):
         word = "step" if key == "#" else key
-        named.append(_name(replace(slot, key=word, column=None, unit=None), shape, words))
+        what = replace(slot, key=word, column=None if word else "aside")
+        named.append(_name(what, shape, words))
     return _distinct(_loss(named))
 
 
@@ -92,7 +93,7 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
             return _sane(Named(slot, what.column, unit or _meant(what), key), column)
     if (slot.unit or "").lower() in TOKEN_RATES and key.lower().split()[-1] in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
-    if key.lower().split()[-1] in TIMES and _is_span(slot, column) and not _rises(column):
+    if key.lower().split()[-1].strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
         return Named(slot, "dt_ms", unit or "s", key)
     what = words.field(key.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
