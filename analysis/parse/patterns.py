@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Role = Literal[
-    "train", "part", "bar", "eval", "task", "summary", "config", "epoch", "header", "begins", "names"
+    "train", "part", "bar", "eval", "task", "summary", "config", "epoch", "header", "begins", "names", "again"
 ]
 Kind = Literal["number", "clock", "text"]
 

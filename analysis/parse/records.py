@@ -22,7 +22,7 @@ from gputel.analysis.parse.rows import Rows
 from gputel.analysis.parse.stages import Stages
 from gputel.analysis.parse.tables import Aside, Run, Table, stretches
 
-ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names")
+ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names", "again")
 
 
 class Assembler:
@@ -39,6 +39,7 @@ class Assembler:
             self._records, self._counting, self.stages, self.evaluations, self._heads, self.sources
         )
         self._handed_over = False  # whether steps were
+        self._said: int | None = None  # the line below which stands what was said before
 
     @property
     def steps(self) -> Rows:
@@ -115,6 +116,8 @@ class Assembler:
         return Line(table.pattern, shape, table.cells(shape, row), texts, int(table.numbers[row]), time, rank)
 
     def _take(self, line: Line) -> None:
+        if self._said == line.number - 1:
+            return
         if line.pattern.stage or "stage" in line.texts:
             self._announce(line)
         self._counting.see(line.cells)
@@ -130,6 +133,8 @@ class Assembler:
                 self._records.redraw(line)
             case "train" | "part":
                 self._records.take(line)
+            case "again":
+                self._said = line.number
 
     def _announce(self, line: Line) -> None:
         stage = line.pattern.stage or line.texts["stage"]

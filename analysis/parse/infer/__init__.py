@@ -29,6 +29,10 @@ _SUMMARY = re.compile(
 _BEST = re.compile(
     rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
 )  # says again what was said
+# Who stops early prints the best line once more.
+_BEST_BELOW = compiling.Line(
+    "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
+)
 
 
 @dataclass(frozen=True)
@@ -261,4 +265,4 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         is_main = one.shape is main.shape
         line = compiling.line(label, one.role, one.shape, list(one.named), looks=is_main, unlike=others)
         tables.append(line.toml())
-    return "\n".join([head, *tables])
+    return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role == "mixed" else [])])
