@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.parse import outcome, result
+from gputel.analysis.parse import events, outcome
 from gputel.analysis.parse.drafts import Draft
 from gputel.analysis.parse.outcome import Event
 
@@ -43,7 +43,7 @@ class Happened:
     steps: list[int | None] = field(default_factory=list)
 
     def frame(self, shift: int) -> pl.DataFrame:
-        return result.event_frame(self.events, self.steps, shift)
+        return events.frame(self.events, self.steps, shift)
 
 
 class Happenings:
@@ -84,7 +84,7 @@ class Happenings:
             done, kept = [*done, *kept[:-MOST_HELD]], kept[-MOST_HELD:]
         self._held = kept
         answer = self._with_steps(done, []), self._with_steps(kept, opened)
-        self._forget(opened)
+        self._forget([draft.line.number for draft in drafts if draft.place])
         return answer
 
     def cause(self) -> Event | None:
@@ -163,8 +163,9 @@ class Happenings:
     def _at(self, line: int) -> int:
         return int(np.searchsorted(self._lines, line, side="right")) - 1
 
-    def _forget(self, opened: Opened) -> None:
+    def _forget(self, begun: Sequence[int]) -> None:
+        """`begun` are the lines of the records that are open."""
         self._lines, self._steps = self._lines[-WINDOW:], self._steps[-WINDOW:]
-        last = max([self._last, *(line for line, _ in opened)])
+        last = max([self._last, *begun])
         self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
         self._told = self._told[-MOST_HELD:]

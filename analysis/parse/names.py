@@ -25,7 +25,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "loss": "loss train_loss training_loss lm_loss total_loss loss_total loss_train_total train_total_loss trl "
     "loss_train reduced_train_loss train_loss_step loss_step training_loss_step global_avg_loss train_lm_loss "
     "lm_loss_training language_model_loss step_loss batch_loss cur_loss current_loss trn_loss tr_loss "
-    "gpt_loss".split(),
+    "gpt_loss losses_total_loss".split(),
     "loss_avg": "loss_avg avg_loss average_loss mean_loss loss_mean running_loss smoothed_loss "
     "loss_smoothed loss_ema ema_loss train_loss_avg avg_train_loss train_loss_epoch loss_epoch moving_loss "
     "smooth_loss avg_loss_train avr_loss".split(),
@@ -36,7 +36,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "core_metric": "core_metric core".split(),
     "hellaswag": "hellaswag hella hellaswag_accuracy hellaswag_acc".split(),
     "lr": "lr learning_rate learningrate last_lr lr_current current_lr cur_lr train_lr lr_0 lr0 learn_rate "
-    "train_learning_rate optim_lr optimizer_lr".split(),
+    "train_learning_rate optim_lr optimizer_lr model_lr".split(),
     "lrm": "lrm lr_multiplier".split(),
     "grad_norm": "grad_norm gradient_norm gnorm norm gradnorm grad_norms total_grad_norm train_grad_norm "
     "grad_l2_norm grad_global_norm global_grad_norm total_norm optim_grad_norm gradient_norms".split(),

@@ -31,8 +31,8 @@ class OpenRecords:
 
     def take(self, line: Line) -> None:
         step = self._counting.of_record(line)
-        draft = self._draft(line.rank)
-        if draft and not draft.redraw and draft.takes(line, step):
+        draft = self._that_takes(line, step)
+        if draft:
             draft.add(line, step)
         elif line.pattern.role == "train":
             self.close(line.rank)
@@ -71,6 +71,8 @@ class OpenRecords:
             self.at_last_step = self._counting.is_last(draft.cells, draft.line.pattern)
             total = draft.line.cells.get("total", 0.0)
             self.broken_off = draft.redraw is not None and draft.redraw[2] < total
+        elif draft.step is not None:  # a last line may say how far it has come, and nothing more
+            self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
         if draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
             self._evaluations.write(draft.line, draft.evals, draft.step, place)
@@ -85,12 +87,11 @@ class OpenRecords:
         self.steps, self.partials = Rows(), Rows()
         return done
 
-    def _draft(self, rank: str | None) -> Draft | None:
-        """What this rank has open; a line that names no rank speaks for the only one, and the other way round."""
-        if rank in self.drafts or len(self.drafts) != 1:
-            return self.drafts.get(rank)
-        ((other, draft),) = self.drafts.items()
-        return draft if rank is None or other is None else None
+    def _that_takes(self, line: Line, step: float | None) -> Draft | None:
+        """What is open and of this rank; a line that names no rank speaks for any, and the other way round."""
+        own = self.drafts.get(line.rank)
+        others = [draft for rank, draft in self.drafts.items() if rank is None or line.rank is None]
+        return next((d for d in (own, *others) if d and not d.redraw and d.takes(line, step)), None)
 
     def _begin(self, draft: Draft) -> None:
         draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))

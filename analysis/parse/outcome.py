@@ -130,6 +130,7 @@ COMPLETED = lazily.regex(
     rb"|\bend of training\b|\btraining loop (?:finished|completed|ended)|\btraining successfully"
     rb"|\boptimization done\b"
     rb"|\bdone in [\d.]+ (?:s|m|h)"
+    rb'|"percentage": 100(?:\.0)?[,}]'
 )
 TRACEBACK = b"Traceback (most recent call last)"
 _WORTH = lazily.regex(
@@ -140,7 +141,7 @@ _WORTH = lazily.regex(
     rb"|CalledProcess|terminat|exitcode|error|core dumped|fault|assert|No space|Killed|\bXid\b"
     rb"|nan|inf\b|non-?finite|restart"
     rb"|resum|continuing|load|restored|sav(?:ed|ing)|checkpoint|writ|wrote|train"
-    rb"|epochs completed|reached|\bdone\b|Exception"
+    rb"|epochs completed|reached|\bdone\b|Exception|percentage"
 )
 _PREFIX = lazily.regex(
     rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
