@@ -60,7 +60,7 @@ def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
         shared=overlap.of(cut, frame),
         steps=each,
         totals=steps.totals(held),
-        phases=_phases(each),
+        phases=_phases(each, subject.log.records),
         gpus=gpus,
         account=recorded.of(subject.recording.path) if subject.recording else None,
         verdicts=verdicts.of(Case(subject, each, gpus), trained=not subject.log.records.is_empty()),
@@ -141,13 +141,17 @@ def _gpus(held: pl.DataFrame, frame: pl.DataFrame | None, *, keep_idle: bool) ->
     return join.by_gpu(frame, start, end)
 
 
-def _phases(each: pl.DataFrame) -> pl.DataFrame:
-    """What training cost by phase, all attempts of it together; per step and token over what was measured whole."""
+def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """What training cost by phase, all attempts of it together; per step and token over what was measured whole.
+
+    `tok_per_sec` is by the time that passed; beside it the mean of what was printed, which is what runs are
+    compared by.
+    """
     weight = pl.col("steps")
     joules = pl.coalesce("energy_counter_j", "energy_j") * weight
     whole = (pl.col("measured") >= steps.WHOLE) & joules.is_not_null()
     tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
-    return each.group_by("phase", maintain_order=True).agg(
+    phases = each.group_by("phase", maintain_order=True).agg(
         weight.sum(),
         pl.col("attempt").n_unique().alias("attempts"),
         seconds.sum(),
@@ -158,6 +162,9 @@ def _phases(each: pl.DataFrame) -> pl.DataFrame:
         (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
         (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
     )
+    rate = pl.col("tok_per_sec") if "tok_per_sec" in records.columns else pl.lit(None, pl.Float64)
+    printed = records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
+    return phases.join(printed, on="phase", how="left", maintain_order="left")
 
 
 def _known(values: pl.Expr) -> pl.Expr:

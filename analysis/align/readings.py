@@ -21,14 +21,17 @@ MEANS = r"^(power_w|temp_c|util|sm_mhz|\w+_active)_mean$"
 OTHERS = r"^(power_w|temp_c|mem_used_mib)_max$|^throttle_any$|^energy_j_last$"
 
 
-def of(subject: Subject) -> pl.DataFrame | None:
-    """With the readings that spans are measured by, and no others; None where nothing was sampled."""
+def of(subject: Subject, most: float | None = None) -> pl.DataFrame | None:
+    """With the readings that spans are measured by, and no others; None where nothing was sampled.
+
+    So many ticks at most are read as they are (MANY); whole seconds are, where there are more.
+    """
     recording = subject.recording
     if recording is None:
         table = subject.gpu
         dated = table is not None and table["time"].null_count() < len(table)
         return table if dated else None
-    frame = _seconds(recording) if rows(recording) > MANY else _ticks(recording)
+    frame = _seconds(recording) if rows(recording) > (MANY if most is None else most) else _ticks(recording)
     return None if frame.is_empty() else frame
 
 

@@ -54,10 +54,11 @@ def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     node = ["node"] if "node" in held.columns else []
     rows = _one_by_one(held, [*node, *by])
     rows = _side_by_side(rows, by) if node else rows
+    joules = pl.coalesce("energy_counter_j", "energy_j")
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
-        (pl.col("energy_j") / pl.col("energy_j").sum()).alias("energy_share"),
+        (joules / joules.sum()).alias("energy_share"),
     ).sort(place, maintain_order=True)
 
 

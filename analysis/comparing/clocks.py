@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 CLOCKS = {
-    "stamps": "told by the stamps of the lines, evaluations and gaps included",
+    "stamps": "told by the stamps of the lines since the first step began, evaluations and gaps included",
     "clock": "what the log itself counts, which may leave out first steps and evaluations",
     "dt": "the sum of the step times that were printed",
 }

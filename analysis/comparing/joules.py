@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis import align
+from gputel.analysis.align import readings, steps
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = npt.NDArray[np.float64]
 NOTHING = "no GPU was measured beside it"
 TIMELESS = "its records could not be placed in time"
+FEW = 600_000  # ticks of GPUs, which are read as they are: of longer runs whole seconds say the same
 COVERED = 0.9  # of the time, for the energy to be the run's
 
 
@@ -52,16 +54,18 @@ class Measured:
         if train.is_empty():
             return {}
         row: dict[str, Any] = align.totals(train).row(0, named=True)
-        told = train.filter(_joules(train).is_not_null())
+        each = steps.of_spans(train)
+        told = each.filter((pl.col("measured") >= steps.WHOLE) & _joules(each).is_not_null())
         tokens = (tokens_per_step or 0) * float(told["steps"].sum())
+        joules = float((_joules(told) * told["steps"]).sum())
         return {
-            "j_per_token": float(_joules(told).sum()) / tokens if tokens and not self.why else None,
+            "j_per_token": joules / tokens if tokens and not self.why else None,
             **{name: row[name] for name in ("power_mean_w", "power_peak_w", "mem_peak_mib")},
         }
 
 
 def of(subject: Subject, phase: str) -> Measured:
-    gpu = subject.recording.gpu_1s if subject.recording else subject.gpu
+    gpu = readings.of(subject, FEW)
     if gpu is None or gpu.is_empty():
         return Measured(None, NOTHING)
     held = align.spans(subject)

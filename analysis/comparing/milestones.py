@@ -62,11 +62,15 @@ def _points(axis: str, end: float) -> list[float]:
 
 
 def steps(end: float) -> list[float]:
-    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached."""
+    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached.
+
+    Where none reached 1,000, hundreds are counted in tens and less by ones.
+    """
     if not end >= 0:
         return []
-    last = float(math.floor(end / FULL) * FULL)
-    found = [0.0, *_ones_and_fives(FULL, last)]
+    full = FULL if end >= FULL else 10 if end >= 100 else 1
+    last = float(math.floor(end / full) * full)
+    found = [0.0, *_ones_and_fives(full, last)]
     return found if last in found else [*found, last]
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def of(tracks: Sequence[Track], prices: Prices, *, grouped: bool) -> Iterator[str]:
     yield from _of_time(tracks)
+    yield from _of_energy(tracks)
+    yield from _of_rates(tracks)
     numbered = [track.name for track in tracks if track.numbered]
     if numbered:
         yield f"{wording.names(numbered)}: no steps are printed, so records are counted"
@@ -33,6 +35,19 @@ def _of_time(tracks: Sequence[Track]) -> Iterator[str]:
         runs = wording.names(name for name, own in told.items() if own == clock)
         of_whom = f" of {runs}" if len(set(told.values())) > 1 else ""
         yield f"time{of_whom} is {clocks.CLOCKS[clock]}"
+
+
+def _of_energy(tracks: Sequence[Track]) -> Iterator[str]:
+    if any("energy" in track.costs for track in tracks):
+        yield "energy counts as time does: since the first step began; J/token and W are of training alone"
+
+
+def _of_rates(tracks: Sequence[Track]) -> Iterator[str]:
+    """`gputel report` sets what really passed beside what was printed; here runs without stamps stand too."""
+    printed = [track.name for track in tracks if "tok_per_sec" in track.rows.columns]
+    if printed:
+        of_whom = f" of {wording.names(printed)}" if len(printed) < len(tracks) else ""
+        yield f"tok/s{of_whom} is the mean of what was printed"
 
 
 def _of_gpus(tracks: Sequence[Track]) -> Iterator[str]:

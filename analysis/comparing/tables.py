@@ -5,7 +5,8 @@ What no run tells is left out; what one of them does not tell is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gputel.analysis.comparing import law, layout, wording
@@ -141,7 +142,30 @@ def _targets(found: Comparison) -> Iterator[Line]:
 
 def _settings(found: Comparison) -> Iterator[Line]:
     for (name,), rows in found.settings.group_by("setting", maintain_order=True):
-        yield str(name), rows["value"].to_list()
+        values = rows["value"].to_list()
+        yield str(name), apart(values) if name == "command" else values
+
+
+def apart(commands: Sequence[Cell]) -> list[Cell]:
+    """Of each command what not all of them say: `… --depth 4 … --out runs/d4`."""
+    said = [_options(command or "") for command in commands]
+    shared = set.intersection(*(set(own) for own, told in zip(said, commands, strict=True) if told))
+    return [_without(own, shared) if told else None for own, told in zip(said, commands, strict=True)]
+
+
+def _options(command: str) -> list[str]:
+    """Words, an option with its value as one."""
+    found: list[str] = []
+    for word in command.split():
+        if found and found[-1].startswith("-") and " " not in found[-1] and not word.startswith("-"):
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _without(said: Sequence[str], shared: set[str]) -> str:
+    return " ".join("…" if cut else " ".join(run) for cut, run in groupby(said, shared.__contains__))
 
 
 def _by_run(

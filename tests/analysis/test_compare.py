@@ -80,8 +80,13 @@ def test_the_table_of_the_first_users_comes_out_to_the_digit() -> None:
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
-        (300, [0]),
-        (999, [0]),
+        (0, [0]),
+        (9, [0, 1, 5, 9]),
+        (29, [0, 1, 5, 10, 29]),
+        (99, [0, 1, 5, 10, 50, 99]),
+        (300, [0, 10, 50, 100, 300]),
+        (813, [0, 10, 50, 100, 500, 810]),
+        (999, [0, 10, 50, 100, 500, 990]),
         (1000, [0, 1000]),
         (4321, [0, 1000, 4000]),
         (5000, [0, 1000, 5000]),
@@ -91,7 +96,7 @@ def test_the_table_of_the_first_users_comes_out_to_the_digit() -> None:
         (float("nan"), []),
     ],
 )
-def test_milestones_are_ones_and_fives_from_a_thousand_and_the_last_full_thousand(
+def test_milestones_are_ones_and_fives_from_a_thousand_on_and_fit_shorter_runs_too(
     end: float, expected: list[float]
 ) -> None:
     assert milestones.steps(end) == expected
@@ -146,7 +151,8 @@ def test_runs_of_several_phases_are_compared_in_the_shared_one_with_most_steps(
 ) -> None:
     found = compare(two_phases)
     assert (found.phase, found.phases) == ("base", ["base", "mid"])
-    assert at_milestones(found) == {0: [5.0, 6.0]}
+    assert at_milestones(found)[0] == [5.0, 6.0]
+    assert list(at_milestones(found)) == [0, 1, 5, 10, 50, 89]
     assert only(found.equal, axis="step", run="b")["x"] == 89
     first = tables.first_line(found)
     assert first == "phase base of 2 runs (also shared: mid; --phase chooses): loss by step"
@@ -154,7 +160,7 @@ def test_runs_of_several_phases_are_compared_in_the_shared_one_with_most_steps(
 
 def test_a_phase_can_be_chosen(two_phases: list[Path]) -> None:
     found = compare(two_phases, phase="mid")
-    assert at_milestones(found) == {0: [2.0, 3.0]}
+    assert at_milestones(found)[0] == [2.0, 3.0]
     assert found.summary["steps"].to_list() == [30, 30]
 
 
