@@ -19,7 +19,7 @@ def of(case: Case) -> Verdict:
     printed, rate = _median(case, "mfu"), _median(case, "tok_per_sec") or _rate(case)
     reckoned, sums = _reckoned(facts, rate)
     known: dict[str, Any] = {"printed": printed, "reckoned": reckoned, "tok_per_sec": rate}
-    evidence = ([f"the log prints {printed:.1f} %"] if printed is not None else []) + sums
+    evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + sums
     highest = max((share for share in (printed, reckoned) if share is not None), default=None)
     if highest is None:
         lacking = [name for name, value in _factors(facts, rate).items() if value is None]
@@ -71,7 +71,7 @@ def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]
         said = f"6 x {facts.parameters.value:,.0f} parameters a token"
     share = 100 * each * rate / float(facts.peak_flops.value)
     return share, [
-        f"{said} x {rate:,.0f} tok/s = {_flops(each * rate)}, "
+        f"{said} x {rate:,.0f} tok/s (median) = {_flops(each * rate)}, "
         f"of {_flops(facts.peak_flops.value)} ({facts.peak_flops.origin}): {share:.3g} %"
     ]
 

@@ -115,9 +115,7 @@ def _input(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
     share = facts["data_share"]
     if share is None or share < INPUT:
         return None
-    return "input", [
-        f"{100 * share:.0f} % of the time of a step is spent waiting for data, by the log's own figures"
-    ]
+    return "input", [f"{100 * share:.0f} % of a step is spent waiting for data, by the log's own figures"]
 
 
 def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
@@ -133,8 +131,8 @@ def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] |
     if total and slowly / total >= WAITING:
         worst = steps.filter(spins & slow).sort("duration_s", descending=True).row(0, named=True)
         return "busy waiting, probably communication", [
-            f"in {100 * slowly / total:.0f} % of the training GPUs were in use at {IN_USE:.0f} % and more "
-            f"with power under {100 * LOW_POWER:.0f} % of the limit, in steps over {SLOW:g} times the run's median",
+            f"for {100 * slowly / total:.0f} % of the training GPUs were in use at {IN_USE:.0f} % and more, drew "
+            f"under {100 * LOW_POWER:.0f} % of their limit, and steps took over {SLOW:g} times the run's median",
             f"such as step {worst['step']}: {worst['util']:.0f} %, {worst['power_mean_w']:,.0f} of {limit:,.0f} W, "
             f"{worst['duration_s']:.3f} s",
         ]
@@ -151,7 +149,7 @@ def _starved(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None
     if facts["util"] is None or facts["util"] >= UNUSED:
         return None
     return "input", [
-        f"in {100 - facts['util']:.0f} % of the training no kernel ran: GPUs wait for the CPU or for data"
+        f"for {100 - facts['util']:.0f} % of the training no kernel ran: GPUs wait for the CPU or for data"
     ]
 
 
@@ -182,10 +180,10 @@ def _rest(facts: dict[str, Any]) -> list[str]:
     """The figures that every answer is weighed by."""
     said = []
     if facts["util"] is not None:
-        said.append(f"in use {facts['util']:.0f} % of the time")
-    if facts["power_share"] is None and facts["power_mean_w"] is not None:
-        said.append(f"{facts['power_mean_w']:,.0f} W")
-    elif facts["power_share"] is not None:
-        said.append(f"{facts['power_mean_w']:,.0f} W, {100 * facts['power_share']:.0f} % of the limit")
-    said += [f"{name} {facts[key]:.0f} %" for key, name in ACTIVE.items() if facts[key] is not None]
+        said.append(f"GPUs in use {facts['util']:.0f} % of the time")
+    if facts["power_mean_w"] is not None:
+        share = facts["power_share"]
+        of = "" if share is None else f", {100 * share:.0f} % of their limit"
+        said.append(f"drawing {facts['power_mean_w']:,.0f} W{of}")
+    said += [f"{name} {facts[key]:.0f} % active" for key, name in ACTIVE.items() if facts[key] is not None]
     return [", ".join(said)] if said else []

@@ -25,7 +25,7 @@ def of(case: Case) -> Verdict:
     said = f"the fullest GPU held {peak / MIB_PER_GIB:.1f} of {total / MIB_PER_GIB:.1f} GiB at its peak"
     if fits is None or fits < WORTH:
         return Verdict(QUESTION, "no", (said,), facts)
-    more = "no part of it grows faster than the batch; memory that PyTorch keeps for later counts as held"
+    more = "as if all of it grew with the batch or model; memory that PyTorch keeps for reuse counts as held"
     return Verdict(QUESTION, f"yes: a batch or model {fits:.1f} times as large", (said, more), facts)
 
 

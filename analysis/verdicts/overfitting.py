@@ -1,4 +1,7 @@
-"""Overfitting: validation rises for good while the training loss goes on falling; and the best checkpoint."""
+"""Overfitting: validation rises for good while the training loss goes on falling; and the best checkpoint.
+
+Judged is one training: what a restart from the beginning, or from a checkpoint, threw away does not count.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 QUESTION = "overfitting"
 METRICS = ("val_loss", "val_bpb")
-FEWEST = 4  # validations, below which nothing is said
+FEWEST = 4  # validation losses, below which nothing is said
 RISEN = 0.005  # of the best value: less is no rise
 NOISES = 3  # times the validation's own noise: less is none either
 PATH = re.compile(
@@ -28,7 +31,9 @@ def of(case: Case) -> Verdict:
     log = case.subject.log
     found = _validation(log)
     if found is None:
-        return Verdict(QUESTION, UNKNOWN, (f"fewer than {FEWEST} validations of one phase were printed",))
+        anew = " since it last began anew" if _begins_again(log) else ""
+        few = f"fewer than {FEWEST} validation losses of one phase were printed{anew}"
+        return Verdict(QUESTION, UNKNOWN, (few,))
     name, phase, curve = found
     values = curve["value"].to_numpy()
     best = int(np.argmin(values))
@@ -46,24 +51,56 @@ def of(case: Case) -> Verdict:
     if name == "val_loss":  # bits a byte have no training loss beside them
         facts |= {"gap_best": _gap(values[best], training[best]), "gap_last": _gap(values[-1], training[-1])}
     answer, why = _judged(values, training, best)
+    if answer == "no" and (since := _since_resumed(log, phase, curve)) < FEWEST:
+        answer, why = UNKNOWN, (f"only {since} validation losses were printed since it was last resumed",)
     if answer == "yes":
         facts["rises_from_step"] = facts["best_step"]
     return Verdict(QUESTION, answer, (*_evidence(facts), *why), facts)
 
 
 def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
-    """Name, phase and curve of the validation that was printed most often; of repeated steps the last attempt."""
+    """Name, phase and curve of the validation that was printed most often."""
     known = log.evals.filter(
         pl.col("name").is_in(METRICS) & pl.col("value").is_finite() & pl.col("step").is_not_null()
     )
     curves = {
-        (str(name), str(phase)): own.unique("step", keep="last").sort("step")
+        (str(name), str(phase)): _of_one_training(own, _begins(log, str(phase)))
         for (name, phase), own in known.group_by("name", "phase", maintain_order=True)
     }
     order = sorted(curves, key=lambda key: (-len(curves[key]), METRICS.index(key[0])))
     if not order or len(curves[order[0]]) < FEWEST:
         return None
     return (*order[0], curves[order[0]])
+
+
+def _begins(log: Log, phase: str) -> dict[int, int]:
+    """The first step of each attempt, the last attempt first."""
+    parts = [frame.select("phase", "attempt", "step") for frame in (log.records, log.evals)]
+    steps = pl.concat(parts).filter((pl.col("phase") == phase) & pl.col("step").is_not_null())
+    return dict(
+        steps.group_by("attempt").agg(pl.col("step").min()).sort("attempt", descending=True).iter_rows()
+    )
+
+
+def _of_one_training(evals: pl.DataFrame, begins: dict[int, int]) -> pl.DataFrame:
+    """Back from the last attempt to the one that began at the beginning; of each as far as the next took it up."""
+    kept, end = [], max(evals["step"].to_list())
+    for attempt, first in begins.items():
+        kept.append(evals.filter((pl.col("attempt") == attempt) & (pl.col("step") <= end)))
+        if first <= min(begins.values()):
+            break
+        end = min(end, first)
+    return pl.concat(reversed(kept)).unique("step", keep="last", maintain_order=True).sort("step")
+
+
+def _begins_again(log: Log) -> bool:
+    return any(attempt > 1 for _, attempt in log.places)
+
+
+def _since_resumed(log: Log, phase: str, curve: pl.DataFrame) -> int:
+    """How many are of the last attempt; all, where there is no other."""
+    attempts = [attempt for own, attempt in log.places if own == phase]
+    return len(curve.filter(pl.col("attempt") == max(attempts))) if len(attempts) > 1 else len(curve)
 
 
 def _training(log: Log, phase: str, curve: pl.DataFrame) -> Numbers:
@@ -91,7 +128,7 @@ def _judged(values: Numbers, training: Numbers, best: int) -> tuple[str, tuple[s
     noise = _noise(values)
     risen = float(np.median(after[-3:])) - values[best]
     if risen < max(RISEN * abs(values[best]), NOISES * noise):
-        return "no", (f"since its best it has moved by {risen:+.4f}, which is within its noise",)
+        return "no", (f"since then it has risen by {risen:.4f}, which is within its noise",)
     falls = _gap(training[best], training[-1])
     if falls is None:
         return UNKNOWN, ("validation rises, and no training loss was printed to set beside it",)
@@ -107,21 +144,32 @@ def _noise(values: Numbers) -> float:
 
 
 def _evidence(facts: dict[str, Any]) -> list[str]:
-    said = [f"{facts['metric']} is best at step {facts['best_step']:,} with {facts['best']:.4f}"]
     improves = facts["best_step"] == facts["last_step"]
-    said[0] += ", its last" if improves else f", and {facts['last']:.4f} at the last, {facts['last_step']:,}"
+    best, last = f"{facts['best']:.4f}", f"{facts['last_step']:,}"
+    if improves:
+        said = [f"{facts['metric']} is best at its last, step {last}: {best}"]
+    else:
+        said = [
+            f"{facts['metric']} is best at step {facts['best_step']:,} with {best}; "
+            f"at the last, step {last}, it is {facts['last']:.4f}"
+        ]
     if facts["gap_last"] is not None and facts["gap_best"] is not None:
-        last, best = facts["gap_last"], facts["gap_best"]
-        then = "" if improves else f", {best:+.4f} at the best"
-        said.append(f"it lies {last:+.4f} from the training loss at the last{then}")
+        then = "" if improves else f", and {_above(facts['gap_best'])} at its best"
+        said.append(f"it is {_above(facts['gap_last'])} the training loss at the last{then}")
     saved = facts["checkpoint"]
     if saved and saved["step"] == facts["best_step"]:
         said.append(f"checkpoint of the best step: {saved['path']}")
     elif saved:
-        said.append(f"no checkpoint of that step; the nearest is of step {saved['step']:,}: {saved['path']}")
+        said.append(
+            f"no checkpoint of that step was printed; the nearest is of step {saved['step']:,}: {saved['path']}"
+        )
     else:
         said.append("no checkpoint was printed")
     return said
+
+
+def _above(gap: float) -> str:
+    return f"{abs(gap):.4f} {'below' if gap < 0 else 'above'}"
 
 
 def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:

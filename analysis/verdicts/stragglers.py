@@ -27,7 +27,7 @@ def of(case: Case) -> Verdict:
     seen += [f"{' and '.join(told)} of {len(case.gpus)} GPUs"] if told else []
     if not seen:
         return Verdict(QUESTION, UNKNOWN, ("neither two ranks' steps nor two GPUs' clocks are known",))
-    return Verdict(QUESTION, "none", (f"by {', and '.join(seen)}",))
+    return Verdict(QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
 
 
 def _name(row: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,9 @@ def test_validation_that_rises_while_the_training_loss_falls(subject: Make) -> N
     assert found.answer == "yes"
     assert (found.facts["best_step"], found.facts["rises_from_step"]) == (400, 400)
     assert found.facts["checkpoint"] == {"step": 400, "path": "out/model_000400.pt"}
-    assert found.evidence[0] == "val_loss is best at step 400 with 3.2000, and 3.8000 at the last, 1,000"
+    assert (
+        found.evidence[0] == "val_loss is best at step 400 with 3.2000; at the last, step 1,000, it is 3.8000"
+    )
     assert "checkpoint of the best step: out/model_000400.pt" in found.evidence
     assert found.facts["gap_last"] == pytest.approx(3.8 - 2.05, abs=0.01)
 
@@ -108,14 +110,17 @@ def test_where_no_checkpoint_is_of_the_best_step_the_nearest_is_named(subject: M
         1000, lambda n: 4 - n / 500, lambda n: 4 - n / 500 if n <= 400 else 3.2 + (n - 400) / 1000, saved=300
     )
     found = judged(subject(log))
-    assert "no checkpoint of that step; the nearest is of step 300: out/model_000300.pt" in found.evidence
+    assert (
+        "no checkpoint of that step was printed; the nearest is of step 300: out/model_000300.pt"
+        in found.evidence
+    )
 
 
 def test_validation_that_still_falls_is_no_overfitting(subject: Make) -> None:
     log = training(500, lambda n: 4 - n / 500, lambda n: 4 - n / 600)
     found = judged(subject(log))
     assert (found.answer, found.facts["best_step"]) == ("no", 500)
-    assert found.evidence[0] == "val_loss is best at step 500 with 3.1667, its last"
+    assert found.evidence[0] == "val_loss is best at its last, step 500: 3.1667"
 
 
 def test_noise_is_no_rise(subject: Make) -> None:
@@ -140,8 +145,35 @@ def test_few_validations_are_unknown(subject: Make) -> None:
     )
     assert (found.answer, found.evidence) == (
         "unknown",
-        ("fewer than 4 validations of one phase were printed",),
+        ("fewer than 4 validation losses of one phase were printed",),
     )
+
+
+def attempts(*each: tuple[range, float]) -> Iterator[str]:
+    """Attempts of one phase: their steps, and by how much a validation every ten steps falls in each."""
+    for steps, falls in each:
+        for n in steps:
+            yield f"step {n} | loss: {4 - n / 500:.6f} | dt: 100.00ms"
+            if n % 10 == 0:
+                yield f"Step {n} | Validation loss: {4 - falls * n:.4f}"
+
+
+def test_what_was_begun_anew_is_judged_by_itself(subject: Make) -> None:
+    """Three attempts: together they would have thirty validation losses, and the last alone has three."""
+    found = judged(subject(attempts((range(300), 0.001), (range(200), 0.002), (range(25), 0.003))))
+    few = "fewer than 4 validation losses of one phase were printed since it last began anew"
+    assert (found.answer, found.evidence) == ("unknown", (few,))
+    enough = judged(subject(attempts((range(300), 0.001), (range(55), 0.003))))
+    assert (enough.answer, enough.facts["best_step"], enough.facts["last_step"]) == ("no", 50, 50)
+
+
+def test_a_run_that_went_on_is_judged_as_one_but_not_called_sound_by_its_past(subject: Make) -> None:
+    early = judged(subject(attempts((range(300), 0.001), (range(251, 275), 0.001))))
+    assert early.answer == "unknown"
+    assert early.evidence[-1] == "only 2 validation losses were printed since it was last resumed"
+    assert early.facts["last_step"] == 270  # what the first attempt did behind step 251 was thrown away
+    later = judged(subject(attempts((range(300), 0.001), (range(251, 400), 0.001))))
+    assert (later.answer, later.facts["best_step"]) == ("no", 390)
 
 
 # The bottleneck
@@ -158,7 +190,7 @@ def test_busy_waiting_is_told_without_counters_of_activity(subject: Make) -> Non
     found = bottleneck.of(Case(subject([], gpus=2), steps, gpus({}, {})))
     assert found.answer == "busy waiting, probably communication"
     assert found.evidence[0].startswith(
-        "in 43 % of the training GPUs were in use at 95 % and more with power under 40 %"
+        "for 43 % of the training GPUs were in use at 95 % and more, drew under 40 %"
     )
     assert found.evidence[1] == "such as step 0: 99 %, 200 of 1,400 W, 3.000 s"
 
@@ -192,9 +224,7 @@ def test_data_that_the_log_itself_waits_for_is_input(subject: Make) -> None:
     line = "step {n:05d}/00100 (1.00%) | loss: 3.0 | dt: 100.00ms | tok/sec: 1,000 | data: 40.00ms"
     found = bottleneck.of(Case(subject([line.format(n=n) for n in range(9)]), rows(), gpus()))
     assert found.answer == "input"
-    assert (
-        found.evidence[0] == "40 % of the time of a step is spent waiting for data, by the log's own figures"
-    )
+    assert found.evidence[0] == "40 % of a step is spent waiting for data, by the log's own figures"
 
 
 def test_gpus_that_always_spin_are_waiting(subject: Make) -> None:
@@ -238,7 +268,7 @@ def test_more_than_the_peak_is_impossible_and_the_sum_is_shown(subject: Make) ->
     found = arithmetic.of(Case(subject(IMPOSSIBLE, gpus=2), rows(), gpus({}, {})))
     assert found.answer == "impossible: 182 %"
     assert found.evidence == (
-        "9e+09 FLOPs a token x 400,000 tok/s = 3,600 TFLOP/s, "
+        "9e+09 FLOPs a token x 400,000 tok/s (median) = 3,600 TFLOP/s, "
         "of 1,978 TFLOP/s (2 x the dense bf16 peak of H100): 182 %",
         "no GPU does more than its peak: a count of tokens, steps, parameters or GPUs is wrong",
     )
@@ -251,14 +281,14 @@ def test_a_printed_mfu_of_more_than_a_hundred_is_impossible_too(subject: Make) -
     ]
     found = arithmetic.of(Case(subject(lines), rows(), gpus()))
     assert found.answer == "impossible: 147 %"
-    assert found.evidence[0] == "the log prints 147.0 %"
+    assert found.evidence[0] == "the log prints 147.0 % (median)"
 
 
 def test_the_parameters_alone_give_six_flops_each(subject: Make) -> None:
     found = arithmetic.of(Case(subject([IMPOSSIBLE[0], *IMPOSSIBLE[2:]], gpus=8), rows(), gpus(*[{}] * 8)))
     assert found.answer == "45.5 %"
     assert found.evidence[0].startswith(
-        "6 x 1,500,000,000 parameters a token x 400,000 tok/s = 3,600 TFLOP/s"
+        "6 x 1,500,000,000 parameters a token x 400,000 tok/s (median) = 3,600 TFLOP/s"
     )
 
 
@@ -286,7 +316,7 @@ def test_a_gpu_of_a_lower_clock_or_alone_throttled_is_a_straggler(subject: Make)
 
 def test_alike_gpus_are_none_and_unseen_ones_unknown(subject: Make) -> None:
     case = Case(subject([], gpus=2), rows(), gpus({"sm_mhz": 1980.0}, {"sm_mhz": 1975.0}))
-    assert stragglers.of(case).evidence == ("by the clocks of 2 GPUs",)
+    assert stragglers.of(case).evidence == ("nothing stands out in the clocks of 2 GPUs",)
     assert stragglers.of(Case(case.subject, rows(), gpus({}, {}))).answer == "unknown"
 
 
