@@ -5,6 +5,9 @@ It comes from a run folder, a bare log, or a log and a table of readings that we
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from gputel.analysis.formats import Format
     from gputel.analysis.parse.log import Log
     from gputel.analysis.runs import Recording
+
+
+LONGEST_WORD, LONGEST_COMMAND = 60, 320  # letters, of a script that stands in a command and of all of it
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,12 @@ class Subject:
         return None if frame is None or frame.is_empty() else frame
 
     @property
+    def command(self) -> str | None:
+        """What was recorded, in a line: a script in it is cut, and so is what is longer than a few lines."""
+        described = self.recording.descriptions if self.recording else ()
+        return (one_line(described[0].get("argv") or ()) if described else "") or None
+
+    @property
     def caution(self) -> str | None:
         """What every table, page and picture of this run must say of it."""
         if self.recording and self.recording.simulated:
@@ -63,6 +75,17 @@ def of(path: Path, formats: tuple[Format, ...] | None = None) -> Subject:
         return Subject(recording.log, recording)
     log = logs.read(path, formats, keep=True)
     return Subject(log, readings=log.telemetry.rows if log.telemetry else None)
+
+
+def one_line(argv: Sequence[str]) -> str:
+    """A command as it would be typed; `gputel info` has every letter of it."""
+    words = [_cut(" ".join(word.split()), LONGEST_WORD) if "\n" in word else word for word in argv]
+    quoted = [shlex.quote(word) if re.search(r"\s", word) or not word else word for word in words]
+    return _cut(" ".join(quoted), LONGEST_COMMAND)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 2].rstrip()} …"
 
 
 def joined(table: Path, log: Path, offset_s: float = 0.0) -> Subject:

@@ -44,7 +44,7 @@ KNOWN: Mapping[str, Metric] = {
     "loss": Metric("Loss"),
     "tok_per_sec": Metric("Throughput", "tok/s", steady=True),
     "mfu": Metric("MFU", "%", steady=True),
-    "grad_norm": Metric("Gradient norm"),
+    "grad_norm": Metric("Gradient norm", steady=True),
     "lr": Metric("Learning rate", style="held", noisy=False),
     "lrm": Metric("Learning rate multiplier", style="held", noisy=False),
     "dt_ms": Metric("Time of a step", "ms", steady=True),

@@ -105,7 +105,10 @@ class Heat:
 
 @dataclass(frozen=True)
 class Bars:
-    """Stacked bars that lie: a row of `rows`, a part of it of `parts`; `values` by row and part."""
+    """Stacked bars that lie: a row of `rows`, a part of it of `parts`; `values` by row and part.
+
+    `whole` is what a full row would be, such as the memory of a GPU.
+    """
 
     name: str
     title: str
@@ -114,6 +117,7 @@ class Bars:
     parts: tuple[str, ...]
     values: Numbers
     note: str = ""
+    whole: float | None = None
 
 
 Panel: TypeAlias = Curves | Heat | Bars

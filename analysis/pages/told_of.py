@@ -15,19 +15,35 @@ if TYPE_CHECKING:
     from gputel.analysis.reported import Reported
 
 MOST_EVENTS = 500
-COMMON = (
-    "power_mean_w",
-    "power_peak_w",
-    "energy_j",
-    "energy_counter_j",
-    "energy_difference",
-    "util",
-    "temp_peak_c",
-    "sm_mhz",
-    "throttled_s",
+Column = tuple[str, str, float, str]  # name of the figure, heading, times what, how it is written
+COMMON: tuple[Column, ...] = (
+    ("power_mean_w", "mean W", 1, ",.0f"),
+    ("power_peak_w", "peak W", 1, ",.0f"),
+    ("energy_counter_j", "J by counter", 1, ",.1f"),
+    ("energy_j", "J by integral", 1, ",.1f"),
+    ("energy_difference", "apart %", 100, "+.2f"),
+    ("util", "in use %", 1, ".0f"),
+    ("temp_peak_c", "hottest °C", 1, ".0f"),
+    ("sm_mhz", "SM MHz", 1, ",.0f"),
+    ("throttled_s", "throttled s", 1, ",.1f"),
 )
-KINDS = ("kind", "duration_s", "share", *COMMON)
-GPUS = ("node", "gpu", *COMMON, "mem_peak_mib", "tensor_active", "dram_active")
+KINDS: tuple[Column, ...] = (("duration_s", "seconds", 1, ",.1f"), ("share", "share %", 100, ".1f"), *COMMON)
+PHASES: tuple[Column, ...] = (
+    ("steps", "steps", 1, ",.0f"),
+    ("attempts", "attempts", 1, ",.0f"),
+    ("step_s", "ms a step (median)", 1000, ",.2f"),
+    ("tok_per_sec", "tok/s by the time that passed", 1, ",.0f"),
+    ("tok_per_sec_printed", "tok/s as printed (mean)", 1, ",.0f"),
+    ("j_per_step", "J a step", 1, ",.2f"),
+    ("j_per_token", "mJ a token", 1000, ",.4g"),
+)
+GPUS: tuple[Column, ...] = (
+    *COMMON,
+    ("mem_peak_mib", "peak MiB", 1, ",.0f"),
+    ("tensor_active", "tensor %", 1, ".1f"),
+    ("dram_active", "DRAM %", 1, ".1f"),
+)
+APART = "Apart is how far the integral of power lies from the driver's own counter."
 
 
 def about(told: Reported) -> str:
@@ -36,8 +52,7 @@ def about(told: Reported) -> str:
     lines = []
     if recording:
         facts = recording.descriptions[0]
-        argv = " ".join(facts.get("argv") or ())
-        lines += [argv] if argv else []
+        lines += [told.subject.command] if told.subject.command else []
         host = (facts.get("host") or {}).get("name")
         gpus = [gpu["name"] for gpu in facts.get("gpus") or ()]
         names = ", ".join(f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus))
@@ -57,8 +72,9 @@ def tables(told: Reported) -> list[Table]:
             ("question", "answer", "evidence"),
             [(v.question, v.answer, "; ".join(v.evidence)) for v in told.verdicts],
         ),
-        _frame("What each kind of time cost", told.totals, KINDS),
-        _frame("GPUs over the training", told.gpus, GPUS),
+        _frame("What each kind of time cost", told.totals, ("kind",), KINDS, APART),
+        _frame("Training, by phase", told.phases, ("phase",), PHASES),
+        _frame("GPUs over the training", told.gpus, ("node", "gpu"), GPUS, APART),
         _sensors(told),
         Table(
             "Facts of the run",
@@ -71,13 +87,27 @@ def tables(told: Reported) -> list[Table]:
     return [table for table in found if table.rows]
 
 
-def _frame(title: str, frame: pl.DataFrame, columns: Sequence[str]) -> Table:
-    names = [name for name in columns if name in frame.columns and frame[name].count()]
-    return Table(title, names, [_rounded(row) for row in frame.select(names).iter_rows()])
+def _frame(
+    title: str, frame: pl.DataFrame, keys: Sequence[str], columns: Sequence[Column], note: str = ""
+) -> Table:
+    """Of what was measured; `keys` say of whom."""
+    held = [name for name in keys if name in frame.columns and frame[name].count()]
+    told = [column for column in columns if column[0] in frame.columns and frame[column[0]].count()]
+    rows = [
+        [*(row[name] for name in held), *(_cell(row[name], times, form) for name, _, times, form in told)]
+        for row in frame.iter_rows(named=True)
+    ]
+    apart = note if any(name == "energy_difference" for name, *_ in told) else ""
+    return Table(
+        title,
+        [*("GPU" if name == "gpu" else name for name in held), *(heading for _, heading, _, _ in told)],
+        rows,
+        note=apart,
+    )
 
 
-def _rounded(row: Sequence[Any]) -> list[object]:
-    return [round(cell, 4) if isinstance(cell, float) else cell for cell in row]
+def _cell(value: float | None, times: float, form: str) -> str | None:
+    return None if value is None else format(times * value, form)
 
 
 def _sensors(told: Reported) -> Table:

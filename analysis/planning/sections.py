@@ -154,6 +154,7 @@ def tables(plan: Plan) -> list[Table]:
 
 def page(plan: Plan) -> Page:
     """The tables of the terminal, and the memory drawn."""
+    there = plan.question.machine.gpu.memory_gib
     memory = Bars(
         "memory",
         "Memory of a GPU",
@@ -161,7 +162,8 @@ def page(plan: Plan) -> Page:
         tuple(row.name for row in plan.rows),
         PARTS,
         np.round([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows], 2),
-        note=f"A GPU has {plan.question.machine.gpu.memory_gib:g} GiB.",
+        note=f"As likeliest; a track is the {there:g} GiB of a GPU.",
+        whole=there,
     )
     first, *others = tables(plan)
     said = (
@@ -242,7 +244,16 @@ def _fit(plan: Plan) -> Iterator[str]:
 
 
 def _warnings(rows: Sequence[Row]) -> Iterator[str]:
-    return (f"{row.name} {warning}" for row in rows for warning in row.warnings)
+    """What is guessed of several rows in one sentence; all else row by row."""
+    guessed = [row for row in rows if row.size.shape_is_guessed]
+    if len(guessed) > 1:
+        shapes = [
+            f"{row.size.shape.depth} layers, {row.size.shape.dim:,} wide ({row.name})" for row in guessed
+        ]
+        yield f"no shape is given: memory and MFU are those of {'; '.join(shapes)}"
+    for row in rows:
+        told = row.warnings[1:] if len(guessed) > 1 and row in guessed else row.warnings
+        yield from (f"{row.name} {warning}" for warning in told)
 
 
 def _table(

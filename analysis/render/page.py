@@ -39,6 +39,7 @@ SCRIPTS = (
     *("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
     *("plots.js", "page.js"),
 )
+LONGEST_NUMBER = 24  # letters of a cell that is kept on one line; a sentence may begin with a digit too
 GENERATOR = '<meta name="generator" content="gputel">'
 
 
@@ -82,12 +83,14 @@ def _thinned(page: Page) -> list[Panel]:
 
 
 def _points(panels: Sequence[Panel]) -> str:
-    """`3,000,000 -> 48,000 points`: only where something was thinned."""
+    """`3,000,000 -> 48,000 points · `: how many were measured only where something was thinned."""
     drawn = [series for panel in panels if isinstance(panel, Curves) for series in panel.series]
     before, after = sum(series.count for series in drawn), sum(len(series.y) for series in drawn)
+    if not before:
+        return ""
     if before == after:
-        return f"{after:,} points"
-    return f"{before:,} → {after:,} points, with every extreme kept"
+        return f"{after:,} points · "
+    return f"{before:,} → {after:,} points, with every extreme kept · "
 
 
 def _panel(panel: Panel, packer: Packer) -> dict[str, Any]:
@@ -152,6 +155,7 @@ def _bars(panel: Bars) -> dict[str, Any]:
     known = [[None if np.isnan(value) else float(value) for value in row] for row in panel.values]
     return {
         "unit": panel.unit,
+        "whole": panel.whole,
         "rows": [_text(name) for name in panel.rows],
         "parts": [{"name": _text(name), "colour": style.kind(name)} for name in panel.parts],
         "values": known,
@@ -223,8 +227,9 @@ def _cell(cell: object) -> str:
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
         return f'<td class="number">{number(cell)}</td>'
     text = str(cell)
-    numeric = text[:1].isdigit() or (text[:1] in "+-−" and text[1:2].isdigit())
-    return f'<td class="number">{_escaped(text)}</td>' if numeric else f"<td>{_escaped(text)}</td>"
+    numeric = text[:1].isdigit() or (text[:1] in "$~+-−" and text[1:2].isdigit())
+    short = numeric and len(text) <= LONGEST_NUMBER
+    return f'<td class="number">{_escaped(text)}</td>' if short else f"<td>{_escaped(text)}</td>"
 
 
 def number(value: float) -> str:

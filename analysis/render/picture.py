@@ -68,7 +68,8 @@ def _height(panel: Panel) -> float:
 
 def _in_legend(panel: Curves) -> int:
     named = len(panel.series) + len({mark.kind for mark in panel.marks})
-    return 0 if named < 2 else min(named, MOST_IN_LEGEND + 1)
+    shown = min(named, MOST_IN_LEGEND + 1) + len(panel.levels)
+    return 0 if shown < 2 else shown
 
 
 def _thinned(panels: Sequence[Panel]) -> list[Panel]:
@@ -95,7 +96,6 @@ def _curves(panel: Curves, axes: Axes) -> None:
         _one(series, panel, axis, axes, len(shown))
     for level in panel.levels:
         axes.axhline(level.value, color="#444444", linewidth=0.7, linestyle=(0, (2, 2)))
-        _say(level, axes)
     if panel.log and all(np.nanmin(series.y) > 0 for series in shown if len(series.y)):
         axes.set_yscale("log")
     elif panel.steady and shown:
@@ -175,6 +175,9 @@ def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
         colour = style.KINDS["light"][style.kind(kind)]
         handles.append(mpl.patches.Patch(color=colour, alpha=0.5))
         labels.append(kind)
+    for level in panel.levels:  # written beside its line it would lie on the curves
+        handles.append(mpl.lines.Line2D([], [], color="#444444", linewidth=0.7, linestyle=(0, (2, 2))))
+        labels.append(_text(level.text))
     left = len(panel.series) - MOST_IN_LEGEND
     if left > 0:
         handles.append(mpl.lines.Line2D([], [], linestyle="none"))
@@ -190,14 +193,14 @@ def _heat(panel: Heat, axes: Axes) -> None:
     for level in panel.levels:
         axes.axhline(level.value, color="white", linewidth=1.6)
         axes.axhline(level.value, color="black", linewidth=0.8, linestyle=(0, (2, 2)))
-        _say(level, axes, bbox={"facecolor": "white", "alpha": 0.8, "pad": 1, "linewidth": 0})
+        _say(level, axes)
     bar = axes.get_figure().colorbar(cells, ax=axes, pad=0.02)  # type: ignore[union-attr]
     bar.set_label(titled(panel.value))
     axes.grid(visible=False)
     _label(axes, panel.x, panel.y)
 
 
-def _say(level: Level, axes: Axes, **more: Any) -> None:
+def _say(level: Level, axes: Axes) -> None:
     """At the right end of its line, above it."""
     axes.annotate(
         _text(level.text),
@@ -207,7 +210,7 @@ def _say(level: Level, axes: Axes, **more: Any) -> None:
         textcoords="offset points",
         ha="right",
         fontsize=6,
-        **more,
+        bbox={"facecolor": "white", "alpha": 0.8, "pad": 1, "linewidth": 0},
     )
 
 
@@ -231,6 +234,9 @@ def _bars(panel: Bars, axes: Axes) -> None:
         left += widths
     axes.set_yticks(places, [_text(name) for name in panel.rows])
     axes.set_xlabel(unit or "")
+    axes.xaxis.set_major_formatter(FuncFormatter(partial(_tick, 1.0)))
+    if panel.whole:
+        axes.set_xlim(0, max(panel.whole, left.max()))
     axes.grid(visible=False, axis="y")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderaxespad=0)
 

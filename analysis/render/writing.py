@@ -19,12 +19,17 @@ class Draft(NamedTuple):
     content: bytes
 
 
+def check(kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> None:
+    """Refuses before any work what `write` would refuse after it, as far as the names are known then."""
+    one = _names_a_file(out, kinds)
+    known = [out] if one else [out / f"{name}.html"] if "html" in kinds else []
+    _refuse_others(known, force=force)
+
+
 def write(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
     """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
     drafts = [draft for kind in kinds for draft in _drafts(page, kind, out, name, _names_a_file(out, kinds))]
-    for path, _ in drafts:
-        if path.exists() and not force and not _is_ours(path):
-            raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
+    _refuse_others([path for path, _ in drafts], force=force)
     try:
         for path, content in drafts:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,6 +38,12 @@ def write(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool
         fault = f"cannot write here: {error.strerror}"
         raise GputelError(str(out), fault, "choose another --out") from error
     return [path for path, _ in drafts]
+
+
+def _refuse_others(paths: Sequence[Path], *, force: bool) -> None:
+    for path in paths:
+        if path.exists() and not force and not _is_ours(path):
+            raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
 
 
 def _names_a_file(out: Path, kinds: Sequence[str]) -> bool:

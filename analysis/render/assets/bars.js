@@ -1,15 +1,18 @@
 // Bars that lie, a row below the other, their parts side by side; made of elements, so they wrap and print like text.
+// All tracks are as long as the whole is large where that is known, else as the longest bar.
 
 function drawBars(panel, plot) {
   const totals = panel.values.map((row) => row.reduce((sum, value) => sum + (value || 0), 0));
-  const longest = Math.max(...totals, Number.MIN_VALUE);
+  const longest = Math.max(...totals, panel.whole || 0, Number.MIN_VALUE);
+  plot.classList.add("bar-rows");
   panel.rows.forEach((name, index) => {
     const row = element("div", "bar-row"), track = element("div", "bar-track");
     panel.parts.forEach((part, at) => {
       const value = panel.values[index][at];
       if (value) track.append(barPart(part, value, totals[index], longest, panel));
     });
-    const total = element("span", "bar-total", withUnit(rounded(totals[index]), panel));
+    const total = element("span", "bar-total", brief(totals[index], panel.unit));
+    total.title = withUnit(rounded(totals[index]), panel);
     row.append(element("span", "bar-name", name), track, total);
     plot.append(row);
   });

@@ -105,7 +105,7 @@ function drawCurves(chart, canvas) {
   const faint = Math.max(BAND / shown.length ** 0.75, 0.1); // many bands together must not hide each other
   const middles = shown.map((part) => drawBand(pen, chart, part, xs, ys, faint));
   shown.forEach((part, i) => drawLine(pen, chart, part, xs, ys, middles[i]));
-  for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink);
+  for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink); // the legend says what it is
   pen.restore();
 }
 
@@ -226,17 +226,6 @@ function drawLevel(pen, level, ys, size, ink) {
   pen.lineWidth = 1;
   line(pen, FRAME.left, y, size.width - FRAME.right, y);
   pen.setLineDash([]);
-  pen.font = ink.font;
-  const width = pen.measureText(level.text).width, right = size.width - FRAME.right - 6;
-  const top = y - FRAME.top > 20 ? y - 18 : y + 3;
-  pen.globalAlpha = 0.8;
-  pen.fillStyle = ink.paper;
-  pen.fillRect(right - width - 4, top, width + 8, 16);
-  pen.globalAlpha = 1;
-  pen.fillStyle = ink.loud;
-  pen.textAlign = "right";
-  pen.textBaseline = "middle";
-  pen.fillText(level.text, right, top + 8);
 }
 
 function nothingHere(pen, size, ink) {

@@ -46,7 +46,13 @@ function drawHeat(chart, canvas) {
   pen.imageSmoothingEnabled = false;
   const left = xs.at(columns[0]), right = xs.at(columns[columns.length - 1]);
   pen.drawImage(image, left, FRAME.top, right - left, floor - FRAME.top);
-  for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink);
+  for (const level of chart.panel.levels) {
+    const y = Math.round(ys.at(level.value)) + 0.5;
+    pen.strokeStyle = "#fff"; // beneath, for its cells are of every colour
+    pen.lineWidth = 3;
+    line(pen, FRAME.left, y, size.width - FRAME.right, y);
+    drawLevel(pen, level, ys, size, { loud: "#000" });
+  }
   pen.restore();
 }
 

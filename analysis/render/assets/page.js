@@ -12,12 +12,17 @@ function controls(panels, runs) {
   const kinds = kindsOf(panels);
   if (runs.length > FEW_RUNS) kinds.forEach((_, kind) => view.hiddenKinds.add(kind));
   if (kinds.size) bar.append(switches("shown behind", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
-  const whole = element("button", "chip plain", "whole range");
-  whole.addEventListener("click", () => { view.zoom.clear(); redraw(); });
+  if (charts.length) bar.append(wholeRangeButton());
   const theme = element("button", "chip plain", "light / dark");
   theme.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
-  bar.append(whole, theme);
+  bar.append(theme);
   bar.hidden = false;
+}
+
+function wholeRangeButton() {
+  const whole = element("button", "chip plain", "whole range");
+  whole.addEventListener("click", () => { view.zoom.clear(); redraw(); });
+  return whole;
 }
 
 function kindsOf(panels) {

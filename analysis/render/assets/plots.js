@@ -69,6 +69,7 @@ function legendOf(chart) {
     own.chip = chip;
     legend.append(chip);
   }
+  for (const level of chart.panel.levels || []) legend.append(levelKey(level));
   if (chart.panel.kind === "curves") {
     const tools = element("span", "tools");
     if (chart.panel.steady) tools.append(tool(chart, "outliers", "outliers"));
@@ -76,6 +77,13 @@ function legendOf(chart) {
     legend.append(tools);
   }
   return legend;
+}
+
+// Beside the plot: written over it, it would lie on the curves that come near its line.
+function levelKey(level) {
+  const key = element("span", "key level");
+  key.append(element("i"), level.text);
+  return key;
 }
 
 function tool(chart, property, name) {

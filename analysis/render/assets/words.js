@@ -44,6 +44,21 @@ function duration(seconds) {
   return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
 }
 
+// A sum at a glance, as the terminal has it: `4 h 19 min`, `40.2 kJ`, `20.65 GiB`.
+function brief(value, unit) {
+  if (unit === "s") return value < 60 ? `${value.toFixed(1)} s` : briefTime(Math.round(value));
+  if (unit !== "J") return `${grouped(String(Number(value.toPrecision(4))))}${unit ? ` ${unit}` : ""}`;
+  if (value < 10_000) return `${grouped(value.toFixed(1))} J`;
+  return value < 3_600_000 ? `${grouped((value / 1000).toFixed(1))} kJ` : `${grouped((value / 3_600_000).toFixed(2))} kWh`;
+}
+
+function briefTime(seconds) {
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${two((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${two((seconds % 86_400) / 3600)} h`;
+}
+
 function ticks(low, high, most, unit) {
   const wanted = (high - low) / Math.max(most, 1);
   const step = unit === "s" ? SECONDS.find((s) => s >= wanted) ?? niceStep(wanted / 86400) * 86400 : niceStep(wanted);

@@ -48,7 +48,14 @@ def test_curves_have_names_units_and_hours() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (h)", "loss")
     legend = axes.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["d16", "d24", "eval", "checkpoint"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "d16",
+        "d24",
+        "eval",
+        "checkpoint",
+        "target 20",
+    ]
+    assert not axes.texts  # beside its line the level's name would lie on the curves
     low, high = axes.get_ylim()
     assert low < 15
     assert high > 25
@@ -104,7 +111,9 @@ def test_several_panels_stand_below_each_other() -> None:
 
 
 def test_of_many_runs_the_legend_names_ten_and_counts_the_rest() -> None:
-    many = replace(LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=())
+    many = replace(
+        LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=(), levels=()
+    )
     (axes,) = picture.figure([many]).axes
     legend = axes.get_legend()
     assert legend is not None
