@@ -87,6 +87,8 @@ def choose(gpus: Sequence[Gpu], wanted: Sequence[str] | None) -> tuple[Gpu, ...]
     known = {name for gpu in gpus for name in (gpu.index, gpu.uuid)}
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        have = ", ".join(gpu.index for gpu in gpus) or "none"
-        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", f"this machine has {have}", exit_code=2)
+        have = [gpu.index for gpu in gpus]
+        mend = f"this machine has {', '.join(have)}; name some of these" if len(have) > 1 else ""
+        mend = mend or f"this machine has GPU {''.join(have)} only"
+        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", mend, exit_code=2)
     return tuple(gpu for gpu in gpus if gpu.index in wanted or gpu.uuid in wanted)

@@ -70,6 +70,16 @@ class Follower:
     def is_over(self) -> bool:
         return bool(self.runs) and not self.waiting and all(run.is_over for run in self.runs)
 
+    @property
+    def awaited(self) -> list[str]:
+        """A line for each of the words that name nothing yet."""
+        return [
+            f"{word}: holds no log and no run yet; one is waited for"
+            if Path(word).is_dir()
+            else f"{word}: is not there yet; it is waited for"
+            for word in self.waiting
+        ]
+
     def news(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[News]]:
         """Until everything is over or `stop` says so; an empty list at least once a second.
 

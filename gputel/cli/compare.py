@@ -9,6 +9,8 @@ import click
 
 from gputel.cli import drawn
 
+NAME = "gputel-compare"
+
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
@@ -41,7 +43,7 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     """
     from gputel.cli import compared
 
-    kinds = [kind for kind in drawn.FLAGS if asked.pop(kind)]
+    kinds = drawn.checked({kind: asked.pop(kind) for kind in drawn.FLAGS}, out, NAME, force=force)
     wanted = [kind for kind in ("csv", "markdown") if asked.pop(kind)]
     found = compared.of(runs, **asked)
     if as_json:
@@ -51,4 +53,4 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     for kind in wanted:
         compared.write(found, out, kind, force=force)
     if kinds:
-        drawn.write(compared.page(found), kinds, out, "gputel-compare", force=force)
+        drawn.write(compared.page(found), kinds, out, NAME, force=force)

@@ -31,14 +31,15 @@ def of(words: Sequence[str], *, target: Sequence[str], **asked: Any) -> Comparis
 def print_tables(found: Comparison) -> None:
     from gputel.analysis.comparing import tables
 
-    show.say(tables.first_line(found))
+    show.say(show.folded(tables.first_line(found)))
     for caution in tables.cautions(found):
-        show.say(caution)
+        show.say(show.folded(caution))
     for table in tables.of(found):
         show.say(f"\n{table.title}" if table.title else "")
         show.table(table.columns, table.rows)
+    show.say("")
     for note in tables.notes(found):
-        show.say(note)
+        show.say(show.folded(note, len("note: ")))
 
 
 def print_json(found: Comparison) -> None:

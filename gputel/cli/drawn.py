@@ -33,6 +33,16 @@ def asked(flags: Mapping[str, Any]) -> list[str]:
     return [kind for kind in FLAGS if flags.get(kind)]
 
 
+def checked(flags: Mapping[str, Any], out: Path, name: str, *, force: bool = False) -> list[str]:
+    """What was asked for; what could not be written is refused here, before anything is read or printed."""
+    kinds = asked(flags)
+    if kinds:
+        from gputel.analysis.render import writing
+
+        writing.check(kinds, out, name, force=force)
+    return kinds
+
+
 def write(page: Page, kinds: list[str], out: Path, name: str, *, force: bool = False) -> None:
     from gputel.analysis.render import writing
 

@@ -12,7 +12,6 @@ from typing import Any
 from gputel.analysis import logs
 from gputel.analysis.live import alarmed, commands, kept, plain
 from gputel.analysis.live.follow import Follower
-from gputel.analysis.live.runs import Followed
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.state import Terms
 from gputel.cli import alarming, keys, show, sources
@@ -100,7 +99,7 @@ def plainly(following: Session, asked: Mapping[str, Any]) -> int:
     said = alarmed.Lines(plain.as_json if asked["as_json"] else plain.text)
     with until_told(follower) as ended:
         for turn in following.turns(lambda: bool(ended)):
-            notes.tell(follower.runs, follower.waiting)
+            notes.tell(follower)
             rows = "".join(line + "\n" for one in turn.news for line in said.rows(one)).encode()
             alarms = "".join(line + "\n" for line in said.alarms(turn)).encode()
             sys.stdout.buffer.write(rows[follower.already :] + alarms)
@@ -118,10 +117,10 @@ class Notes:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, runs: Sequence[Followed], waiting: Sequence[str]) -> None:
-        said = [note for run in runs for note in run.notes]
-        said += [f"{run.source}: {run.trouble}" for run in runs if run.trouble]
-        said += [f"{word}: is not there yet; it is waited for" for word in waiting]
+    def tell(self, follower: Follower) -> None:
+        said = [note for run in follower.runs for note in run.notes]
+        said += [f"{run.source}: {run.trouble}" for run in follower.runs if run.trouble]
+        said += follower.awaited
         for note in said:
             if note not in self._told:
                 self._told.add(note)

@@ -44,16 +44,20 @@ def _print(held: dict[str, Any]) -> None:
             "downtime": held["downtime_s"] and show.duration(held["downtime_s"]),
         }
     )
+    show.say("")
     names = ("node", "attempt", "started", "time", "exit", "output", "telemetry", "events")
-    show.table(names, [_segment(segment) for segment in held["segments"]])
+    rows = [_segment(segment) for segment in held["segments"]]
+    filled = [i for i in range(len(names)) if any(row[i] is not None for row in rows)]
+    show.table([names[i] for i in filled], [[row[i] for i in filled] for row in rows])
     if held["telemetry"]:
         told = held["telemetry"]
-        rows = [
+        readings = [
             (name, facts["unit"], *(show.plain(facts[key], 2) for key in ("min", "mean", "max")))
             for name, facts in told["columns"].items()
         ]
-        show.say(f"{told['rows']:,} rows of {len(told['gpus'])} GPUs: {counted(held['gpus'])}")
-        show.table(("reading", "unit", "min", "mean", "max"), rows)
+        many = "GPU" if len(told["gpus"]) == 1 else "GPUs"
+        show.say(f"\n{told['rows']:,} rows of {len(told['gpus'])} {many}: {counted(held['gpus'])}")
+        show.table(("reading", "unit", "min", "mean", "max"), readings)
     show.note(f"next: gputel export {held['path']} --parquet FILE, gputel parse {held['path']}")
 
 

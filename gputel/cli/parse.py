@@ -8,6 +8,8 @@ import click
 
 from gputel.cli import drawn
 
+NAME = "gputel-parse"
+
 
 @click.command("parse")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -37,6 +39,7 @@ def command(
     """
     from gputel.cli import parsed, show, sources
 
+    kinds = drawn.checked(asked, out, NAME, force=force)
     logs, errors = parsed.read(paths, chosen, sources.find)
     if asked["as_json"]:
         show.as_json(parsed.answer(logs, errors))
@@ -50,8 +53,8 @@ def command(
         parsed.write(logs, out, "csv", force=force)
     if asked["parquet"]:
         parsed.write(logs, out, "parquet", force=force)
-    if kinds := drawn.asked(asked):
-        drawn.write(parsed.page(logs), kinds, out, "gputel-parse", force=force)
+    if kinds:
+        drawn.write(parsed.page(logs), kinds, out, NAME, force=force)
     if learn:
         parsed.learn(logs, learn, force=force)
     return parsed.conclude(logs, errors)

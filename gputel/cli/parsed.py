@@ -25,6 +25,7 @@ COLUMNS = (
     "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
     "status",
 )  # fmt: skip
+MEANT = "tok/s and MFU are means of what was printed; time is what the log counts, else by its stamps"
 
 
 def read(
@@ -79,9 +80,11 @@ def print_table(logs: list[Log]) -> None:
     rows = _table(logs)
     if rows:
         show.table(COLUMNS, rows)
+        if sys.stdout.isatty():
+            show.note(show.folded(MEANT))
     composed = [log.name for log in logs if log.composed]
     if composed:
-        show.say(f"COMPOSED, not printed by a program that trained: {', '.join(composed)}")
+        show.say(show.folded(f"COMPOSED, not printed by a program that trained: {', '.join(composed)}"))
 
 
 def page(logs: list[Log]) -> Page:
@@ -89,7 +92,7 @@ def page(logs: list[Log]) -> Page:
     from gputel.analysis.figures.panel import Table
     from gputel.analysis.pages import parsed
 
-    return parsed.page(logs, Table("Runs", COLUMNS, _table(logs)))
+    return parsed.page(logs, Table("Runs", COLUMNS, _table(logs), note=f"{MEANT}."))
 
 
 def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
@@ -166,7 +169,7 @@ def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:
 def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool) -> list[object]:
     if phase is None:
         known = run["telemetry"]
-        rows = f"{known['rows']:,} readings" if known else "-"
+        rows = f"{known['rows']:,} readings" if known else None
         return [log.name, log.format, None, rows, None, None, None, None, None, None, log.status]
     metrics = phase["metrics"]
     loss = metrics.get("loss", {})
@@ -176,14 +179,19 @@ def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool
         log.format,
         name,
         show.plain(phase["records"]),
-        show.plain(loss.get("first")),
-        show.plain(loss.get("last")),
+        _plain(loss.get("first")),
+        _plain(loss.get("last")),
         _best(phase["evals"]),
-        show.plain(_mean(metrics, "tok_per_sec"), 0),
-        show.plain(_mean(metrics, "mfu"), 1),
+        _plain(_mean(metrics, "tok_per_sec"), 0),
+        _plain(_mean(metrics, "mfu"), 1),
         show.duration(phase["duration_s"]) if phase["duration_s"] is not None else None,
         log.status if last else None,
     ]
+
+
+def _plain(value: float | None, digits: int = 4) -> str | None:
+    """Null stays null: a page and a terminal each have their own sign for it."""
+    return None if value is None else show.plain(value, digits)
 
 
 def _mean(metrics: dict[str, Any], name: str) -> float | None:

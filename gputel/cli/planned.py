@@ -74,7 +74,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     show.say(_wrapped(sections.heading(plan)))
     for table in sections.tables(plan):
         _print(table)
-    _print_remarks(sections.remarks(plan))
+    refused = [target.words for target in plan.targets if not target.possible]  # `conclude` says them
+    _print_remarks([remark for remark in sections.remarks(plan) if remark not in refused])
 
 
 def print_check(found: Check, *, as_json: bool) -> int:

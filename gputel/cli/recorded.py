@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from typing import Any
 
 from gputel.cli import show
@@ -21,9 +19,8 @@ SHORT = {
 
 def report(told: dict[str, Any]) -> None:
     """Folded under its own first column on a terminal, whole lines elsewhere."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 10_000
     for line in lines(told):
-        show.note(textwrap.fill(line, max(width, 40), subsequent_indent=" " * 9, break_on_hyphens=False))
+        show.note(show.folded(line, 9, stream=sys.stderr))
 
 
 def lines(told: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +64,10 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, run.
 
 
 def _named_after(argv: tuple[str, ...], follow: str | None) -> str:
-    """The script that runs, or the log."""
+    """The script that runs, or the module (`python -m gputel.trainer`), or the log."""
     scripts = [word for word in argv if word.endswith((".py", ".sh"))]
-    word = follow or next(iter([*scripts, *argv]), "gpus")
+    modules = [name.rpartition(".")[2] for option, name in pairwise(argv) if option == "-m"]
+    word = follow or next(iter([*scripts, *modules, *argv]), "gpus")
     return Path(word).stem or "run"
 
 
@@ -96,4 +98,5 @@ def _abandon(segment: run.Segment, fault: dict[str, str]) -> None:
         (segment.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         segment.path.rmdir()
-    raise GputelError(fault["place"], fault["fault"], fault["mend"])
+    usage = fault["place"].startswith("--")
+    raise GputelError(fault["place"], fault["fault"], fault["mend"], exit_code=2 if usage else 1)

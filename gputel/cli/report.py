@@ -8,6 +8,7 @@ import click
 
 from gputel.cli import drawn, values
 
+NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -42,13 +43,14 @@ def command(
     from gputel.analysis import reported
     from gputel.cli import reporting, show
 
+    kinds = drawn.checked(asked, out, NAME, force=force)
     told = reported.of(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
     if as_json:
         show.as_json(reported.answer(told))
     else:
         reporting.print_report(told)
-    if kinds := drawn.asked(asked):
+    if kinds:
         from gputel.analysis.pages import recorded
 
-        drawn.write(recorded.page(told, keep_idle=keep_idle), kinds, out, "gputel-report", force=force)
+        drawn.write(recorded.page(told, keep_idle=keep_idle), kinds, out, NAME, force=force)
     return reporting.conclude(told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -46,11 +45,11 @@ def print_report(told: Reported) -> None:
 
     answer = reported.answer(told)
     if answer["caution"]:
-        show.say(answer["caution"])
+        show.say(show.folded(answer["caution"]))
     facts = {name: text for name, text in _run(told, answer).items() if text}
     width = max(len(name) for name in facts) + 2
     for name, text in facts.items():
-        _wrapped(name, text, width)
+        _wrapped(name, text, width, units=name != "command")
     _time(answer)
     _phases(answer)
     _gpus(answer)
@@ -72,7 +71,7 @@ def _run(told: Reported, answer: dict[str, Any]) -> dict[str, str | None]:
     tags = (described[0].get("tags") or {}) if described else {}
     return {
         "run": _name(told, answer),
-        "command": " ".join((described[0].get("argv") or []) if described else []) or None,
+        "command": told.subject.command,
         "tags": ", ".join(f"{key}={value}" for key, value in tags.items()) or None,
         "ended by": answer["cause"] and f"line {answer['cause']['line']}: {answer['cause']['text']}",
         "model": _model(known),
@@ -164,7 +163,14 @@ def _time(answer: dict[str, Any]) -> None:
         for row in answer["time"]
     ]
     names = ("", "time", "share", "energy", "share", "power", "in use")
-    _titled("where the time and the energy went", names, rows)
+    _titled(f"where the time and the energy went{_in_all(answer['time'])}", names, rows)
+
+
+def _in_all(rows: list[dict[str, Any]]) -> str:
+    """`: 35.9 s, 43.4 kJ`"""
+    joules = [own for row in rows if (own := _best(row)) is not None]
+    sums = [show.duration(sum(row["duration_s"] for row in rows))]
+    return ": " + ", ".join(sums + ([show.joules(sum(joules))] if joules else []))
 
 
 def _phases(answer: dict[str, Any]) -> None:
@@ -174,13 +180,15 @@ def _phases(answer: dict[str, Any]) -> None:
             f"{row['steps']:,}",
             _seconds(row["step_s"]),
             row["tok_per_sec"] and f"{row['tok_per_sec']:,.0f}",
+            row["tok_per_sec_printed"] and f"{row['tok_per_sec_printed']:,.0f}",
             _joules(row["j_per_step"]),
             row["j_per_token"] and f"{1000 * row['j_per_token']:,.3g} mJ",
         )
         for row in answer["phases"]
     ]
     if rows:
-        _titled("training, by phase", ("phase", "steps", "a step", "tok/s", "energy a step", "a token"), rows)
+        title = "training, by phase: tok/s by the time that passed, and as printed (mean)"
+        _titled(title, ("phase", "steps", "a step", "tok/s", "printed", "energy a step", "a token"), rows)
 
 
 def _gpus(answer: dict[str, Any]) -> None:
@@ -250,15 +258,17 @@ def _next(told: Reported) -> str:
 
 
 def _titled(title: str, names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    """Without the columns that have nothing to say."""
+    told = [i for i in range(len(names)) if not i or any(row[i] is not None for row in rows)]
     show.say(f"\n{title}")
-    show.table(names, rows)
+    show.table([names[i] for i in told], [[row[i] for i in told] for row in rows])
 
 
-def _wrapped(name: str, text: str, indent: int = 13) -> None:
-    """Folded under its own text on a terminal, whole lines elsewhere."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+def _wrapped(name: str, text: str, indent: int = 13, *, units: bool = True) -> None:
+    """Folded under its own text on a terminal, whole lines elsewhere; `units` stay with their numbers."""
+    width = show.columns_of(sys.stdout)
     first, rest = f"{name:<{indent}}", " " * indent
-    whole = re.sub(r"(?<=\d) (?=[%\w°]{1,8}\b|%)", KEPT, text)  # a number and its unit
+    whole = re.sub(r"(?<=\d) (?=[%\w°]{1,8}\b|%)", KEPT, text) if units else text
     folded = textwrap.wrap(whole, max(width - indent, 30), break_on_hyphens=False)
     for number, line in enumerate(folded):
         show.say((rest if number else first) + line.replace(KEPT, " "))

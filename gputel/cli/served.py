@@ -35,7 +35,7 @@ def shown(asked: Mapping[str, Any]) -> int:
             show.say(page.link)
             show.note("open it in a browser; Ctrl-C ends the page and leaves the runs untouched")
             for turn in following.turns(lambda: bool(ended)):
-                notes.tell(follower.runs, follower.waiting)
+                notes.tell(follower)
                 page.show(following.views)
                 if asked["bell"] and turn.notices:
                     show.bell()

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
+MOST_NARROW = 40  # columns, below which nothing is folded further
 BETWEEN = 3  # columns of a terminal between two columns of a table
 
 
@@ -32,6 +34,20 @@ def say(line: str) -> None:
     click.echo(line, color=_colour(sys.stdout))
 
 
+def columns_of(stream: TextIO) -> int:
+    """How wide its terminal is; elsewhere a line is as long as it must be."""
+    return shutil.get_terminal_size().columns if stream.isatty() else 10_000
+
+
+def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:
+    """By words, with what follows its first line hanging; of several lines each."""
+    width = max(columns_of(stream or sys.stdout), MOST_NARROW)
+    return "\n".join(
+        textwrap.fill(one, width, subsequent_indent=" " * hanging, break_on_hyphens=False)
+        for one in line.splitlines() or [""]
+    )
+
+
 def as_json(answer: object) -> None:
     """Strict JSON: a NaN that was not made null before is a bug here."""
     click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
@@ -48,9 +64,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
         all(row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows)
         for i in range(len(columns))
     ]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-    widest = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
-    for block in _blocks(widest, width):
+    width = columns_of(sys.stdout)
+    lines = [[part for row in [columns, *cells] for part in row[i].split("\n")] for i in range(len(columns))]
+    widest = [max(map(len, own)) for own in lines]
+    for number, block in enumerate(_blocks(widest, width)):
+        if number:
+            say("")
         kept = [[row[i] for i in block] for row in cells]
         _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width)
         title = None
@@ -93,14 +112,18 @@ def _draw(
 
 
 def facts(pairs: Mapping[str, object], *, indent: int = 0) -> None:
-    """`name   value` lines; nested ones indented, what is not known left out."""
+    """`name   value` lines; nested ones indented, unknown ones left out, long ones folded under their value."""
     width = max((len(name) for name, value in pairs.items() if value is not None), default=0)
     for name, value in pairs.items():
         if isinstance(value, Mapping):
             say(" " * indent + name)
             facts(value, indent=indent + 2)
         elif value is not None:
-            say(f"{' ' * indent}{name:<{width}}  {value}")
+            hanging = indent + width + 2
+            first, *others = str(value).splitlines() or [""]
+            say(folded(f"{' ' * indent}{name:<{width}}  {first}", hanging))
+            for line in others:
+                say(folded(" " * hanging + line, hanging))
 
 
 def stop_writing() -> None:

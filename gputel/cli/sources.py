@@ -47,9 +47,7 @@ def find(word: str) -> list[Source]:
     if word == "latest" and not path.exists():
         return [Source("run", latest())]
     if path.exists():
-        return list(_in(path)) or _nothing(
-            word, "the folder is empty", "name a folder that holds logs or runs"
-        )
+        return list(_in(path)) or _nothing(word, _lacking(path), "name a folder that holds logs or runs")
     matches = (
         [Path(match) for match in sorted(glob.glob(word, recursive=True))] if glob.has_magic(word) else []
     )
@@ -122,6 +120,10 @@ def _in(path: Path) -> Iterator[Source]:
         for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
             if not entry.name.startswith(".") and not entry.name.endswith(NO_LOGS):
                 yield from _in(Path(entry.path))
+
+
+def _lacking(folder: Path) -> str:
+    return "no log and no run is in it" if any(folder.iterdir()) else "the folder is empty"
 
 
 def _nothing(word: str, fault: str, mend: str) -> list[Source]:

@@ -80,7 +80,6 @@ def _picture(session: Session, troubles: Sequence[str], rings: int) -> Picture:
 
 def _notes(session: Session, troubles: Sequence[str]) -> list[str]:
     follower = session.follower
-    waited = [f"{word}: is not there yet; it is waited for" for word in follower.waiting]
     told = [note for run in follower.runs for note in run.notes]
     ill = [f"{run.name}: {run.trouble}" for run in follower.runs if run.trouble]
-    return [*waited, *ill, *troubles[-3:], *told]
+    return [*follower.awaited, *ill, *troubles[-3:], *told]

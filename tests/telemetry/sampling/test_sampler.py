@@ -145,7 +145,12 @@ def test_after_a_kill_the_next_sampler_goes_on_in_the_same_folder_and_the_gap_is
             "",
             "--simulate: there is no '3xB300' to simulate; name one of H100, H100-PCIe, H200",
         ),
-        ("simulate:2xH100", "0,5", "--gpus: there is no GPU 5; this machine has 0, 1"),
+        (
+            "simulate:2xH100",
+            "0,5",
+            "--gpus: there is no GPU 5; this machine has 0, 1; name some of these",
+        ),
+        ("simulate:H100", "9", "--gpus: there is no GPU 9; this machine has GPU 0 only"),
     ],
 )
 def test_what_is_not_there_fails_with_one_line(folder: Path, machine: str, gpus: str, line: str) -> None:
