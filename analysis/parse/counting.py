@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from gputel.analysis.parse.drafts import Line
 from gputel.analysis.parse.patterns import Pattern
+from gputel.analysis.parse.plans import Plan
 
 BarKey = tuple[str, float]
 
@@ -39,6 +40,10 @@ class Counting:
     def epoch(self, cells: Mapping[str, float]) -> float | None:
         return cells.get("epoch", self._epoch.get("epoch"))
 
+    def tells_epoch(self, shape: Plan) -> bool:
+        """Whether a line above has said of which epoch such lines are, who do not say it themselves."""
+        return "epoch" in self._epoch and "epoch" not in shape.columns
+
     def has_none(self, pattern: Pattern) -> bool:
         """Whether lines that print no step have none: no epoch stands for it."""
         return self.has_fractions or not pattern.whole_epochs
@@ -46,6 +51,8 @@ class Counting:
     def of_record(self, line: Line) -> float | None:
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
         if step is not None:
+            if line.pattern.role == "train" and self.tells_epoch(line.shape):
+                line.cells["epoch"] = self._epoch["epoch"]
             return step if step.is_integer() else None
         if line.pattern.role == "part" or self.has_none(line.pattern):
             return None

@@ -32,7 +32,7 @@ SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format 
 # What a line of training has: without one, nobody is asked.
 CANDIDATE = lazily.regex(
     rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|\bf1\b"
-    rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|learn|train|\bavg|seconds|/ ?s(?:ec)?\b)"
+    rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|\b[bc]?ce\b|\bmse\b|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b)"
 )
 
 

@@ -153,8 +153,21 @@ def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
             chosen += [replace(what, role=role)] if role and what.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda one: (-one.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[one.role]))
-    chosen = chosen[:MOST_PATTERNS]
+    chosen = _within_epochs(chosen[:MOST_PATTERNS])
     return sorted(chosen, key=lambda one: (-len(one.columns), -one.shape.count))
+
+
+def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
+    """Under lines that say the epoch, `Batch 567/17168` ends the epoch and not the training."""
+    if not any(one.role == "epoch" for one in chosen):
+        return chosen
+    named = {"total_steps": "length", **dict.fromkeys(("step", "iteration", "batch"), "index")}
+    return [
+        replace(one, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in one.named))
+        if one.role == "train" and "total_steps" in one.columns and "epoch" not in one.columns
+        else one
+        for one in chosen
+    ]
 
 
 def _besides(one: Candidate, main: Candidate) -> Candidate:
