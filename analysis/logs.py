@@ -177,15 +177,18 @@ def _small(path: Path, key: str | None) -> _Small | None:
 def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[Log]:
     if not files:
         return []
-    from gputel.analysis.parse import engine, result
+    from gputel.analysis.parse import engine, readable, result
 
     parsers = [engine.parser(formats) for _ in files]
     with _uncollected():
         engine.feed_together(parsers, [file.text for file in files])
         for parser in parsers:
             parser.finish()
+        together = readable.Together()
         return [
-            result.conclude(parser, name_of(file.path), str(file.path), file.latest, live=file.live)
+            result.conclude(
+                parser, name_of(file.path), str(file.path), file.latest, live=file.live, together=together
+            )
             for file, parser in zip(files, parsers, strict=True)
         ]
 

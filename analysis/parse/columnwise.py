@@ -41,23 +41,22 @@ class Columnwise:
 
     def rising(self, run: Run) -> Iterator[Run]:
         """Stretches of the run within which the steps rise: restarts, and the copies of ranks, end one."""
-        table, first, end = run
+        table, shape, first, end = run
         cuts: list[int] = []
-        if end - first > SHORTEST and _is_plain(table, run.shape):
-            cells = table.columns(run.shape, slice(first, end))
-            steps = run.shape.step(cells, self._counting.from_zero(table.pattern))
+        if end - first > SHORTEST and _is_plain(table, shape):
+            cells = table.columns(shape, slice(first, end))
+            steps = shape.step(cells, self._counting.from_zero(table.pattern))
             if steps is not None:
                 cuts = (np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1).tolist()
             elif "epoch" in cells and not self._counting.has_fractions:
                 epochs = cells["epoch"]
                 cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
         for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
-            yield Run(table, start, stop)
+            yield run.within(start, stop)
 
     def take(self, run: Run, asides: list[Aside]) -> bool:
         """The line before the run is the record that is open."""
-        table, first, end = run
-        shape = run.shape
+        table, shape, first, end = run
         if end - first < SHORTEST or not _is_plain(table, shape):
             return False
         cells = table.columns(shape, slice(first - 1, end))
@@ -103,11 +102,11 @@ class Columnwise:
 
     def _write(self, run: Run, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None) -> None:
         """`cells` and `steps` begin with those of the line before."""
-        table, first, end = run
+        table, shape, first, end = run
         columns: dict[str, Column] = {"line": table.numbers[first:end]}
         if steps is not None:
             columns["step"] = steps[1:]
-        columns.update({name: values[1:] for name, values in cells.items() if name not in run.shape.places})
+        columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
         if len(times):
             columns["time"] = times
         place = self._stages.here

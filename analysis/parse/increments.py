@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.parse import engine, result
+from gputel.analysis.parse import engine, events, readable
 from gputel.analysis.parse.happenings import Happened, Happenings, Stretch
 from gputel.analysis.parse.log import DEFAULT_PHASE
 from gputel.analysis.parse.outcome import Event
 from gputel.analysis.parse.parser import Parser
 from gputel.analysis.parse.patterns import Reject
+from gputel.analysis.parse.readable import EVALS, PARTIALS, RECORDS, Kind, Place, Places
 from gputel.analysis.parse.rows import Rows
 
 if TYPE_CHECKING:
     from gputel.analysis.formats import Format
     from gputel.analysis.parse.records import Assembler
 
-Place = tuple[str, int]  # phase and attempt
 GUESS_SHARE = 1 / 50  # of the time that goes by may be spent on guessing what an unknown log is
 
 
@@ -52,16 +52,16 @@ class Increment:
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
     bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
-    _open: tuple[Rows, Rows, Happened, dict[tuple[int, int], Place], int] | None = None
+    _open: tuple[Rows, Rows, Happened, Places, int] | None = None
 
     @cached_property
     def open_records(self) -> pl.DataFrame:
         """Records that a next line may still add to, or draw over."""
-        return _frame(self._open[0], result.ROWS, *self._open[3:]) if self._open else _nothing().records
+        return _frame(self._open[0], RECORDS, *self._open[3:]) if self._open else _nothing().records
 
     @cached_property
     def open_evals(self) -> pl.DataFrame:
-        return _frame(self._open[1], result.EVALS, *self._open[3:]) if self._open else _nothing().evals
+        return _frame(self._open[1], EVALS, *self._open[3:]) if self._open else _nothing().evals
 
     @cached_property
     def open_events(self) -> pl.DataFrame:
@@ -126,7 +126,7 @@ class Increments:
         """What was handed out before is to be forgotten."""
         self._held = self.parser.records
         self._happenings = Happenings()
-        self._places: dict[tuple[int, int], Place] = {}
+        self._places: Places = {}
         self._names: list[str] = []
         self._shift: int | None = None
 
@@ -185,7 +185,7 @@ class Increments:
         renamed = self._rename(keys, held.stages.names)
         moved = self._dated(latest or datetime.now(timezone.utc))
         shift = self._shift or 0
-        records = rows.frame(result.ROWS) if rows.count else None
+        records = readable.unnamed(RECORDS, rows) if rows.count else None
         stretches = _stretches(records, self._places) if records is not None else []
         named = self._named(records, _nothing().records)
         named = named[columns.in_order(named.columns)]
@@ -194,8 +194,10 @@ class Increments:
         )
         return Increment(
             named,
-            self._named(evals.frame(result.EVALS) if evals.count else None, _nothing().evals),
-            self._named(partials.frame(result.ROWS) if partials.count else None, _nothing().partials),
+            self._named(readable.unnamed(EVALS, evals) if evals.count else None, _nothing().evals),
+            self._named(
+                readable.unnamed(PARTIALS, partials) if partials.count else None, _nothing().partials
+            ),
             done.frame(shift) if done.events else _nothing().events,
             afresh,
             {} if afresh else renamed,
@@ -245,17 +247,13 @@ class Increments:
         return 0 if before is None else self._shift - before
 
     def _named(self, frame: pl.DataFrame | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        return nothing if frame is None else _readable(frame, self._places, self._shift or 0)
+        return nothing if frame is None else _named(frame, self._places, self._shift or 0)
 
     def _new_events(self) -> list[Event]:
         held, said = self._held, self.parser.outcome.events
-        found = list(said)
-        said.clear()
-        for kind, lines in (("eval", held.evaluations.lines), ("epoch", held.epoch_lines)):
-            found += [Event(kind, line.number, "", line.time, line.rank) for line in lines]
-            lines.clear()
-        found += [Event("eval", number, "") for number in held.evaluations.numbers]
-        held.evaluations.numbers.clear()
+        found = [*said, *events.of_lines(held)]
+        for seen in (said, held.evaluations.lines, held.epoch_lines, held.evaluations.numbers):
+            seen.clear()
         return found
 
     def _new_rejects(self) -> list[Reject]:
@@ -266,7 +264,7 @@ class Increments:
 
 @lru_cache(maxsize=1)
 def _nothing() -> Increment:
-    records, evals = (result.readable(Rows().frame(first), {}, 0) for first in (result.ROWS, result.EVALS))
+    records, evals = (readable.readable(readable.unnamed(kind, Rows()), {}, 0) for kind in (RECORDS, EVALS))
     records = records[columns.in_order(records.columns)]
     return Increment(records, evals, records, Happened().frame(0))
 
@@ -286,22 +284,20 @@ def _open_rows(held: Assembler) -> tuple[Rows, Rows]:
     return records, evals
 
 
-def _frame(
-    rows: Rows, first: tuple[str, ...], places: dict[tuple[int, int], Place], shift: int
-) -> pl.DataFrame:
-    return _readable(rows.frame(first), places, shift)
+def _frame(rows: Rows, kind: Kind, places: Places, shift: int) -> pl.DataFrame:
+    return _named(readable.unnamed(kind, rows), places, shift)
 
 
-def _readable(frame: pl.DataFrame, places: dict[tuple[int, int], Place], shift: int) -> pl.DataFrame:
-    here = {key: places.get(key, (DEFAULT_PHASE, 1)) for key in result.begun(frame)}
-    undated = frame["time"] < result.DATED
-    readable = result.readable(frame, here, shift)
-    return readable.with_columns(undated.fill_null(False).alias("undated")) if shift else readable
+def _named(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
+    here = {key: places.get(key, (DEFAULT_PHASE, 1)) for key in readable.begun(frame)}
+    undated = frame["time"] < readable.DATED
+    named = readable.readable(frame, here, shift)
+    return named.with_columns(undated.fill_null(False).alias("undated")) if shift else named
 
 
-def _stretches(frame: pl.DataFrame, places: dict[tuple[int, int], Place]) -> list[Stretch]:
+def _stretches(frame: pl.DataFrame, places: Places) -> list[Stretch]:
     """Places in the order in which they appear, each with its lines."""
-    keys = set(result.begun(frame))
+    keys = set(readable.begun(frame))
     if len(keys) == 1:
         (key,) = keys
         return [Stretch(key, places[key][1], frame["line"][0], frame["line"][-1])]

@@ -91,14 +91,14 @@ class Assembler:
 
     def _stretch(self, run: Run, asides: list[Aside]) -> None:
         """Its first and its last line are neighbours of others, and are taken for themselves."""
-        table, first, end = run
-        self._one_by_one(Run(table, first, first + 1), [aside.within(first, first + 1) for aside in asides])
+        _, _, first, end = run
+        self._one_by_one(run.within(first, first + 1), [aside.within(first, first + 1) for aside in asides])
         first += 1
         asides = [aside.within(first, end) for aside in asides]
         alike = end > first and not self._counting.tells_epoch(run.shape)
-        if alike and self._columnwise.take(Run(table, first, end - 1), asides):
+        if alike and self._columnwise.take(run.within(first, end - 1), asides):
             first, asides = end - 1, []
-        self._one_by_one(Run(table, first, end), asides)
+        self._one_by_one(run.within(first, end), asides)
 
     def _one_by_one(self, run: Run, asides: list[Aside]) -> None:
         """All lines in the order of the file."""
@@ -107,7 +107,8 @@ class Assembler:
             (int(aside.table.lines[row]), aside.table, row) for aside in asides for row in aside.rows.tolist()
         ]
         for _, table, row in sorted(rows, key=lambda one: one[0]):
-            self._take(self._line(table, table.plan(row), row))
+            shape = run.shape if table is run.table else table.plan(row)
+            self._take(self._line(table, shape, row))
 
     def _line(self, table: Table, shape: Plan, row: int) -> Line:
         time, rank = self._heads.of(table, row)

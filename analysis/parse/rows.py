@@ -82,13 +82,21 @@ class Rows:
         """The number of the phase, and the attempt, of all rows."""
         return list(self._places)
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether there are so many that some columns have been written already."""
+        return bool(self._columns)
+
+    def names(self, first: tuple[str, ...], order: Callable[[list[str]], list[str]] = list) -> list[str]:
+        return order([*first, *(name for name in self._met if name not in first)])
+
     def frame(
         self,
         first: tuple[str, ...],
         same: Mapping[str, str | int] | None = None,
         order: Callable[[list[str]], list[str]] = list,
     ) -> pl.DataFrame:
-        """All rows in the order of their lines; `first` are there even where no row has them.
+        """All rows in the order in which they came; `first` are columns even where no row has them.
 
         `same` are the values of columns that are the same in all rows. Each column is given away as the frame gets
         it, so that not all of them are held twice.
@@ -96,13 +104,12 @@ class Rows:
         import polars as pl
 
         self._spread(self.count)
-        names = order([*first, *(name for name in self._met if name not in first)])
         held = {
             name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
             for name, value in (same or {}).items()
         }
-        frame = pl.DataFrame([held[name] if name in held else self._series(name) for name in names])
-        return frame if frame["line"].is_sorted() else frame.sort("line", maintain_order=True)
+        names = self.names(first, order)
+        return pl.DataFrame([held[name] if name in held else self._series(name) for name in names])
 
     def _series(self, name: str) -> pl.Series:
         if name not in self._columns:
@@ -136,6 +143,20 @@ class Rows:
             text = row.get(name)
             texts[at] = text if isinstance(text, str) else None
         return pl.Series(name, texts, dtype=pl.String)
+
+
+def joined(many: Iterable[Rows]) -> Rows:
+    """The rows of all of them, one after the other; none that `is_spread` may be among them."""
+    whole = Rows()
+    for rows in many:
+        at = whole.count
+        whole._rows += rows._rows
+        whole._at += [at + place for place in rows._at]
+        whole._waiting += [(at + place, block) for place, block in rows._waiting]
+        whole._same += [(at + place, size, same) for place, size, same in rows._same]
+        whole._met.update({name: at + place for name, place in rows._met.items() if name not in whole._met})
+        whole.count += rows.count
+    return whole
 
 
 def _kind(name: str) -> type[pl.DataType]:

@@ -112,12 +112,12 @@ class Run(NamedTuple):
     """Neighbours in the file that are of one pattern and one shape."""
 
     table: Table
+    shape: Plan
     first: int
     end: int
 
-    @property
-    def shape(self) -> Plan:
-        return self.table.plan(self.first)
+    def within(self, first: int, end: int) -> Run:
+        return self._replace(first=first, end=end)
 
 
 class Aside(NamedTuple):
@@ -149,7 +149,8 @@ def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
         owners = np.searchsorted(firsts, table.lines) - 1
         within = (owners >= 0) & (table.lines < lasts[owners])
         found += [
-            (int(table.lines[row]), Run(table, row, row + 1)) for row in np.flatnonzero(~within).tolist()
+            (int(table.lines[row]), Run(table, table.plan(row), row, row + 1))
+            for row in np.flatnonzero(~within).tolist()
         ]
         for shape, rows in table.shapes(np.flatnonzero(within)):
             for owner in sorted(set(owners[rows].tolist())):
@@ -165,10 +166,10 @@ def runs(tables: Sequence[Table]) -> Iterator[Run]:
     if not tables:
         return
     if len(tables) == 1:
-        firsts = [0, *(np.flatnonzero(tables[0].breaks()) + 1).tolist()]
-        yield from (
-            Run(tables[0], *span) for span in zip(firsts, [*firsts[1:], len(tables[0].lines)], strict=True)
-        )
+        table = tables[0]
+        firsts = [0, *(np.flatnonzero(table.breaks()) + 1).tolist()]
+        for first, end in zip(firsts, [*firsts[1:], len(table.lines)], strict=True):
+            yield Run(table, table.plan(first), first, end)
         return
     owner = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
     row = np.concatenate([np.arange(len(t.lines)) for t in tables])
@@ -179,5 +180,5 @@ def runs(tables: Sequence[Table]) -> Iterator[Run]:
     new_shape[0] = True
     firsts = np.flatnonzero(new_shape).tolist()
     for first, end in zip(firsts, [*firsts[1:], len(order)], strict=True):
-        start = int(row[first])
-        yield Run(tables[int(owner[first])], start, start + end - first)
+        start, table = int(row[first]), tables[int(owner[first])]
+        yield Run(table, table.plan(start), start, start + end - first)
