@@ -192,7 +192,7 @@ class Outcome:
 
     def _again(self, line: bytes) -> bool:
         """Several ranks and files of one checkpoint print one kind of line each, before and after it is written."""
-        if _ANNOUNCES.search(line):
+        if _ANNOUNCES.search(line) and not _IS_DONE.search(line):
             self._saving, self._done = True, False
         elif self._saving:
             self._done = True
@@ -229,6 +229,7 @@ def _text(line: bytes) -> str:
 
 
 _ANNOUNCES = lazily.regex(rb"(?i)\b(?:saving|writing|checkpointing|snapshotting|storing)\b")
+_IS_DONE = lazily.regex(rb"(?i)\b(?:saved|finished|done|completed|wrote|written)\b")
 _INTENT = lazily.regex(
     rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
     rb"|'checkpoint_path' summary"
