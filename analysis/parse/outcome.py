@@ -140,7 +140,7 @@ _WORTH = lazily.regex(
     rb"|DistBackend|ChildFailed"
     rb"|CalledProcess|terminat|exitcode|error|core dumped|fault|assert|No space|Killed|\bXid\b"
     rb"|nan|inf\b|non-?finite|restart"
-    rb"|resum|continuing|load|restored|sav(?:ed|ing)|checkpoint|writ|wrote|train"
+    rb"|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train"
     rb"|epochs completed|reached|\bdone\b|Exception|percentage"
 )
 _PREFIX = lazily.regex(
