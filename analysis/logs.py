@@ -179,8 +179,8 @@ def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[L
         return []
     from gputel.analysis.parse import engine, readable, result
 
-    parsers = [engine.parser(formats) for _ in files]
     with _uncollected():
+        parsers = [engine.parser(formats) for _ in files]
         engine.feed_together(parsers, [file.text for file in files])
         for parser in parsers:
             parser.finish()

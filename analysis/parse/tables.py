@@ -143,22 +143,26 @@ def stretches(tables: Sequence[Table]) -> Iterator[tuple[Run, list[Aside]]]:
     whole = list(runs(others))
     firsts = np.array([run.table.lines[run.first] for run in whole])
     lasts = np.array([run.table.lines[run.end - 1] for run in whole])
-    asides: dict[int, list[Aside]] = {}
     found = list(zip(firsts.tolist(), whole, strict=True))
+    asides: dict[int, list[Aside]] = {}
     for table in (table for table in tables if table.pattern.role == "eval"):
-        owners = np.searchsorted(firsts, table.lines) - 1
-        within = (owners >= 0) & (table.lines < lasts[owners])
-        found += [
-            (int(table.lines[row]), Run(table, table.plan(row), row, row + 1))
-            for row in np.flatnonzero(~within).tolist()
-        ]
-        for shape, rows in table.shapes(np.flatnonzero(within)):
-            for owner in sorted(set(owners[rows].tolist())):
-                some = rows[owners[rows] == owner]
-                before = np.searchsorted(whole[owner].table.lines, table.lines[some])
-                asides.setdefault(firsts[owner], []).append(Aside(table, shape, some, before))
+        begins = np.searchsorted(table.lines, firsts, side="right").tolist()
+        ends = np.searchsorted(table.lines, lasts).tolist()
+        alone = np.ones(len(table.lines), dtype=np.bool_)
+        for (first, run), begin, end in zip(found, begins, ends, strict=False):
+            if begin < end:
+                alone[begin:end] = False
+                asides.setdefault(first, []).extend(_beside(run, table, np.arange(begin, end)))
+        rows = np.flatnonzero(alone).tolist()
+        found += [(int(table.lines[row]), Run(table, table.plan(row), row, row + 1)) for row in rows]
     for line, run in sorted(found, key=lambda one: one[0]):
         yield run, asides.get(line, [])
+
+
+def _beside(run: Run, table: Table, rows: Ints) -> Iterator[Aside]:
+    before = np.searchsorted(run.table.lines, table.lines[rows])
+    for shape, some in table.shapes(rows):
+        yield Aside(table, shape, some, before[some - rows[0]])
 
 
 def runs(tables: Sequence[Table]) -> Iterator[Run]:

@@ -30,16 +30,17 @@ _TOO_LARGE = 2**62
 _NONE: Ints = np.empty(0, dtype=np.int64)
 # Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours.
 _STEPS = [
-    (np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(10 * 2**8 + 1), np.uint64(8)),
-    (np.uint64(0x00FF00FF00FF00FF), np.uint64(100 * 2**16 + 1), np.uint64(16)),
-    (np.uint64(0x0000FFFF0000FFFF), np.uint64(10_000 * 2**32 + 1), np.uint64(32)),
+    (np.uint64(10 * 2**8 + 1), np.uint64(8)),
+    (np.uint64(100 * 2**16 + 1), np.uint64(16)),
+    (np.uint64(10_000 * 2**32 + 1), np.uint64(32)),
 ]
+_HALVES = [np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), None]  # that then hold the sums
 
 
-def words(data: bytes, ends: Ints) -> Words:
-    """The eight bytes that end at each place; gathered as raw bytes, at half the cost of unaligned integers."""
+def words(data: bytes, starts: Ints, ends: Ints) -> Words:
+    """The eight bytes that end there in lines that start here; as raw bytes, at half the cost of unaligned integers."""
     every: npt.NDArray[Any] = np.ndarray((len(data) - 7,), "V8", data, 0, (1,))
-    found: Words = every[ends - 8].view("<u8")
+    found: Words = every[starts + (ends - 8)].view("<u8")
     return found
 
 
@@ -130,7 +131,7 @@ class _Lines:
             self._row += 4
             return None
         ends, after, before, weight = (self.next() for _ in range(4))
-        found = words(self.data, self.starts + ends)
+        found = words(self.data, self.starts, ends)
         value: Words = found & after.view(np.uint64)
         if before.any():
             found &= before.view(np.uint64)
@@ -138,10 +139,11 @@ class _Lines:
             value |= found
         if value[0] == value[-1] and (value == value[0]).all():  # of steps, epochs and rates there are many
             value = value[:1].copy()
-        for mask, factor, shift in _STEPS:
-            value &= mask
+        for (factor, shift), sums in zip(_STEPS, _HALVES, strict=True):
             value *= factor
             value >>= shift
+            if sums is not None:
+                value &= sums
         whole: Ints = value.view(np.int64)
         if weight.max() > _HEAVY:  # too many digits, unless the first are zeros
             whole = np.minimum(whole, _TOO_LARGE // np.maximum(weight, 1))

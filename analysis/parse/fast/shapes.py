@@ -104,7 +104,7 @@ class Shapes(dict[bytes, int]):
                 if place < len(self.checks[number]):
                     table[:, number] = self.checks[number][place]
             ends, masks, expected = table.take(numbers, axis=1)
-            failed |= (words(data, starts + ends.view(np.int64)) & masks) != expected
+            failed |= (words(data, starts, ends.view(np.int64)) & masks) != expected
         return failed
 
     def _place(self, found: exact.Match, cells: tuple[Cell, ...]) -> tuple[int, int]:
