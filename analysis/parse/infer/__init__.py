@@ -15,7 +15,8 @@ from gputel.analysis import formats
 from gputel.analysis.parse import exact
 from gputel.analysis.parse.infer import compiling, margins
 from gputel.analysis.parse.infer.candidates import Candidate, candidate
-from gputel.analysis.parse.infer.shapes import Shape, shapes
+from gputel.analysis.parse.infer.places import is_place
+from gputel.analysis.parse.infer.shapes import Shape, shapes, without_unit
 
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
@@ -140,6 +141,7 @@ def _evaluates_beside(one: Candidate) -> bool:
 
 def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
     header = _header(found, main)
+    found = [_placed(one, main) for one in found]
     chosen = [replace(main, role="part" if header else _record_role(main))]
     first = _opening(found, header)
     if header and first:
@@ -155,6 +157,18 @@ def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
     chosen.sort(key=lambda one: (-one.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[one.role]))
     chosen = _within_epochs(chosen[:MOST_PATTERNS])
     return sorted(chosen, key=lambda one: (-len(one.columns), -one.shape.count))
+
+
+def _placed(one: Candidate, main: Candidate) -> Candidate:
+    """A line that differs from a record in units alone counts as records do, though it may be the only one."""
+    alone = main.place and one is not main and one.place is None
+    if not alone or [*map(without_unit, one.shape.literals)] != [*map(without_unit, main.shape.literals)]:
+        return one
+    named = [
+        replace(theirs, slot=own.slot) if is_place(theirs) else own
+        for own, theirs in zip(one.named, main.named, strict=True)
+    ]
+    return replace(one, named=tuple(named))
 
 
 def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
@@ -182,7 +196,11 @@ def _header(found: Sequence[Candidate], main: Candidate) -> Candidate | None:
     """A line that only says the step, over the lines of its record."""
     if main.place:
         return None
-    above = [one for one in found if one.role in ("place", "other", "train") and one.place]
+    above = [
+        one
+        for one in found
+        if one.role in ("place", "other", "train") and one.place and not one.shape.is_bar
+    ]
     near = [one for one in above if 0.5 <= one.shape.count / main.shape.count <= 2]
     return max(near, key=lambda one: (-one.place_rank, one.shape.count), default=None)
 
@@ -204,7 +222,8 @@ def _record_role(main: Candidate) -> str:
 def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> str | None:
     """What a shape is beside the main one, or None where it is nothing of the training."""
     rare = one.shape.count <= max(2, main.shape.count // 50)
-    if _is_torn(one.shape, main.shape) or (rare and _SUMMARY.search(one.shape.example)):
+    sums_up = rare and _SUMMARY.search(one.shape.example) and not _SUMMARY.search(main.shape.example)
+    if sums_up or _is_torn(one.shape, main.shape):
         return None
     if one.role == "epoch":
         stated = main.place is not None and main.place.column in ("step", "epoch")
@@ -220,7 +239,8 @@ def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> s
         return "part" if _belongs(one, main, header) else None
     if not one.evidence or not one.speaks or one.is_quoted > main.is_quoted or _is_average(one, main):
         return None
-    if one.role == "mixed" and one.shape.count <= main.shape.count / 2 and "lr" not in one.columns:
+    rarer = one.role == "mixed" != main.role and one.shape.count <= main.shape.count / 2
+    if rarer and "lr" not in one.columns:
         return "eval"
     shared = [n for n in one.metrics if n.column in {m.column for m in main.metrics}]
     fraction = any(b"." in value or b"n" in value for n in shared for value in one.shape.column(n.at))

@@ -12,7 +12,7 @@ FOREIGN = {
     **dict.fromkeys("n_iter i".split(), "iteration"),
     **dict.fromkeys("e".split(), "epoch"),
     **dict.fromkeys("b minibatches mini_batches".split(), "batch"),
-    **dict.fromkeys("tot_loss loss_tot".split(), "loss"),
+    **dict.fromkeys("tot_loss loss_tot minibatch_loss mini_batch_loss".split(), "loss"),
     **dict.fromkeys("sen".split(), "samples"),
     **dict.fromkeys("ms_batch".split(), "dt_ms ms"),
     **dict.fromkeys(

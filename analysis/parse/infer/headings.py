@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from gputel.analysis.parse.infer.naming import name_as
 from gputel.analysis.parse.infer.places import Named
-from gputel.analysis.parse.infer.shapes import UNIT, Shape, cut
+from gputel.analysis.parse.infer.shapes import Shape, cut, without_unit
 from gputel.analysis.parse.names import Vocabulary
 
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 FURTHEST = 400
 _BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
+# `│ train │ 1.15 │ 0.39 │`
+_LABEL = re.compile(
+    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
+    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
+)
 _REDRAWN = re.compile(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
 )  # bars and blank lines do not part a heading from its rows
@@ -20,16 +25,21 @@ _REDRAWN = re.compile(
 
 def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
     """None where the numbers have words of their own, or nothing above names as many columns."""
-    literals = [_without_unit(literal) for literal in shape.literals]
+    literals = [without_unit(literal) for literal in shape.literals]
+    if _LABEL.fullmatch(shape.words[0]):
+        literals[0] = b""
     asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
     if shape.slots - len(asides) < 2 or not all(_BETWEEN.fullmatch(text) for text in _joined(literals, asides)):
         return None
     places = _places(shape, asides)
+    label = _LABEL.fullmatch(shape.words[0])
+    labelled = int(label is not None)
     for line in _above(lines, shape.lines[0]):
-        cells = _cells(line, places[-1] + 1)
+        cells = _cells(line, places[-1] + 1 + labelled)
         if cells:
-            keys = [None if at in asides else cells[places[at]] for at in range(shape.slots)]
-            return name_as(shape, keys, words)
+            keys = [None if at in asides else cells[places[at] + labelled] for at in range(shape.slots)]
+            held_out = label is not None and not label["set"].lower().startswith(b"train")
+            return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
     return None
 
 
@@ -46,7 +56,7 @@ def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
 
 def _is_row(line: bytes) -> bool:
     literals, values = cut(line)
-    return len(values) > 1 and all(_BETWEEN.fullmatch(_without_unit(literal)) for literal in literals)
+    return len(values) > 1 and all(_BETWEEN.fullmatch(without_unit(literal)) for literal in literals)
 
 
 def _is_aside(literals: Sequence[bytes], at: int) -> bool:
@@ -67,11 +77,6 @@ def _places(shape: Shape, asides: Sequence[int]) -> list[int]:
         return [*cells, cells[-1]]
     commas = [literal.count(b",") for literal in shape.literals]
     return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
-
-
-def _without_unit(literal: bytes) -> bytes:
-    unit = UNIT.match(literal)
-    return literal[unit.end() :] if unit else literal
 
 
 def _cells(line: bytes, width: int) -> list[str] | None:

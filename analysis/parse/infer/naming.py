@@ -26,18 +26,27 @@ from gputel.analysis.parse.infer.dialects import (
 from gputel.analysis.parse.infer.places import PLACES, Named, is_place
 from gputel.analysis.parse.infer.shapes import Shape
 from gputel.analysis.parse.infer.slots import Slot, integers, is_text, slots
-from gputel.analysis.parse.names import Vocabulary, legal
+from gputel.analysis.parse.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.parse.patterns import Field
 from gputel.analysis.parse.units import Scale
 
 SHORT = 5
+_ENDS = re.compile(r"_loss$")
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
 def name(shape: Shape, words: Vocabulary) -> list[Named]:
     """Every value of the shape, in order."""
     named = [_name(slot, shape, words) for slot in sections.find(slots(shape), shape)]
-    return _distinct(_one_time(places.find(_loss(_global(named)), shape)))
+    return _distinct(_one_time(places.find(_held_out(_loss(_global(named))), shape)))
+
+
+def _held_out(found: list[Named]) -> list[Named]:
+    """The only loss of an evaluation, whatever the set is called: `validation.lst-loss`."""
+    losses = [one for one in found if one.column and is_evaluation(one.column) and _ENDS.search(one.column)]
+    if len(losses) != 1:
+        return found
+    return [replace(one, column="val_loss") if one in losses else one for one in found]
 
 
 def _global(found: list[Named]) -> list[Named]:

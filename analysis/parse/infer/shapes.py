@@ -128,6 +128,12 @@ def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
     return (*literals, text[start:]), values
 
 
+def without_unit(literal: bytes) -> bytes:
+    """What stands behind a value, but for its unit."""
+    unit = UNIT.match(literal)
+    return literal[unit.end() :] if unit else literal
+
+
 def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Literals with their blanks and digits evened out."""
     last = len(literals) - 1

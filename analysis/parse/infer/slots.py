@@ -103,7 +103,10 @@ def is_samples(values: Sequence[int], total: int | None) -> bool:
 
 
 def _counts(values: Sequence[int]) -> bool:
-    steps = [b - a for a, b in pairwise(values)]
+    """A value that comes again at once is a copy: of another rank, or of another line of the same step."""
+    steps = [b - a for a, b in pairwise(values) if b != a]
+    if not steps:
+        return False
     rising = [step for step in steps if step > 0]
     if len(rising) < max(1, 0.6 * len(steps)):
         return False
