@@ -38,7 +38,7 @@ _HALVES = [np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), None]  
 
 
 def words(data: bytes, starts: Ints, ends: Ints) -> Words:
-    """The eight bytes that end there in lines that start here; as raw bytes, at half the cost of unaligned integers."""
+    """The eight bytes of each line that end there; as raw bytes, at half the cost of unaligned integers."""
     every: npt.NDArray[Any] = np.ndarray((len(data) - 7,), "V8", data, 0, (1,))
     found: Words = every[starts + (ends - 8)].view("<u8")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ class Number:
 
 def plan(text: bytes, start: int, what: Field) -> Number | None:
     """How to read the field from every line like this one; None where each needs a look of its own."""
-    if any(blank(null) == blank(text) for null in what.nulls):
+    if blank(text) in _blanked(what.nulls):
         return None
     if what.kind == "clock" and b":" in text:
         return _clock(text, start)
@@ -81,6 +82,11 @@ def plan(text: bytes, start: int, what: Field) -> Number | None:
 def blank(text: bytes) -> bytes:
     """The text as its shape has it: every digit is one and the same byte, and all others differ as they did."""
     return text.translate(_BLANK)
+
+
+@lru_cache(maxsize=64)
+def _blanked(nulls: frozenset[bytes]) -> frozenset[bytes]:
+    return frozenset(map(blank, nulls))
 
 
 def blank_in_place(text: npt.NDArray[np.uint8], lowest: npt.NDArray[np.uint8]) -> None:

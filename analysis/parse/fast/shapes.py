@@ -36,9 +36,12 @@ class Shapes(dict[bytes, int]):
     def __init__(self, patterns: tuple[Pattern, ...]) -> None:
         super().__init__()
         self._patterns = patterns
-        self._needles = [digits.blank(pattern.needle) for pattern in patterns]
+        self._needles: dict[bytes, list[int]] = {}  # the numbers of the patterns that look for each
+        for number, pattern in enumerate(patterns):
+            self._needles.setdefault(digits.blank(pattern.needle), []).append(number)
         self._ear = _Ear()
-        self._listening = {self._ear.behind(pattern): pattern for pattern in patterns}
+        self._listening = [self._ear.behind(pattern) for pattern in patterns]
+        self._spoken = dict(zip(self._listening, patterns, strict=True))
         self.forget()
 
     @property
@@ -78,12 +81,14 @@ class Shapes(dict[bytes, int]):
         """Works the shape out from one of its lines."""
         self.layout[number] = LOOKED_AT
         blanked = digits.blank(line)
-        near = [p for p, needle in zip(self._patterns, self._needles, strict=True) if needle in blanked]
-        seen = blind.worst(map(_sight, near))
+        near = sorted(
+            number for needle, some in self._needles.items() if needle in blanked for number in some
+        )
+        seen = blind.worst(_sight(self._patterns[number]) for number in near)
         if seen == "sees":
             return
         self._ear.forget()
-        found = exact.match(line, tuple(self._listening))
+        found = exact.match(line, tuple(self._listening[number] for number in near))
         checks = _checks(line) if seen == "after letters" or self._ear.names else ()
         if isinstance(found, tuple) or self._ear.unclear or len(checks) > MOST_CHECKS:
             return
@@ -108,7 +113,7 @@ class Shapes(dict[bytes, int]):
         return failed
 
     def _place(self, found: exact.Match, cells: tuple[Cell, ...]) -> tuple[int, int]:
-        pattern = self._listening[found.pattern]
+        pattern = self._spoken[found.pattern]
         fields = tuple((what, number is not None) for what, _, _, number in cells)
         if (pattern, fields) not in self._places:
             self._places[pattern, fields] = len(self.layouts)
