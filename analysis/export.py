@@ -159,6 +159,8 @@ def _iso(name: str, digits: int) -> pl.Expr:
 def _free(target: Path, allowed: bool) -> None:
     if target.exists() and not allowed:
         raise GputelError(str(target), "is there already", "choose another name, or --force")
+    if not target.parent.is_dir():
+        raise GputelError(str(target), f"cannot be written: there is no {target.parent}", "make that folder, or choose another")
 
 
 def _is_ours(target: Path) -> bool:

@@ -20,8 +20,9 @@ def by(setting: str, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str
     """The group of each run, `depth=16`; a run that does not say the setting is a GputelError."""
     silent = [run for run, own in settings.items() if setting not in own]
     if silent:
-        names = sorted(set.intersection(*(set(own) for own in settings.values())))
-        mend = f"all runs say {', '.join(names)}" if names else "record runs with --tag NAME=VALUE"
+        common = set.intersection(*(set(own) for own in settings.values()))
+        apart = sorted(name for name in common if len({shown(own[name]) for own in settings.values()}) > 1)
+        mend = f"group by {' or '.join(apart)}" if apart else "record runs with --tag NAME=VALUE"
         raise GputelError(f"--group {setting}", f"{silent[0]} does not say it", mend)
     return {run: f"{setting}={shown(own[setting])}" for run, own in settings.items()}
 

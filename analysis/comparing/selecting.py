@@ -51,8 +51,8 @@ def _with_phase(
     have = [(subject, name, own) for subject, name, own in named if own is not None]
     if len(have) < 2:
         there = ", ".join(choice.shared) or "none at all"
-        fault = f"no phase that two runs have (there is {there})" if asked is None else f"no phase {asked}"
-        raise _nothing([subject.name for subject in given], fault, SEE)
+        fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
+        raise _nothing(choices.names(given), f"{fault} (there is {there})", SEE)
     clock = clocks.shared([tracks.rows_of(subject, own) for subject, _, own in have])
     found = [tracks.of(subject, name, own, prices, clock) for subject, name, own in have]
     return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")

@@ -111,4 +111,4 @@ def _elsewhere(question: Question, row: Row) -> tuple[str, ...]:
     if holding:
         best = min(holding, key=lambda gpu: gpu.memory_gib)
         found.append(f"a GPU such as {best.name}, of {best.memory_gib:.0f} GiB")
-    return tuple(found) or ("none of the recipes here, on no GPU of the table",)
+    return tuple(found)

@@ -239,8 +239,12 @@ def _fit(plan: Plan) -> Iterator[str]:
             continue
         needed = row.figures["memory_gib"]
         words = "does not fit" if row.fits == "no" else "is tight"
-        ways = ", or ".join(row.changes)
-        yield f"{row.name} {words}: {span(needed)} of {there:g} GiB; would fit: {ways}"
+        ways = (
+            f"would fit: {', or '.join(row.changes)}"
+            if row.changes
+            else "no recipe here, and no GPU of the table, would hold it"
+        )
+        yield f"{row.name} {words}: {span(needed)} of {there:g} GiB; {ways}"
 
 
 def _warnings(rows: Sequence[Row]) -> Iterator[str]:

@@ -48,6 +48,10 @@ def _refuse_others(paths: Sequence[Path], *, force: bool) -> None:
 
 def _names_a_file(out: Path, kinds: Sequence[str]) -> bool:
     ending = out.suffix.lstrip(".").lower()
+    if out.is_file() and ending not in KINDS:
+        raise GputelError(
+            str(out), "is a file, and neither a page nor a picture", "name a folder", exit_code=2
+        )
     if ending not in KINDS or out.is_dir():
         return False
     if list(kinds) != [ending]:

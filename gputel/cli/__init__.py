@@ -47,10 +47,18 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{args[0]}'{_meant(args[0])}")
         name, command, rest = super().resolve_command(ctx, args)
         if name and command and not ctx.resilient_parsing:
             ctx.default_map = {name: project_defaults(name, command)}
         return name, command, rest
+
+
+def _meant(word: str) -> str:
+    from difflib import get_close_matches
+
+    return "".join(f" (did you mean '{near}'?)" for near in get_close_matches(word, COMMANDS, 1))
 
 
 def variable(command: str, option: click.Option) -> str:
@@ -80,10 +88,16 @@ def project_defaults(name: str, command: click.Command) -> dict[str, object]:
     return defaults
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="gputel")
-def group() -> None:
+@click.pass_context
+def group(ctx: click.Context) -> None:
     """A flight recorder for training runs: what the GPUs did, what the training printed, every line stamped."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 def main(args: Sequence[str] | None = None) -> None:

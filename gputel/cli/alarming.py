@@ -19,7 +19,13 @@ OPTIONS = (
     click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour."),
     click.option("--budget", type=float, metavar="MONEY", help="What the run may cost; needs --price."),
     click.option("--hours", type=float, metavar="HOURS", help="How long the run may take."),
-    click.option("--preset", "presets", multiple=True, metavar="rented", help="More rules."),
+    click.option(
+        "--preset",
+        "presets",
+        multiple=True,
+        metavar="rented",
+        help="Stricter rules, for a machine that is paid by the hour.",
+    ),
     click.option(
         "--on-alarm",
         metavar="COMMAND",

@@ -7,26 +7,34 @@ from typing import Any
 
 import click
 
-from gputel.cli import drawn
+from gputel.cli import drawn, values
 
 NAME = "gputel-compare"
 
 
-@click.command("compare")
+@click.command("compare", short_help="Put runs beside each other at equal steps, tokens, time or cost.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--by",
     type=click.Choice(["step", "tokens", "time", "flops", "energy", "cost"]),
     default="step",
     show_default=True,
-    help="At equal what.",
+    help="What the runs are to be equal in.",
 )
 @click.option("--metric", metavar="NAME", help="loss, val_loss, val_bpb, or any other that was printed.")
-@click.option("--phase", metavar="NAME", help="Else the shared phase with most steps.")
-@click.option("--target", multiple=True, metavar="METRIC=VALUE", help="What it cost to get there.")
+@click.option("--phase", metavar="NAME", help="The phase; else the shared one with most steps.")
+@click.option(
+    "--target",
+    type=values.target,
+    multiple=True,
+    metavar="METRIC=VALUE",
+    help="What each run had spent when it first got there.",
+)
 @click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
 @click.option("--kwh", type=click.FloatRange(min=0), metavar="$", help="Dollars for a kWh.")
-@click.option("--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Mean of the last steps.")
+@click.option(
+    "--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Take the mean of the last so many steps."
+)
 @click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")

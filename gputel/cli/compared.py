@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import show, values
+from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from gputel.cli.sources import Source
 
 
-def of(words: Sequence[str], *, target: Sequence[str], **asked: Any) -> Comparison:
+def of(words: Sequence[str], *, target: Sequence[tuple[str, float]], **asked: Any) -> Comparison:
     """A log that holds nothing is said to, and the others are compared."""
     from gputel.analysis import compare
 
     subjects = _read(words)
-    targets = dict(values.target(text) for text in target)
-    return compare.compare(subjects, target=targets, **asked)
+    return compare.compare(subjects, target=dict(target), **asked)
 
 
 def print_tables(found: Comparison) -> None:

@@ -71,6 +71,8 @@ def _command(number: int, steps: int, out: Path) -> list[str]:
 
 def _clear(out: Path, folders: tuple[Path, ...]) -> None:
     """What an earlier demo made goes; anything else is somebody's."""
+    if out.exists() and not out.is_dir():
+        raise GputelError(str(out), "is a file, not a folder", "choose another --out")
     for folder in folders:
         if folder.exists() and not run.is_run(folder):
             raise GputelError(str(folder), "is no run of a demo", "choose another --out")

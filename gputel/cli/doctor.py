@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what keeps this machine from recording well, and the mend.")
 @click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True

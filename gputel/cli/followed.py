@@ -30,7 +30,7 @@ def opened(
     """`view` names what shows the runs: each kind goes on where it was itself. `piped` is what `-` reads."""
     if not paths and not froms:
         mend = "name a log, a run folder, or --from RANK=COMMAND"
-        raise GputelError("tail", "nothing to follow", mend, exit_code=2)
+        raise GputelError("gputel tail", "nothing to follow", mend, exit_code=2)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [commands.split(text) for text in froms]
     formats = logs.chosen(chosen)

@@ -6,14 +6,22 @@ from pathlib import Path
 
 import click
 
+from gputel.cli import values
 
-@click.command("gate")
+
+@click.command("gate", short_help="Say whether a run got worse than its baseline: for CI.")
 @click.argument("run")
 @click.option("--baseline", metavar="RUN", help="What the run is measured against.")
 @click.option(
-    "--max-regress", multiple=True, metavar="METRIC=3%", help="How much worse than the baseline it may be."
+    "--max-regress",
+    type=values.limit,
+    multiple=True,
+    metavar="METRIC=3%",
+    help="How much worse than the baseline it may be.",
 )
-@click.option("--target", multiple=True, metavar="METRIC=VALUE", help="What the run must reach.")
+@click.option(
+    "--target", type=values.target, multiple=True, metavar="METRIC=VALUE", help="What the run must reach."
+)
 @click.option("--phase", metavar="NAME", help="The phase to judge, else the one with most steps.")
 @click.option(
     "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."
@@ -26,8 +34,8 @@ import click
 def command(
     run: str,
     baseline: str | None,
-    max_regress: tuple[str, ...],
-    target: tuple[str, ...],
+    max_regress: tuple[tuple[str, float], ...],
+    target: tuple[tuple[str, float], ...],
     phase: str | None,
     warmup: int,
     as_json: bool,
@@ -38,10 +46,9 @@ def command(
 
     Ends with 4 where a limit is broken, and with 5 where there is too little data to say.
     """
-    from gputel.cli import gated, values
+    from gputel.cli import gated
 
-    limits = dict(values.limit(text) for text in max_regress)
-    targets = dict(values.target(text) for text in target)
+    limits, targets = dict(max_regress), dict(target)
     if not limits and not targets:
         raise click.UsageError("say what to judge: --max-regress METRIC=3% or --target METRIC=VALUE")
     if limits and baseline is None:

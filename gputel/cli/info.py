@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 
-@click.command("info")
+@click.command("info", short_help="Say what a run folder holds.")
 @click.argument("run", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(run: str, as_json: bool) -> None:

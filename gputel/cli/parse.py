@@ -11,7 +11,7 @@ from gputel.cli import drawn
 NAME = "gputel-parse"
 
 
-@click.command("parse")
+@click.command("parse", short_help="Turn training logs of any framework into tables.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--format", "chosen", metavar="NAME|FILE", help="Read with this format only: a name, or a TOML file."

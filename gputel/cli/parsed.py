@@ -106,7 +106,11 @@ def learn(logs: list[Log], path: Path, *, force: bool) -> None:
     """The format that was inferred, for its user to edit and give back with --format."""
     learned = next((log.learned for log in logs if log.learned), None)
     if learned is None:
-        raise GputelError(str(path), "nothing was inferred", "the logs are of known formats, or of none")
+        raise GputelError(
+            str(path),
+            "nothing was inferred: the logs are of known formats, or of none",
+            "see 'gputel formats'",
+        )
     if path.exists() and not force:
         raise GputelError(str(path), "is there already", "choose another name, or --force it")
     path.write_text(learned)

@@ -11,47 +11,70 @@ import click
 from gputel.cli import values
 
 COUNT = click.IntRange(1)
+NUMBER = click.IntRange(2)
 POSITIVE = click.FloatRange(0, min_open=True)
 option = partial(click.option, show_default=True)
 flag = partial(click.option, is_flag=True)
 
 
-@click.command("plan")
+@click.command("plan", short_help="Say what a run will take: memory, time, money, energy.")
 @option("--depth", type=values.counts, metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
 @option("--params", type=values.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
-@option("--layers", type=COUNT, help="Instead: any layers, with --dim and --heads.")
-@option("--dim", type=click.IntRange(2), help="Width, with --layers.")
-@option("--heads", type=COUNT, help="Attention heads, with --layers  [ceil(dim / 128)].")
+@option("--layers", type=COUNT, metavar="N", help="Instead: any layers, with --dim and --heads.")
+@option("--dim", type=NUMBER, metavar="N", help="Width, with --layers.")
+@option("--heads", type=COUNT, metavar="N", help="Attention heads, with --layers.  [default: dim / 128]")
 @flag("--tied", help="Embedding and head are one matrix, with --layers.")
-@option("--vocab", type=click.IntRange(2), help="Vocabulary  [65536].")
-@option("--seq", type=click.IntRange(2), help="Tokens in a sequence  [2048].")
+@option("--vocab", type=NUMBER, metavar="N", help="Vocabulary.  [default: 65536]")
+@option("--seq", type=NUMBER, metavar="N", help="Tokens in a sequence.  [default: 2048]")
 @option("--on", metavar="NxGPU", help="GPUs of all nodes together, such as 8xH100-PCIe.")
-@option("--nodes", type=COUNT, default=1, help="In how many nodes they stand.")
+@option("--nodes", type=COUNT, metavar="N", default=1, help="In how many nodes they stand.")
 @option("--link", type=values.bytes_per_second, metavar="RATE", help="What links the nodes, such as 10Gbit.")
-@option("--device-batch-size", type=COUNT, help="Sequences at once  [the most that fit].")
-@option("--total-batch-size", type=values.count, metavar="N", help="Tokens a step  [524288].")
-@option("--ratio", type=POSITIVE, default=20.0, help="Tokens per parameter.")
+@option(
+    "--device-batch-size", type=COUNT, metavar="N", help="Sequences at once.  [default: the most that fit]"
+)
+@option("--total-batch-size", type=values.count, metavar="N", help="Tokens a step.  [default: 524288]")
+@option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
 @option("--tokens", type=values.count, metavar="N", help="Tokens to train on, such as 100B.")
-@option("--hours", type=POSITIVE, help="The most hours.")
-@option("--budget", type=POSITIVE, help="The most dollars.")
-@option("--price", type=click.FloatRange(0), help="Dollars for an hour of a GPU.")
+@option("--hours", type=POSITIVE, metavar="HOURS", help="The most hours.")
+@option("--budget", type=POSITIVE, metavar="$", help="The most dollars.")
+@option("--price", type=click.FloatRange(0), metavar="$", help="Dollars for an hour of a GPU.")
 @option("--data-tokens", type=values.count, metavar="N", help="How much text there is.")
-@option("--optimizer", type=click.Choice(["adamw", "muon", "sgd"]), help="By its state  [adamw].")
-@option("--dtype", type=click.Choice(["bf16", "fp32", "pure-bf16"]), help="bf16: autocast  [bf16].")
-@option("--shard", type=click.Choice(["none", "zero1", "fsdp", "zero3"]), help="Over GPUs  [none].")
-@option("--loss", type=click.Choice(["full", "chunked"]), help="All logits at once, or not  [full].")
+@option(
+    "--optimizer",
+    type=click.Choice(["adamw", "muon", "sgd"]),
+    help="How it trains, for the memory that its state takes.  [default: adamw]",
+)
+@option(
+    "--dtype", type=click.Choice(["bf16", "fp32", "pure-bf16"]), help="bf16 is autocast.  [default: bf16]"
+)
+@option(
+    "--shard",
+    type=click.Choice(["none", "zero1", "fsdp", "zero3"]),
+    help="What is spread over the GPUs.  [default: none]",
+)
+@option(
+    "--loss",
+    type=click.Choice(["full", "chunked"]),
+    help="All logits at once, or in chunks.  [default: full]",
+)
 @flag("--recompute", help="Activations are computed again in the backward pass.")
 @flag("--eager", help="Without torch.compile.")
 @flag("--plain-attention", help="Attention that keeps its scores.")
-@option("--save-every", type=click.IntRange(0), default=1000, help="Steps; 0: only at the end.")
-@option("--keep", type=COUNT, help="Checkpoints that stay on disk  [all].")
+@option(
+    "--save-every",
+    type=click.IntRange(0),
+    metavar="N",
+    default=1000,
+    help="Steps between checkpoints; 0: only at the end.",
+)
+@option("--keep", type=COUNT, metavar="N", help="Checkpoints that stay on disk.  [default: all]")
 @option(
     "--target-tok-s",
     type=values.count,
     metavar="N",
     help="A rate hoped for, of all GPUs: what MFU would it be?",
 )
-@option("--target-steps-h", type=POSITIVE, help="The same in steps an hour.")
+@option("--target-steps-h", type=POSITIVE, metavar="N", help="The same in steps an hour.")
 @option("--like", metavar="RUN", help="Correct the plan by a run; what is not said is as there.")
 @option("--check", metavar="RUN", help="Set what would have been planned beside what happened.")
 @flag("--csv", help="Write the rows as CSV.")

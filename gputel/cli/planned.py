@@ -37,6 +37,7 @@ def plan(asked: Asked) -> Plan:
             "say --depth 16,20,24, --params 1.5B or --layers; or --budget or --hours for the largest that fits",
             exit_code=2,
         )
+    _refuse_nonsense(asked)
     like = _like(asked)
     question, shape = _question(asked, like), _shape(asked, like)
     target = _target(asked, question)
@@ -46,6 +47,17 @@ def plan(asked: Asked) -> Plan:
     return planning.of_limits(question, _of_depth(shape), target)
 
 
+def _refuse_nonsense(asked: Asked) -> None:
+    named = [f"--{name}" for name in ("depth", "params", "layers") if asked[name]]
+    if len(named) > 1:
+        raise GputelError(
+            " ".join(named), "each name what to plan, and one does", "leave out the others", exit_code=2
+        )
+    lone = [f"--{name}" for name in ("dim", "heads", "tied") if asked[name] and not asked["layers"]]
+    if lone:
+        raise GputelError(lone[0], "is the shape of --layers", "say --layers 12 too", exit_code=2)
+
+
 def check(word: str, asked: Asked) -> Check:
     from gputel.analysis.planning import check as checking
 
@@ -53,6 +65,7 @@ def check(word: str, asked: Asked) -> Check:
         raise GputelError(
             "--check", "is printed, or given as JSON", "leave out --csv and --html", exit_code=2
         )
+    _refuse_nonsense(asked)
     like = _like(asked)
     sizes = _sizes(asked, _shape(asked, like))
     if len(sizes) > 1:

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from gputel.telemetry.process.viewer import Outcome
 
 
-@click.command("record", context_settings={"allow_interspersed_args": False})
+@click.command(
+    "record",
+    short_help="Sample the GPUs, alone or beside a command, into a run folder.",
+    context_settings={"allow_interspersed_args": False},
+)
 @click.option(
     "--hz",
     type=click.FloatRange(0, 10_000, min_open=True),
     default=100.0,
-    show_default=True,
-    help="Samples a second.",
+    metavar="RATE",
+    help="Samples a second.  [default: 100]",
 )
 @click.option("--gpus", help="Only these, by index or uuid.", metavar="0,2")
 @click.option(
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     type=values.share,
     default="2%",
     show_default=True,
-    help="Of a core, for calls into the driver.",
+    help="How much of a core calls into the driver may take.",
 )
 @attended.options
 @drawn.options

@@ -70,10 +70,10 @@ def one_subject(word: str) -> Subject:
     """The run or log that an argument names; nothing to parse in it is a GputelError."""
     found = find(word)
     if len(found) > 1:
+        such = next((source for source in reversed(found) if source.kind == "run"), found[-1])
+        many = "runs" if all(source.kind == "run" for source in found) else "runs and files"
         _nothing(
-            word,
-            f"holds {len(found)} runs, and this needs one",
-            f"name one of them, such as {found[-1].path}",
+            word, f"holds {len(found)} {many}, and this needs one", f"name one of them, such as {such.path}"
         )
     only = subject(found[0])
     if only.recording is None and only.log.is_empty:

@@ -9,7 +9,7 @@ import click
 from gputel.cli import alarming, served
 
 
-@click.command("tail")
+@click.command("tail", short_help="Follow runs as they happen, with alarms.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--from",
@@ -27,7 +27,7 @@ from gputel.cli import alarming, served
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Of the page.  [default: 8765, or a free one]",
+    help="The page's.  [default: 8765, or a free one]",
 )
 @click.option("--host", metavar="ADDRESS", help="Serve it there, behind a token.  [default: 127.0.0.1]")
 @alarming.options

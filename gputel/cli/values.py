@@ -42,20 +42,20 @@ def tag(text: str) -> tuple[str, str]:
 
 def limit(text: str) -> tuple[str, float]:
     """`loss=1%` or `loss=0.01`."""
-    name, value = tag(text)
+    name, _, value = text.partition("=")
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value)
-    if not found:
-        raise click.BadParameter(f"'{text}' is not a limit like {name}=3%")
+    if not (name and found):
+        raise click.BadParameter(f"'{text}' is not a limit like {name or 'loss'}=3%")
     return name, float(found[1]) / (100 if found[2] else 1)
 
 
 def target(text: str) -> tuple[str, float]:
     """`val_bpb=0.87`."""
-    name, value = tag(text)
+    name, _, value = text.partition("=")
     try:
         return name, float(value)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is not a target like {name}=2.9") from None
+        raise click.BadParameter(f"'{text}' is not a target like {name or 'loss'}=2.9") from None
 
 
 def count(text: str) -> int:

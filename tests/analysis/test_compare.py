@@ -177,7 +177,7 @@ def test_phases_without_a_common_name_have_nothing_in_common() -> None:
 
 
 def test_a_phase_that_was_asked_for_and_is_not_there_is_an_error() -> None:
-    with pytest.raises(GputelError, match="nothing in common: no phase sft"):
+    with pytest.raises(GputelError, match=r"nothing in common: no phase sft \(there is base\)"):
         compare([D16, D16], phase="sft")
 
 
@@ -408,6 +408,23 @@ def test_a_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
         compare([a, b], group="depth")
 
 
+def test_what_runs_could_be_grouped_by_is_named(write: Write) -> None:
+    a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9), before="num_layers: 4\n")
+    with pytest.raises(GputelError) as error:
+        compare([a, b], group="seed")
+    assert str(error.value).startswith("--group seed: a does not say it; group by ")
+    assert "depth" in str(error.value)
+
+
+def test_of_commands_only_what_is_apart_is_shown() -> None:
+    told = [
+        "python train.py --depth 2 --steps 4 --out a",
+        "python train.py --depth 4 --steps 4 --out b",
+        None,
+    ]
+    assert tables.apart(told) == ["… --depth 2 … --out a", "… --depth 4 … --out b", None]
+
+
 def test_a_setting_of_several_lines_is_shown_on_one() -> None:
     assert shown("python -c import x\nprint(x)\n") == "python -c import x print(x)"
     assert shown(65536) == "65,536"
@@ -496,6 +513,8 @@ def test_energy_is_an_axis_where_gpus_were_measured(stamped: Callable[[str, floa
     assert told["mem_peak_mib"].to_list() == [2000, 2000]
     assert found.targets["energy_j"].to_list() == pytest.approx([50_000, 50_000])
     assert found.axes == ["step", "tokens", "time", "flops", "energy", "cost"]
+    told_of = "energy counts as time does: since the first step began; J/token and W are of training alone"
+    assert told_of in found.notes
     assert found.milestones["difference"].drop_nulls().to_list() == pytest.approx([0] * 5, abs=1e-9)
 
 

@@ -176,7 +176,11 @@ def test_markdown_from_a_log_is_text(gputel: Any, tmp_path: Path) -> None:
         ((D16, D24, "--by", "energy"), 1, "--by energy: d16-base: no GPU was measured beside it; compare by"),
         ((D16, MID), 1, "d16-base, mid-training: nothing in common: no phase that two runs have"),
         (NO_LOGS, 3, "nothing could be parsed; try gputel parse"),
-        ((D16, D24, "--target", "loss"), 2, "gputel compare: Invalid value: 'loss' is not like name=value"),
+        (
+            (D16, D24, "--target", "loss"),
+            2,
+            "Invalid value for '--target': 'loss' is not a target like loss=2.9",
+        ),
     ],
     ids=["one run", "one log", "no price", "no energy", "no phase", "no log", "no target"],
 )

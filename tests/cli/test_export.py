@@ -125,7 +125,7 @@ def test_a_place_that_cannot_be_written_is_one_line(
     target = tmp_path / "no" / "such" / "folder.csv"
     assert gputel("export", recorded, "--csv", target) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"error: {target}: cannot be written: ")
+    assert said.startswith(f"error: {target}: cannot be written: there is no {target.parent}; make")
     assert said.count("\n") == 1
 
 

@@ -64,10 +64,22 @@ def test_help_lists_the_commands_in_the_order_in_which_people_meet_them() -> Non
     assert places == sorted(places)
 
 
+def test_help_says_of_each_command_what_it_is_for_on_a_terminal_of_eighty_columns() -> None:
+    lines = gputel("--help").stdout.split("Commands:\n")[1].splitlines()
+    assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
+
+
+def test_who_names_no_command_gets_the_list() -> None:
+    answer = gputel()
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == gputel("--help").stdout
+
+
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["recrod"], "error: gputel: No such command 'recrod'"),
+        (["recrod"], "error: gputel: No such command 'recrod' (did you mean 'record'?); see"),
+        (["demo", "--out", __file__], f"error: {__file__}: is a file, not a folder; choose another --out"),
         (["info", "--hx"], "error: gputel info: No such option '--hx'"),
         (["info", "gone"], "error: gone: no such file or folder"),
     ],

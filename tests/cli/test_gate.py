@@ -76,7 +76,7 @@ def test_it_writes_over_its_own_list_and_over_nothing_else(
     [
         (["same.log"], "say what to judge: --max-regress METRIC=3% or --target METRIC=VALUE"),
         (["same.log", "--max-regress", "loss=1%"], "--max-regress needs a --baseline"),
-        (["same.log", "--target", "loss"], "'loss' is not like name=value"),
+        (["same.log", "--target", "loss"], "Invalid value for '--target': 'loss' is not a target like loss=2.9"),
         (["same.log", "--max-regress", "loss=much"], "'loss=much' is not a limit like loss=3%"),
     ],
 )  # fmt: skip

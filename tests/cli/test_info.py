@@ -73,4 +73,6 @@ def test_a_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
 def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
     narrow = {**os.environ, "NO_COLOR": "1", "COLUMNS": "20"}
     answer = CliRunner().invoke(group, ["info", str(recorded)], env=narrow, standalone_mode=False)
-    assert re.search(r"^attempt +started +time +exit +output +telemetry$", answer.stdout, re.MULTILINE)
+    assert re.search(
+        r"^attempt +started +time +exit +output +telemetry +events$", answer.stdout, re.MULTILINE
+    )

@@ -55,6 +55,28 @@ def test_somebody_elses_page_is_left_alone() -> None:
     assert is_page(Path("gputel-compare.html"))
 
 
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("report", D16), "x.html: is one file, and --html --png was asked for; name a folder"),
+        (("parse", D16), "x.html: is one file, and --html --png was asked for; name a folder"),
+        (("compare", D16, D24), "x.html: is one file, and --html --png was asked for; name a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_printed(
+    words: tuple[str, ...], fault: str
+) -> None:
+    answer = CliRunner().invoke(group, [*words, "--html", "--png", "--out", "x.html"], standalone_mode=False)
+    assert (str(answer.exception), answer.stdout) == (fault, "")
+
+
+def test_a_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
+    Path("train.py").write_text("mine")
+    answer = CliRunner().invoke(group, ["report", D16, "--html", "--out", "train.py"], standalone_mode=False)
+    fault = "train.py: is a file, and neither a page nor a picture; name a folder"
+    assert (str(answer.exception), answer.stdout) == (fault, "")
+
+
 def test_report_writes_the_page_of_a_run_of_a_log_and_of_readings() -> None:
     Path("d12.log").write_text("".join(f"{step(n)}\n" for n in range(20)))
     Path("dmon.txt").write_text(

@@ -284,6 +284,11 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
         ("--budget 10 --on 8xH100", "--budget 10: needs to know what an hour costs; give --price"),
         ("--layers 12 --on H100", "--layers: needs the width too; say --dim 768"),
         (
+            "--depth 16 --params 1B --on H100",
+            "--depth --params: each name what to plan, and one does; leave out the others",
+        ),
+        ("--depth 16 --dim 768 --on H100", "--dim: is the shape of --layers; say --layers 12 too"),
+        (
             "--layers 12 --dim 768 --heads 7 --on H100",
             "--heads 7: a dim of 768 does not split into 7 heads of an even size; try --heads 6",
         ),
@@ -303,6 +308,21 @@ def test_a_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
         told = run("--depth", 16, "--on", "H100", option, empty)
         assert told.returncode == 3
         assert told.stderr == (f"error: {empty}: nothing in it could be parsed; see 'gputel parse {empty}'\n")
+
+
+def test_what_is_guessed_of_several_sizes_is_said_once() -> None:
+    said = run("--params", "1.5B,900M", "--on", "8xA100").stdout
+    assert said.count("memory and MFU are those of") == 1
+    assert said.endswith(
+        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.50B); 24\n"
+        "  layers, 1,536 wide (900.0M)\n"
+    )
+
+
+def test_a_rate_that_is_refused_is_said_once() -> None:
+    told = run(*STORY_4, "--target-tok-s", "400000")
+    assert "144% MFU" in told.stderr
+    assert "144% MFU" not in told.stdout
 
 
 def test_an_unknown_gpu_gets_the_list() -> None:

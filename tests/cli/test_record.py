@@ -154,6 +154,11 @@ def test_secrets_and_tags_are_kept_as_they_should_be() -> None:
         (("--out", "a", "--continue", "b"), "leave out --out"),
         (("--pty",), "gives a terminal to a command"),
         (("--hz", "0"), "--hz"),
+        (("--gpus", ","), "--gpus names no GPU; say --gpus 0,2"),
+        (
+            ("--simulate", "H100", "--gpus", "9", "--out", "x"),
+            "error: --gpus: there is no GPU 9; this machine has GPU 0 only",
+        ),
     ],
 )
 def test_nonsense_is_wrong_usage(words: tuple[str, ...], fault: str) -> None:

@@ -112,6 +112,35 @@ def test_json_has_the_same_figures(recorded: Path) -> None:
     assert told["events"]["checkpoint"] == 1
 
 
+def test_report_and_compare_come_to_the_same_figures(recorded: Path) -> None:
+    """Of one run; tok/s is there twice, by the time that passed and as it was printed."""
+    (phase,) = json.loads(report(str(recorded), "--json"))["phases"]
+    answer = CliRunner().invoke(group, ["compare", str(recorded), str(recorded), "--json"])
+    summary = next(iter(json.loads(answer.stdout)["summary"].values()))
+    assert summary["j_per_token"] == pytest.approx(phase["j_per_token"])
+    assert summary["tok_per_sec"] == pytest.approx(phase["tok_per_sec_printed"])
+
+
+def test_shares_are_of_the_energy_that_is_shown(recorded: Path) -> None:
+    rows = json.loads(report(str(recorded), "--json"))["time"]
+    whole = sum(row["energy_counter_j"] or row["energy_j"] for row in rows)
+    for row in rows:
+        joules = row["energy_counter_j"] or row["energy_j"]
+        assert row["energy_share"] == pytest.approx(joules / whole)
+
+
+def test_a_script_in_the_command_is_cut_and_its_letters_stay_on_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = "set -e\nfor i in 1 2 3; do\n    echo step $i\ndone\n" + "echo on and on\n" * 40
+    run.create(Path("runs/b"), {"run": "b", "argv": ["bash", "-c", script, "", "--lr", "3e-4"]})
+    (line,) = [line for line in report("runs/b").splitlines() if line.startswith("command")]
+    assert line == (
+        "command  bash -c 'set -e for i in 1 2 3; do echo step $i done echo on and on …' '' --lr 3e-4"
+    )
+
+
 def test_the_latest_run_is_meant_where_nothing_is_named(recorded: Path) -> None:
     assert report() == report("latest") == report(str(recorded))
 

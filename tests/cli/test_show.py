@@ -45,3 +45,26 @@ def test_in_a_pipe_a_table_is_as_wide_as_it_must_be(capsys: pytest.CaptureFixtur
     assert head.split() == "run format records first loss last loss".split()
     assert first.split() == ROWS[0]
     assert second.split() == ["d24", "-", "3", "9.1", "-"]
+
+
+def test_a_cell_of_several_lines_is_as_wide_as_its_longest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    show.table(("what", "why"), [["memory", "a sentence that\nwas folded\nbefore this"]])
+    assert "memory   a sentence that\n" in capsys.readouterr().out
+
+
+def test_a_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "note: " + "word " * 20 + "end"
+    assert show.folded(sentence) == sentence
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
+    first, second = show.folded(sentence, 6).splitlines()
+    assert (len(first) <= 60, second[:10]) == (True, "      word")
+
+
+def test_a_fact_of_several_lines_hangs_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    show.facts({"command": "bash -c set -e\necho hi", "host": "vm"})
+    assert capsys.readouterr().out == "command  bash -c set -e\n         echo hi\nhost     vm\n"

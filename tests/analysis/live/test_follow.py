@@ -237,3 +237,14 @@ def test_a_compressed_log_is_read_and_over(tmp_path: Path, clock: Clock) -> None
     assert together(news, "records")["step"].to_list() == list(range(50))
     assert follower.is_over
     follower.close()
+
+
+def test_what_is_waited_for_is_a_folder_without_a_log_or_not_there_at_all(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    follower = Follower([str(tmp_path / "empty"), str(tmp_path / "gone.log")])
+    follower.read()
+    assert follower.awaited == [
+        f"{tmp_path}/empty: holds no log and no run yet; one is waited for",
+        f"{tmp_path}/gone.log: is not there yet; it is waited for",
+    ]
+    follower.close()

@@ -37,6 +37,7 @@ def test_the_first_users_panels_and_more_are_there(read: Read) -> None:
     assert [axis.name for axis in found["loss"].axes] == ["step", "tokens", "time"]
     assert [axis.name for axis in found["loss-time"].axes] == ["time"]
     assert (found["tok_per_sec"].y.unit, found["mfu"].y.unit, found["dt_ms"].y.unit) == ("tok/s", "%", "ms")
+    assert [name for name, own in found.items() if own.steady] == ["tok_per_sec", "mfu", "grad_norm", "dt_ms"]
 
 
 def test_every_printed_value_is_a_point(read: Read) -> None:

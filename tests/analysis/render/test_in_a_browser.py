@@ -195,6 +195,38 @@ def test_a_heat_map_tells_its_window_and_where_nothing_was_measured(
     assert "not measured" in (hover(tab) or "")
 
 
+def test_bars_lie_on_tracks_of_one_length_with_their_sums_in_short(chromium: Browser, tmp_path: Path) -> None:
+    """A name or a sum that is longer than the others moves all tracks; a full one is the whole of a GPU."""
+    values = np.array([[20.0], [30.125]])
+    memory = Bars("m", "Memory", "GiB", ("d8", "a longer name"), ("weights",), values, whole=80.0)
+    energy = Bars("e", "Energy", "J", ("d8",), ("train",), np.array([[40_175.6]]))
+    tab = shown(chromium, tmp_path, memory, energy)
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('[data-panel=\"0\"] .bar-track')].map(t => t.getBoundingClientRect())"
+        ".map(b => [b.left, b.width])"
+    )
+    assert boxes[0] == boxes[1]
+    shares = tab.evaluate(
+        "[...document.querySelectorAll('[data-panel=\"0\"] .bar-part')].map(p => p.style.width)"
+    )
+    assert shares[0] == "25%"
+    sums = tab.evaluate("[...document.querySelectorAll('.bar-total')].map(t => [t.textContent, t.title])")
+    assert sums == [["20 GiB", "20 GiB"], ["30.13 GiB", "30.125 GiB"], ["40.2 kJ", "40,175.6 J"]]
+
+
+def test_a_page_without_plots_has_nothing_to_zoom_back(chromium: Browser, tmp_path: Path) -> None:
+    chips = "[...document.querySelectorAll('#controls button')].map(chip => chip.textContent)"
+    assert shown(chromium, tmp_path, BARS).evaluate(chips) == ["d16", EVIL, "light / dark"]
+    assert "whole range" in shown(chromium, tmp_path, panel()).evaluate(chips)
+
+
+def test_the_name_of_a_level_stands_in_the_legend_and_not_over_the_curves(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tab = shown(chromium, tmp_path, panel())
+    assert tab.evaluate("document.querySelector('.legend .level').textContent") == "limit"
+
+
 def test_a_finger_is_told_too_and_nothing_is_wider_than_a_phone(chromium: Browser, tmp_path: Path) -> None:
     wide = Table("T", tuple("abcdefghijklmnop"), [tuple("a" * 20 for _ in range(16))])
     tab = shown(chromium, tmp_path, panel(), HEAT, BARS, wide, phone=True)

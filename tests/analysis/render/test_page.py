@@ -68,6 +68,15 @@ def test_the_caution_stands_at_its_head() -> None:
 def test_it_says_from_how_many_points_to_how_many() -> None:
     assert "<footer>10 points" in html(curves())
     assert "<footer>3,000,000 → 100,000 points, with every extreme kept" in html(curves(3_000_000))
+    assert "<footer>written by gputel" in html(Table("T", ("a",), [(1,)]))
+
+
+def test_a_number_stands_on_one_line_and_a_sentence_that_begins_with_one_is_folded() -> None:
+    sentence = "1 (0.6 to 2) GiB of context and libraries; 0.5 (0.2 to 1.5) GiB of NCCL"
+    text = html(Table("T", ("a",), [("4 h 19 min",), (sentence,), (None,)]))
+    assert '<td class="number">4 h 19 min</td>' in text
+    assert f"<td>{sentence}</td>" in text
+    assert '<td class="number">–</td>' in text
 
 
 def test_three_million_samples_and_a_long_log_stay_under_a_megabyte_and_a_half() -> None:
