@@ -58,6 +58,7 @@ class Parser:
         self._seen = self._asked = 0
         self._ends = False  # whether the line that is read now is the last, and has no end
         self._lines = Splitter(live=live)
+        self._live = live
         self._begin()
 
     def _begin(self) -> None:
@@ -69,6 +70,7 @@ class Parser:
         self.hits: Counter[str] = Counter()  # lines by format
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
         self._recorded = False  # whether the chunk before ended with a record
+        self._untold: list[tuple[Chunk, int, bytes, bool]] = []  # lines whose events are not looked for yet
 
     @property
     def lines(self) -> int:
@@ -114,13 +116,25 @@ class Parser:
     def _piece(self, chunk: Chunk, reading: Reading | None = None) -> None:
         reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
         for first, region, recorded in unread(reading, chunk):
+            self._untold.append((chunk, first, region, recorded))
+            if self._infer:
+                self._strange.append(_unknown(reading, first, region))
+        if not self._may_be_read_again():
+            self._tell()
+        self._recorded = self._recorded or _ends_with_record(reading)
+
+    def _may_be_read_again(self) -> bool:
+        """Whether nothing was read so far, and all of it is likely to be of an unknown format."""
+        return self._infer is not None and not self._live and not any(self.hits.values())
+
+    def _tell(self) -> None:
+        """What happened in lines that are no records."""
+        for chunk, first, region, recorded in self._untold:
             if recorded or self._recorded:
                 self.outcome.recorded()
                 self._recorded = False
             self._events(chunk, first, region)
-            if self._infer:
-                self._strange.append(_unknown(reading, first, region))
-        self._recorded = self._recorded or _ends_with_record(reading)
+        self._untold = []
 
     def _read(self, chunk: Chunk, reading: Reading) -> Reading:
         if self._ends:
@@ -180,6 +194,8 @@ class Parser:
         inferred = self._guess()
         if inferred is not None:
             self._read_again(inferred)
+        else:
+            self._tell()
 
     def _guess(self) -> Inferred | None:
         """What the lines that no format knew turn out to be, if that is something of the training."""

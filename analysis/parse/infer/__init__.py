@@ -197,9 +197,7 @@ def _header(found: Sequence[Candidate], main: Candidate) -> Candidate | None:
     if main.place:
         return None
     above = [
-        one
-        for one in found
-        if one.role in ("place", "other", "train") and one.place and not one.shape.is_bar
+        one for one in found if one.role in ("place", "other", "train") and one.place and not one.shape.is_bar
     ]
     near = [one for one in above if 0.5 <= one.shape.count / main.shape.count <= 2]
     return max(near, key=lambda one: (-one.place_rank, one.shape.count), default=None)

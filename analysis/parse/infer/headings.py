@@ -29,7 +29,9 @@ def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named]
     if _LABEL.fullmatch(shape.words[0]):
         literals[0] = b""
     asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
-    if shape.slots - len(asides) < 2 or not all(_BETWEEN.fullmatch(text) for text in _joined(literals, asides)):
+    if shape.slots - len(asides) < 2 or not all(
+        _BETWEEN.fullmatch(text) for text in _joined(literals, asides)
+    ):
         return None
     places = _places(shape, asides)
     label = _LABEL.fullmatch(shape.words[0])

@@ -165,7 +165,7 @@ def _totals(found: list[Named]) -> list[Named]:
 
 
 def _batch_beside(found: list[Named], shape: Shape) -> list[Named]:
-    """Where the epoch is the only place and stays, what counts right behind it is the batch, whatever it is called."""
+    """Where the epoch is the only place, and stays, what counts right behind it is the batch."""
     places = [one for one in found if one.column in (*PLACES, "index")]
     epochs = shape.column(places[0].at)
     if [one.column for one in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:

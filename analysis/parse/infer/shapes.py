@@ -42,6 +42,7 @@ VALUE = re.compile(
 _PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
 _CELL = re.compile(rb"[^,]+")
 PADDED = (b"[", b"(", b":", b"=", b"|")  # a number stands behind it with blanks or without
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 BAR = b"\x02"  # stands for a drawn bar, of whatever length
 _GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
 _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
@@ -117,15 +118,18 @@ def shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[Shape]:
 
 def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
     """The values of a line, and the literals around them."""
+    spans = _spans(text.translate(_ALIKE))
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(text)]
+    literals = tuple(text[start:end] for start, end in zip(starts, ends, strict=True))
+    return literals, [text[start:end] for start, end in spans]
+
+
+@lru_cache(maxsize=4096)
+def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
+    """Where the values of a line stand; which digits they are made of makes no difference."""
     value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
-    literals: list[bytes] = []
-    values: list[bytes] = []
-    start = 0
-    for found in value.finditer(text):
-        literals.append(text[start : found.start()])
-        values.append(found.group())
-        start = found.end()
-    return (*literals, text[start:]), values
+    return tuple(found.span() for found in value.finditer(text))
 
 
 def without_unit(literal: bytes) -> bytes:
