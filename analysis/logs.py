@@ -1,6 +1,6 @@
 """Files, folders, run folders and streams -> logs. The edge of the parser: the only place where it opens anything.
 
-A compressed file is known by its first bytes, telemetry by its header, and neither by its name.
+Telemetry is known by its header, and nothing by its name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from gputel.analysis import cache
+from gputel.analysis import cache, writers
+from gputel.analysis.pieces import GZIP, HEAD, PIECE, ZSTD, plain, with_head
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 
@@ -26,14 +26,9 @@ if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
 
 KEPT = "logs"  # the kind that the cache has them as
-PIECE = 4 << 20
-HEAD = 64 << 10
 HEAD_LINES = 20  # of telemetry, among which its header stands
 SMALL = 512 << 10  # bytes of a file that is read with others
-FEW_S = 5
-TICK_S = 0.05  # the stamps of files lag behind the clock by up to a tick of the kernel
 FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
@@ -209,7 +204,7 @@ def _written(path: Path, facts: os.stat_result) -> tuple[datetime, bool]:
     """A moment that the file was not written after, and whether somebody writes it still."""
     is_file = stat.S_ISREG(facts.st_mode)
     latest = datetime.fromtimestamp(facts.st_mtime if is_file else time.time(), timezone.utc)
-    return latest, time.time() - facts.st_mtime < FRESH_S and has_writer(path, facts.st_mtime)
+    return latest, time.time() - facts.st_mtime < FRESH_S and writers.has_writer(path, facts.st_mtime)
 
 
 def stream(
@@ -225,14 +220,14 @@ def stream(
     from gputel.analysis.parse import engine, result
 
     fault = None
-    head, rest = _plain(raw)
+    head, rest = plain(raw)
     telemetry = _telemetry(head, rest)
     if telemetry is not None:
         return result.of_telemetry(telemetry, name, source)
     parser = engine.parser(formats)
     with _uncollected():
         try:
-            for piece in _with_head(head, rest):
+            for piece in with_head(head, rest):
                 parser.feed(piece)
         except (EOFError, OSError) as error:  # a bad gzip file is an OSError
             fault = f"could be read only in part: {error}"
@@ -248,40 +243,6 @@ def name_of(path: Path) -> str:
     return name.rpartition(".")[0] or name
 
 
-def has_writer(path: Path, changed: float) -> bool:
-    """Whether a process that we may look at has the file open for writing; `changed` is when it last grew.
-
-    A folder of thousands of logs is looked up in one picture of all writers. A yes is made sure of, and so is a no
-    about a file that has grown since the picture was taken.
-    """
-    place = os.path.realpath(path)
-    taken, written = _picture(int(time.monotonic() / FEW_S))
-    outdated = changed > taken - TICK_S
-    return place in _all_written() if outdated or place in written else False
-
-
-@lru_cache(maxsize=1)
-def _picture(_moment: int) -> tuple[float, frozenset[str]]:
-    return time.time(), _all_written()
-
-
-def _all_written() -> frozenset[str]:
-    """All files that are open for writing now."""
-    found: set[str] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            found.update(str(h.readlink()) for h in (process / "fd").iterdir() if _writes(process, h.name))
-        except OSError:
-            continue
-    return frozenset(found)
-
-
-def _writes(process: Path, handle: str) -> bool:
-    text = (process / "fdinfo" / handle).read_text()
-    flags = next((line.split()[1] for line in text.splitlines() if line.startswith("flags:")), "0")
-    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
-
-
 def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
     if word is None:
         return None
@@ -290,80 +251,12 @@ def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
     return (shelf.find(str(word)),)
 
 
-def unpacked(raw: Any) -> Iterator[bytes]:
-    """The bytes of a compressed log, piece by piece; of any other as they are."""
-    yield from _with_head(*_plain(raw))
-
-
-def _plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, decompressed, and the pieces that follow them."""
-    start = _exactly(raw, 4)
-    joined = _Joined(start, raw)
-    source: Any = joined
-    if start.startswith(GZIP):
-        import gzip
-
-        source = gzip.GzipFile(fileobj=joined, mode="rb")  # type: ignore[call-overload]
-    elif start == ZSTD:
-        source = _zstd(joined)
-    head = _exactly(source, HEAD)
-    some = getattr(source, "read1", source.read)  # of a file that is cut short, all that can be had
-    return head, iter(lambda: some(PIECE), b"")
-
-
-def _with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    """The head and the first piece in one: reading has a price per piece, and most logs are small."""
-    try:
-        head += next(rest, b"")
-    except (EOFError, OSError):
-        yield head
-        raise
-    yield head
-    del head  # megabytes that nobody asks for again
-    yield from rest
-
-
-def _exactly(source: Any, size: int) -> bytes:
-    """A pipe gives what it has; a head is as long as asked, or all there is."""
-    pieces: list[bytes] = []
-    while size > 0 and (piece := source.read(size)):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
-
-
-def _zstd(source: Any) -> IO[bytes]:
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-
-        return zstd.open(source, "rb")  # type: ignore[no-any-return, unused-ignore]
-    except ImportError:
-        import zstandard
-
-        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
-
-
-class _Joined:
-    """Bytes that were read ahead, and then the rest: what a pipe lacks for being looked into."""
-
-    def __init__(self, start: bytes, rest: Any) -> None:
-        self._start, self._rest = start, rest
-
-    def read(self, size: int = -1) -> bytes:
-        if self._start:
-            piece = self._start if size < 0 else self._start[:size]
-            self._start = self._start[len(piece) :]
-            return piece
-        piece = self._rest.read(size)
-        return bytes(piece or b"")
-
-
 def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
     if not _may_be_telemetry(head):
         return None
     from gputel.analysis import telemetry_logs
 
-    kind = telemetry_logs.recognise(head)
+    kind = telemetry_logs.recognise(head[:HEAD])
     return (kind, telemetry_logs.parse(head + b"".join(rest))) if kind else None
 
 

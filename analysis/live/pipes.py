@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from gputel.analysis import logs
+from gputel.analysis import pieces
 from gputel.analysis.live.growing import Place
 
 
@@ -74,7 +74,7 @@ class Packed:
         self.place = Place(0, 0, 0, b"", False)
         self._passed = place.position if place else 0  # bytes that an earlier follower has read
         self._file = path.open("rb", buffering=0)
-        self._pieces = logs.unpacked(self._file)
+        self._pieces = pieces.unpacked(self._file)
 
     def read(self, most: int) -> bytes:
         data = b"".join(self._unpacked(most))
@@ -101,6 +101,6 @@ class Packed:
 def is_packed(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(4).startswith((logs.GZIP, logs.ZSTD))
+            return file.read(4).startswith((pieces.GZIP, pieces.ZSTD))
     except OSError:
         return False

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
-from gputel.analysis import cache, logs
+from gputel.analysis import cache, logs, writers
 from gputel.analysis.parse import kept, summary
 from gputel.analysis.parse.log import Log
 from gputel.telemetry import run
@@ -139,7 +139,7 @@ def test_a_log_that_is_written_now_is_not_taken_from_the_cache(home: Path, log: 
     logs.read(log, keep=True)
     assert logs.read(log).status == "unknown"
     with log.open("a"):
-        logs._picture.cache_clear()  # of who writes what, which is some seconds old at most
+        writers._picture.cache_clear()  # of who writes what, which is some seconds old at most
         assert logs.read(log, keep=True).status == "running"
     assert len(entries(home)) == 1
 
