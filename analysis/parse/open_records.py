@@ -91,7 +91,9 @@ class OpenRecords:
         """What is open and of this rank; a line that names no rank speaks for any, and the other way round."""
         own = self.drafts.get(line.rank)
         others = [draft for rank, draft in self.drafts.items() if rank is None or line.rank is None]
-        return next((d for d in (own, *others) if d and not d.redraw and d.takes(line, step)), None)
+        is_part = line.pattern.role == "part"
+        open_to_it = [d for d in (own, *others) if d and (is_part or not d.redraw)]
+        return next((draft for draft in open_to_it if draft.takes(line, step)), None)
 
     def _begin(self, draft: Draft) -> None:
         draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))
