@@ -180,12 +180,14 @@ def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[L
         for parser in parsers:
             parser.finish()
         together = readable.Together()
-        return [
+        logs = [
             result.conclude(
                 parser, name_of(file.path), str(file.path), file.latest, live=file.live, together=together
             )
             for file, parser in zip(files, parsers, strict=True)
         ]
+        together.make()
+        return logs
 
 
 @contextmanager

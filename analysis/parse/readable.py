@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -47,21 +46,25 @@ EVALS = Kind(("phase", "attempt", "step", "name", "value", "line", "time", "rank
 
 
 class Together:
-    """Takes the rows of logs one after the other, and makes the frames of all when the first is asked for."""
+    """Takes the rows of logs one after the other, and makes the frames of all of them at once."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[Kind, Place, int], _Group] = {}
 
     def add(self, kind: Kind, rows: Rows, places: Places, shift: int) -> Frame:
+        """The frame is to be asked for when all have been added."""
         if len(places) > 1:
             return lambda: readable(unnamed(kind, rows), places, shift)
         key = (kind, next(iter(places.values()), (DEFAULT_PHASE, 1)), shift)
-        group = self._groups.get(key)
-        if group is None or group.is_made or rows.is_spread:
-            group = self._groups[key] = _Group(*key)
+        group = _Group(*key) if rows.is_spread else self._groups.setdefault(key, _Group(*key))
         number = len(group.rows)
         group.rows.append(rows)
-        return lambda: group.frames[number]
+        return lambda: group.frame(number)
+
+    def make(self) -> None:
+        """Now, and not when the first is asked for: rows take more room than frames do."""
+        for group in self._groups.values():
+            group.make()
 
 
 @dataclass
@@ -72,14 +75,13 @@ class _Group:
     place: Place
     shift: int
     rows: list[Rows] = field(default_factory=list)
+    frames: list[pl.DataFrame] | None = None
 
-    @property
-    def is_made(self) -> bool:
-        return "frames" in vars(self)
+    def frame(self, number: int) -> pl.DataFrame:
+        return (self.frames or self.make())[number]
 
-    @cached_property
-    def frames(self) -> list[pl.DataFrame]:
-        """Each is given away with what it alone has columns for."""
+    def make(self) -> list[pl.DataFrame]:
+        """A slice for each, with the columns that it alone has; the rows are gone then."""
         phase, attempt = self.place
         names = [rows.names(self.kind.first, self.kind.order) for rows in self.rows]
         edges = np.cumsum([0, *(rows.count for rows in self.rows)]).tolist()
@@ -87,10 +89,11 @@ class _Group:
         self.rows = []
         frame = whole.frame(self.kind.first, {"phase": phase, "attempt": attempt}, self.kind.order)
         frame = _dated(frame, self.shift)
-        return [
+        self.frames = [
             _in_order(_with(frame.slice(start, end - start), own))
             for own, (start, end) in zip(names, pairwise(edges), strict=True)
         ]
+        return self.frames
 
 
 def unnamed(kind: Kind, rows: Rows) -> pl.DataFrame:
