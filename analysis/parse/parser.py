@@ -199,7 +199,8 @@ class Parser:
 
     def _guess(self) -> Inferred | None:
         """What the lines that no format knew turn out to be, if that is something of the training."""
-        lines = b"".join(self._strange)
+        nothing = self._is_nothing()
+        lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
         if not self._infer or not CANDIDATE.search(lines):
             return None
         if not self.records.begun:
@@ -207,9 +208,15 @@ class Parser:
         spoken = [line for line in lines.split(b"\n") if CANDIDATE.search(line)]  # a tenth of a long log's
         return self._infer(b"\n".join(spoken), sum(self.hits.values()))
 
+    def _is_nothing(self) -> bool:
+        """Whether formats have read lines of which no record and no evaluation came: it is none of theirs."""
+        return any(self.hits.values()) and not self.records.begun and not self.records.evaluations.rows.count
+
     def _read_again(self, inferred: Inferred) -> None:
         """Reads what was kept once more, with the inferred format beside the others."""
         self.inferred = inferred
+        if self._is_nothing():
+            self.patterns = tuple(p for p in self.patterns if not self.hits[p.name.rpartition(".")[0]])
         kept, ends = self._kept, self._ends
         self._stop_asking()
         self._begin()

@@ -266,7 +266,7 @@ def _follows(one: Candidate, main: Candidate) -> bool:
 
 def _is_of_epoch(one: Candidate, main: Candidate) -> bool:
     """What is said of a whole epoch, where the records are finer than that."""
-    return main.is_fine and not one.is_fine and one.place is not None and one.shape.count < main.shape.count
+    return main.is_fine and not one.is_fine and one.place is not None and one.shape.count <= main.shape.count
 
 
 def _is_average(one: Candidate, main: Candidate) -> bool:

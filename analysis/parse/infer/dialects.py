@@ -10,7 +10,9 @@ import re
 FOREIGN = {
     **dict.fromkeys("up upd nupdates total_train_updates gstep s steps num_batches_tracked".split(), "step"),
     **dict.fromkeys("n_iter i".split(), "iteration"),
-    **dict.fromkeys("e".split(), "epoch"),
+    **dict.fromkeys("step_no step_number".split(), "step"),
+    **dict.fromkeys("iter_no iteration_no iter_number iteration_number".split(), "iteration"),
+    **dict.fromkeys("e epoch_no epoch_number epoch_num epoch_idx".split(), "epoch"),
     **dict.fromkeys("b minibatches mini_batches".split(), "batch"),
     **dict.fromkeys("tot_loss loss_tot minibatch_loss mini_batch_loss".split(), "loss"),
     **dict.fromkeys("sen".split(), "samples"),

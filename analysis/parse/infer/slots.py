@@ -22,6 +22,7 @@ _SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
 _WRAPPED = re.compile(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
 _FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
 _VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
+_BETWEEN_COMMAS = re.compile(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BARE_VERBS = {"is", "was", "are", "equals"}
 _OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
 SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
@@ -132,6 +133,9 @@ def _unit(right: bytes) -> tuple[str | None, str, bytes]:
 
 
 def _left_key(left: str, after_value: bool) -> str | None:
+    apart = _BETWEEN_COMMAS.fullmatch(left) if after_value else None  # `step 10, loss_train, 0.838`
+    if apart:
+        return apart["key"]
     text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
     if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
         return None
