@@ -55,7 +55,7 @@ def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
 def _path(subject: Subject) -> tuple[str, ...]:
     """Of a log with its name for its file, which may end in .log.gz; of a run as it is: many have one name."""
     path = Path(subject.log.source).absolute()
-    return path.parts if subject.recording else (*path.parent.parts, subject.name)
+    return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
 
 
 def metric(tracks: Sequence[Track], asked: str | None, tokenisers: str | None) -> Metric:

@@ -42,6 +42,7 @@ RATES: Facts = (
     ("mem_printed_mib", "peak MiB, printed", wording.whole),
     ("interruptions", "interruptions", wording.large),
 )
+SHORT = 40  # letters of a command that is shown whole
 SPENT = {axis.name: axis.word for axis in AXES.values()}
 
 
@@ -147,7 +148,9 @@ def _settings(found: Comparison) -> Iterator[Line]:
 
 
 def apart(commands: Sequence[Cell]) -> list[Cell]:
-    """Of each command what not all of them say: `… --depth 4 … --out runs/d4`."""
+    """Of long commands what not all of them say: `… --depth 4 … --out runs/d4`."""
+    if max(len(command or "") for command in commands) <= SHORT:
+        return list(commands)
     said = [_options(command or "") for command in commands]
     shared = set.intersection(*(set(own) for own, told in zip(said, commands, strict=True) if told))
     return [_without(own, shared) if told else None for own, told in zip(said, commands, strict=True)]

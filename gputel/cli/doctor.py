@@ -42,10 +42,12 @@ def _print(findings: Sequence[Finding], readings: Sequence[dict[str, Any]]) -> N
 
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        state = click.style(f"{finding.state:<4}", fg=COLOURS[finding.state])
-        show.say(f"{state}  {finding.check:<{width}}  {finding.found}")
+        state = f"{finding.state:<4}"
+        said = show.folded(f"{state}  {finding.check:<{width}}  {finding.found}", width + 8)
+        show.say(said.replace(state, click.style(state, fg=COLOURS[finding.state]), 1))
         if finding.mend:
-            show.say(f"{'':<{width + 8}}mend: {finding.mend}")
+            show.say(show.folded(f"{'':<{width + 8}}mend: {finding.mend}", width + 14))
     if readings:
+        show.say("")
         names = ("gpu", "reading", "unit", "tier", "from", "latency µs", "refreshed Hz", "")
         show.table(names, [tuple(reading.values()) for reading in readings])

@@ -24,7 +24,8 @@ def command(name: str | None, as_json: bool) -> int:
             {"schema": 1, "formats": [samples.describe(known, found[known.name]) for known in chosen]}
         )
     elif name:
-        show.facts(samples.describe(chosen[0], []))
+        faults = found[chosen[0].name]
+        show.facts({**samples.describe(chosen[0], []), "faults": len(faults) or "none"})
     else:
         show.table(("format", "what it is"), [(known.name, known.title) for known in chosen])
         show.note("next: gputel formats NAME")

@@ -162,7 +162,23 @@ def _with_progress(found: list[Source]) -> Iterator[Source]:
 def _table(logs: list[Log]) -> list[list[object]]:
     from gputel.analysis.parse import summary
 
-    return [row for log in logs if not log.is_empty for row in _rows(log, summary.run(log))]
+    held = [log for log in logs if not log.is_empty]
+    return [
+        [name, *row]
+        for log, name in zip(held, _names(held), strict=True)
+        for row in _rows(log, summary.run(log))
+    ]
+
+
+def _names(logs: list[Log]) -> list[str]:
+    """Told apart as on the page, where several have one name."""
+    own = [log.name for log in logs]
+    if len(set(own)) == len(own):
+        return own
+    from gputel.analysis.comparing import choices
+    from gputel.analysis.subjects import Subject
+
+    return choices.names([Subject(log) for log in logs])
 
 
 def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:
@@ -171,15 +187,15 @@ def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:
 
 
 def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool) -> list[object]:
+    """Without the run's name."""
     if phase is None:
         known = run["telemetry"]
         rows = f"{known['rows']:,} readings" if known else None
-        return [log.name, log.format, None, rows, None, None, None, None, None, None, log.status]
+        return [log.format, None, rows, None, None, None, None, None, None, log.status]
     metrics = phase["metrics"]
     loss = metrics.get("loss", {})
     name = phase["phase"] if phase["attempt"] == 1 else f"{phase['phase']} #{phase['attempt']}"
     return [
-        log.name,
         log.format,
         name,
         show.plain(phase["records"]),

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 )
 @click.option("--out", help="The run folder itself; otherwise runs/<stamp>-<name>.", metavar="DIR")
 @click.option("--continue", "onto", help="Go on with this run in a new segment.", metavar="RUN")
-@click.option("--name", help="What the run is called; otherwise after the command.", metavar="NAME")
+@click.option(
+    "--name", help="What the run is called; otherwise as its --out, or the command.", metavar="NAME"
+)
 @click.option("--tag", "tags", type=values.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
 @click.option("--simulate", help="Record a simulated machine.", metavar="2xH100")
 @click.option(

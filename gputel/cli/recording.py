@@ -53,7 +53,8 @@ def record(
 
 
 def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, run.Segment]:
-    name = asked["name"] or _named_after(argv, asked["follow"])
+    own = Path(asked["out"]).resolve().name if asked["out"] else ""
+    name = asked["name"] or own or _named_after(argv, asked["follow"])
     facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
     node = identity.node(os.environ).rank
     if asked["onto"]:

@@ -187,8 +187,13 @@ def _phases(answer: dict[str, Any]) -> None:
         for row in answer["phases"]
     ]
     if rows:
-        title = "training, by phase: tok/s by the time that passed, and as printed (mean)"
-        _titled(title, ("phase", "steps", "a step", "tok/s", "printed", "energy a step", "a token"), rows)
+        rates = any(row["tok_per_sec"] for row in answer["phases"])
+        how = ": tok/s by the time that passed, and as printed (mean)" if rates else ""
+        _titled(
+            f"training, by phase{how}",
+            ("phase", "steps", "a step", "tok/s", "printed", "energy a step", "a token"),
+            rows,
+        )
 
 
 def _gpus(answer: dict[str, Any]) -> None:

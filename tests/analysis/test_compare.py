@@ -423,6 +423,7 @@ def test_of_commands_only_what_is_apart_is_shown() -> None:
         None,
     ]
     assert tables.apart(told) == ["… --depth 2 … --out a", "… --depth 4 … --out b", None]
+    assert tables.apart(["python a.py 1", "python a.py 2"]) == ["python a.py 1", "python a.py 2"]
 
 
 def test_a_setting_of_several_lines_is_shown_on_one() -> None:
