@@ -45,7 +45,7 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "elapsed_time_per_iteration_ms train_step_timing train_step_timing_in_s "
     "sec_per_step sec_per_iter s_per_step seconds_per_step batch_time "
     "time_per_batch iter_dt steptime "
-    "elapsed_time_per_step step_duration step_time_s sec_per_iteration secs_per_step".split(),
+    "elapsed_time_per_step step_duration step_time_s step_time_seconds sec_per_iteration secs_per_step".split(),
     "tok_per_sec": "tok_per_sec tok_sec tokens_per_sec tokens_per_second tokens_sec tok_s tokens_s tps toks_s "
     "tok_per_s tokens_per_s throughput_tokens_per_sec toks_per_sec token_per_sec token_s wps".split(),
     "mfu": "mfu bf16_mfu mfu_pct mfu_percent model_flops_utilization".split(),
@@ -127,7 +127,7 @@ class Vocabulary:
     def _look_up(self, key: bytes, unit: bytes) -> Field | None:
         source = key.decode(errors="replace").strip()
         name, bracketed = source.removesuffix("()"), source.endswith("()")
-        name, printed = _unit_of(name, unit.decode(errors="replace"))
+        name, printed = self._unit_of(name, unit.decode(errors="replace"))
         if printed == "clock":
             return self._clock(name, source)
         if bracketed:
@@ -139,6 +139,13 @@ class Vocabulary:
             return Field("time", source, None, "text", nulls=NULLS)
         column, scale = _scale(column, units.plain(printed), assumed)
         return Field(column, source, printed or None, "number", *scale, nulls=self._nulls_of(column))
+
+    def _unit_of(self, name: str, unit: str) -> tuple[str, str]:
+        """`elapsed time per iteration (ms)` has its unit in the name; a name that the format knows whole has none."""
+        found = _KEY_UNITS.match(name)
+        if found and not unit and _normal(name) not in self._own:
+            return found[1], found[2]
+        return name, unit
 
     def _column(self, name: str) -> tuple[str | None, str]:
         own = self._own.get(_normal(name))
@@ -182,14 +189,6 @@ class Vocabulary:
 
 def _normal(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-
-
-def _unit_of(name: str, unit: str) -> tuple[str, str]:
-    """`elapsed time per iteration (ms)` has its unit in the name."""
-    found = _KEY_UNITS.match(name)
-    if found and not unit:
-        return found[1], found[2]
-    return name, unit
 
 
 def _assumed(column: str, name: str) -> str:
