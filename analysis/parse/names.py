@@ -141,7 +141,7 @@ class Vocabulary:
         return Field(column, source, printed or None, "number", *scale, nulls=self._nulls_of(column))
 
     def _unit_of(self, name: str, unit: str) -> tuple[str, str]:
-        """`elapsed time per iteration (ms)` has its unit in the name; a name that the format knows whole has none."""
+        """`elapsed time per iteration (ms)` has its unit in the name; what the format knows as a whole has none."""
         found = _KEY_UNITS.match(name)
         if found and not unit and _normal(name) not in self._own:
             return found[1], found[2]
