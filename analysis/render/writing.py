@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gputel.analysis.figures.panel import Page
@@ -11,6 +12,7 @@ from gputel.telemetry.errors import GputelError
 
 PICTURES = ("png", "svg", "pdf")
 KINDS = ("html", *PICTURES)
+NO_TABLES: Mapping[str, str] = MappingProxyType({})
 PICTURE_MARKS = (b"Software\0gputel", b"<dc:title>gputel</dc:title>", b"/Creator (gputel)")
 
 
@@ -19,11 +21,20 @@ class Draft(NamedTuple):
     content: bytes
 
 
-def check(kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> None:
-    """Refuses before any work what `write` would refuse after it, as far as the names are known then."""
-    one = _names_a_file(out, kinds)
-    known = [out] if one else [out / f"{name}.html"] if "html" in kinds else []
-    _refuse_others(known, force=force)
+def check(
+    kinds: Sequence[str], out: Path, name: str, tables: Mapping[str, str] = NO_TABLES, *, force: bool = False
+) -> None:
+    """Refuses before any work what would be refused after it, as far as the names are known then.
+
+    `tables` are what else is to be written: each kind with the ending by which `out` may name its one file, or "".
+    """
+    one = _names_a_file(out, kinds, tables)
+    if not one and out.is_file():
+        raise GputelError(
+            str(out), "is a file, and not one that this would write", "name a folder", exit_code=2
+        )
+    page = [out] if one else [out / f"{name}.html"]
+    _refuse_others(page if "html" in kinds else [], force=force)
 
 
 def write(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
@@ -46,16 +57,12 @@ def _refuse_others(paths: Sequence[Path], *, force: bool) -> None:
             raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
 
 
-def _names_a_file(out: Path, kinds: Sequence[str]) -> bool:
+def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = NO_TABLES) -> bool:
     ending = out.suffix.lstrip(".").lower()
-    if out.is_file() and ending not in KINDS:
-        raise GputelError(
-            str(out), "is a file, and neither a page nor a picture", "name a folder", exit_code=2
-        )
-    if ending not in KINDS or out.is_dir():
+    if out.is_dir() or not ending or ending not in (*KINDS, *tables.values()):
         return False
-    if list(kinds) != [ending]:
-        asked = " ".join(f"--{kind}" for kind in kinds)
+    if [*kinds, *tables.values()] != [ending]:
+        asked = " ".join(f"--{kind}" for kind in (*kinds, *tables))
         raise GputelError(str(out), f"is one file, and {asked} was asked for", "name a folder", exit_code=2)
     return True
 

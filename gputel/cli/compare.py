@@ -10,6 +10,7 @@ import click
 from gputel.cli import drawn, values
 
 NAME = "gputel-compare"
+TABLES = {"csv": "", "markdown": "md"}
 
 
 @click.command("compare", short_help="Put runs beside each other at equal steps, tokens, time or cost.")
@@ -51,14 +52,15 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     """
     from gputel.cli import compared
 
-    kinds = drawn.checked({kind: asked.pop(kind) for kind in drawn.FLAGS}, out, NAME, force=force)
-    wanted = [kind for kind in ("csv", "markdown") if asked.pop(kind)]
+    flags = {flag: asked.pop(flag) for flag in (*drawn.FLAGS, *TABLES)}
+    kinds = drawn.checked(flags, out, NAME, TABLES, force=force)
     found = compared.of(runs, **asked)
     if as_json:
         compared.print_json(found)
     else:
         compared.print_tables(found)
-    for kind in wanted:
-        compared.write(found, out, kind, force=force)
+    for kind in TABLES:
+        if flags[kind]:
+            compared.write(found, out, kind, force=force)
     if kinds:
         drawn.write(compared.page(found), kinds, out, NAME, force=force)

@@ -39,7 +39,7 @@ def command(
     """
     from gputel.cli import parsed, show, sources
 
-    kinds = drawn.checked(asked, out, NAME, force=force)
+    kinds = drawn.checked(asked, out, NAME, {"csv": "", "parquet": ""}, force=force)
     logs, errors = parsed.read(paths, chosen, sources.find)
     if asked["as_json"]:
         show.as_json(parsed.answer(logs, errors))

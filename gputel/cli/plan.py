@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gputel.cli import values
+from gputel.cli import drawn, values
 
 COUNT = click.IntRange(1)
 NUMBER = click.IntRange(2)
@@ -98,6 +98,7 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
 
     if check:
         return planned.print_check(planned.check(check, asked), as_json=as_json)
+    drawn.checked(asked, out, "gputel-plan", {"csv": "csv"}, force=force)
     plan = planned.plan(asked)
     planned.print_plan(plan, as_json=as_json)
     for kind in ("csv", "html"):

@@ -43,7 +43,7 @@ def command(
     from gputel.analysis import reported
     from gputel.cli import reporting, show
 
-    kinds = drawn.checked(asked, out, NAME, force=force)
+    kinds = drawn.checked(asked, out, NAME, {}, force=force)
     told = reported.of(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
     if as_json:
         show.as_json(reported.answer(told))

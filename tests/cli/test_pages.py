@@ -73,8 +73,37 @@ def test_what_cannot_be_written_is_refused_before_anything_is_printed(
 def test_a_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
     Path("train.py").write_text("mine")
     answer = CliRunner().invoke(group, ["report", D16, "--html", "--out", "train.py"], standalone_mode=False)
-    fault = "train.py: is a file, and neither a page nor a picture; name a folder"
+    fault = "train.py: is a file, and not one that this would write; name a folder"
     assert (str(answer.exception), answer.stdout) == (fault, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (("report", D16), "--html, --png, --svg, --pdf"),
+        (("parse", D16), "--csv, --parquet, --html, --png, --svg, --pdf"),
+        (("compare", D16, D24), "--csv, --markdown, --html, --png, --svg, --pdf"),
+        (("plan", "--depth", "16", "--on", "H100"), "--csv, --html"),
+    ],
+)
+def test_a_place_where_nothing_is_to_be_written_is_wrong_usage(
+    words: tuple[str, ...], flags: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = CliRunner().invoke(group, [*words, "--out", "x"])
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    fault = f"--out says where to write, and nothing is to be written; add one of {flags}"
+    assert fault in " ".join(answer.stderr.split())
+    monkeypatch.setenv(f"GPUTEL_{words[0].upper()}_OUT", "x")
+    assert CliRunner().invoke(group, [*words]).exit_code == 0
+
+
+def test_one_file_holds_one_thing_also_where_a_table_is_asked_for() -> None:
+    words = ["plan", "--depth", "16", "--on", "H100", "--html", "--csv", "--out", "x.html"]
+    answer = CliRunner().invoke(group, words, standalone_mode=False)
+    assert str(answer.exception) == "x.html: is one file, and --html --csv was asked for; name a folder"
+    call("plan", "--depth", "16", "--on", "H100", "--csv", "--out", "x.csv")
+    call("compare", D16, D24, "--markdown", "--out", "x.md")
+    assert sorted(path.name for path in Path().iterdir()) == ["x.csv", "x.md"]
 
 
 def test_report_writes_the_page_of_a_run_of_a_log_and_of_readings() -> None:
