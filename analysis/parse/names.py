@@ -120,7 +120,7 @@ class Vocabulary:
         """The field of a regex group whose column the format names itself."""
         nulls = self._nulls_of(column)
         if kind in ("text", "clock"):
-            scale = _scale(column, "s")[1] if kind == "clock" else units.KEPT
+            scale = _seconds(column) if kind == "clock" else units.KEPT
             return Field(column, source, unit, kind, *scale, nulls=nulls)  # type: ignore[arg-type]
         return Field(column, source, unit, "number", *_scale(column, unit or "")[1], nulls=nulls)
 
@@ -165,7 +165,7 @@ class Vocabulary:
         column, _ = self._column(name)
         if column not in ("dt_ms", "total_time_min", "eta_min"):
             return None
-        return Field(column, source, "clock", "clock", *_scale(column, "s")[1])
+        return Field(column, source, "clock", "clock", *_seconds(column))
 
     def _second(self, name: str, printed: str) -> Field | None:
         """The number in brackets behind a value: an average, a share, a z-score."""
@@ -198,6 +198,12 @@ def _assumed(column: str, name: str) -> str:
         if name.endswith(ending) or (name.startswith(ending) and ending.endswith("_")):
             return unit
     return "s" if name in ("elapsed", "elapsed_time", "time_elapsed") else _KEPT_IN[column][1]
+
+
+def _seconds(column: str) -> Scale:
+    """Of a clock, whose text is no number of which the exponent could be moved."""
+    scale = _scale(column, "s")[1]
+    return Scale(0, scale.times * 10**scale.shift, scale.over)
 
 
 def _scale(column: str, unit: str, assumed: str = "") -> tuple[str, Scale]:

@@ -177,6 +177,24 @@ def test_a_loss_that_is_nan_is_a_value() -> None:
     assert steps["loss"].is_nan().sum() == 49
 
 
+@pytest.mark.parametrize(
+    ("span", "seconds"),
+    [("1h 42m 3s", 6123), ("0m 30s", 30), ("2 m, 5 s", 125), ("1 minute and 4.5 seconds", 64.5)],
+)
+def test_a_duration_that_is_spelt_out_is_one_value(span: str, seconds: float) -> None:
+    steps, _ = inferred("\n".join(f"it={i} nll {9 / (i + 1):.4f} took {span}" for i in range(60)).encode())
+    assert steps["dt_ms"].to_list() == [seconds * 1000] * 60
+
+
+def test_another_kind_of_line_that_begins_like_a_record_is_no_reject() -> None:
+    lines = [f"step {i}, policy=2.{i:02d} total={9 / (i + 1):.4f}" for i in range(60)]
+    lines.insert(30, "step 30, policy=7.69 training accuracy=1.13%, error=0.46")
+    log = clean("\n".join(lines).encode())
+    found = infer.infer(log)
+    assert found is not None
+    assert infer.count(found.format, log) == (60, 60)
+
+
 @pytest.mark.parametrize(("epoch", "records"), [("", 40), ("Epoch 3 ", 1)])
 def test_a_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: int) -> None:
     """One record per epoch where it names one, else one per count; the redraws are partial rows."""

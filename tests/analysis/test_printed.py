@@ -13,6 +13,7 @@ from tests.analysis.printed import (
     elsewhere,
     endings,
     language,
+    pasted,
     programs,
     scripts,
     speech,
@@ -30,6 +31,7 @@ LOGS = (
     *programs.LOGS,
     *endings.LOGS,
     *variations.LOGS,
+    *pasted.LOGS,
 )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+
+from gputel.analysis import logs
 
 
 def test_a_step_that_falls_starts_the_next_attempt_and_an_equal_one_does_not(
@@ -226,3 +229,50 @@ def test_a_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read
         line.format(10, "20.00") + line.format(20, "20.00") + "Resuming\n" + line.format(20, "-100.00")
     )
     assert log.records["step"].to_list() == [10, 20, 20]
+
+
+def test_batches_under_a_line_that_says_the_epoch_are_told_apart_by_it(read: Callable[..., Any]) -> None:
+    """A resume begins epoch 2 again: its batches supersede the first ones."""
+    epoch = "Epoch {0}\n" + "".join(f"  batch {b}: loss={{0}}.{b}5\n" for b in range(0, 60, 10))
+    failed = "Traceback (most recent call last):\nRuntimeError: boom\n"
+    log = read("".join(epoch.format(e) for e in (1, 2)) + failed + "".join(epoch.format(e) for e in (2, 3)))
+    assert log.places == [("train", 1), ("train", 2)]
+    assert log.records["epoch"].to_list() == [1.0] * 6 + [2.0] * 12 + [3.0] * 6
+    steps = log.steps.select("attempt", "epoch", "step").rows()
+    assert steps == [(min(e, 2), e, b) for e in (1.0, 2.0, 3.0) for b in range(0, 60, 10)]
+
+
+def test_a_batch_of_the_last_of_its_epoch_does_not_end_the_run(read: Callable[..., Any]) -> None:
+    epoch = "===== EPOCH {0} =====\n" + "".join(f"[{b}/40] loss {{0}}.{b}5\n" for b in range(10, 50, 10))
+    log = read("".join(epoch.format(e) for e in range(3)))
+    assert (log.records.height, len(log.places), log.status) == (12, 1, "unknown")
+
+
+def test_the_line_below_one_that_says_so_is_said_again_and_counts_for_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        """[[lines]]
+name = "train"
+role = "train"
+needle = "loss"
+line = '^<step> loss <loss>'
+[[lines]]
+name = "best"
+role = "again"
+needle = "best"
+line = '^best:$'
+"""
+    )
+    log = tmp_path / "x.log"
+    for gap in ("", "\n"):
+        log.write_text(f"1 loss 3.5\n2 loss 3.0\nbest:\n{gap}1 loss 3.5\n")
+        assert logs.parse(log, format=mine).records["step"].to_list() == ([1, 2] if not gap else [1, 2, 1])
+
+
+def test_a_format_that_reads_some_lines_and_makes_nothing_of_them_is_not_the_logs(
+    read: Callable[..., Any],
+) -> None:
+    """`Train ...` is what Composer prints below a line with the batch, which here there is none of."""
+    log = read("".join(f"Epoch {i}/40\n  Train Loss: {9 / i:.4f}\n  LR: 0.001\n\n" for i in range(1, 41)))
+    assert log.format == "inferred"
+    assert log.records.select("step", "loss", "lr").row(0) == (1, 9.0, 0.001)

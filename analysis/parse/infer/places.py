@@ -78,14 +78,13 @@ def _epochs(found: list[Named], shape: Shape) -> list[Named]:
 
 
 def _is_place_in_epoch(found: list[Named], shape: Shape) -> bool:
-    """`[14/300][250/1251]` and `1/3 ( 33%) [ 49/323 ( 15%)]` begin the line."""
-    kinds = [one.slot.column for one in found if one.slot.column != "share"][:4]
-    nameless = [one.slot.key is None for one in found if one.slot.column != "total"][:2]
-    return (
-        kinds == [None, "total", None, "total"]
-        and all(nameless)
-        and all(integers(shape.column(one.at)) for one in found[: len(kinds)] if one.slot.column != "share")
-    )
+    """`[14/300][250/1251]` and `1/3 ( 33%) [ 49/323 ( 15%)]` begin the line, behind any word."""
+    first = [one for one in found if one.slot.column != "share"][:4]
+    if [one.slot.column for one in first] != [None, "total", None, "total"]:
+        return False
+    bracketed = shape.words[0].rstrip().endswith(b"[") and first[0].column == legal(first[0].source)
+    nameless = (bracketed or first[0].slot.key is None) and first[2].slot.key is None
+    return nameless and all(integers(shape.column(one.at)) for one in first)
 
 
 def _pairs(found: list[Named], shape: Shape) -> list[Named]:
