@@ -31,7 +31,7 @@ def of(case: Case) -> Verdict:
     log = case.subject.log
     found = _validation(log)
     if found is None:
-        anew = " since it last began anew" if _begins_again(log) else ""
+        anew = " since it last began anew" if _had_enough(log) else ""
         few = f"fewer than {FEWEST} validation losses of one phase were printed{anew}"
         return Verdict(QUESTION, UNKNOWN, (few,))
     name, phase, curve = found
@@ -60,17 +60,20 @@ def of(case: Case) -> Verdict:
 
 def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
     """Name, phase and curve of the validation that was printed most often."""
-    known = log.evals.filter(
-        pl.col("name").is_in(METRICS) & pl.col("value").is_finite() & pl.col("step").is_not_null()
-    )
     curves = {
         (str(name), str(phase)): _of_one_training(own, _begins(log, str(phase)))
-        for (name, phase), own in known.group_by("name", "phase", maintain_order=True)
+        for (name, phase), own in _known(log).group_by("name", "phase", maintain_order=True)
     }
     order = sorted(curves, key=lambda key: (-len(curves[key]), METRICS.index(key[0])))
     if not order or len(curves[order[0]]) < FEWEST:
         return None
     return (*order[0], curves[order[0]])
+
+
+def _known(log: Log) -> pl.DataFrame:
+    return log.evals.filter(
+        pl.col("name").is_in(METRICS) & pl.col("value").is_finite() & pl.col("step").is_not_null()
+    )
 
 
 def _begins(log: Log, phase: str) -> dict[int, int]:
@@ -93,8 +96,10 @@ def _of_one_training(evals: pl.DataFrame, begins: dict[int, int]) -> pl.DataFram
     return pl.concat(reversed(kept)).unique("step", keep="last", maintain_order=True).sort("step")
 
 
-def _begins_again(log: Log) -> bool:
-    return any(attempt > 1 for _, attempt in log.places)
+def _had_enough(log: Log) -> bool:
+    """Had nothing been thrown away."""
+    counts = _known(log).group_by("name", "phase").agg(pl.col("step").n_unique())
+    return bool((counts["step"] >= FEWEST).any())
 
 
 def _since_resumed(log: Log, phase: str, curve: pl.DataFrame) -> int:

@@ -163,7 +163,8 @@ def _time(answer: dict[str, Any]) -> None:
         for row in answer["time"]
     ]
     names = ("", "time", "share", "energy", "share", "power", "in use")
-    _titled(f"where the time and the energy went{_in_all(answer['time'])}", names, rows)
+    what = "time and the energy" if any(_best(row) is not None for row in answer["time"]) else "time"
+    _titled(f"where the {what} went{_in_all(answer['time'])}", names, rows)
 
 
 def _in_all(rows: list[dict[str, Any]]) -> str:

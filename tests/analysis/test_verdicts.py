@@ -163,6 +163,8 @@ def test_what_was_begun_anew_is_judged_by_itself(subject: Make) -> None:
     found = judged(subject(attempts((range(300), 0.001), (range(200), 0.002), (range(25), 0.003))))
     few = "fewer than 4 validation losses of one phase were printed since it last began anew"
     assert (found.answer, found.evidence) == ("unknown", (few,))
+    never = judged(subject(attempts((range(25), 0.001), (range(15), 0.002))))
+    assert never.evidence == ("fewer than 4 validation losses of one phase were printed",)
     enough = judged(subject(attempts((range(300), 0.001), (range(55), 0.003))))
     assert (enough.answer, enough.facts["best_step"], enough.facts["last_step"]) == ("no", 50, 50)
 
