@@ -95,25 +95,33 @@ class Shape:
 def shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[Shape]:
     """In the order of first appearance; `bare` are the lines without what stands before their records."""
     found: dict[tuple[bytes, ...], Shape] = {}
+    known: dict[
+        bytes, Shape | None
+    ] = {}  # by lines with all digits alike, most of which come again and again
     for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
         if len(line) > LONGEST:
             continue
-        words, values = cut(rest)
-        if not values:
-            continue
-        literals = masked(words)
-        shape = found.get(literals)
+        alike = rest.translate(_ALIKE)
+        shape = known[alike] if alike in known else _shape(found, number, line, rest)
+        if len(known) < MOST_SHAPES:
+            known[alike] = shape
         if shape is None:
-            if len(found) >= MOST_SHAPES:
-                continue
-            shape = found[literals] = Shape(
-                literals, words, number, len(rest) < len(line.lstrip()), line[:1].isspace()
-            )
+            continue
         shape.count += 1
         if shape.count <= KEPT_ROWS:
-            shape.rows.append(values)
+            shape.rows.append(cut(rest)[1])
             shape.lines.append(number)
     return list(found.values())
+
+
+def _shape(found: dict[tuple[bytes, ...], Shape], number: int, line: bytes, rest: bytes) -> Shape | None:
+    """That of this line; None where it has no value, or there are too many shapes already."""
+    words, values = cut(rest)
+    literals = masked(words)
+    if values and literals not in found and len(found) < MOST_SHAPES:
+        prefixed = len(rest) < len(line.lstrip())
+        found[literals] = Shape(literals, words, number, prefixed, line[:1].isspace())
+    return found.get(literals) if values else None
 
 
 def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
