@@ -1,11 +1,14 @@
 """The telemetry of a run that is being recorded -> its whole seconds as they come, a row a second and GPU.
 
-Journals are read on from where they were left, block by block; what was there before the follower is read of the
-last part only. A second whose tiers are not all written yet comes in two rows, each with what it knows.
+Journals are read on from where they were left, block by block; of what was there before the last minutes are read,
+whether it was compacted or not. A second whose tiers are not all written yet comes in two rows, each with what it
+knows.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,22 +18,38 @@ from gputel.telemetry.store import seconds as whole_seconds
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.tiers import Tier
 
+PAST_S = 600  # of what was there before
+ATTEMPTS = 3  # a file may be compacted or merged between its listing and its reading
+
 
 class Journals:
-    """One `gpu/` folder. `read` gives the seconds that are new."""
+    """One `gpu/` folder. `read` gives the seconds that are new; at first the last ones that were there before."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.has_begun = False
         self._part = 0  # the one that is being written
         self._open: dict[Path, _Growing] = {}
 
     def read(self) -> pl.DataFrame | None:
-        new = [found for part in self._current() if (found := self._open[part.path].read())]
-        loaded = [(tier, frame) for tier, frame in new if frame.height]
-        if not loaded:
-            return None
-        tiers = [tier for tier, _ in loaded]
-        return frames.of_seconds(whole_seconds.of(loaded), tiers)
+        written = self._current()
+        new = {part: found for part in written if (found := self._open[part.path].read())}
+        loaded = [(tier, frame) for tier, frame in new.values() if frame.height]
+        tables = []
+        if not self.has_begun:  # a journal that is gone by now, and was not read, has been compacted
+            tables.append(self._before([part for part in written if part in new or part.path.exists()]))
+            self.has_begun = True
+        if loaded:
+            tables.append(frames.of_seconds(whole_seconds.of(loaded), [tier for tier, _ in loaded]))
+        tables = [table for table in tables if table.height]
+        return pl.concat(tables, how="diagonal") if tables else None
+
+    def _before(self, read: Sequence[Part]) -> pl.DataFrame:
+        """The last minutes of the parts that were there before these."""
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                return frames.last_seconds(self.folder, PAST_S, min((p.first for p in read), default=None))
+        return pl.DataFrame()
 
     def _current(self) -> list[Part]:
         """The journals of the last part, and of those that were before it until they are read to their end."""

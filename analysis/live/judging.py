@@ -82,7 +82,7 @@ class Judge:
         for event in news.happened:
             if event.get("kind") != ALARM:
                 yield Happened(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
-        if news.gpu is not None:
+        if news.gpu is not None and (news.live or not self._run.state.has_ended):
             for row in news.gpu.iter_rows(named=True):
                 yield self._second(row, news.stream)
 

@@ -163,8 +163,9 @@ class FollowedRun(Followed):
     def read(self) -> Iterator[tuple[News, Piece | None]]:
         yield from super().read()
         for name, journals in self._journals.items():
+            live = journals.has_begun
             if (seconds := journals.read()) is not None:
-                yield News(self, name, gpu=seconds), None
+                yield News(self, name, gpu=seconds, live=live), None
             happened = self._happened[name]
             if data := happened.read():
                 piece = Piece(self.source, EVENTS + name, data, happened.place, None, True, False, False)

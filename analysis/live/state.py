@@ -18,12 +18,13 @@ import numpy as np
 
 from gputel.analysis.live.coming import Coming, coming
 from gputel.analysis.live.curve import Curve, Points
+from gputel.analysis.live.journals import PAST_S
 from gputel.analysis.live.story import Story
 
 if TYPE_CHECKING:
     from gputel.analysis.live.runs import News
 
-STRIP_S = 600  # seconds of each GPU's readings that are kept
+STRIP_S = PAST_S  # seconds of each GPU's readings that are kept
 STRIPS = ("power_w_mean", "temp_c_max", "util_mean", "mem_used_mib_max", "sm_mhz_mean")
 MOST_HAPPENED = 500
 
@@ -161,11 +162,14 @@ class State:
         return bool(self._facts)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether all recorders have said so."""
+        return bool(self._facts) and all(fact.get("ended") for fact in self._facts)
+
+    @property
     def exit_code(self) -> int | None:
         """The last segment's, once all have ended."""
-        if not self._facts or not all(fact.get("ended") for fact in self._facts):
-            return None
-        code: int | None = self._facts[-1].get("exit_code")
+        code: int | None = self._facts[-1].get("exit_code") if self.has_ended else None
         return code
 
     def memory_mib(self, gpu: str, stream: str) -> float | None:
@@ -249,7 +253,7 @@ class State:
         if reached or any(source.completed for source in self._sources.values()):
             return "completed", None
         if self._facts:
-            return ("unknown" if all(fact.get("ended") for fact in self._facts) else "running"), None
+            return ("unknown" if self.has_ended else "running"), None
         return ("running" if self._heard is not None else "unknown"), None
 
     def _eta_s(self, story: Story, step_s: float | None) -> float | None:
@@ -306,6 +310,7 @@ class State:
                 if value is not None and isinstance(value, (int, float)) and name != "ticks"
             }
             again = readings.at == row["time"]
+            missed = int((row["time"] - readings.at).total_seconds()) - 1 if readings.at else 0
             readings.last = {**readings.last, **known} if again else known
             readings.at = row["time"]
             for name in STRIPS:
@@ -314,6 +319,7 @@ class State:
                 if again and strip:
                     strip[-1] = value
                 else:
+                    strip.extend([math.nan] * min(missed, STRIP_S))
                     strip.append(value)
 
 

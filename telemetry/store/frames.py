@@ -8,7 +8,8 @@ does not matter whether, or how far, a recording was compacted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,6 +31,8 @@ HOUR = 3600  # rows of a table of seconds
 CARRIED = 8  # ticks of a slower tier that the next part begins with
 
 Loaded: TypeAlias = list[tuple[Tier, pl.DataFrame]]
+Seconds: TypeAlias = tuple[list[Tier], pl.DataFrame]
+LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of all
 
 
 def ticks(folder: Path) -> pl.DataFrame:
@@ -64,17 +67,25 @@ def scan(folder: Path) -> pl.LazyFrame:
 
 def seconds(folder: Path) -> pl.DataFrame:
     """A row a second and GPU: `power_w_min`, `_mean`, `_max`, `_last` and so on; `energy_j`, that of the second."""
-    tables = list(_tables_of_seconds(folder, None))
-    tiers = list(dict.fromkeys(tier for kinds, _ in tables for tier in kinds))
-    whole = whole_seconds.merged([frame for _, frame in tables], tiers) if tables else pl.DataFrame()
-    return of_seconds(whole, tiers)
+    return _together([load() for _, load in _parts_of_seconds(folder)])
+
+
+def last_seconds(folder: Path, count: int, before: int | None = None) -> pl.DataFrame:
+    """The same of the last so many seconds alone, and of the parts before that one: what is older is not read."""
+    tables: list[Seconds] = []
+    for number, load in reversed(_parts_of_seconds(folder)):
+        left = count - sum(len(table) for _, table in tables)
+        if left > 0 and (before is None or number < before):
+            tables.insert(0, load(last=left))
+    return _together(tables)
 
 
 def seconds_in_turn(
     folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL
 ) -> Iterator[pl.DataFrame]:
     """The same an hour at a time and for some readings, and perhaps of these not all of `_min _mean _max _last`."""
-    for tiers, table in _tables_of_seconds(folder, readings, usual):
+    for _, load in _parts_of_seconds(folder, readings, usual):
+        tiers, table = load()
         for frame in table.iter_slices(HOUR):
             yield of_seconds(frame, tiers)
 
@@ -206,19 +217,34 @@ def _readings(tier: Tier, gpu: str, wanted: Sequence[str]) -> list[pl.Expr]:
     return [wide.in_units(raw[column], column.per_unit).alias(column.name) for column in kept]
 
 
-def _tables_of_seconds(
-    folder: Path, readings: Sequence[str] | None, usual: Sequence[str] = whole_seconds.USUAL
-) -> Iterator[tuple[list[Tier], pl.DataFrame]]:
-    """What was compacted as it is; of the rest each part is reduced to its seconds before the next is read."""
+def _parts_of_seconds(
+    folder: Path, readings: Sequence[str] | None = None, usual: Sequence[str] = whole_seconds.USUAL
+) -> list[tuple[int, LoadSeconds]]:
+    """Each with its last number and how to read it: what was compacted as it is, the rest reduced."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
-    for part in compacted:
-        yield whole_seconds.load(part, readings, usual)
     files = [(part, tier) for part, tier in _files(folder) if part.first not in done]
+    found: list[tuple[int, LoadSeconds]] = [
+        (part.last, partial(whole_seconds.load, part, readings, usual)) for part in compacted
+    ]
     for number in sorted({part.first for part, _ in files}):
-        loaded = [(tier, _load(part, tier, readings)) for part, tier in files if part.first == number]
-        loaded = [(whole_seconds.only(tier, readings), frame) for tier, frame in loaded]
-        yield [tier for tier, _ in loaded], whole_seconds.of(loaded)
+        held = [(part, tier) for part, tier in files if part.first == number]
+        found.append((number, partial(_reduced, held, readings)))
+    return found
+
+
+def _reduced(
+    held: Sequence[tuple[Part, Tier]], readings: Sequence[str] | None, last: int | None = None
+) -> Seconds:
+    loaded = [(whole_seconds.only(tier, readings), _load(part, tier, readings)) for part, tier in held]
+    table = whole_seconds.of(loaded)
+    return [tier for tier, _ in loaded], table if last is None else table.tail(last)
+
+
+def _together(tables: Sequence[Seconds]) -> pl.DataFrame:
+    tiers = list(dict.fromkeys(tier for kinds, _ in tables for tier in kinds))
+    whole = whole_seconds.merged([table for _, table in tables], tiers) if tables else pl.DataFrame()
+    return of_seconds(whole, tiers)
 
 
 def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier]) -> pl.DataFrame:

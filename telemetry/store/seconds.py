@@ -38,9 +38,15 @@ def of(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
 
 
 def load(
-    part: Part, readings: Sequence[str] | None = None, usual: Sequence[str] = USUAL
+    part: Part,
+    readings: Sequence[str] | None = None,
+    usual: Sequence[str] = USUAL,
+    last: int | None = None,
 ) -> tuple[list[Tier], pl.DataFrame]:
-    """A compacted table of seconds, and the tiers it was made from; of some readings, and some of USUAL."""
+    """A compacted table of seconds, and the tiers it was made from; of some readings, and some of USUAL.
+
+    `last` so many rows: the others are not even decoded.
+    """
     facts = json.loads(pl.read_parquet_metadata(part.path)[wide.KEY])
     tiers = [only(journal.tier_from_json(tier), readings) for tier in facts["tiers"]]
     kept = [
@@ -51,6 +57,9 @@ def load(
         if name in usual or column.name in STATISTICS
     ]
     columns = None if readings is None else list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
+    if last is not None:
+        rows = pl.scan_parquet(part.path).tail(last)
+        return tiers, (rows if columns is None else rows.select(columns)).collect()
     return tiers, pl.read_parquet(part.path, columns=columns)
 
 

@@ -19,7 +19,7 @@ from gputel.analysis.parse.increments import Increment
 from gputel.telemetry import events, run
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import stamps
-from gputel.telemetry.store import frames
+from gputel.telemetry.store import frames, parquet
 from gputel.telemetry.tiers import Column, Tier
 from tests.conftest import Compose
 
@@ -139,6 +139,40 @@ def test_seconds_of_the_gpus_come_as_they_are_recorded(
     assert (gpu.gpu, gpu.name, gpu.last["util_last"]) == ("0", "H100", 90)
     assert len(gpu.strips["power_w_mean"]) == theirs.height
     assert [one for one in read(follower, clock) if one.gpu is not None] == []
+    follower.close()
+
+
+@pytest.mark.parametrize("compacted", ["nothing", "what is sealed", "everything"])
+def test_the_gpus_of_what_was_there_before_are_shown_whether_it_was_compacted_or_not(
+    tmp_path: Path, clock: Clock, compose: Compose, compacted: str
+) -> None:
+    """Three parts of five minutes: the last ten minutes of those that are over, and the one that is written."""
+    folder = a_run(tmp_path / "d16")
+    ticks = [(0, at * SECOND, (at * 1000, 90)) for at in range(900)]
+    compose(folder / "gpu", [FAST], ticks, seal_after_s=300)
+    whole = frames.seconds(folder / "gpu")
+    if compacted != "nothing":
+        parquet.compact(folder / "gpu", everything=compacted == "everything")
+    follower = Follower([str(folder)], now=clock)
+    found = [one.gpu for one in read(follower, clock) if one.gpu is not None]
+    assert_frame_equal(pl.concat(found), whole.tail(600) if compacted == "everything" else whole)
+    (gpu,) = follower.runs[0].state.view().gpus
+    assert gpu.last["power_w_mean"] == 899
+    assert gpu.strips["power_w_mean"] == [float(watt) for watt in range(300, 900)]
+    assert read(follower, clock) == []
+    follower.close()
+
+
+def test_seconds_without_a_sample_are_holes_in_a_strip(
+    tmp_path: Path, clock: Clock, compose: Compose
+) -> None:
+    folder = a_run(tmp_path / "d16")
+    ticks = [(0, at * SECOND, (at * 1000, 90)) for at in (0, 1, 5, 6)]
+    compose(folder / "gpu", [FAST], ticks)
+    follower = Follower([str(folder)], now=clock)
+    read(follower, clock)
+    (gpu,) = follower.runs[0].state.view().gpus
+    assert str(gpu.strips["power_w_mean"]) == "[0.0, 1.0, nan, nan, nan, 5.0, 6.0]"
     follower.close()
 
 

@@ -12,9 +12,14 @@ from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.judging import Judge
 from gputel.analysis.live.told import Told, folder_for
 from gputel.telemetry import events, run
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import parquet
+from gputel.telemetry.tiers import Column, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.conftest import Compose
 
 ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
 
@@ -116,3 +121,26 @@ def test_nothing_is_written_beside_a_log_and_one_that_was_replaced_is_another(tm
 def test_of_a_pipe_it_is_kept_in_mind() -> None:
     told = Told(None)
     assert [told.is_new(ALARM), told.is_new(ALARM)] == [True, False]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_gpus_did_is_judged_while_a_run_goes_on_and_not_of_one_that_is_over(
+    tmp_path: Path, compose: "Compose", ended: bool
+) -> None:
+    folder = tmp_path / "d16"
+    gpu = {"gpu": "0", "memory_total_mib": 1000}
+    run.create(folder, {"run": "d16", "started": {"wall_ns": 10**18}, "gpus": [gpu]})
+    if ended:
+        run.update(folder, ended={"wall_ns": 10**18 + 700 * SECOND})
+    memory = Tier("slow", 1.0, (Column("mem_used_mib", "MiB", 1, "0"),))
+    compose(folder / "gpu", [memory], [(0, at * SECOND, (999,)) for at in range(700)])
+    parquet.compact(folder / "gpu", everything=ended)
+    follower = Follower([str(folder)])
+    news = follower.read()
+    (followed,) = follower.runs
+    judge = Judge(followed, rules.load(), lambda: 1e9 + 700)
+    for one in news:
+        judge.take(one)
+    told = [alarm.rule for alarm in judge.look(followed.state.view())]
+    assert ("memory" in told) is not ended
+    follower.close()
