@@ -71,7 +71,9 @@ SIGNS = (
     ),
     _sign(
         "oom",
-        rb"OutOfMemoryError|(?i:CUDA(?: error)?: out of memory|CUDA out of memory|HIP out of memory|oom[-_ ]kill"
+        rb"OutOfMemoryError|ResourceExhaustedError|\bOOM when allocating\b"
+        rb"|(?i:CUDA(?: error)?: out of memory|CUDA out of memory|HIP out of memory"
+        rb"|oom[-_ ]kill(?!er due to high memory usage\. \(2\))"
         rb"|OOMKilled|out of memory: killed|RESOURCE_EXHAUSTED|CUBLAS_STATUS_ALLOC_FAILED|cannot allocate memory)",
         "failed",
     ),
@@ -85,6 +87,7 @@ SIGNS = (
     _sign(
         None,
         rb"ChildFailedError|CalledProcessError|Process \d+ terminated with|\bexitcode *: *-?[1-9]"
+        rb"|\bexits with return code *= *-?[1-9]"
         rb"|(?:srun|mpirun|slurmstepd): error:|ProcessExitedException|Some of your processes failed",
         "victim",
     ),
@@ -92,6 +95,7 @@ SIGNS = (
         None,
         rb"\bSegmentation fault\b|\bBus error\b|\(core dumped\)|Fatal Python error|terminate called after throwing"
         rb"|CUDA error: (?!out of memory)|(?i:device-side assert triggered)|No space left on device|^\s*Killed\s*$"
+        rb"|\(raylet\b[^()]*\) A worker died or was killed\b"
         rb"|: line \d+: +\d+ (?:Killed|Aborted) "
         rb"|\bXid\b.{0,40}\b(?:79|48|63|64|74|94|95)\b",
         "failed",
@@ -136,7 +140,7 @@ TRACEBACK = b"Traceback (most recent call last)"
 _WORTH = lazily.regex(
     rb"(?i)Traceback \(most|TIME LIMIT|PREEMPT|CANCELLED|NODE FAILURE|REQUEUE|\bSIG[A-Z]{3,4}\b|signal"
     rb"|Interrupt|\^C"
-    rb"|early[- ]?stop|wall[- ]?(?:time|clock)|memory|oom|EXHAUSTED|ALLOC_FAILED|nccl|Watchdog"
+    rb"|early[- ]?stop|wall[- ]?(?:time|clock)|memory|oom|EXHAUSTED|return code|ALLOC_FAILED|nccl|Watchdog"
     rb"|DistBackend|ChildFailed"
     rb"|CalledProcess|terminat|exitcode|error|core dumped|fault|assert|No space|Killed|\bXid\b"
     rb"|nan|inf\b|non-?finite|restart"
@@ -251,7 +255,14 @@ def _is_code(line: bytes) -> bool:
 def cause(events: list[Event], after: int) -> Event | None:
     """What ended the run: the first fatal event after the last record, a launcher's only where it stands alone."""
     fatal = [event for event in events if event.fatal and event.line > after]
-    own = [event for event in fatal if event.fatal != "victim"]
+    # Slurm cancels what is left of a step after a task of it has failed, in the words of a user's cancel.
+    fell = next((event.line for event in fatal if "xited with exit code" in event.text), None)
+    own = [
+        event
+        for event in fatal
+        if event.fatal != "victim"
+        and not (fell and event.line > fell and "CANCELLED AT" in event.text and "DUE TO" not in event.text)
+    ]
     return next(iter(own or fatal), None)
 
 

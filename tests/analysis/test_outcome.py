@@ -32,6 +32,19 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
         ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0", "failed", 1),
         ("Segmentation fault (core dumped)", "failed", 1),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "failed", 1),
+        (
+            "[ERROR] [launch.py:434:sigkill_handler] ['python', 'a.py'] exits with return code = -9",
+            "failed",
+            1,
+        ),
+        (
+            "srun: error: n1: task 5: Exited with exit code 1\n"
+            "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+            "failed",
+            1,
+        ),
+        ("slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "interrupted", 1),
+        ("a.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[64]", "failed", 1),
         ("Training complete.", "completed", None),
         ("`Trainer.fit` stopped: `max_epochs=4` reached.", "completed", None),
         ("nothing of interest", "unknown", None),
