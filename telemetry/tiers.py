@@ -6,7 +6,8 @@ None where it was not measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,8 @@ class Tier:
     @property
     def period_ns(self) -> int:
         return round(1e9 / self.hz)
+
+    def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
+        """With the columns of these readings, or of this GPU."""
+        named = [column for column in self.columns if readings is None or column.name in readings]
+        return replace(self, columns=tuple(column for column in named if gpu in (None, column.gpu)))

@@ -35,10 +35,10 @@ Seconds: TypeAlias = tuple[list[Tier], pl.DataFrame]
 LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of all
 
 
-def ticks(folder: Path) -> pl.DataFrame:
-    """Everything at once; `scan` is for what memory cannot hold."""
-    held = _files(folder)
-    schema = _schema([tier for _, tier in held])
+def ticks(folder: Path, readings: Sequence[str] | None = None, gpu: str | None = None) -> pl.DataFrame:
+    """Everything at once, or some readings, or one GPU; `scan` is for what memory cannot hold."""
+    held = _files(folder, gpu)
+    schema = _schema([tier.only(readings) for _, tier in held])
     frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema))]
     return pl.concat(frames, how="diagonal").select(*schema)
 
@@ -81,10 +81,10 @@ def last_seconds(folder: Path, count: int, before: int | None = None) -> pl.Data
 
 
 def seconds_in_turn(
-    folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL
+    folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL, gpu: str | None = None
 ) -> Iterator[pl.DataFrame]:
-    """The same an hour at a time and for some readings, and perhaps of these not all of `_min _mean _max _last`."""
-    for _, load in _parts_of_seconds(folder, readings, usual):
+    """The same an hour at a time, for some readings, perhaps not all of `_min _mean _max _last`, or one GPU."""
+    for _, load in _parts_of_seconds(folder, readings, usual, gpu):
         tiers, table = load()
         for frame in table.iter_slices(HOUR):
             yield of_seconds(frame, tiers)
@@ -102,10 +102,10 @@ def count_chunks(folder: Path) -> int:
 
 
 def chunks(
-    folder: Path, readings: Sequence[str] | None = None, most: int | None = None
+    folder: Path, readings: Sequence[str] | None = None, most: int | None = None, gpu: str | None = None
 ) -> Iterator[pl.DataFrame]:
     """Ticks as `ticks` gives them, ten minutes at a time; at most so many, from start to end of the recording."""
-    held = _files(folder)
+    held = _files(folder, gpu)
     wanted = list(_schema([tier for _, tier in held])) if readings is None else readings
     numbers = sorted({part.first for part, _ in held})
     if most is not None and len(numbers) > most:
@@ -123,7 +123,7 @@ def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
             yield _load(part, tier, [reading]).select(wide.WALL.alias("time_ns"), *values)
 
 
-def _files(folder: Path) -> list[tuple[Part, Tier]]:
+def _files(folder: Path, gpu: str | None = None) -> list[tuple[Part, Tier]]:
     """Those that can be read; one that compaction removed since it was listed is replaced by what stands for it."""
     while True:
         try:
@@ -131,7 +131,8 @@ def _files(folder: Path) -> list[tuple[Part, Tier]]:
             tiers = [(part, wide.tier_of(part)) for part in found]
         except FileNotFoundError:
             continue
-        return [(part, tier) for part, tier in tiers if tier is not None and tier.columns]
+        held = [(part, tier.only(gpu=gpu)) for part, tier in tiers if tier is not None]
+        return [(part, tier) for part, tier in held if tier.columns]
 
 
 def _schema(tiers: Sequence[Tier]) -> Schema:
@@ -158,8 +159,7 @@ def _by_part(held: Sequence[tuple[Part, Tier]], wanted: Sequence[str]) -> Iterat
 
 
 def _load(part: Part, tier: Tier, wanted: Sequence[str] | None) -> pl.DataFrame:
-    kept = [column for column in tier.columns if wanted is None or column.name in wanted]
-    columns = [wide.column_name(column) for column in kept]
+    columns = [wide.column_name(column) for column in tier.only(wanted).columns]
     try:
         return wide.load(part, columns)
     except FileNotFoundError:  # compacted since it was listed
@@ -191,7 +191,7 @@ def _one_gpu(gpu: str, by_rate: Loaded, before: dict[str, Loaded], wanted: Seque
 def _as_of(rows: pl.DataFrame, held: Loaded, gpu: str, wanted: Sequence[str]) -> pl.DataFrame:
     """Each row gets the last sample that was taken before it, while that is fresh."""
     tier = held[-1][0]
-    names = [column.name for column in tier.columns if column.gpu == gpu and column.name in wanted]
+    names = [column.name for column in tier.only(wanted, gpu).columns]
     if not names:
         return rows
     samples = pl.concat(
@@ -212,20 +212,24 @@ def _fresh_until(tier: Tier) -> pl.Expr:
 
 
 def _readings(tier: Tier, gpu: str, wanted: Sequence[str]) -> list[pl.Expr]:
-    kept = [column for column in tier.columns if column.gpu == gpu and column.name in wanted]
-    raw = {column: pl.col(wide.column_name(column)) for column in kept}
-    return [wide.in_units(raw[column], column.per_unit).alias(column.name) for column in kept]
+    return [
+        wide.in_units(pl.col(wide.column_name(column)), column.per_unit).alias(column.name)
+        for column in tier.only(wanted, gpu).columns
+    ]
 
 
 def _parts_of_seconds(
-    folder: Path, readings: Sequence[str] | None = None, usual: Sequence[str] = whole_seconds.USUAL
+    folder: Path,
+    readings: Sequence[str] | None = None,
+    usual: Sequence[str] = whole_seconds.USUAL,
+    gpu: str | None = None,
 ) -> list[tuple[int, LoadSeconds]]:
     """Each with its last number and how to read it: what was compacted as it is, the rest reduced."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
-    files = [(part, tier) for part, tier in _files(folder) if part.first not in done]
+    files = [(part, tier) for part, tier in _files(folder, gpu) if part.first not in done]
     found: list[tuple[int, LoadSeconds]] = [
-        (part.last, partial(whole_seconds.load, part, readings, usual)) for part in compacted
+        (part.last, partial(whole_seconds.load, part, readings, usual, gpu)) for part in compacted
     ]
     for number in sorted({part.first for part, _ in files}):
         held = [(part, tier) for part, tier in files if part.first == number]
@@ -236,7 +240,7 @@ def _parts_of_seconds(
 def _reduced(
     held: Sequence[tuple[Part, Tier]], readings: Sequence[str] | None, last: int | None = None
 ) -> Seconds:
-    loaded = [(whole_seconds.only(tier, readings), _load(part, tier, readings)) for part, tier in held]
+    loaded = [(tier.only(readings), _load(part, tier, readings)) for part, tier in held]
     table = whole_seconds.of(loaded)
     return [tier for tier, _ in loaded], table if last is None else table.tail(last)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
 import polars as pl
 
@@ -41,14 +42,15 @@ def load(
     part: Part,
     readings: Sequence[str] | None = None,
     usual: Sequence[str] = USUAL,
+    gpu: str | None = None,
     last: int | None = None,
 ) -> tuple[list[Tier], pl.DataFrame]:
-    """A compacted table of seconds, and the tiers it was made from; of some readings, and some of USUAL.
+    """A compacted table of seconds, and the tiers it was made from; of some readings, some of USUAL, one GPU.
 
     `last` so many rows: the others are not even decoded.
     """
-    facts = json.loads(pl.read_parquet_metadata(part.path)[wide.KEY])
-    tiers = [only(journal.tier_from_json(tier), readings) for tier in facts["tiers"]]
+    held = part.path.stat()
+    tiers = [tier.only(readings, gpu) for tier in _tiers_of(part.path, held.st_mtime_ns, held.st_size)]
     kept = [
         kept_name(column, name)
         for tier in tiers
@@ -56,17 +58,17 @@ def load(
         for name in statistics(column)
         if name in usual or column.name in STATISTICS
     ]
-    columns = None if readings is None else list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
+    columns = list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
     if last is not None:
-        rows = pl.scan_parquet(part.path).tail(last)
-        return tiers, (rows if columns is None else rows.select(columns)).collect()
+        return tiers, pl.scan_parquet(part.path).tail(last).select(columns).collect()
     return tiers, pl.read_parquet(part.path, columns=columns)
 
 
-def only(tier: Tier, readings: Sequence[str] | None) -> Tier:
-    if readings is None:
-        return tier
-    return replace(tier, columns=tuple(column for column in tier.columns if column.name in readings))
+@lru_cache(maxsize=1024)
+def _tiers_of(path: Path, _mtime_ns: int, _size: int) -> list[Tier]:
+    """Read again for each GPU, and by every reader of a folder."""
+    facts = json.loads(pl.read_parquet_metadata(path)[wide.KEY])
+    return [journal.tier_from_json(tier) for tier in facts["tiers"]]
 
 
 def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:

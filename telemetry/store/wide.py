@@ -56,17 +56,17 @@ def load(part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
     held = journal.read(part.path)
     if held is None:
         return pl.DataFrame(schema=dict.fromkeys(TIME, pl.Int64))
-    frame = from_journal(held)
-    return frame if columns is None else frame.select(*TIME, *columns)
+    return from_journal(held, columns)
 
 
-def from_journal(held: journal.Journal) -> pl.DataFrame:
+def from_journal(held: journal.Journal, columns: Sequence[str] | None = None) -> pl.DataFrame:
     times = {name: pl.Series(name, _joined(held.ticks, index), pl.Int64) for index, name in enumerate(TIME)}
     values = _joined_values(held.ticks, len(held.tier.columns))
     valid = _joined_valid(held.ticks, values.shape)
     readings = {
         column_name(column): _series(values[:, index], valid[:, index])
         for index, column in enumerate(held.tier.columns)
+        if columns is None or column_name(column) in columns
     }
     return pl.DataFrame({**times, **readings})
 
