@@ -18,16 +18,16 @@ from gputel.analysis.formats import Format
 from gputel.analysis.formats import patterns as patterns_of
 from gputel.analysis.parse import exact, lazily
 from gputel.analysis.parse.lines import Chunk, Splitter, keep
-from gputel.analysis.parse.outcome import TRACEBACK, Event, Outcome
+from gputel.analysis.parse.outcome import Event, Outcome
 from gputel.analysis.parse.patterns import Engine, Field, Hits, Pattern, Reading, Reject
 from gputel.analysis.parse.records import Assembler
+from gputel.analysis.parse.unread import RECORDS, ends_with_record, strange, unread
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.infer import Inferred
 
     Infer = Callable[[bytes, int], Inferred | None]
 
-RECORDS = ("train", "part", "bar", "eval", "task")
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format is; then it is given up
 # What a line of training has: without one, nobody is asked.
 CANDIDATE = lazily.regex(
@@ -118,10 +118,10 @@ class Parser:
         for first, region, recorded in unread(reading, chunk):
             self._untold.append((chunk, first, region, recorded))
             if self._infer:
-                self._strange.append(_unknown(reading, first, region))
+                self._strange.append(strange(reading, first, region))
         if not self._may_be_read_again():
             self._tell()
-        self._recorded = self._recorded or _ends_with_record(reading)
+        self._recorded = self._recorded or ends_with_record(reading)
 
     def _may_be_read_again(self) -> bool:
         """Whether nothing was read so far, and all of it is likely to be of an unknown format."""
@@ -263,56 +263,7 @@ class Parser:
                 )
 
 
-def unread(reading: Reading, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
-    """The lines that are no records, as (number of the first, lines, whether a record stands right before)."""
-    data = chunk.data
-    hits = [h for h in reading.hits if h.pattern.role in RECORDS]
-    if not hits:
-        yield 0, data.removesuffix(b"\n"), False
-        return
-    if sum(len(h.lines) for h in hits) == reading.lines and TRACEBACK[:1] not in data:
-        return  # all lines are records, and nothing was printed into one
-    lines = np.concatenate([h.lines for h in hits])
-    order = np.argsort(lines, kind="stable")
-    lines, starts = lines[order], np.concatenate([h.starts for h in hits])[order]
-    glued = _glued(data, starts)
-    if len(glued):
-        lines, starts = np.delete(lines, glued), np.delete(starts, glued)
-    gaps = np.flatnonzero(np.diff(lines, prepend=-1, append=reading.lines) > 1).tolist()
-    for gap in gaps:
-        begin = data.index(b"\n", int(starts[gap - 1])) + 1 if gap else 0
-        end = int(starts[gap]) if gap < len(starts) else len(data)
-        yield int(lines[gap - 1]) + 1 if gap else 0, data[begin:end].removesuffix(b"\n"), gap > 0
-
-
-def _unknown(reading: Reading, first: int, region: bytes) -> bytes:
-    """The lines of a region that no pattern at all has read."""
-    numbers = np.arange(first, first + region.count(b"\n") + 1)
-    read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
-    strange = ~np.isin(numbers, read)
-    if not strange.all():
-        region = b"\n".join(np.array(region.split(b"\n"), dtype=object)[strange])
-    return region + b"\n" if strange.any() else b""
-
-
 def _printed(hits: Hits) -> frozenset[Field]:
     """What the last of these lines printed."""
     numbers = [what for what, values in hits.values.items() if values.present[-1]]
     return frozenset([*numbers, *(what for what, texts in hits.texts.items() if texts.present[-1])])
-
-
-def _ends_with_record(reading: Reading) -> bool:
-    last = reading.lines - 1
-    return any(h.pattern.role in RECORDS and int(h.lines[-1]) == last for h in reading.hits)
-
-
-def _glued(data: bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    """Records that a traceback was printed into the line of."""
-    found: list[int] = []
-    at = data.find(TRACEBACK) if TRACEBACK[:1] in data else -1  # one byte is found twenty times as fast
-    while at >= 0:
-        owner = int(np.searchsorted(starts, at, side="right")) - 1
-        if owner >= 0 and b"\n" not in data[int(starts[owner]) : at]:
-            found.append(owner)
-        at = data.find(TRACEBACK, at + 1)
-    return found
