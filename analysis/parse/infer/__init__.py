@@ -7,13 +7,13 @@ that says most about training is the record that the others are held against.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis import formats
 from gputel.analysis.parse import exact
 from gputel.analysis.parse.infer import compiling, margins
+from gputel.analysis.parse.infer.beside import SUMMARY, is_torn, role_beside
 from gputel.analysis.parse.infer.candidates import Candidate, candidate
 from gputel.analysis.parse.infer.places import is_place
 from gputel.analysis.parse.infer.shapes import Shape, shapes, without_unit
@@ -22,14 +22,6 @@ MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
 EXCERPT = 60  # in a text of so few lines a single record is one; in a longer one it may be an example
-_SUMMARY = re.compile(
-    rb"(?i)\b(?:best|minimum|maximum|finished|summary|total training|training took|early stop|train_runtime)"
-    rb"|^\W*wandb:"
-)
-
-_BEST = re.compile(
-    rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
-)  # says again what was said
 # Who stops early prints the best line once more.
 _BEST_BELOW = compiling.Line(
     "best", "again", r"(?i)\bbest (?:iteration|round|epoch|step)(?: is| was)?:\s*$", "est "
@@ -67,7 +59,7 @@ def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | No
         chosen = _chosen(found, main) if main else []
     if main is None:
         return None
-    others = [one.shape for one in found if one is not main and not _is_torn(one.shape, main.shape)]
+    others = [one.shape for one in found if one is not main and not is_torn(one.shape, main.shape)]
     text = _toml(chosen, main, title, [shape.example for shape in others if shape.slots > 1])
     learned = formats.load(text, "inferred", title)
     records = [one for one in chosen if one.role in ("train", "part", "bar")]
@@ -135,7 +127,7 @@ def _stands_beside(main: Candidate, known: int) -> bool:
 def _evaluates_beside(one: Candidate) -> bool:
     """Evaluations of a log whose records are known come again with other values, or say no more than the loss."""
     again = one.shape.count > 1 and bool(one.changing)
-    bare = one.columns == ["val_loss"] and one.is_terse and not _SUMMARY.search(one.shape.example)
+    bare = one.columns == ["val_loss"] and one.is_terse and not SUMMARY.search(one.shape.example)
     return one.role in ("eval", "mixed") and one.is_measured and (again or bare)
 
 
@@ -149,7 +141,7 @@ def _chosen(found: Sequence[Candidate], main: Candidate) -> list[Candidate]:
         chosen += [replace(header, role="part")] if first is not header else []
     for one in found:
         if one not in (main, header, first):
-            role = _role_beside(one, main, header)
+            role = role_beside(one, main, header)
             role = "bar" if role == "train" and one.shape.is_bar else role
             what = _besides(one, main) if role == "part" else one
             chosen += [replace(what, role=role)] if role and what.columns else []
@@ -215,75 +207,6 @@ def _record_role(main: Candidate) -> str:
     if main.shape.is_bar:
         return "bar"
     return "eval" if main.role == "eval" else "train"
-
-
-def _role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> str | None:
-    """What a shape is beside the main one, or None where it is nothing of the training."""
-    rare = one.shape.count <= max(2, main.shape.count // 50)
-    sums_up = rare and _SUMMARY.search(one.shape.example) and not _SUMMARY.search(main.shape.example)
-    if sums_up or _is_torn(one.shape, main.shape):
-        return None
-    if one.role == "epoch":
-        stated = main.place is not None and main.place.column in ("step", "epoch")
-        return None if stated and not main.restarts else "epoch"
-    if one.role == "eval":
-        again = one.place is None and _BEST.search(one.shape.example)
-        return "eval" if one.is_measured and not again else None
-    if _follows(one, main):
-        return "part"
-    if _is_of_epoch(one, main):
-        return "eval" if one.role == "mixed" and one.is_measured else None
-    if one.place is None:
-        return "part" if _belongs(one, main, header) else None
-    if not one.evidence or not one.speaks or one.is_quoted > main.is_quoted or _is_average(one, main):
-        return None
-    rarer = one.role == "mixed" != main.role and one.shape.count <= main.shape.count / 2
-    if rarer and "lr" not in one.columns:
-        return "eval"
-    shared = [n for n in one.metrics if n.column in {m.column for m in main.metrics}]
-    fraction = any(b"." in value or b"n" in value for n in shared for value in one.shape.column(n.at))
-    known = fraction and (any(n.column == "loss" for n in shared) or 2 * len(shared) >= len(one.metrics))
-    return "train" if known or (one.shape.count > 2 and one.changing) else None
-
-
-def _belongs(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    """Whether a line without a step is part of the record above it."""
-    share = one.shape.count / main.shape.count
-    if header:
-        return share >= 0.2
-    boxed = one.shape.words[0].lstrip()[:1] == b"|"
-    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(one.columns)
-    return 0.5 <= share <= 2 and (boxed or bool(spoken))
-
-
-def _follows(one: Candidate, main: Candidate) -> bool:
-    """Whether it stands right below records, prints their loss once more, and does not know their step."""
-    if main.place is None or one.place is None or one.place_rank <= main.place_rank or not one.loses:
-        return False
-    above = set(main.shape.lines)
-    return "loss" in main.columns and all(number - 1 in above for number in one.shape.lines)
-
-
-def _is_of_epoch(one: Candidate, main: Candidate) -> bool:
-    """What is said of a whole epoch, where the records are finer than that."""
-    return main.is_fine and not one.is_fine and one.place is not None and one.shape.count <= main.shape.count
-
-
-def _is_average(one: Candidate, main: Candidate) -> bool:
-    """The means of an epoch, which say `train_` where the records do not."""
-
-    def trained(candidate: Candidate) -> float:
-        return sum(n.source.lower().startswith("train") for n in candidate.metrics) / len(candidate.metrics)
-
-    return one.shape.count < main.shape.count and trained(one) > 0.5 > trained(main)
-
-
-def _is_torn(shape: Shape, whole: Shape) -> bool:
-    """A record that breaks off, or has a `?` where a number belongs, is to be a reject and no shape of its own."""
-    if shape.count > 2 or whole.count < 50 * shape.count or shape.first < whole.first:
-        return False
-    questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
-    return questioned or shape.literals[:-1] == whole.literals[: shape.slots]
 
 
 def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequence[bytes]) -> str:

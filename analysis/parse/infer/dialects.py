@@ -28,7 +28,7 @@ FOREIGN = {
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
     **dict.fromkeys("val valid test".split(), "val_loss"),
     **dict.fromkeys(
-        "heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(), "val_loss"
+        "cv_loss heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(), "val_loss"
     ),
     **dict.fromkeys("val_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"),
 }

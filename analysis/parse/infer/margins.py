@@ -24,7 +24,8 @@ _PREFIX = re.compile(
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\)))?"
     rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
-    rb"|[\w.]+:[\w<>]+:\d+(?= - )|\d+: (?=INFO|WARN|ERROR|DEBUG)|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
+    rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z]+\d+) (?=INFO|WARN|ERROR|DEBUG)"
+    rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )
 _OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")

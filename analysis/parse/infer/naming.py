@@ -32,6 +32,7 @@ from gputel.analysis.parse.units import Scale
 
 SHORT = 5
 _ENDS = re.compile(r"_loss$")
+_EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -81,6 +82,8 @@ def _name(slot: Slot, shape: Shape, words: Vocabulary) -> Named:
     column = shape.column(slot.at)
     if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
         return Named(slot, None, source=slot.key or "")
+    if (slot.key or "").lower().endswith(" set"):  # `valid set 0`: which one it is
+        return Named(slot, None, source=slot.key or "")
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
@@ -112,8 +115,10 @@ def _ends(key: str) -> list[str]:
     """`optim/total_grad_norm` and `completed step` are known by their end; a loss may be a part, and is not."""
     ends = [key]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
-    if parts[0].lower() == "train" and key[5:6] == " ":
-        ends.append(key[6:])
+    if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
+        ends.append(key[len(parts[0]) + 1 :])
+    if _EVALUATED.fullmatch(parts[-1]):
+        ends.append(parts[-1])
     if parts[-1].lower() in ("s", "sec"):  # a rate is none of what it counts
         return [key]
     if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
@@ -174,7 +179,7 @@ def _loss(found: list[Named]) -> list[Named]:
     if {"loss", "loss_avg"} & {one.column for one in found}:
         return found
     normal = [_normal(one) for one in found]
-    plain = [_plain(word, alone=len(found) == 1) for word in normal]
+    plain = _with_rate(found, [_plain(word, alone=len(found) == 1) for word in normal])
     trained = next((word for word in LOSSES if word in plain), None)
     if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
         return found
@@ -197,6 +202,14 @@ def _plain(word: str, *, alone: bool) -> str:
     """Without what says that it is a mean, or of a batch; a mean cost that stands alone is of who knows what."""
     bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
     return TRAINED.sub("trained_", bare)
+
+
+def _with_rate(found: list[Named], plain: list[str]) -> list[str]:
+    """Beside a learning rate the only measure that may be trained on is, and not one of an evaluation."""
+    measures = [word for word in plain if f"trained_{word}" in LOSSES]
+    if len(measures) != 1 or not any(one.column == "lr" for one in found):
+        return plain
+    return [f"trained_{word}" if word in measures else word for word in plain]
 
 
 def _is_mean(word: str) -> bool:

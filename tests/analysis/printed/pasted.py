@@ -110,3 +110,15 @@ add("swin-unnamed", "vision scripts: epoch and index in brackets, and no word fo
 add("psnr", "restoration scripts",
     "".join(f"2022-07-21 {clock(36000+600*i)},677 - INFO: ===> Epoch {i} Complete: Avg. Loss: {f(i)} time: {650+i}.40\n2022-07-21 {clock(36001+600*i)},131 - INFO: ===> Epoch {i}: testing psnr = 34.{40+i}, ssim = 0.941, time: 0.02\n" for i in range(1,21)),
     20, (1, f(1)), (20, f(20)), {"testing_psnr": (20, 34.41)})
+add("numbered-sets", "speech scripts: each validation set has a number",
+    "".join(f"2021-03-13 {clock(32000+400*i)},406 - (Epoch {i}) TRAIN LOSS:{f(i)} CER:6.{50-i}% LR:0.0000167\n2021-03-13 {clock(32001+400*i)},461 - VALID\n2021-03-13 {clock(32060+400*i)},062 - VALID SET 0 LOSS:{v(i)} CER:5.{60-i}%\n2021-03-13 {clock(32061+400*i)},481 - SHUFFLE\n" for i in range(1,16)),
+    15, (1, f(1)), (15, f(15)), vl(15, v(15)), ("lr", "CER_pct"))
+add("best-behind", "click rates: a logloss beside a rate, and an evaluation that says the best one, too",
+    "".join(f"  epoch 0 step {100*i} lr 0.001 logloss {f(i)} gN 0.{60-i}, Wed Jul  3 {clock(60000+60*i)} 2019\n"+(f"# Epoch-time {35*i}.16s Eval AUC 0.7{i:02d}. Best AUC 0.7{i:02d}.\n" if i % 15 == 0 else "") for i in range(1,31)),
+    30, (100, f(1)), (3000, f(30)), {"Eval_AUC": (2, 0.715)}, ("lr",))
+add("training-average", "knowledge graphs: a line for each part of an average loss",
+    "".join(f"2021-11-08 {clock(17000+i)},552 INFO     Training average positive_sample_loss at step {100*i}: {v(i)}\n2021-11-08 {clock(17000+i)},552 INFO     Training average negative_sample_loss at step {100*i}: 0.04{i:02d}\n2021-11-08 {clock(17000+i)},552 INFO     Training average loss at step {100*i}: {f(i)}\n" for i in range(20)),
+    20, (0, None), (1900, None), columns=("loss_avg",))
+add("process-names", "scripts whose lines begin with a process and its level",
+    "".join(f"2022-01-24 {clock(47000+60*i)},562 P834 INFO Epoch {i}, Train loss: {f(i)}\n2022-01-24 {clock(47030+60*i)},208 P834 INFO Epoch {i} CV info cv_loss {v(i)}\n" for i in range(1,21)),
+    20, (1, f(1)), (20, f(20)), vl(20, v(20)))
