@@ -96,6 +96,14 @@ def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> Non
     assert [row["loss"] for row in rows if row["kind"] == "train"] == [4.0, None, None]
 
 
+def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.log").write_text(LOG)
+    rows = run(tmp_path).stdout.splitlines()[2:]
+    assert [row.split()[0] for row in rows if row] == ["a/train", "b/train"]
+
+
 @pytest.mark.parametrize("flag", ["--csv", "--parquet"])
 def test_a_flag_never_takes_the_path_that_follows_it(flag: str, log: Path, tmp_path: Path) -> None:
     told = run(flag, log, "--out", tmp_path / "tables")

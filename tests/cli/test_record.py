@@ -50,6 +50,18 @@ def test_the_default_folder_is_named_after_the_script() -> None:
     assert (run / "output.log").read_text() == "hello\n"
 
 
+def test_a_run_is_called_as_it_was_asked_to_be_or_its_folder_or_its_module() -> None:
+    module = (sys.executable, "-m", "this")
+    for words, name in (
+        (("--out", "here"), "here"),
+        (("--out", "x", "--name", "mine"), "mine"),
+        ((), "this"),
+    ):
+        assert call("record", "--simulate", "H100", *words, "--", *module).returncode == 0
+        path = Path(words[1]) if words else next(Path("runs").iterdir())
+        assert json.loads((path / "run.json").read_text())["run"] == name
+
+
 def test_json_stands_alone_on_standard_output() -> None:
     answer = call(
         "record", "--simulate", "H100", "--json", "--out", "run", "--", "bash", "-c", "echo hello; exit 3"

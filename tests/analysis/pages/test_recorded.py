@@ -113,6 +113,13 @@ def test_the_tables_tell_of_verdicts_costs_and_sensors(subject: Subject) -> None
     titles = [item.title for section in page.sections for item in section.items if isinstance(item, Table)]
     assert titles[:2] == ["Verdicts", "What each kind of time cost"]
     assert "How often each sensor really refreshed" in titles
+    held = {
+        item.title: item for section in page.sections for item in section.items if isinstance(item, Table)
+    }
+    cost = held["What each kind of time cost"]
+    by_kind = {row[0]: dict(zip(cost.columns, row, strict=True)) for row in cost.rows}
+    assert by_kind["train"]["seconds"] == "130.0"
+    assert held["Training, by phase"].columns[:4] == ["phase", "steps", "attempts", "ms a step (median)"]
 
 
 def test_the_bars_add_up_to_the_run(subject: Subject) -> None:
