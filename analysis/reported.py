@@ -18,6 +18,7 @@ from gputel.analysis.align.placing import Tables
 from gputel.analysis.verdicts import Case, Verdict
 
 if TYPE_CHECKING:
+    from gputel.analysis.align.gpus import Readings
     from gputel.analysis.subjects import Subject
 
 CLOSELY_S = 1800  # of a table of readings, in which refresh is looked for
@@ -33,7 +34,7 @@ class Reported:
 
     subject: Subject
     placed: Tables
-    readings: pl.DataFrame | None
+    readings: Readings | None
     spans: pl.DataFrame
     shared: dict[str, Any] | None
     steps: pl.DataFrame
@@ -46,18 +47,19 @@ class Reported:
 
 def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
     """`keep_idle`: also what was recorded before the run's first line or after its last work."""
-    frame = readings.of(subject)
+    sampled = readings.of(subject)
+    edges = sampled.edges if sampled else None
     cut = cutting.spans(subject)
-    held = join.measured(overlap.widened(cut, frame) if keep_idle else overlap.cut(cut), frame)
+    shown = overlap.widened(cut, edges) if keep_idle else overlap.cut(cut)
+    held, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
     each = steps.of_spans(held, float(tokens.value) if tokens else None)
-    gpus = _gpus(held, frame, keep_idle=keep_idle)
     return Reported(
         subject=subject,
         placed=placing.of(subject),
-        readings=frame,
+        readings=sampled,
         spans=held,
-        shared=overlap.of(cut, frame),
+        shared=overlap.of(cut, edges),
         steps=each,
         totals=steps.totals(held),
         phases=_phases(each, subject.log.records),
@@ -97,7 +99,7 @@ def answer(told: Reported) -> dict[str, Any]:
 def read_as(told: Reported) -> str | None:
     if told.readings is None:
         return None
-    return "whole seconds" if "ticks" in told.readings.columns else "ticks"
+    return "whole seconds" if told.readings.whole_seconds else "ticks"
 
 
 def events(told: Reported) -> dict[str, int]:
@@ -111,10 +113,10 @@ def refresh(told: Reported) -> dict[str, dict[str, float | None]]:
     """By GPU and reading, how often the sensor really refreshed; None is indeterminate."""
     if told.account:
         return {_name(gpu): recorded.refreshed(gpu) for gpu in told.account["gpus"]}
-    if told.readings is None:
+    table = told.subject.readings
+    if told.readings is None or table is None:
         return {}
-    begin = told.readings["time"].min()
-    some = told.readings.filter(pl.col("time") - begin < pl.duration(seconds=CLOSELY_S))
+    some = table.filter(pl.col("time") - pl.col("time").min() < pl.duration(seconds=CLOSELY_S))
     found: dict[str, dict[str, float | None]] = {}
     for (gpu, name), rate in sensors.refresh(some).items():
         if name in recorded.TELLING:
@@ -126,19 +128,17 @@ def _name(gpu: dict[str, Any]) -> str:
     return str(gpu["gpu"]) if gpu["node"] is None else f"{gpu['node']}/{gpu['gpu']}"
 
 
-def _gpus(held: pl.DataFrame, frame: pl.DataFrame | None, *, keep_idle: bool) -> pl.DataFrame:
-    """Over the training; of readings alone over the work, or all of them."""
-    if frame is None:
-        return pl.DataFrame()
-    times = frame["time"].dt.epoch("ns").drop_nulls()
-    training = held.filter(pl.col("kind") == "train")
-    start, end = int(times.min()), int(times.max())  # type: ignore[arg-type]
+def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) -> tuple[int, int]:
+    """The training, in ns; of readings alone the work, or all of them."""
+    training = spans.filter(pl.col("kind") == "train")
     if len(training):
         edges = training.select(pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns"))
         start, end = edges.row(0)
-    elif not keep_idle:
-        start, end = busy.ends(frame) or (start, end)
-    return join.by_gpu(frame, start, end)
+        return start, end
+    if sampled is None or sampled.edges is None:
+        return 0, 0
+    found = None if keep_idle else busy.ends(sampled.together(busy.READINGS))
+    return found or sampled.edges
 
 
 def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:

@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis.align.held import Moments, Numbers
 from gputel.telemetry.clock import SECOND
 
+READINGS = ("power_w", "power_avg_w", "util")  # the first of them that was measured tells
 LOAD = 0.25  # of the way from the lowest power to the usual highest
 APART = 1.5  # times the lowest, that the highest must be to be told from it
 PAUSE_S = 120  # a shorter pause belongs to the work
@@ -57,7 +58,7 @@ def ends(gpu: pl.DataFrame) -> tuple[int, int] | None:
 
 def _levels(gpu: pl.DataFrame) -> tuple[Moments, Numbers]:
     """Whole seconds, and the mean power or utilisation in each."""
-    columns = ("power_w_mean", "power_w", "power_avg_w", "util_mean", "util")
+    columns = [column for reading in READINGS for column in (f"{reading}_mean", reading)]
     name = next((n for n in columns if n in gpu.columns and gpu[n].null_count() < len(gpu)), None)
     if name is None:
         return np.empty(0, dtype=np.int64), np.empty(0)

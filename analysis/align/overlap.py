@@ -16,11 +16,14 @@ QUARTER_NS = 900 * SECOND
 FARTHEST = 56  # quarters of an hour: no two places on Earth are farther apart than 26 h, hardly any than 14
 
 
-def of(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> dict[str, Any] | None:
-    """Both stretches of time, what they share, and `offset_s`, the shift of zones that would make them overlap."""
-    if gpu is None or spans.is_empty():
+def of(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, Any] | None:
+    """Both stretches of time, what they share, and `offset_s`, the shift of zones that would make them overlap.
+
+    `sampled` is the first and the last moment of the readings.
+    """
+    if sampled is None or spans.is_empty():
         return None
-    run, sampled = _edges(spans, "start", "end"), _edges(gpu, "time", "time")
+    run = _edges(spans)
     shared = max(0, min(run[1], sampled[1]) - max(run[0], sampled[0]))
     length = run[1] - run[0]
     return {
@@ -41,11 +44,11 @@ def cut(spans: pl.DataFrame) -> pl.DataFrame:
     return spans.filter(kept.over(node) if node else kept)
 
 
-def widened(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> pl.DataFrame:
+def widened(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> pl.DataFrame:
     """With idle spans before and after it, as far as telemetry reaches."""
-    if gpu is None or spans.is_empty() or "node" in spans.columns:
+    if sampled is None or spans.is_empty() or "node" in spans.columns:
         return spans
-    (first, last), (begun, ended) = _edges(spans, "start", "end"), _edges(gpu, "time", "time")
+    (first, last), (begun, ended) = _edges(spans), sampled
     edges = [(begun, first), (last, ended)]
     ends = [
         spans.head(1).with_columns(
@@ -63,9 +66,9 @@ def widened(spans: pl.DataFrame, gpu: pl.DataFrame | None) -> pl.DataFrame:
     return pl.concat([ends[0], spans, ends[1]])
 
 
-def _edges(frame: pl.DataFrame, first: str, last: str) -> tuple[int, int]:
-    begun, ended = frame.select(
-        pl.col(first).min().dt.epoch("ns").alias("begun"), pl.col(last).max().dt.epoch("ns").alias("ended")
+def _edges(spans: pl.DataFrame) -> tuple[int, int]:
+    begun, ended = spans.select(
+        pl.col("start").min().dt.epoch("ns").alias("begun"), pl.col("end").max().dt.epoch("ns").alias("ended")
     ).row(0)
     return int(begun), int(ended)
 

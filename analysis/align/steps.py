@@ -9,7 +9,8 @@ import polars as pl
 
 from gputel.analysis.align import readings
 from gputel.analysis.align.cutting import spans
-from gputel.analysis.align.join import AVERAGED, measured
+from gputel.analysis.align.gpus import AVERAGED
+from gputel.analysis.align.join import measured
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject

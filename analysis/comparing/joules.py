@@ -66,7 +66,7 @@ class Measured:
 
 def of(subject: Subject, phase: str) -> Measured:
     gpu = readings.of(subject, FEW)
-    if gpu is None or gpu.is_empty():
+    if gpu is None:
         return Measured(None, NOTHING)
     held = align.spans(subject)
     first = held.filter((pl.col("phase") == phase) & (pl.col("kind") == "train"))["start"].min()

@@ -30,6 +30,7 @@ KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
 HOUR = 3600  # rows of a table of seconds
 CARRIED = 8  # ticks of a slower tier that the next part begins with
 
+Files: TypeAlias = list[tuple[Part, Tier]]
 Loaded: TypeAlias = list[tuple[Tier, pl.DataFrame]]
 Seconds: TypeAlias = tuple[list[Tier], pl.DataFrame]
 LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of all
@@ -37,7 +38,7 @@ LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of
 
 def ticks(folder: Path, readings: Sequence[str] | None = None, gpu: str | None = None) -> pl.DataFrame:
     """Everything at once, or some readings, or one GPU; `scan` is for what memory cannot hold."""
-    held = _files(folder, gpu)
+    held = _of_gpu(_files(folder), gpu)
     schema = _schema([tier.only(readings) for _, tier in held])
     frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema))]
     return pl.concat(frames, how="diagonal").select(*schema)
@@ -83,11 +84,11 @@ def last_seconds(folder: Path, count: int, before: int | None = None) -> pl.Data
 def seconds_in_turn(
     folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL, gpu: str | None = None
 ) -> Iterator[pl.DataFrame]:
-    """The same an hour at a time, for some readings, perhaps not all of `_min _mean _max _last`, or one GPU."""
+    """The same of some readings, perhaps not all of `_min _mean _max _last`; an hour at a time, or of one GPU."""
     for _, load in _parts_of_seconds(folder, readings, usual, gpu):
         tiers, table = load()
-        for frame in table.iter_slices(HOUR):
-            yield of_seconds(frame, tiers)
+        for frame in table.iter_slices(HOUR) if gpu is None else [table]:
+            yield of_seconds(frame, tiers, gpu)
 
 
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
@@ -105,7 +106,7 @@ def chunks(
     folder: Path, readings: Sequence[str] | None = None, most: int | None = None, gpu: str | None = None
 ) -> Iterator[pl.DataFrame]:
     """Ticks as `ticks` gives them, ten minutes at a time; at most so many, from start to end of the recording."""
-    held = _files(folder, gpu)
+    held = _of_gpu(_files(folder), gpu)
     wanted = list(_schema([tier for _, tier in held])) if readings is None else readings
     numbers = sorted({part.first for part, _ in held})
     if most is not None and len(numbers) > most:
@@ -123,7 +124,7 @@ def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
             yield _load(part, tier, [reading]).select(wide.WALL.alias("time_ns"), *values)
 
 
-def _files(folder: Path, gpu: str | None = None) -> list[tuple[Part, Tier]]:
+def _files(folder: Path) -> Files:
     """Those that can be read; one that compaction removed since it was listed is replaced by what stands for it."""
     while True:
         try:
@@ -131,8 +132,13 @@ def _files(folder: Path, gpu: str | None = None) -> list[tuple[Part, Tier]]:
             tiers = [(part, wide.tier_of(part)) for part in found]
         except FileNotFoundError:
             continue
-        held = [(part, tier.only(gpu=gpu)) for part, tier in tiers if tier is not None]
-        return [(part, tier) for part, tier in held if tier.columns]
+        return [(part, tier) for part, tier in tiers if tier is not None and tier.columns]
+
+
+def _of_gpu(files: Files, gpu: str | None) -> Files:
+    """As if they held nothing else."""
+    own = files if gpu is None else [(part, tier.only(gpu=gpu)) for part, tier in files]
+    return [(part, tier) for part, tier in own if tier.columns]
 
 
 def _schema(tiers: Sequence[Tier]) -> Schema:
@@ -148,7 +154,7 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.with_columns(missing).select(*schema)
 
 
-def _by_part(held: Sequence[tuple[Part, Tier]], wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+def _by_part(held: Files, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
     """A frame a part, in order. The slow tiers' last ticks are carried into the next part."""
     carried: dict[str, Loaded] = {}
     for number in sorted({part.first for part, _ in held}):
@@ -227,7 +233,7 @@ def _parts_of_seconds(
     """Each with its last number and how to read it: what was compacted as it is, the rest reduced."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
-    files = [(part, tier) for part, tier in _files(folder, gpu) if part.first not in done]
+    files = _of_gpu([(part, tier) for part, tier in _files(folder) if part.first not in done], gpu)
     found: list[tuple[int, LoadSeconds]] = [
         (part.last, partial(whole_seconds.load, part, readings, usual, gpu)) for part in compacted
     ]
@@ -237,9 +243,7 @@ def _parts_of_seconds(
     return found
 
 
-def _reduced(
-    held: Sequence[tuple[Part, Tier]], readings: Sequence[str] | None, last: int | None = None
-) -> Seconds:
+def _reduced(held: Files, readings: Sequence[str] | None, last: int | None = None) -> Seconds:
     loaded = [(tier.only(readings), _load(part, tier, readings)) for part, tier in held]
     table = whole_seconds.of(loaded)
     return [tier for tier, _ in loaded], table if last is None else table.tail(last)
@@ -251,8 +255,8 @@ def _together(tables: Sequence[Seconds]) -> pl.DataFrame:
     return of_seconds(whole, tiers)
 
 
-def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier]) -> pl.DataFrame:
-    gpus = list(dict.fromkeys(column.gpu for tier in tiers for column in tier.columns))
+def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier], gpu: str | None = None) -> pl.DataFrame:
+    gpus = [gpu] if gpu else list(dict.fromkeys(column.gpu for tier in tiers for column in tier.columns))
     frames = [_seconds_of_gpu(whole, gpu, tiers) for gpu in gpus]
     if not frames:
         return pl.DataFrame(schema={**KEYS, whole_seconds.TICKS_COLUMN: pl.Int64})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import subjects
-from gputel.analysis.align import busy, measured, overlap, placing, spans
+from gputel.analysis.align import busy, measured, overlap, placing, readings, spans
 from gputel.telemetry.errors import GputelError
 from tests.recordings.printed import SECOND, START, step, told, validation
 
@@ -142,7 +142,9 @@ def test_an_offset_moves_the_readings(log: Log, table: Table) -> None:
 def test_a_time_zone_is_recognised(log: Log, table: Table, hours: float, hint: float | None) -> None:
     stamped = [f"2026-03-01 10:00:{n:02d}.500 {step(n)}" for n in range(10, 50)]
     subject = subjects.joined(table(0, 60, 10, 50, shift=hours * 3600), log(stamped, 99))
-    found = overlap.of(spans(subject), subject.gpu)
+    sampled = readings.of(subject)
+    assert sampled is not None
+    found = overlap.of(spans(subject), sampled.edges)
     assert found is not None
     assert (found["shared_s"], found["offset_s"]) == (0, hint)
 

@@ -93,8 +93,8 @@ def test_a_long_recording_is_read_by_whole_seconds(trained: Subject, monkeypatch
     seconds = readings.of(trained)
     assert ticks is not None
     assert seconds is not None
-    assert "ticks" in seconds.columns
-    exact, told = (totals(measured(spans(trained), frame)) for frame in (ticks, seconds))
+    assert (ticks.whole_seconds, seconds.whole_seconds) == (False, True)
+    exact, told = (totals(measured(spans(trained), read)) for read in (ticks, seconds))
     assert told["energy_j"].sum() == pytest.approx(exact["energy_j"].sum(), rel=1e-9)
     assert told["power_peak_w"].max() == exact["power_peak_w"].max()
 

@@ -178,3 +178,16 @@ def test_a_wall_clock_that_is_set_back_shows_as_it_was_and_rows_keep_their_order
     frame = frames.ticks(tmp_path).filter(gpu="0")
     assert frame["power_w"].to_list() == [0, 0.001, 0.002, 0.003]
     assert (frame["time"].dt.epoch("s") - 10**9).to_list() == [0, 1, -8, -7]
+
+
+def test_one_gpu_alone_has_the_rows_that_it_has_among_all(tmp_path: Path, compose: Compose) -> None:
+    ticks = [(0, n * 10 * MS, [n, 1000 + n]) for n in range(300)]
+    ticks += [(1, n * 100 * MS + 5 * MS, [50 + n]) for n in range(30)]
+    compose(tmp_path, [FAST, MEDIUM], sorted(ticks, key=lambda tick: tick[1]))
+    whole = frames.ticks(tmp_path)
+    for gpu in ("0", "1"):
+        alone = frames.ticks(tmp_path, ("power_w",), gpu)
+        assert alone.equals(whole.filter(gpu=gpu).select("time", "gpu", "power_w"))
+        (seconds,) = frames.seconds_in_turn(tmp_path, ("power_w",), ("mean",), gpu)
+        told = frames.seconds(tmp_path).filter(gpu=gpu)
+        assert seconds.equals(told.select("time", "gpu", "ticks", "power_w_mean"))
