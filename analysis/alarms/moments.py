@@ -59,6 +59,8 @@ class Clock:
     dollars: float | None = None
     disk_free_share: float | None = None
     disk_free_gib: float | None = None
+    is_awaited: bool = True  # whether something is wrong if no record comes
+    usual_s: float | None = None  # from record to record, by what they say
 
 
 Moment: TypeAlias = Record | Evaluation | Happened | GpuSecond | Clock

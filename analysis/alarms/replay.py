@@ -15,14 +15,14 @@ from gputel.analysis.alarms.moments import Evaluation, Happened, Moment, Record
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
 
-Placed = tuple[int, int, Moment]
+Placed = tuple[int, int, Moment]  # a line, what comes first of those of one line, and what it says
 When = Callable[[dict[str, Any]], float | None]
 PLACES = {*(column.name for column in columns.PLACE), "total_steps"}
 
 
 def of_log(log: Log) -> Iterator[Moment]:
     """What a watch would have seen of a log that was read to its end."""
-    return moments(log.records, log.evals, log.events)
+    return (moment for _, _, moment in placed(log.records, log.evals, log.events))
 
 
 def stamped(row: dict[str, Any]) -> float | None:
@@ -31,22 +31,20 @@ def stamped(row: dict[str, Any]) -> float | None:
     return None if time is None else time.timestamp()
 
 
-def moments(
+def placed(
     records: pl.DataFrame,
     evals: pl.DataFrame,
     events: pl.DataFrame,
     when: When = stamped,
     rank: str | None = None,
-) -> Iterator[Moment]:
+) -> Iterator[Placed]:
     """`rank` is that of rows which name none. Ties go to the record: what its line also says comes after it."""
-    placed = heapq.merge(
+    return heapq.merge(
         _records(records, when, rank),
         _evaluations(evals, when),
         _events(events, when),
         key=lambda placed: placed[:2],
     )
-    for _, _, moment in placed:
-        yield moment
 
 
 def _records(frame: pl.DataFrame, when: When, rank: str | None) -> Iterator[Placed]:

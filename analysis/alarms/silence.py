@@ -48,20 +48,23 @@ class Stalled:
         elif isinstance(moment, (Evaluation, Happened)):
             self._pausing = True
             self._over = self._over or (isinstance(moment, Happened) and moment.kind in ENDS)
+        elif isinstance(moment, Clock) and not moment.is_awaited:
+            yield Finding("", False, "nothing is waited for any more", self._beat.step)
         elif isinstance(moment, Clock) and not self._over:
             self._began = self._began or moment.started_s or moment.at_s
-            yield self._judge(moment.at_s)
+            yield self._judge(moment.at_s, moment.usual_s)
 
-    def _judge(self, now: float) -> Finding:
+    def _judge(self, now: float, said_s: float | None) -> Finding:
+        """By the gaps that were seen, and where these are too few by what the log says of its pace."""
         silent = now - (self._beat.last_s or self._began or now)
         said = (
             f"no step for {silent:,.0f} s"
             if self._beat.last_s
             else f"no step yet, {silent:,.0f} s after the start"
         )
-        if len(self._beat.gaps) < 3:
+        usual = said_s if len(self._beat.gaps) < 3 else self._beat.gaps.median()
+        if usual is None or not self._beat.last_s:
             return Finding("", silent > self.start_s, said, self._beat.step)
-        usual = self._beat.gaps.median()
         allowed = max(self.intervals * usual, self.fewest_s, self.pause_s if self._pausing else 0)
         return Finding("", silent > allowed, f"{said}; usual are {usual:.3g} s", self._beat.step)
 

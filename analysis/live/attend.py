@@ -20,9 +20,9 @@ from gputel.analysis.alarms import rules
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.judging import Judge
 from gputel.analysis.live.orders import Orders
-from gputel.analysis.live.state import Terms
 from gputel.analysis.live.stop import Stopper, has_ended, held
 from gputel.analysis.live.told import Told
+from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run
 from gputel.telemetry.errors import GputelError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
     from gputel.analysis.live.exporter import Exporter
     from gputel.analysis.live.runs import News
-    from gputel.analysis.live.state import View
+    from gputel.analysis.live.view import View
 
 LAST_WORD_S = 600.0  # that the recorder may take to close
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.state import Gpu, View
+    from gputel.analysis.live.view import Gpu, View
 
 STALE = timedelta(seconds=15)
 STATISTICS = ("min", "mean", "max")

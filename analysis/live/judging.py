@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis.alarms import replay
 from gputel.analysis.alarms.moments import Clock, GpuSecond, Happened, Moment
 from gputel.analysis.alarms.watch import Alarm, Watch
+from gputel.analysis.live.unclosed import Unclosed
 from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
     from gputel.analysis.live.runs import Followed, News
-    from gputel.analysis.live.state import View
+    from gputel.analysis.live.view import View
 
 MOST_HISTORY = 200
 LOOK_S = 1.0
@@ -38,6 +39,7 @@ class Judge:
         self._looked = float("-inf")
         self._live = False
         self._ended = False
+        self._unclosed: dict[str, Unclosed] = {}
         self.history: deque[Alarm] = deque(maxlen=MOST_HISTORY)
 
     @property
@@ -47,7 +49,7 @@ class Judge:
     def take(self, news: News) -> list[Alarm]:
         """Alarms that are news; none while what was there before is caught up with."""
         if news.increment is not None and news.increment.afresh:
-            self._watch = Watch(self._rules)
+            self._watch, self._unclosed = Watch(self._rules), {}
         alarms = [alarm for moment in self._moments(news) for alarm in self._watch.see(moment)]
         self.history.extend(alarms)
         return alarms if self._live else []
@@ -75,10 +77,10 @@ class Judge:
 
     def _moments(self, news: News) -> Iterator[Moment]:
         if news.increment is not None:
-            increment = news.increment
-            yield from replay.moments(
-                increment.records, increment.evals, increment.events, self._when(news), _rank(news)
-            )
+            unclosed = self._unclosed.setdefault(news.stream, Unclosed())
+            came = self._came(news)
+            when = replay.stamped if self._run.state.is_recorded else lambda _: came
+            yield from unclosed.take(news.increment, when, _rank(news), came)
         for event in news.happened:
             if event.get("kind") != ALARM:
                 yield Happened(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
@@ -86,12 +88,10 @@ class Judge:
             for row in news.gpu.iter_rows(named=True):
                 yield self._second(row, news.stream)
 
-    def _when(self, news: News) -> replay.When:
-        """Rows that were there before: the recorder knows their time; a plain log only when it was last written."""
-        if self._run.state.is_recorded:
-            return replay.stamped
-        written = self._now() if self._live else news.run.streams[news.stream].source.written
-        return lambda _: written
+    def _came(self, news: News) -> float:
+        """Of rows that were there before nobody but a recorder knows more than when the log was last written."""
+        written = news.run.streams[news.stream].source.written
+        return self._now() if self._live or written is None else min(written, self._now())
 
     def _second(self, row: Row, stream: str) -> GpuSecond:
         values = {name.rpartition("_")[0]: row[name] for name in row if name.endswith(("_mean", "_any"))}
@@ -106,10 +106,8 @@ class Judge:
         if code is not None and not self._ended:
             self._ended = True
             yield Happened("exit", f"the command ended with {code}", now, view.step, {"code": code})
-        if view.status == "completed":
-            yield Happened(
-                "stop", "it has completed", now, view.step
-            )  # so that nobody waits for another step
+        for unclosed in self._unclosed.values():
+            yield from unclosed.look(now)
         hours = None if view.elapsed_s is None else (view.elapsed_s + (view.eta_s or 0)) / 3600
         size = view.config.get("world_size")
         yield Clock(
@@ -118,6 +116,8 @@ class Judge:
             world_size=int(size) if isinstance(size, float | int) else None,
             hours=hours,
             dollars=(view.cost.at_end or view.cost.spent) if view.cost else None,
+            is_awaited=self._run.is_awaited and view.status in ("running", "unknown"),
+            usual_s=view.seconds_a_record,
             **_disk(Path(view.source)),
         )
 

@@ -21,6 +21,7 @@ from gputel.analysis.live.plain import Said
 from gputel.analysis.live.recorded import Output
 from gputel.analysis.live.state import State
 from gputel.analysis.live.streams import Stream
+from gputel.analysis.live.written import Written
 from gputel.analysis.parse.increments import Increment, Increments
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class Followed:
         """Whether nothing will come any more."""
         return bool(self.streams) and all(stream.finished for stream in self.streams.values())
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether something is wrong if nothing comes."""
+        return not self.state.has_ended
+
     def look(self) -> None:
         """Once a second: what changes without a byte of a log."""
 
@@ -86,7 +92,7 @@ class Followed:
         stream = self.streams.get(piece.stream)
         if stream is None:
             return None
-        return News(self, piece.stream, stream.again(piece), live=piece.live, again=shown)
+        return News(self, piece.stream, stream.again(piece), live=False, again=shown)
 
     def past(self) -> dict[str, Past]:
         return {name: stream.past() for name, stream in self.streams.items()}
@@ -110,8 +116,21 @@ class FollowedLog(Followed):
         super().__init__(logs.name_of(path), str(path), memory, formats)
         self.paths = [path]
         self._open("", lambda past: _file(path, past))
+        self._written = Written(path)
         if said := mounts.said(path, mounts.kind(path)):
             self.notes.append(said)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Of a log that nobody is known to write only if it was seen to grow."""
+        known = self.state.is_written
+        return super().is_awaited and (self.state.has_grown if known is None else known)
+
+    def look(self) -> None:
+        """Somebody may have closed it."""
+        source = self.streams[""].source
+        if isinstance(source, GrowingFile) and source.written is not None:
+            self.state.tell_written(self._written.look(source.written))
 
 
 def _file(path: Path, past: Past | None) -> Source:

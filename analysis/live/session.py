@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gputel.analysis.live.judging import Judge
 from gputel.analysis.live.notify import Notice
-from gputel.analysis.live.state import Terms
 from gputel.analysis.live.told import Told, folder_for
+from gputel.analysis.live.view import Terms
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.follow import Follower
     from gputel.analysis.live.notify import Notifier
     from gputel.analysis.live.runs import Followed, News
-    from gputel.analysis.live.state import View
+    from gputel.analysis.live.view import View
 
 
 @dataclass(frozen=True)

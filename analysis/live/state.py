@@ -1,7 +1,6 @@
 """Everything that is shown of a run that is followed, put together from its logs, GPUs and recorded events.
 
-News go in as they come; `view` gives what stands at a moment, as plain values that a terminal, a page and an
-exporter draw alike. Memory is bounded however long the run is.
+News go in as they come; `view` gives what stands at a moment. Memory is bounded however long the run is.
 """
 
 from __future__ import annotations
@@ -9,103 +8,20 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gputel.analysis.live.coming import Coming, coming
-from gputel.analysis.live.curve import Curve, Points
-from gputel.analysis.live.journals import PAST_S
+from gputel.analysis.live.cards import Cards
+from gputel.analysis.live.coming import coming
+from gputel.analysis.live.curve import Curve
 from gputel.analysis.live.story import Story
+from gputel.analysis.live.view import Cost, Terms, View
 
 if TYPE_CHECKING:
     from gputel.analysis.live.runs import News
 
-STRIP_S = PAST_S  # seconds of each GPU's readings that are kept
-STRIPS = ("power_w_mean", "temp_c_max", "util_mean", "mem_used_mib_max", "sm_mhz_mean")
 MOST_HAPPENED = 500
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a GPU costs an hour, and what may be spent on the run altogether."""
-
-    price: float | None = None
-    budget: float | None = None
-    gpus: int | None = None
-
-
-@dataclass(frozen=True)
-class Cost:
-    """In the currency of the price. `at_end` is None where the end is not known."""
-
-    per_hour: float
-    spent: float
-    at_end: float | None
-    budget: float | None
-
-    @property
-    def is_over(self) -> bool:
-        return self.budget is not None and max(self.spent, self.at_end or 0) > self.budget
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """`last` is its last whole second; `strips` are its last minutes, a value a second, NaN for none."""
-
-    gpu: str
-    node: str
-    host: str | None
-    uuid: str | None
-    name: str | None
-    at: datetime
-    last: dict[str, float]
-    strips: dict[str, list[float]]
-    limits: dict[str, float]
-
-
-@dataclass(frozen=True)
-class View:
-    """A run at a moment. Times are UTC; None is not known."""
-
-    name: str
-    source: str
-    status: str
-    cause: str | None
-    caution: str | None
-    phase: str | None
-    attempt: int
-    step: int | None
-    total_steps: int | None
-    epoch: float | None
-    last: Mapping[str, float]
-    curves: Mapping[str, Points]
-    evals: Mapping[str, Points]
-    seconds_a_step: float | None
-    elapsed_s: float | None
-    eta_s: float | None
-    silent_s: float | None
-    coming: Sequence[Coming]
-    cost: Cost | None
-    gpus: Sequence[Gpu]
-    ranks: Mapping[str, tuple[int | None, float]]
-    events: Sequence[Mapping[str, Any]]
-    records: int
-    config: Mapping[str, float | str]
-
-
-@dataclass
-class _Readings:
-    host: str | None = None
-    uuid: str | None = None
-    name: str | None = None
-    limits: dict[str, float] = field(default_factory=dict)
-    at: datetime | None = None
-    last: dict[str, float] = field(default_factory=dict)
-    strips: dict[str, deque[float]] = field(default_factory=dict)
 
 
 class State:
@@ -115,17 +31,19 @@ class State:
         self.name, self.source = name, source
         self.stories: dict[str, Story] = {}
         self.changed = 0  # counts what was taken, so that a view knows whether to draw
+        self.has_grown = False  # since we came
+        self.is_written: bool | None = None  # by somebody still; None where nobody knows
         self._now = now
         self._sources: dict[str, Any] = {}
-        self._gpus: dict[tuple[str, str], _Readings] = {}
+        self._cards = Cards()
         self._happened: deque[dict[str, Any]] = deque(maxlen=MOST_HAPPENED)
         self._facts: list[dict[str, Any]] = []
         self._heard: float | None = None  # when a row came last
-        self._ended = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is read again from where it stands is not kept: descriptions and the last seconds of the GPUs."""
-        return {**vars(self), "_now": time.time, "_gpus": {}, "_facts": []}
+        """What is seen again is not kept: descriptions, the last seconds of the GPUs, whether somebody writes."""
+        again = {"_cards": Cards(), "_facts": [], "has_grown": False, "is_written": None}
+        return {**vars(self), "_now": time.time, **again}
 
     def take(self, news: News) -> None:
         self.changed += 1
@@ -135,11 +53,18 @@ class State:
                 self.stories[news.stream] = Story()
             self._sources[news.stream] = news.run.streams[news.stream].increments
             self.stories[news.stream].take(increment, self._now(), live=news.live)
-            if news.live and (increment.records.height or increment.open_records.height):
-                self._heard = self._now()
+            self.has_grown = self.has_grown or news.live
+            if increment.records.height or increment.open_records.height:
+                written = news.run.streams[news.stream].source.written
+                self._heard = self._now() if news.live else written
         if news.gpu is not None:
-            self._seconds(news.gpu.iter_rows(named=True), news.stream)
+            self._cards.take(news.gpu, news.stream)
         self._happened.extend(news.happened)
+
+    def tell_written(self, is_written: bool | None) -> None:
+        if is_written != self.is_written:
+            self.is_written = is_written
+            self.changed += 1
 
     def describe(self, facts: list[dict[str, Any]]) -> None:
         """What the run.json of each segment says."""
@@ -148,13 +73,7 @@ class State:
         self._facts = facts
         self.changed += 1
         for fact in facts:
-            for gpu in fact.get("gpus") or []:
-                node = str(fact.get("node_rank") or "")
-                readings = self._gpus.setdefault((node, str(gpu["gpu"])), _Readings())
-                readings.name, readings.limits = gpu.get("name"), gpu.get("limits") or {}
-                readings.uuid, readings.host = gpu.get("uuid"), (fact.get("host") or {}).get("name")
-                if gpu.get("memory_total_mib"):
-                    readings.limits = {**readings.limits, "memory_total_mib": gpu["memory_total_mib"]}
+            self._cards.describe(fact)
 
     @property
     def is_recorded(self) -> bool:
@@ -163,18 +82,17 @@ class State:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all recorders have said so."""
-        return bool(self._facts) and all(fact.get("ended") for fact in self._facts)
+        """Whether nothing will come any more: all recorders have said so, or nobody writes."""
+        return all(fact.get("ended") for fact in self._facts) if self._facts else self.is_written is False
 
     @property
     def exit_code(self) -> int | None:
         """The last segment's, once all have ended."""
-        code: int | None = self._facts[-1].get("exit_code") if self.has_ended else None
+        code: int | None = self._facts[-1].get("exit_code") if self._facts and self.has_ended else None
         return code
 
     def memory_mib(self, gpu: str, stream: str) -> float | None:
-        readings = self._gpus.get((_node(stream), gpu))
-        return readings.limits.get("memory_total_mib") if readings else None
+        return self._cards.memory_mib(gpu, stream)
 
     def view(self, terms: Terms | None = None) -> View:
         now = self._now()
@@ -202,6 +120,7 @@ class State:
             curves={name: curve.points() for name, curve in self._curves("curves").items()},
             evals={name: curve.points() for name, curve in self._curves("evals").items()},
             seconds_a_step=step_s,
+            seconds_a_record=story.seconds_a_record(),
             elapsed_s=elapsed_s,
             eta_s=eta_s,
             silent_s=now - self._heard if self._heard is not None else None,
@@ -209,7 +128,7 @@ class State:
             if ended
             else coming(story, self._total(story), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s),
             cost=self._cost(terms or Terms(), elapsed_s, eta_s, config),
-            gpus=[_gpu(key, readings) for key, readings in self._gpus.items() if readings.at is not None],
+            gpus=self._cards.view(),
             ranks=self._ranks(now),
             events=[*story.events, *story.open_events, *self._happened],
             records=sum(one.records for one in self.stories.values()),
@@ -243,7 +162,7 @@ class State:
         return "COMPOSED, not printed by a program that trained" if "composed" in config else None
 
     def _status(self, story: Story) -> tuple[str, str | None]:
-        """As a parse would say it; a run folder has ended where each of its segments has."""
+        """As a parse would say it; `ended` where the log does not say how, and nothing will come any more."""
         causes = [source.cause for source in self._sources.values() if source.cause]
         if causes:
             return "interrupted" if causes[0].fatal == "interrupted" else "failed", causes[0].text
@@ -252,9 +171,9 @@ class State:
         reached = total is not None and story.step is not None and story.step >= total - first
         if reached or any(source.completed for source in self._sources.values()):
             return "completed", None
-        if self._facts:
-            return ("unknown" if self.has_ended else "running"), None
-        return ("running" if self._heard is not None else "unknown"), None
+        if self.has_ended:
+            return "ended", None
+        return ("running" if self._facts or self.is_written or self.has_grown else "unknown"), None
 
     def _eta_s(self, story: Story, step_s: float | None) -> float | None:
         """What the log prints, else the steps that are left times the median of the last ones."""
@@ -299,48 +218,6 @@ class State:
                 name = rank or ("" if self._facts else stream)
                 found[name] = (None if seen.step is None else int(seen.step), now - seen.at)
         return found
-
-    def _seconds(self, rows: Any, stream: str) -> None:
-        node = _node(stream)
-        for row in rows:
-            readings = self._gpus.setdefault((node, row["gpu"]), _Readings())
-            known = {
-                name: float(value)
-                for name, value in row.items()
-                if value is not None and isinstance(value, (int, float)) and name != "ticks"
-            }
-            again = readings.at == row["time"]
-            missed = int((row["time"] - readings.at).total_seconds()) - 1 if readings.at else 0
-            readings.last = {**readings.last, **known} if again else known
-            readings.at = row["time"]
-            for name in STRIPS:
-                strip = readings.strips.setdefault(name, deque(maxlen=STRIP_S))
-                value = readings.last.get(name, math.nan)
-                if again and strip:
-                    strip[-1] = value
-                else:
-                    strip.extend([math.nan] * min(missed, STRIP_S))
-                    strip.append(value)
-
-
-def _gpu(key: tuple[str, str], readings: _Readings) -> Gpu:
-    assert readings.at
-    strips = {name: list(strip) for name, strip in readings.strips.items() if not np.isnan(list(strip)).all()}
-    return Gpu(
-        gpu=key[1],
-        node=key[0],
-        host=readings.host,
-        uuid=readings.uuid,
-        name=readings.name,
-        at=readings.at,
-        last=dict(readings.last),
-        strips=strips,
-        limits=readings.limits,
-    )
-
-
-def _node(stream: str) -> str:
-    return stream.split("/")[1] if stream.startswith("nodes/") else ""
 
 
 def _wall(fact: dict[str, Any], name: str) -> int | None:

@@ -56,6 +56,7 @@ class Story:
     borders: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))  # epoch, step
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
+    strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
     begun: datetime | None = None
     _before: tuple[int, float] | None = None  # step and moment of the record before
 
@@ -78,6 +79,11 @@ class Story:
     def seconds_a_step(self) -> float | None:
         """The median of the last records."""
         return statistics.median(self.paces) if self.paces else None
+
+    def seconds_a_record(self) -> float | None:
+        """The median of the last ones, by how long their steps take."""
+        step_s = self.seconds_a_step()
+        return step_s * statistics.median(self.strides) if step_s is not None and self.strides else None
 
     def _records(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
         first: Any = frame["step"].first()
@@ -135,6 +141,8 @@ class Story:
     def _paces(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
         """How long a step takes: as it is printed, by the stamps of the lines, or by the clock."""
         tail = frame.tail(RECENT)
+        apart = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
+        self.strides.extend(apart.filter(apart > 0).to_list())
         if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
             self.paces.extend((printed / 1000).to_list())
             return

@@ -13,7 +13,7 @@ from gputel.analysis import logs
 from gputel.analysis.live import alarmed, commands, kept, plain
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.session import Session
-from gputel.analysis.live.state import Terms
+from gputel.analysis.live.view import Terms
 from gputel.cli import alarming, keys, show, sources
 from gputel.telemetry.errors import GputelError
 

@@ -13,7 +13,7 @@ from threading import Event
 
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.session import Session
-from gputel.analysis.live.state import View
+from gputel.analysis.live.view import View
 
 PAUSE_S = 0.25
 MOST_HISTORY = 50

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from gputel.analysis.live.state import Gpu
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.wording import clean, fitted, flowed, line
+from gputel.analysis.live.view import Gpu
 
 VALUE = 9
 LEAST = 50  # columns below which strips say nothing

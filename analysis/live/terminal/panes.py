@@ -12,7 +12,6 @@ from rich.text import Text
 
 from gputel.analysis.live.coming import Coming
 from gputel.analysis.live.curve import Points
-from gputel.analysis.live.state import View
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.feed import Shown
 from gputel.analysis.live.terminal.wording import (
@@ -26,6 +25,7 @@ from gputel.analysis.live.terminal.wording import (
     number,
     stamped,
 )
+from gputel.analysis.live.view import View
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gputel.analysis.live.state import View
 from gputel.analysis.live.terminal import panes
 from gputel.analysis.live.terminal.feed import Shown
 from gputel.analysis.live.terminal.wording import clean, fitted, lasting, line, number
+from gputel.analysis.live.view import View
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_white")
 COLUMNS = (("status", 11), ("step", 15), ("loss", 8), ("tok/s", 10), ("MFU", 6), ("ETA", 12), ("cost", 10))

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.analysis.figures import metrics, style
+from gputel.analysis.live.cards import STRIPS
 from gputel.analysis.live.curve import Points
-from gputel.analysis.live.state import STRIPS
 from gputel.telemetry import identity
 
 if TYPE_CHECKING:
     from gputel.analysis.live.judging import Judge
-    from gputel.analysis.live.state import Cost, Gpu, View
+    from gputel.analysis.live.view import Cost, Gpu, View
 
 Key: TypeAlias = tuple[int, str, str]
 Columns: TypeAlias = npt.NDArray[np.float64]

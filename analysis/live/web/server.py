@@ -24,7 +24,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.live.judging import Judge
-    from gputel.analysis.live.state import View
+    from gputel.analysis.live.view import View
 
 PORT = 8765
 PAUSE_S = 0.5  # between two messages

@@ -19,7 +19,8 @@ import pytest
 
 from gputel.analysis.live.curve import Points
 from gputel.analysis.live.exporter import Exporter, listening
-from gputel.analysis.live.state import Cost, Gpu, State, View
+from gputel.analysis.live.state import State
+from gputel.analysis.live.view import Cost, Gpu, View
 from gputel.telemetry.errors import GputelError
 
 ROOT = Path(__file__).parents[3]

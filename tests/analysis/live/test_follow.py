@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from gputel.analysis import runs
 from gputel.analysis.live.follow import Followed, Follower, News
-from gputel.analysis.live.state import Terms
+from gputel.analysis.live.view import Terms
 from gputel.analysis.parse.increments import Increment
 from gputel.telemetry import events, run
 from gputel.telemetry.clock import SECOND

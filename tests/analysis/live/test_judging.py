@@ -1,13 +1,18 @@
 """A run that is followed, judged as it grows."""
 
 import math
+import os
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gputel.analysis import writers
 from gputel.analysis.alarms import rules
 from gputel.analysis.alarms.watch import Alarm
+from gputel.analysis.live import unclosed
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.judging import Judge
 from gputel.analysis.live.told import Told, folder_for
@@ -31,7 +36,7 @@ class Scene:
         self.now = 1e9
         self.path = path
         path.touch()
-        self.follower = Follower([str(path)])
+        self.follower = Follower([str(path)], now=lambda: self.now)
         self.judge: Judge | None = None
 
     def write(self, *losses: float, start: int) -> None:
@@ -39,13 +44,22 @@ class Scene:
             for step, loss in enumerate(losses, start):
                 log.write(f"step {step} | loss: {loss} | dt: 100.00ms | tok/sec: 1000\n")
 
+    def say(self, text: str) -> None:
+        with self.path.open("a") as log:
+            log.write(text)
+
+    @property
+    def status(self) -> str:
+        return self.follower.runs[0].state.view().status
+
     def look(self) -> list[tuple[str, str]]:
+        """A second later."""
         found: list[Alarm] = []
+        self.now += 1
         while news := self.follower.read():
             for one in news:
                 found += self._judge(one.run).take(one)
         for followed in self.follower.runs:
-            self.now += 1
             found += self._judge(followed).look(followed.state.view())
         return [(alarm.rule, alarm.state) for alarm in found]
 
@@ -71,6 +85,56 @@ def test_what_goes_wrong_while_we_look_is_told_and_its_end_too(scene: Scene) -> 
     assert scene.look() == [("nan", "off")]
 
 
+def test_what_the_last_line_says_is_judged_once_though_no_line_follows(scene: Scene) -> None:
+    scene.write(3.0, 2.9, math.nan, start=0)
+    assert scene.look() == []
+    scene.now += unclosed.QUIET_S
+    assert scene.look() == [("nan", "on")]
+    scene.write(math.nan, 2.8, 2.7, start=3)
+    assert scene.look() == [("nan", "off")]
+    assert scene.judge is not None
+    assert [alarm.step for alarm in scene.judge.history] == [2, 4]
+
+
+def test_what_has_long_been_the_last_line_is_judged_at_once(scene: Scene) -> None:
+    scene.write(3.0, 2.9, math.nan, start=0)
+    os.utime(scene.path, (1e9 - 60, 1e9 - 60))
+    assert scene.look() == [("nan", "on")]
+
+
+def test_what_a_later_line_adds_to_a_record_that_was_judged_is_judged_too(scene: Scene) -> None:
+    scene.say("[batch=3/100]:\n         Train lr/main: 0.25\n")
+    scene.look()
+    scene.now += unclosed.QUIET_S
+    assert scene.look() == []
+    scene.say("         Train loss/train/total: nan\n[batch=4/100]:\n         Train lr/main: 0.25\n")
+    assert scene.look() == [("nan", "on")]
+
+
+def test_how_a_log_ends_is_judged_though_no_line_follows(scene: Scene) -> None:
+    scene.write(3.0, 2.9, start=0)
+    scene.look()
+    scene.say("Traceback (most recent call last):\n  File 'a'\nRuntimeError: CUDA out of memory.\n")
+    told = scene.look()
+    scene.now += unclosed.QUIET_S
+    told += scene.look()
+    assert ("oom", "on") in told
+    scene.say("bye\nbye\n")
+    assert scene.look() == []
+
+
+def test_a_bar_is_judged_once_it_is_not_drawn_any_more(scene: Scene) -> None:
+    bar = "\r{0}/9 [====>.....] - ETA: 9s - loss: {1}"
+    scene.say("Epoch 1/2\n" + "".join(bar.format(at, 3 - at / 10) for at in range(1, 5)))
+    scene.look()
+    scene.say(bar.format(5, "nan") + bar.format(6, "nan"))
+    scene.look()
+    scene.now += unclosed.QUIET_S
+    assert scene.look() == []
+    scene.now += unclosed.BAR_S
+    assert scene.look() == [("nan", "on")]
+
+
 def test_of_what_was_there_before_only_what_is_still_wrong_is_news(scene: Scene) -> None:
     scene.write(*[3.0] * 60, 9.0, *[3.0] * 20, math.nan, math.nan, start=0)
     assert scene.look() == [("nan", "on")]
@@ -86,6 +150,39 @@ def test_a_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(
     scene.now += 55
     assert scene.look() == []
     scene.now += 10
+    assert scene.look() == [("stalled", "on")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
+def test_a_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ended(scene: Scene) -> None:
+    """It was silent for two minutes when we came: much longer than its ten records took."""
+    scene.write(*[3.0] * 10, start=0)
+    scene.now = time.time()
+    with scene.path.open("a"):
+        writers._picture.cache_clear()  # of who writes what, which is some seconds old at most
+        os.utime(scene.path, (scene.now - 120, scene.now - 120))
+        assert scene.look() == [("stalled", "on")]
+        assert scene.status == "running"
+    assert scene.look() == [("stalled", "off")]
+    assert scene.status == "ended"
+
+
+def test_a_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> None:
+    scene.write(*[3.0] * 10, start=0)
+    scene.now = time.time()
+    os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
+    assert scene.look() == []
+    assert scene.status == ("ended" if sys.platform == "linux" else "unknown")
+
+
+def test_a_log_that_grew_though_nobody_is_seen_to_write_it_may_stall(scene: Scene) -> None:
+    scene.now = time.time()
+    os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
+    for step in range(8):
+        scene.write(3.0, start=step)
+        assert scene.look() == []
+    assert scene.status == "running"
+    scene.now += 70
     assert scene.look() == [("stalled", "on")]
 
 

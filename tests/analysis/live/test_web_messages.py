@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.curve import Curve, Points
-from gputel.analysis.live.state import State, View
+from gputel.analysis.live.state import State
+from gputel.analysis.live.view import View
 from gputel.analysis.live.web import messages, parts
 
 VALUES = st.one_of(st.floats(-1e6, 1e6, width=32), st.just(math.nan))

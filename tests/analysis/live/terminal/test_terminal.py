@@ -20,10 +20,11 @@ from gputel.analysis.live.coming import Coming
 from gputel.analysis.live.curve import Curve, Points
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.session import Session
-from gputel.analysis.live.state import Cost, Gpu, State, View
+from gputel.analysis.live.state import State
 from gputel.analysis.live.terminal.app import Terminal
 from gputel.analysis.live.terminal.feed import Picture, Shown, pictures
 from gputel.analysis.live.terminal.screen import Look, screen
+from gputel.analysis.live.view import Cost, Gpu, View
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 NAN = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 812, None)

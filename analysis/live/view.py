@@ -1,0 +1,81 @@
+"""What is shown of a run at a moment: plain values, which a terminal, a page and an exporter draw alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.coming import Coming
+    from gputel.analysis.live.curve import Points
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a GPU costs an hour, and what may be spent on the run altogether."""
+
+    price: float | None = None
+    budget: float | None = None
+    gpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """In the currency of the price. `at_end` is None where the end is not known."""
+
+    per_hour: float
+    spent: float
+    at_end: float | None
+    budget: float | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.budget is not None and max(self.spent, self.at_end or 0) > self.budget
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """`last` is its last whole second; `strips` are its last minutes, a value a second, NaN for none."""
+
+    gpu: str
+    node: str
+    host: str | None
+    uuid: str | None
+    name: str | None
+    at: datetime
+    last: dict[str, float]
+    strips: dict[str, list[float]]
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True)
+class View:
+    """A run at a moment. Times are UTC; None is not known."""
+
+    name: str
+    source: str
+    status: str
+    cause: str | None
+    caution: str | None
+    phase: str | None
+    attempt: int
+    step: int | None
+    total_steps: int | None
+    epoch: float | None
+    last: Mapping[str, float]
+    curves: Mapping[str, Points]
+    evals: Mapping[str, Points]
+    seconds_a_step: float | None
+    seconds_a_record: float | None
+    elapsed_s: float | None
+    eta_s: float | None
+    silent_s: float | None
+    coming: Sequence[Coming]
+    cost: Cost | None
+    gpus: Sequence[Gpu]
+    ranks: Mapping[str, tuple[int | None, float]]
+    events: Sequence[Mapping[str, Any]]
+    records: int
+    config: Mapping[str, float | str]
