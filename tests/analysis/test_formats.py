@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gputel.analysis import formats
 from gputel.analysis.formats import Format, samples
 from gputel.analysis.parse import exact, fast
+from gputel.analysis.parse.lines import LIMIT
 from gputel.analysis.parse.patterns import Engine, Field, Pattern, Reject
 from gputel.telemetry.errors import GputelError
 
+regexes: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 SHIPPED = formats.shipped()
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = {known.name: known for known in SHIPPED}
@@ -29,6 +35,53 @@ def test_a_format_reads_its_own_samples(known: Format) -> None:
 def test_a_format_reads_its_samples_among_all_others(known: Format) -> None:
     for sample in known.samples:
         assert list(samples.faults_of(sample, samples.read(sample["text"], SHIPPED))) == []
+
+
+@pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
+def test_the_key_of_a_pair_has_an_end(known: Format) -> None:
+    """A line may hold anything any number of times, and a key is looked for at each of its letters."""
+    for pattern in known.patterns:
+        if pattern.pairs:
+            assert longest_key(pattern.pairs.regex) <= 1000, pattern.name
+
+
+def longest_key(pairs: re.Pattern[bytes]) -> int:
+    key = pairs.groupindex["key"]
+    found = [part for part in parts(regexes.parse(pairs.pattern, pairs.flags)) if part[0] == key]
+    return max(int(inner.getwidth()[1]) for _, inner in found)
+
+
+def parts(tree: Any) -> Iterator[tuple[int | None, Any]]:
+    """The number of each group, and what stands in it."""
+    for op, argument in tree:
+        if str(op) == "SUBPATTERN":
+            yield argument[0], argument[-1]
+            yield from parts(argument[-1])
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"step 1 | loss: 2.5 ", b"iter 5: loss 2.5, ", b"step=1 loss=2.5 lr=1 "]
+)
+def test_a_line_of_anything_as_long_as_any_is_read_to_its_end(head: bytes) -> None:
+    """Where the cost grew with the square of the length, this would take minutes, and with its cube for ever."""
+    for piece in (
+        b" ",
+        b"x",
+        b"x ",
+        b"1 ",
+        b"x: ",
+        b"x=",
+        b'"',
+        b'{"',
+        b"(",
+        b"x(",
+        b"| ",
+        b"x - ",
+        b"x: 1, ",
+    ):
+        line = head + piece * ((LIMIT - len(head)) // len(piece))
+        found = exact.match(line, formats.patterns(SHIPPED))
+        assert isinstance(found, exact.Match) == bool(head), (head, piece)
 
 
 @pytest.mark.parametrize(

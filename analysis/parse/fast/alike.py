@@ -36,8 +36,8 @@ def numbered(data: bytes, starts: Ints, shapes: Shapes) -> Ints:
     ends = np.cumsum(counts)
     counts[0] = counts[-1] = 0
     for length in np.flatnonzero(counts >= FEW).tolist():
-        together = _Together(data, length, shapes)
         rows = order[ends[length] - counts[length] : ends[length]]
+        together = _Together(data, length, len(rows), shapes)
         for first in range(0, len(rows), together.most):
             some = rows[first : first + together.most]
             numbers[some] = together.numbered(starts[some])
@@ -50,11 +50,11 @@ def numbered(data: bytes, starts: Ints, shapes: Shapes) -> Ints:
 class _Together:
     """Lines of one length; what stands behind each of them in its room is made the same for all."""
 
-    def __init__(self, data: bytes, length: int, shapes: Shapes) -> None:
+    def __init__(self, data: bytes, length: int, count: int, shapes: Shapes) -> None:
         self._length, self._shapes = length, shapes
         room = -(-length // ROOM) * ROOM
         self._windows: npt.NDArray[Any] = np.ndarray((len(data) - room + 1,), f"V{room}", data, 0, (1,))
-        self.most = max(FEW, AT_ONCE // room)
+        self.most = min(count, max(FEW, AT_ONCE // room))
         lowest = np.full((self.most, room), digits.BLANK, dtype=np.uint8)
         lowest[:, length:] = 255
         self._lowest = lowest.ravel()  # of arrays numpy takes the larger ten times as fast as of a number
