@@ -24,7 +24,7 @@ from gputel.telemetry.errors import GputelError
 _PLACES = [*PLACES, "index", "count"]
 OFTEN = 3  # a shape that is rarer must have a value that is known
 _EVALUATION = re.compile(
-    rb"(?i)(?<![a-z])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
+    rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")

@@ -32,6 +32,10 @@ from gputel.analysis.parse.units import Scale
 
 SHORT = 5
 _ENDS = re.compile(r"_loss$")
+_GLUED = re.compile(  # `learningRate`, `validloss`
+    r"(?<=[a-z])(?=[A-Z][a-z])"
+    r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
+)
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
@@ -107,13 +111,15 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
     if key.lower().split()[-1].strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
         return Named(slot, "dt_ms", unit or "s", key)
-    what = words.field(key.encode(), unit.encode())
+    apart = _GLUED.sub(" ", key)
+    told = apart if apart.split(" ")[0].lower() in SETS else key
+    what = words.field(told.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
 
 
 def _ends(key: str) -> list[str]:
     """`optim/total_grad_norm` and `completed step` are known by their end; a loss may be a part, and is not."""
-    ends = [key]
+    ends = [key, _GLUED.sub(" ", key)]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
         ends.append(key[len(parts[0]) + 1 :])

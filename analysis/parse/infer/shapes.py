@@ -36,7 +36,8 @@ VALUE = re.compile(
     rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
     rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
     % (_GLUED, STAMP, numbers.DURATION_GRAMMAR)
-    + rb"|(?:%b)(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))" % (NUMBER, _UNIT, _RATE, _COUNTED)
+    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))"
+    % (NUMBER, _UNIT, _RATE, _COUNTED)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )
 _PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")

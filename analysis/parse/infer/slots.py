@@ -31,6 +31,9 @@ _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
 _A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_BOTH = re.compile(
+    r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
+)  # `epoch/iter: 9/2579`
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
 _DIGIT = re.compile(rb"\d")
 _PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
@@ -66,6 +69,9 @@ def slots(shape: Shape) -> list[Slot]:
             found[-1] = replace(found[-1], key=None, column="range")
         elif slot.key is None and found:
             slot = _beside(slot, found[-1], left)
+            both = _BOTH.fullmatch(found[-1].key or "") if slot.column == "total" else None
+            if both:
+                found[-1], slot = replace(found[-1], key=both[1]), replace(slot, key=both[2], column=None)
         if (_SOURCE.search(left) or _FILE.search(left)) and behind[:1] in (")", "]"):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
