@@ -1,7 +1,7 @@
 """What a recording comes to, per GPU: power, energy in two ways, each sensor's refresh, memory, throttling.
 
-Sums run over whole seconds, a few hours in memory at a time; refresh is judged on at most four stretches of ten
-minutes. So the account of ten days takes seconds, and no more memory than that of an hour.
+Sums run over whole seconds; refresh is judged on at most four stretches of ten minutes. GPU by GPU, so that the
+account of ten days takes seconds, and no more memory than that of an hour.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from gputel.telemetry.store import frames
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
-AT_ONCE = 4  # readings of a stretch in memory
 
 
 @dataclass
@@ -50,9 +49,9 @@ def of(segments: Sequence[Segment]) -> list[dict[str, Any]]:
 
 def of_folder(folder: Path) -> list[dict[str, Any]]:
     """One segment's account; see `of`."""
-    sums = _summed(folder)
-    refresh, edges = _looked_at_closely(folder)
-    return [_row(gpu, held, refresh.get(gpu, {}), edges.get(gpu, 0.0)) for gpu, held in sums.items()]
+    gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
+    summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu))}
+    return [_row(gpu, sums, *_looked_at_closely(folder, gpu)) for gpu, sums in summed.items()]
 
 
 def _row(gpu: str, held: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> dict[str, Any]:
@@ -102,11 +101,13 @@ def _highest(parts: list[dict[str, Any]], name: str) -> float | None:
     return max((part[name] for part in parts if part[name] is not None), default=None)
 
 
-def _summed(folder: Path) -> dict[str, _Sums]:
-    sums: dict[str, _Sums] = {}
-    for table in frames.seconds_in_turn(folder, READINGS, ("mean", "max")):
-        for (gpu,), own in table.group_by("gpu", maintain_order=True):
-            _add(sums.setdefault(str(gpu), _Sums()), own)
+def _summed(folder: Path, gpu: str) -> _Sums | None:
+    """None where nothing was sampled."""
+    sums = None
+    for seconds in frames.seconds_in_turn(folder, READINGS, ("mean", "max"), gpu):
+        if len(seconds):
+            sums = sums or _Sums()
+            _add(sums, seconds)
     return sums
 
 
@@ -151,31 +152,16 @@ def _add_counter(held: _Sums, seconds: pl.DataFrame) -> None:
     held.counter, held.counted = float(last[-1]), True
 
 
-def _looked_at_closely(folder: Path) -> tuple[dict[str, dict[str, Refresh | None]], dict[str, float]]:
-    """Refresh by GPU and reading; and by GPU the joules that the counter had not told yet at the edges."""
-    names = list(dict.fromkeys(name for _, name in frames.columns(folder)))
-    refresh: dict[tuple[str, str], Refresh | None] = {}
-    for first in range(0, len(names), AT_ONCE):
-        for chunk in frames.chunks(folder, names[first : first + AT_ONCE], most=STRETCHES):
-            known = {key for key, found in refresh.items() if found}
-            refresh.update(sensors.refresh(chunk, known))
-    by_gpu: dict[str, dict[str, Refresh | None]] = {}
-    for name in names:
-        for (gpu, reading), found in refresh.items():
-            if reading == name:
-                by_gpu.setdefault(gpu, {})[name] = found
-    return by_gpu, _at_the_edges(folder)
-
-
-def _at_the_edges(folder: Path) -> dict[str, float]:
-    first: dict[str, float] = {}
-    last: dict[str, float] = {}
-    for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES):
-        for (gpu,), own in chunk.group_by("gpu", maintain_order=True):
-            before, after = _untold(own)
-            first.setdefault(str(gpu), before)
-            last[str(gpu)] = after
-    return {gpu: last[gpu] - first[gpu] for gpu in first}
+def _looked_at_closely(folder: Path, gpu: str) -> tuple[dict[str, Refresh | None], float]:
+    """The refresh of each reading; and the joules that the counter had not told yet at the edges."""
+    refresh: dict[str, Refresh | None] = {}
+    untold: list[tuple[float, float]] = []
+    for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu):
+        if len(chunk):
+            known = {name for name, found in refresh.items() if found}
+            refresh.update(sensors.refresh_of_one(chunk, known))
+            untold.append(_untold(chunk))
+    return refresh, untold[-1][1] - untold[0][0] if untold else 0.0
 
 
 def _untold(ticks: pl.DataFrame) -> tuple[float, float]:

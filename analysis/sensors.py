@@ -56,18 +56,24 @@ def difference(counter_j: float | None, integral_j: float | None) -> float | Non
     return None if not counter_j or integral_j is None else integral_j / counter_j - 1
 
 
-def refresh(
-    ticks: pl.DataFrame, known: Collection[tuple[str, str]] = ()
-) -> dict[tuple[str, str], Refresh | None]:
-    """By GPU and reading; None is indeterminate. What was never measured is absent, and what is `known` already."""
-    found: dict[tuple[str, str], Refresh | None] = {}
-    for (gpu,), own in ticks.group_by("gpu", maintain_order=True):
-        times = own["time"].dt.epoch("ns").to_numpy()
-        for name in own.columns:
-            present = own[name].is_not_null().to_numpy()
-            if name not in KEYS and (str(gpu), name) not in known and present.any():
-                values = own[name].filter(own[name].is_not_null()).to_numpy()
-                found[str(gpu), name] = period(times[present], values)
+def refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], Refresh | None]:
+    """By GPU and reading; None is indeterminate. What was never measured is absent."""
+    return {
+        (str(gpu), name): found
+        for (gpu,), own in ticks.group_by("gpu", maintain_order=True)
+        for name, found in refresh_of_one(own).items()
+    }
+
+
+def refresh_of_one(ticks: pl.DataFrame, known: Collection[str] = ()) -> dict[str, Refresh | None]:
+    """Of one GPU by reading, without those that are `known` already."""
+    found: dict[str, Refresh | None] = {}
+    times = ticks["time"].dt.epoch("ns").to_numpy()
+    for name in ticks.columns:
+        present = ticks[name].is_not_null()
+        if name not in KEYS and name not in known and present.any():
+            values = ticks[name].filter(present).to_numpy()
+            found[name] = period(times[present.to_numpy()], values)
     return found
 
 
