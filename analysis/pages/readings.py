@@ -101,30 +101,20 @@ def _ticks(recording: Recording) -> pl.DataFrame:
 
 
 def _reduced(recording: Recording) -> pl.DataFrame:
+    """GPU by GPU, for whole seconds of all would be the largest thing here."""
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)
-    whole = pl.DataFrame(schema={"time": pl.Datetime("ns", "UTC"), "gpu": pl.String})
-    for few in (
-        READINGS[:5],
-        READINGS[5:10],
-        READINGS[10:],
-    ):  # a table of all would be the largest thing here
-        parts = [
-            reduced.with_columns(pl.lit(segment.node).alias("node")) if several else reduced
-            for segment in recording.folder.segments
-            for seconds in frames.seconds_in_turn(segment.gpu, few, ("min", "mean", "max"))
-            for reduced in (_merged(seconds, width, first=True),)
-        ]
-        if parts:
-            rows = _merged(pl.concat(parts, how="diagonal_relaxed"), width, first=False)
-            whole = rows if whole.is_empty() else _beside(whole, rows)
+    parts = [
+        reduced.with_columns(pl.lit(segment.node).alias("node")) if several else reduced
+        for segment in recording.folder.segments
+        for gpu in dict.fromkeys(gpu for gpu, name in frames.columns(segment.gpu) if name in READINGS)
+        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu)
+        for reduced in (_merged(seconds, width, first=True),)
+    ]
+    nothing = pl.DataFrame(schema={"gpu": pl.String, "time": pl.Datetime("ns", "UTC"), "ticks": pl.Int64})
+    whole = _merged(pl.concat([nothing, *parts], how="diagonal_relaxed"), width, first=False)
     return whole.sort("time", maintain_order=True)
-
-
-def _beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    keys = [name for name in ("time", "gpu", "node") if name in left.columns]
-    return left.join(right.drop("ticks"), on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _merged(rows: pl.DataFrame, width: str, *, first: bool) -> pl.DataFrame:
