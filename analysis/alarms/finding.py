@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gputel.analysis.alarms.moments import Moment
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """`key` tells the things apart that one rule watches (GPUs, ranks, metrics); `wrong` False means recovered."""
 
     key: str
@@ -20,4 +18,9 @@ class Finding:
 
 
 class Detector(Protocol):
+    """`hears` are the kinds of moments that it judges by; what is right and was right before need not be said."""
+
+    @property
+    def hears(self) -> tuple[type[Moment], ...]: ...
+
     def see(self, moment: Moment) -> Iterable[Finding]: ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Happened, Moment
@@ -17,6 +18,7 @@ class Event:
     kind: str
     over: str | None = None
     unless: str | None = None
+    hears: ClassVar = (Happened,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if isinstance(moment, Happened) and moment.kind in (self.kind, self.over):
@@ -26,11 +28,10 @@ class Event:
             yield Finding(key, moment.kind == self.kind, moment.text, moment.step)
 
 
-@dataclass
 class Failed:
     """The command ended with a code that is not 0."""
 
-    _codes: list[object] = field(default_factory=list)
+    hears: ClassVar = (Happened,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         code = moment.facts.get("code") if isinstance(moment, Happened) and moment.kind == "exit" else None

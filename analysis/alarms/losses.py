@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Moment, Record
@@ -13,39 +13,58 @@ from gputel.analysis.alarms.running import Window
 class NotFinite:
     """NaN or infinite in a record. A format's placeholder for "not measured" is null and does not come here."""
 
+    hears = (Record,)
+
     def __init__(self, metrics: list[str]) -> None:
         self._metrics = metrics
+        self._wrong: set[str] = set()
 
     def see(self, moment: Moment) -> Iterator[Finding]:
-        if isinstance(moment, Record):
-            for name in self._metrics:
-                if name in moment.values:
-                    value = moment.values[name]
-                    yield Finding(name, not math.isfinite(value), f"{name} is {value}", moment.step)
+        assert isinstance(moment, Record)
+        for name in self._metrics:
+            value = moment.values.get(name)
+            if value is None or (math.isfinite(value) and name not in self._wrong):
+                continue
+            wrong = not math.isfinite(value)
+            (self._wrong.add if wrong else self._wrong.discard)(name)
+            yield Finding(name, wrong, f"{name} is {value}", moment.step)
 
 
 class _OfLoss:
-    """Feeds finite values of one metric, and starts anew where a phase or an attempt begins."""
+    """Feeds finite values of one metric, and starts anew where a phase or an attempt begins.
+
+    `take` says whether something is wrong, or None where it cannot tell yet; `say` what it is.
+    """
+
+    hears = (Record,)
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
         self._place: tuple[str, int] | None = None
+        self._wrong = False
 
-    def see(self, moment: Moment) -> Iterator[Finding]:
-        if not isinstance(moment, Record) or not math.isfinite(moment.values.get(self._metric, math.nan)):
-            return
+    def see(self, moment: Moment) -> Iterable[Finding]:
+        assert isinstance(moment, Record)
+        value = moment.values.get(self._metric)
+        if value is None or not math.isfinite(value):
+            return ()
         place = moment.phase, moment.attempt
         if place != self._place:
             self._place = place
             self.begin()
-        finding = self.take(moment.values[self._metric], moment.step)
-        if finding is not None:
-            yield finding
+        wrong = self.take(value, moment.step)
+        if wrong is None or not (wrong or self._wrong):
+            return ()
+        self._wrong = wrong
+        return (Finding(self._metric, wrong, self.say(value), moment.step),)
 
     def begin(self) -> None:
         raise NotImplementedError
 
-    def take(self, value: float, step: int | None) -> Finding | None:
+    def take(self, value: float, step: int | None) -> bool | None:
+        raise NotImplementedError
+
+    def say(self, value: float) -> str:
         raise NotImplementedError
 
 
@@ -56,20 +75,23 @@ class Spike(_OfLoss):
         super().__init__(metric)
         self._fewest, self._deviations, self._share = fewest, deviations, share
         self._window = Window(records)
+        self._usual = math.nan
 
     def begin(self) -> None:
         self._window.clear()
 
-    def take(self, value: float, step: int | None) -> Finding | None:
-        finding = self._judge(value, step) if len(self._window) >= self._fewest else None
+    def take(self, value: float, step: int | None) -> bool | None:
+        wrong = self._judge(value) if len(self._window) >= self._fewest else None
         self._window.add(value)
-        return finding
+        return wrong
 
-    def _judge(self, value: float, step: int | None) -> Finding:
-        usual = self._window.median()
+    def _judge(self, value: float) -> bool:
+        self._usual = usual = self._window.median()
         above = value - usual
-        wrong = above > self._share * abs(usual) and above > self._deviations * self._window.deviation()
-        return Finding(self._metric, wrong, f"{self._metric} {value:.4g}, usual {usual:.4g}", step)
+        return above > self._share * abs(usual) and above > self._deviations * self._window.deviation()
+
+    def say(self, value: float) -> str:
+        return f"{self._metric} {value:.4g}, usual {self._usual:.4g}"
 
 
 class Diverging(_OfLoss):
@@ -79,24 +101,25 @@ class Diverging(_OfLoss):
         super().__init__(metric)
         self._share, self._deviations = share, deviations
         self._window = Window(records)
-        self._lowest = math.inf
+        self._now = self._lowest = math.inf
         self._at: int | None = None
 
     def begin(self) -> None:
         self._window.clear()
         self._lowest, self._at = math.inf, None
 
-    def take(self, value: float, step: int | None) -> Finding | None:
+    def take(self, value: float, step: int | None) -> bool | None:
         self._window.add(value)
         if not self._window.full:
             return None
-        now = self._window.median()
+        self._now = now = self._window.median()
         if now < self._lowest:
             self._lowest, self._at = now, step
         above = now - self._lowest
-        wrong = above > self._share * abs(self._lowest) and above > self._deviations * self._window.error()
-        text = f"{self._metric} is {now:.4g}, and was {self._lowest:.4g} at step {self._at}"
-        return Finding(self._metric, wrong, text, step)
+        return above > self._share * abs(self._lowest) and above > self._deviations * self._window.error()
+
+    def say(self, value: float) -> str:
+        return f"{self._metric} is {self._now:.4g}, and was {self._lowest:.4g} at step {self._at}"
 
 
 class Rising(_OfLoss):
@@ -106,22 +129,28 @@ class Rising(_OfLoss):
         super().__init__(metric)
         self._share, self._deviations = share, deviations
         self._late, self._early = Window(records), Window(records)
+        self._rises = False
 
     def begin(self) -> None:
         self._late.clear()
         self._early.clear()
 
-    def take(self, value: float, step: int | None) -> Finding | None:
+    def take(self, value: float, step: int | None) -> bool | None:
         gone = self._late.add(value)
         if gone is not None:
             self._early.add(gone)
         if not self._early.full:
             return None
         before, now = self._early.median(), self._late.median()
-        if now - before <= self._share * abs(before):
-            return Finding(self._metric, False, f"{self._metric} no longer rises", step)
-        wrong = now - before > self._deviations * max(self._early.error(), self._late.error())
-        return Finding(self._metric, wrong, f"{self._metric} rose from {before:.4g} to {now:.4g}", step)
+        self._rises = now - before > self._share * abs(before)
+        if not self._rises:
+            return False
+        return now - before > self._deviations * max(self._early.error(), self._late.error())
+
+    def say(self, value: float) -> str:
+        if not self._rises:
+            return f"{self._metric} no longer rises"
+        return f"{self._metric} rose from {self._early.median():.4g} to {self._late.median():.4g}"
 
 
 class Plateau(_OfLoss):
@@ -138,8 +167,9 @@ class Plateau(_OfLoss):
         self._blocks: list[float] = []
         self._held: list[float] = []
         self._length, self._records = max(1, self._fewest // self.BLOCKS), 0
+        self._before = self._now = math.nan
 
-    def take(self, value: float, step: int | None) -> Finding | None:
+    def take(self, value: float, step: int | None) -> bool | None:
         self._records += 1
         self._held.append(value)
         if len(self._held) < self._length:
@@ -149,11 +179,13 @@ class Plateau(_OfLoss):
         if len(self._blocks) == 2 * self.BLOCKS:
             self._blocks = [(a + b) / 2 for a, b in zip(self._blocks[::2], self._blocks[1::2], strict=True)]
             self._length *= 2
-        return self._judge(step) if self._records >= self._fewest else None
+        return self._judge() if self._records >= self._fewest else None
 
-    def _judge(self, step: int | None) -> Finding:
+    def _judge(self) -> bool:
         third = len(self._blocks) // 3
-        before, now = min(self._blocks[:-third]), min(self._blocks[-third:])
-        wrong = before - now < self._share * abs(before)
-        text = f"{self._metric} was {before:.4g} before the last third of the run, and is {now:.4g} at best since"
-        return Finding(self._metric, wrong, text, step)
+        self._before, self._now = min(self._blocks[:-third]), min(self._blocks[-third:])
+        return self._before - self._now < self._share * abs(self._before)
+
+    def say(self, value: float) -> str:
+        was = f"{self._metric} was {self._before:.4g} before the last third of the run"
+        return f"{was}, and is {self._now:.4g} at best since"

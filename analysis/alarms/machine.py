@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Clock, GpuSecond, Moment, Record
@@ -19,6 +20,7 @@ class GpuLevel:
     above: float | None = None
     below: float | None = None
     after_step: bool = False
+    hears: ClassVar = (Record, GpuSecond)
     _since: dict[str, float | None] = field(default_factory=dict)
     _stepped: bool = False
 
@@ -46,6 +48,7 @@ class Throttled:
 
     seconds: int
     share: float
+    hears: ClassVar = (GpuSecond,)
     _slow: dict[str, list[bool]] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
@@ -67,6 +70,7 @@ class Counted:
     """A counter that only grows when something broke has grown."""
 
     reading: str
+    hears: ClassVar = (GpuSecond,)
     _known: dict[str, float] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
@@ -85,6 +89,7 @@ class Counted:
 class DiskFull:
     share: float
     gib: float
+    hears: ClassVar = (Clock,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if (
@@ -102,6 +107,7 @@ class OverBudget:
 
     hours: float | None = None
     dollars: float | None = None
+    hears: ClassVar = (Clock,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if not isinstance(moment, Clock):

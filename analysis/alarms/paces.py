@@ -16,26 +16,42 @@ class Slower:
     It is over once half of what was lost has come back: a pace that hovers at the limit is told once.
     """
 
+    hears = (Record,)
+
     def __init__(self, metrics: list[str], warmup: int, baseline: int, records: int, share: float) -> None:
         self._metrics, self._share = metrics, share
         self._sizes = warmup, baseline, records
         self._paces: dict[tuple[str, str, int], _Pace] = {}
+        self._wrong: set[str] = set()
 
     def see(self, moment: Moment) -> Iterator[Finding]:
-        if not isinstance(moment, Record):
-            return
+        assert isinstance(moment, Record)
         for name in self._metrics:
             value = moment.values.get(name)
             if value is None or not math.isfinite(value):
                 continue
-            pace = self._paces.setdefault((name, moment.phase, moment.attempt), _Pace(*self._sizes))
-            pace.take(value)
-            if pace.usual is not None and pace.now is not None:
-                lost = 1 - pace.now / pace.usual
-                pace.slow = wrong = lost > self._share / (2 if pace.slow else 1)
-                text = f"{name} is {pace.now:,.5g}, {lost:.0%} below this run's own {pace.usual:,.5g}"
+            usual, now, wrong = self._judge(self._pace(name, moment), value)
+            if usual is None or now is None:
+                continue
+            if wrong or name in self._wrong:
+                (self._wrong.add if wrong else self._wrong.discard)(name)
+                text = f"{name} is {now:,.5g}, {1 - now / usual:.0%} below this run's own {usual:,.5g}"
                 yield Finding(name, wrong, text, moment.step)
-                return  # MFU follows throughput: one of them is enough
+            return  # MFU follows throughput: one of them is enough
+
+    def _pace(self, name: str, moment: Record) -> _Pace:
+        key = name, moment.phase, moment.attempt
+        pace = self._paces.get(key)
+        if pace is None:
+            pace = self._paces[key] = _Pace(*self._sizes)
+        return pace
+
+    def _judge(self, pace: _Pace, value: float) -> tuple[float | None, float | None, bool]:
+        pace.take(value)
+        usual, now = pace.usual, pace.now
+        if usual is not None and now is not None:
+            pace.slow = 1 - now / usual > self._share / (2 if pace.slow else 1)
+        return usual, now, pace.slow
 
 
 class _Pace:
@@ -62,12 +78,15 @@ class _Pace:
 class Below:
     """The median of the last records of a metric under a floor."""
 
+    hears = (Record,)
+
     def __init__(self, metric: str, floor: float, records: int) -> None:
         self._metric, self._floor = metric, floor
         self._window = Window(records)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
-        if not isinstance(moment, Record) or not math.isfinite(moment.values.get(self._metric, math.nan)):
+        assert isinstance(moment, Record)
+        if not math.isfinite(moment.values.get(self._metric, math.nan)):
             return
         self._window.add(moment.values[self._metric])
         if self._window.full:

@@ -27,11 +27,12 @@ class Window:
     def add(self, value: float) -> float | None:
         """The value that left, once the window is full."""
         gone = None
-        if self.full:
-            gone = self._values.popleft()
-            del self._sorted[bisect_left(self._sorted, gone)]
-        self._values.append(value)
-        insort(self._sorted, value)
+        values, ordered = self._values, self._sorted
+        if len(values) == self._size:
+            gone = values.popleft()
+            del ordered[bisect_left(ordered, gone)]
+        values.append(value)
+        insort(ordered, value)
         return gone
 
     def clear(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Clock, Evaluation, Happened, Moment, Record
@@ -35,24 +36,34 @@ class Stalled:
     fewest_s: float
     start_s: float
     pause_s: float
+    hears: ClassVar = (Record, Evaluation, Happened, Clock)
     _beat: _Beat = field(default_factory=_Beat)
     _pausing: bool = False
     _over: bool = False
     _began: float | None = None
+    _wrong: bool = False
 
     def see(self, moment: Moment) -> Iterator[Finding]:
+        finding = self._finding(moment)
+        if finding and (finding.wrong or self._wrong):
+            self._wrong = finding.wrong
+            yield finding
+
+    def _finding(self, moment: Moment) -> Finding | None:
         if isinstance(moment, Record) and moment.at_s is not None:
             self._beat.beat(moment.at_s, moment.step)
             self._pausing = self._over = False
-            yield Finding("", False, f"step {moment.step} came", moment.step)
+            if self._wrong:
+                return Finding("", False, f"step {moment.step} came", moment.step)
         elif isinstance(moment, (Evaluation, Happened)):
             self._pausing = True
             self._over = self._over or (isinstance(moment, Happened) and moment.kind in ENDS)
         elif isinstance(moment, Clock) and not moment.is_awaited:
-            yield Finding("", False, "nothing is waited for any more", self._beat.step)
+            return Finding("", False, "nothing is waited for any more", self._beat.step)
         elif isinstance(moment, Clock) and not self._over:
             self._began = self._began or moment.started_s or moment.at_s
-            yield self._judge(moment.at_s, moment.usual_s)
+            return self._judge(moment.at_s, moment.usual_s)
+        return None
 
     def _judge(self, now: float, said_s: float | None) -> Finding:
         """By the gaps that were seen, and where these are too few by what the log says of its pace."""
@@ -75,6 +86,7 @@ class RankBehind:
 
     intervals: float
     fewest_s: float
+    hears: ClassVar = (Record, Clock)
     _ranks: dict[str, _Beat] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
@@ -100,6 +112,7 @@ class RanksMissing:
     """Several ranks print, and after a while some of the world have not."""
 
     after_s: float
+    hears: ClassVar = (Record, Clock)
     _ranks: set[str] = field(default_factory=set)
     _first_s: float | None = None
 

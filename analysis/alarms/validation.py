@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Evaluation, Happened, Moment
@@ -27,6 +28,7 @@ class Overfitting:
     metrics: list[str]
     evaluations: int
     share: float
+    hears: ClassVar = (Evaluation, Happened)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _checkpoints: list[tuple[int | None, str]] = field(default_factory=list)
 

@@ -1,8 +1,8 @@
-"""All rules at work on one run: every moment goes to every detector, and what begins or ends becomes an alarm."""
+"""All rules at work on one run: a moment goes to those who hear it, and what begins or ends becomes an alarm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +54,11 @@ class Alarm:
 
 class Watch:
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._detectors = [(rule, _detector(rule)) for rule in rules]
+        self._hearing: dict[type[Moment], list[tuple[Rule, Callable[[Moment], Iterable[Finding]]]]] = {}
+        for rule in rules:
+            detector = _detector(rule)
+            for kind in detector.hears:
+                self._hearing.setdefault(kind, []).append((rule, detector.see))
         self._active: dict[tuple[str, str], Alarm] = {}
 
     @property
@@ -63,8 +67,8 @@ class Watch:
         return list(self._active.values())
 
     def see(self, moment: Moment) -> Iterator[Alarm]:
-        for rule, detector in self._detectors:
-            for finding in detector.see(moment):
+        for rule, see in self._hearing.get(type(moment), ()):
+            for finding in see(moment):
                 yield from self._told(rule, finding, moment.at_s)
 
     def _told(self, rule: Rule, finding: Finding, at_s: float | None) -> Iterator[Alarm]:
