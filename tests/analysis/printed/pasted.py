@@ -122,3 +122,18 @@ add("training-average", "knowledge graphs: a line for each part of an average lo
 add("process-names", "scripts whose lines begin with a process and its level",
     "".join(f"2022-01-24 {clock(47000+60*i)},562 P834 INFO Epoch {i}, Train loss: {f(i)}\n2022-01-24 {clock(47030+60*i)},208 P834 INFO Epoch {i} CV info cv_loss {v(i)}\n" for i in range(1,21)),
     20, (1, f(1)), (20, f(20)), vl(20, v(20)))
+add("camel-case", "scripts that write names as Java does",
+    "".join(f"epoch {i} trainLoss {f(i)} valLoss {v(i)} trainAcc 0.5{i:02d} valAcc 0.4{i:02d} learningRate 0.001\n" for i in range(1,21)),
+    20, (1, f(1)), (20, f(20)), {"val_loss": (20, v(20)), "val_Acc": (20, 0.401)}, ("lr", "train_Acc"))
+add("epoch-and-iter", "two counters in one pair, and their names in another",
+    "".join(f"[04/14 {clock(36000+7*i)} reid.events]:  eta: 1:14:16  epoch/iter: {i//10}/{20*i+19}  total_loss: {f(i)}  loss_cls: 4.0{i:02d}  time: 0.2681  lr: 3.50e-04  max_mem: 18418M\n" for i in range(30)),
+    30, (19, f(0)), (599, f(29)), columns=("lr", "dt_ms"))
+add("fairseq-lua", "fairseq when it was in Lua",
+    "".join(f"| epoch {1+i//10:03d} | {1000*(i+1):07d} updates | words/s    77{i:02d}| trainloss     {f(i)} | train ppl     8.14\n" for i in range(30)),
+    30, (1000, f(0)), (30000, f(29)), columns=("tok_per_sec",))
+add("sentences", "scripts that end what they say with a full stop",
+    "".join(f"Step: {10*i}. Epoch: {i//10}/10. Part one: 0.2{i:02d}. Total loss: {f(i)}. Took 0.31s.\n"+(f"Val. Epoch: {i//10}/10. Part one: 0.3{i:02d}. Total loss: {v(i)}.\n" if i % 10 == 9 else "") for i in range(40)),
+    40, (0, f(0)), (390, f(39)), vl(4, v(39)))
+add("run-called-test", "scripts that print what the run is called, which is a test",
+    "".join(f"INFO:trainers: gpu_test: Target: Step: {1000*i}. Time Elapsed: {6*i}.900 s Mean Reward: 0.{i:03d}. Value Loss: 0.471. Loss: {f(i)}. Training.\n" for i in range(1,31)),
+    30, (1000, f(1)), (30000, f(30)), {"Mean_Reward": (0, None)})
