@@ -39,7 +39,7 @@ def test_without_torch_logs_are_played_recorded_followed_and_compared(
         "$ gputel record --simulate 2xH100 --out gputel-demo/depth-2 -- python -m gputel.demo depth2 3" in err
     )
     assert "PLAYED: the log of a training" in out
-    assert re.search(r"depth-4 step 1/300  loss 5\.\d+", out)
+    assert re.search(r"depth-4 step 1/300  epoch 0  loss 5\.\d+", out)
     assert "loss at step 2" in out
     for page in ("gputel-compare.html", "gputel-report.html"):
         assert "SIMULATED" in Path("gputel-demo", page).read_text()
