@@ -52,10 +52,10 @@ def scan(folder: Path) -> pl.LazyFrame:
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        wanted = list(schema) if columns is None else columns
+        wanted = {name: kind for name, kind in schema.items() if columns is None or name in columns}
         left = rows
-        for frame in _by_part(held, [name for name in schema if name in wanted]):
-            whole = _completed(frame, {name: schema[name] for name in schema if name in wanted})
+        for frame in _by_part(held, list(wanted)):
+            whole = pl.concat([pl.DataFrame(schema=wanted), frame], how="diagonal").select(*wanted)
             if left is not None:
                 whole = whole.head(left)
                 left -= len(whole)
@@ -149,19 +149,22 @@ def _schema(tiers: Sequence[Tier]) -> Schema:
     return schema
 
 
-def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in frame.columns]
-    return frame.with_columns(missing).select(*schema)
-
-
 def _by_part(held: Files, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
     """A frame a part, in order. The slow tiers' last ticks are carried into the next part."""
     carried: dict[str, Loaded] = {}
     for number in sorted({part.first for part, _ in held}):
-        loaded = [(tier, _load(part, tier, wanted)) for part, tier in held if part.first == number]
+        files = _needed([(part, tier) for part, tier in held if part.first == number], wanted)
+        loaded = [(tier, _load(part, tier, wanted)) for part, tier in files]
         before = {tier.name: carried.get(tier.name, []) for tier, _ in loaded}
         yield _joined(loaded, before, wanted)
         carried = {tier.name: [(tier, frame.tail(CARRIED))] for tier, frame in loaded}
+
+
+def _needed(files: Files, wanted: Sequence[str]) -> Files:
+    """A GPU's fastest tier, which gives its rows, and those that hold what is wanted."""
+    by_rate = sorted(files, key=lambda held: -held[1].hz)
+    fastest = {column.gpu: tier.name for _, tier in reversed(by_rate) for column in tier.columns}
+    return [held for held in files if held[1].name in fastest.values() or held[1].only(wanted).columns]
 
 
 def _load(part: Part, tier: Tier, wanted: Sequence[str] | None) -> pl.DataFrame:
@@ -234,9 +237,9 @@ def _parts_of_seconds(
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
     files = _of_gpu([(part, tier) for part, tier in _files(folder) if part.first not in done], gpu)
-    found: list[tuple[int, LoadSeconds]] = [
-        (part.last, partial(whole_seconds.load, part, readings, usual, gpu)) for part in compacted
-    ]
+    found: list[tuple[int, LoadSeconds]] = []
+    for part in compacted:
+        found.append((part.last, partial(whole_seconds.load, part, readings, usual, gpu)))
     for number in sorted({part.first for part, _ in files}):
         held = [(part, tier) for part, tier in files if part.first == number]
         found.append((number, partial(_reduced, held, readings)))
@@ -244,9 +247,8 @@ def _parts_of_seconds(
 
 
 def _reduced(held: Files, readings: Sequence[str] | None, last: int | None = None) -> Seconds:
-    loaded = [(tier.only(readings), _load(part, tier, readings)) for part, tier in held]
-    table = whole_seconds.of(loaded)
-    return [tier for tier, _ in loaded], table if last is None else table.tail(last)
+    table = whole_seconds.of([(tier.only(readings), _load(part, tier, readings)) for part, tier in held])
+    return [tier.only(readings) for _, tier in held], table if last is None else table.tail(last)
 
 
 def _together(tables: Sequence[Seconds]) -> pl.DataFrame:
@@ -256,14 +258,12 @@ def _together(tables: Sequence[Seconds]) -> pl.DataFrame:
 
 
 def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier], gpu: str | None = None) -> pl.DataFrame:
-    gpus = [gpu] if gpu else list(dict.fromkeys(column.gpu for tier in tiers for column in tier.columns))
+    gpus = [gpu] if gpu else dict.fromkeys(column.gpu for tier in tiers for column in tier.columns)
     frames = [_seconds_of_gpu(whole, gpu, tiers) for gpu in gpus]
     if not frames:
         return pl.DataFrame(schema={**KEYS, whole_seconds.TICKS_COLUMN: pl.Int64})
     by_gpu = pl.concat(frames, how="diagonal", rechunk=True)
-    by_second = (
-        np.arange(len(by_gpu)).reshape(len(frames), -1).T.ravel()
-    )  # a sort would take six times as long
+    by_second = np.arange(len(by_gpu)).reshape(len(frames), -1).T.ravel()  # a sixth of what a sort takes
     return by_gpu.select(pl.all().gather(by_second)).with_columns(pl.col("time").set_sorted())
 
 
