@@ -18,6 +18,7 @@ _LABEL = re.compile(
     rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
     rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
 )
+_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
 _REDRAWN = re.compile(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
 )  # bars and blank lines do not part a heading from its rows
@@ -38,6 +39,9 @@ def name(shape: Shape, lines: Sequence[bytes], words: Vocabulary) -> list[Named]
     labelled = int(label is not None)
     for line in _above(lines, shape.lines[0]):
         cells = _cells(line, places[-1] + 1 + labelled)
+        if not cells and not asides and not label:
+            ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
+            cells = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
         if cells:
             keys = [None if at in asides else cells[places[at] + labelled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
@@ -86,6 +90,17 @@ def _cells(line: bytes, width: int) -> list[str] | None:
     if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
         return _split(text[1:].strip(), width) or _split(text, width)
     return _split(text, width)
+
+
+def _under(heading: bytes, row: bytes) -> list[str] | None:
+    """What stands over the values of a row that has fewer of them than the heading has columns."""
+    over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
+    for edge in (re.Match.start, re.Match.end):
+        titles = {edge(title): title.group().decode(errors="replace") for title in over}
+        keys = [titles.get(edge(value)) for value in values]
+        if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
+            return [key for key in keys if key]
+    return None
 
 
 def _split(text: str, width: int) -> list[str] | None:

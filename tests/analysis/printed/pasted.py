@@ -137,3 +137,6 @@ add("sentences", "scripts that end what they say with a full stop",
 add("run-called-test", "scripts that print what the run is called, which is a test",
     "".join(f"INFO:trainers: gpu_test: Target: Step: {1000*i}. Time Elapsed: {6*i}.900 s Mean Reward: 0.{i:03d}. Value Loss: 0.471. Loss: {f(i)}. Training.\n" for i in range(1,31)),
     30, (1000, f(1)), (30000, f(30)), {"Mean_Reward": (0, None)})
+add("chainer", "PrintReport of Chainer, whose rows have no last cell until there is an evaluation",
+    "epoch       iteration   lr          main/loss   main/loss/loc  validation/main/map\n"+"".join(f"{i//4:<12}{100*i:<12}{'0.0001':<12}{f(i):<12}{0.4:<15}{0.71 if i % 10 == 0 else '':<20}\n" for i in range(1,31)),
+    30, (100, f(1)), (3000, f(30)), {"validation_main_map": (3, 0.71)}, ("lr",))
