@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.parse import engine, events, readable
+from gputel.analysis.parse import events, readable
+from gputel.analysis.parse.guessing import Guessing
 from gputel.analysis.parse.happenings import Happened, Happenings, Stretch
 from gputel.analysis.parse.log import DEFAULT_PHASE
 from gputel.analysis.parse.outcome import Event
@@ -34,8 +35,6 @@ from gputel.analysis.parse.rows import Rows
 if TYPE_CHECKING:
     from gputel.analysis.formats import Format
     from gputel.analysis.parse.records import Assembler
-
-GUESS_SHARE = 1 / 50  # of the time that goes by may be spent on guessing what an unknown log is
 
 
 @dataclass(frozen=True)
@@ -110,17 +109,10 @@ class Increments:
     def __init__(
         self, formats: tuple[Format, ...] | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._main = engine.parser(formats, live=True)
-        self._other: Parser | None = None  # reads what the main one would read if the log ended now
-        self._now = now
-        self._guessed_bytes, self._guess_after = 0, float("-inf")
+        self._log = Guessing(formats, now)
         self._ended = False
         self.guessed = False  # at the last `take`
         self._begin()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A clock is nobody's memory."""
-        return {**vars(self), "_now": time.monotonic, "_guess_after": float("-inf")}
 
     def _begin(self) -> None:
         """What was handed out before is to be forgotten."""
@@ -133,7 +125,7 @@ class Increments:
     @property
     def parser(self) -> Parser:
         """The one whose rows are handed out."""
-        return self._other or self._main
+        return self._log.parser
 
     @property
     def cause(self) -> Event | None:
@@ -143,12 +135,12 @@ class Increments:
     @property
     def is_settled(self) -> bool:
         """Whether nothing that was handed out will come again."""
-        return self._main.is_settled
+        return self._log.is_settled
 
     @property
     def is_puzzled(self) -> bool:
         """Whether there is something to guess at, and time to do it."""
-        return self._is_time_to_guess()
+        return self._log.is_due
 
     @property
     def completed(self) -> bool:
@@ -156,25 +148,21 @@ class Increments:
         return self.parser.outcome.completed is not None
 
     def feed(self, data: bytes) -> None:
-        self._main.feed(data)
-        if self._other and self._main.is_settled:
-            self._other = None
-        if self._other:
-            self._other.feed(data)
+        self._log.feed(data)
 
     def finish(self) -> None:
         """The log has ended."""
-        self._main.finish()
-        self._other, self._ended = None, True
+        self._log.finish()
+        self._ended = True
 
     def take(self, latest: datetime | None = None, *, guess: bool | None = None) -> Increment:
         """`latest` is when the log was last written to, which stamps without a date are dated by.
 
         Whether it is time to guess what an unknown log is says the clock; or `guess`, so that it is as it once was.
         """
-        self.guessed = self._is_time_to_guess() if guess is None else guess
+        self.guessed = self._log.is_due if guess is None else guess
         if self.guessed:
-            self._guess()
+            self._log.guess()
         afresh = self.parser.records is not self._held
         if afresh:
             self._begin()
@@ -207,25 +195,6 @@ class Increments:
             frozenset(draft.line.number for draft in held.drafts() if draft.redraw),
             (*opened, open_events, dict(self._places), shift),
         )
-
-    def _is_time_to_guess(self) -> bool:
-        """As often as what it costs allows; and where the unknown has doubled."""
-        strange = self._main.strange_bytes
-        if self._main.is_settled or strange == self._guessed_bytes:
-            return False
-        return self._now() >= self._guess_after or strange >= 2 * self._guessed_bytes
-
-    def _guess(self) -> None:
-        """Asks once more what a log is that may be in an unknown format."""
-        strange, now = self._main.strange_bytes, self._now()
-        other = self._main.tentative()
-        if other and not self._other:
-            self._main.afresh()  # of its rows some have been handed out
-        self._guessed_bytes = strange
-        self._guess_after = self._now() + (self._now() - now) / GUESS_SHARE
-        known = self._other.inferred.text if self._other and self._other.inferred else None
-        if (other.inferred.text if other and other.inferred else None) != known:
-            self._other = other
 
     def _rename(self, keys: Iterable[tuple[int, int]], names: list[str | None]) -> dict[Place, Place]:
         """Names places that are new, and tells which of those that were named before have another name now."""
