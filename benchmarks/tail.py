@@ -145,7 +145,7 @@ def compose(log: Path, lines: int) -> None:
 def measured(what: str, log: str) -> None:
     """In a process of its own: CPU seconds, MiB at most, rows."""
     from gputel.analysis import logs
-    from gputel.analysis.live import kept, plain
+    from gputel.analysis.live import kept, plain, printed
     from gputel.analysis.live.follow import Follower
 
     rows = 0
@@ -158,7 +158,7 @@ def measured(what: str, log: str) -> None:
                 for one in news:
                     rows += one.increment.records.height if one.increment else 0
                     if what == "print":
-                        nothing.writelines(f"{line}\n" for line in plain.lines(one, plain.text))
+                        nothing.writelines(f"{line}\n" for line in plain.lines(one, printed.text))
                 follower.shown()
         rows += 1  # the last record is open
         follower.close()

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis.alarms.watch import Alarm
-from gputel.analysis.live import plain
+from gputel.analysis.live import plain, printed
 from gputel.telemetry.clock import iso
 from gputel.telemetry.events import ALARM
 
@@ -24,7 +24,7 @@ FACTS = ("rule", "what", "state", "key", "text", "step")
 class Lines:
     """Of one view, for as long as it lasts."""
 
-    def __init__(self, write: plain.Writer) -> None:
+    def __init__(self, write: printed.Writer) -> None:
         self._write = write
         self._said: set[tuple[object, ...]] = set()
 
@@ -53,7 +53,7 @@ class Lines:
         return new
 
     def _line(self, run: str, alarm: Alarm, time: str | None) -> str:
-        facts = asdict(alarm) if self._write is plain.as_json else {"text": alarm.line}
+        facts = asdict(alarm) if self._write is printed.as_json else {"text": alarm.line}
         facts.pop("at_s", None)
         dated = {"time": time} if time else {}
         return plain.told(run, {"kind": ALARM, **dated, **facts}, self._write)

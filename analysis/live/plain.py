@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from gputel.analysis.live.printed import Saying, Writer, as_json
 from gputel.analysis.parse.increments import Increment
 
 if TYPE_CHECKING:
@@ -23,21 +23,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Key = tuple[str, int, object]
-Writer = Callable[[str, str, "Saying"], list[str]]  # run, stream, rows
 
-PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
-UNSAID = ("eval", "epoch")  # events that have rows of their own, or nothing to tell
 OWN = {"train": "step", "eval": "name", "event": "kind"}  # what tells rows of one line apart
-ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # null or not
-
-
-@dataclass(frozen=True)
-class Saying:
-    """Rows of one kind to be said; `added` names what is new of them, None where all of it is."""
-
-    kind: str
-    rows: pl.DataFrame
-    added: frozenset[str] | None = None
 
 
 @dataclass
@@ -70,13 +57,14 @@ class Said:
         self, kind: str, frame: pl.DataFrame, known: set[tuple[str, int]], kept: dict[Key, Row] | None
     ) -> Iterator[Saying]:
         """Rows of lines of which nothing was said, together; then what is new of others, one by one."""
-        before = [(kind, line) in known for line in frame["line"].to_list()]
-        fresh = frame.filter(~pl.Series(before, dtype=pl.Boolean)) if any(before) else frame
+        of_kind = {line for one, line in known if one == kind}
+        before = frame["line"].is_in(list(of_kind)) if of_kind else pl.repeat(False, frame.height, eager=True)
+        fresh = frame.filter(~before) if before.any() else frame
         if fresh.height:
             yield Saying(kind, fresh)
         if kept is not None:
             kept.update({_key(kind, row): row for row in fresh.iter_rows(named=True)})
-        for at in (at for at, said in enumerate(before) if said):
+        for at in before.arg_true().to_list():
             yield from self._changed(kind, frame[at : at + 1], kept)
 
     def _changed(self, kind: str, frame: pl.DataFrame, kept: dict[Key, Row] | None) -> Iterator[Saying]:
@@ -92,41 +80,6 @@ class Said:
 
 def _key(kind: str, row: Row) -> Key:
     return kind, row["line"], row[OWN[kind]]
-
-
-def text(run: str, stream: str, saying: Saying) -> list[str]:
-    """`12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; "" where there is nothing to be said."""
-    frame, added = saying.rows, saying.added
-    if added is not None and not added - set(PLACES):
-        return [""] * frame.height
-    columns = [_clock(frame), [f"{run}/{stream} " if stream else f"{run} "] * frame.height, _rank(frame)]
-    if saying.kind == "event":
-        said = frame.select("kind", "text").iter_rows()
-        columns += [_step(frame), [f"  {kind}: {words}" if words else f"  {kind}" for kind, words in said]]
-    elif saying.kind == "eval":
-        measured = frame.select("name", "value").iter_rows()
-        columns += [_step(frame), [f"  {name} {_number(value)}" for name, value in measured]]
-    else:
-        names = [name for name in frame.columns if name not in PLACES and (added is None or name in added)]
-        columns += [_step(frame), *([["  +"] * frame.height] if added else [])]
-        columns += [_values(name, frame[name]) for name in names]
-    silent = frame["kind"].is_in(UNSAID).to_list() if saying.kind == "event" else [False] * frame.height
-    return [
-        "" if unsaid else "".join(cells).rstrip() for unsaid, *cells in zip(silent, *columns, strict=True)
-    ]
-
-
-def as_json(run: str, stream: str, saying: Saying) -> list[str]:
-    """The same rows as those of `gputel parse --rows`."""
-    where = {"stream": stream} if stream else {}
-    revised = {"revised": True} if saying.added is not None else {}
-    return [
-        json.dumps(
-            {"kind": saying.kind, "run": run, **where, **_plain(saying.kind, row), **revised},
-            ensure_ascii=False,
-        )
-        for row in saying.rows.iter_rows(named=True)
-    ]
 
 
 def lines(news: News, write: Writer) -> list[str]:
@@ -146,9 +99,12 @@ def lines(news: News, write: Writer) -> list[str]:
 
 def in_order(run: str, stream: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:
     """Rows of all kinds in the order of their lines."""
-    numbered = [(saying.rows["line"].to_list(), write(run, stream, saying)) for saying in sayings]
-    found = [pair for lines, texts in numbered for pair in zip(lines, texts, strict=True)]
-    return (text for _, text in sorted(found, key=lambda pair: pair[0]) if text)
+    numbers: list[int] = []
+    texts: list[str] = []
+    for saying in sayings:
+        numbers += saying.rows["line"].to_list()
+        texts += write(run, stream, saying)
+    return (texts[at] for at in sorted(range(len(texts)), key=numbers.__getitem__) if texts[at])
 
 
 def told(run: str, event: Mapping[str, Any], write: Writer) -> str:
@@ -164,52 +120,7 @@ def _is_bar(kind: str, increment: Increment) -> pl.Expr:
     return pl.col("line").is_in(list(increment.bars)) if kind == "train" else pl.lit(False)
 
 
-def _clock(frame: pl.DataFrame) -> list[str]:
-    if frame["time"].null_count() == frame.height:
-        return [""] * frame.height
-    return [f"{time:%Y-%m-%d %H:%M:%S} " if time else "" for time in frame["time"].to_list()]
-
-
-def _rank(frame: pl.DataFrame) -> list[str]:
-    return [f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()]
-
-
-def _step(frame: pl.DataFrame) -> list[str]:
-    steps = frame["step"].to_list()
-    if "total_steps" not in frame.columns:
-        return [f"step {step}" if step is not None else "" for step in steps]
-    return [
-        "" if step is None else f"step {step}" if total is None else f"step {step}/{total}"
-        for step, total in zip(steps, frame["total_steps"].to_list(), strict=True)
-    ]
-
-
-def _values(name: str, column: pl.Series) -> list[str]:
-    return ["" if value is None else f"  {name} {_number(value)}" for value in column.to_list()]
-
-
-def _number(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
 def _differs(before: Any, value: Any) -> bool:
     """NaN is what it was."""
     nan = isinstance(value, float) and isinstance(before, float) and math.isnan(value) and math.isnan(before)
     return value is not None and before != value and not nan
-
-
-def _plain(kind: str, row: Row) -> Row:
-    """JSON has no NaN and no moments."""
-    where = {name: row.get(name) for name in ("phase", "attempt", "step", "line", "time")}
-    rest = {name: value for name, value in row.items() if name not in (*where, "undated")}
-    if kind == "event":
-        rest = {"event": rest.pop("kind"), **rest}
-    always = ALWAYS.get(kind, ())
-    rest = {name: value for name, value in rest.items() if value is not None or name in always}
-    return {name: _value(value) for name, value in {**where, **rest}.items()}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gputel.analysis import logs
-from gputel.analysis.live import alarmed, commands, kept, plain
+from gputel.analysis.live import alarmed, commands, kept, printed
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.view import Terms
@@ -96,7 +96,7 @@ def session(
 
 def plainly(following: Session, asked: Mapping[str, Any]) -> int:
     follower, notes = following.follower, Notes()
-    said = alarmed.Lines(plain.as_json if asked["as_json"] else plain.text)
+    said = alarmed.Lines(printed.as_json if asked["as_json"] else printed.text)
     with until_told(follower) as ended:
         for turn in following.turns(lambda: bool(ended)):
             notes.tell(follower)

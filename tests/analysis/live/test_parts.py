@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis import formats
-from gputel.analysis.live import kept, mounts, plain
+from gputel.analysis.live import kept, mounts, plain, printed
 from gputel.analysis.live.coming import Coming, coming
 from gputel.analysis.live.curve import Curve
 from gputel.analysis.live.kept import Kept, Piece
@@ -121,7 +121,7 @@ def said(*pieces: str, as_json: bool = False) -> list[str]:
     for piece in pieces:
         growing.feed(piece.encode())
         sayings = known.new(growing.take(NOW), settled=growing.is_settled)
-        found += plain.in_order("d16", "", sayings, plain.as_json if as_json else plain.text)
+        found += plain.in_order("d16", "", sayings, printed.as_json if as_json else printed.text)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gputel.analysis import formats
-from gputel.analysis.live import mounts, plain
+from gputel.analysis.live import mounts, plain, printed
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.kept import Kept
 from gputel.analysis.parse import engine, listing, result
@@ -126,7 +126,7 @@ class Tail:
             self._die()
 
     def _say(self, news: list[Any]) -> None:
-        text = "".join(f"{line}\n" for one in news for line in plain.lines(one, plain.as_json)).encode()
+        text = "".join(f"{line}\n" for one in news for line in plain.lines(one, printed.as_json)).encode()
         text = text[self._follower.already :]
         if self._dies == "before it is said":
             raise KilledError
