@@ -19,7 +19,7 @@ from gputel.analysis import sensors
 from gputel.analysis.sensors import Numbers, Refresh
 from gputel.telemetry.run import Segment
 from gputel.telemetry.sampling.news import SLOWED_DOWN
-from gputel.telemetry.store import frames
+from gputel.telemetry.store import frames, wide
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
@@ -47,6 +47,7 @@ def of(segments: Sequence[Segment]) -> list[dict[str, Any]]:
     return [{"node": node, **_together(parts)} for (node, _), parts in rows.items()]
 
 
+@wide.journals_once()
 def of_folder(folder: Path) -> list[dict[str, Any]]:
     """One segment's account; see `of`."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)

@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.analysis import align
 from gputel.analysis.align import readings, steps
+from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
@@ -64,6 +65,7 @@ class Measured:
         }
 
 
+@wide.journals_once()
 def of(subject: Subject, phase: str) -> Measured:
     gpu = readings.of(subject, FEW)
     if gpu is None:

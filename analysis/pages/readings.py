@@ -17,7 +17,7 @@ from gputel.analysis.align import readings as aligned
 from gputel.analysis.figures.panel import Numbers
 from gputel.analysis.figures.telemetry import KINDS
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import frames
+from gputel.telemetry.store import frames, wide
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import Recording
@@ -100,6 +100,7 @@ def _ticks(recording: Recording) -> pl.DataFrame:
     return lazy.select(name for name in lazy.collect_schema().names() if name in wanted).collect()
 
 
+@wide.journals_once()
 def _reduced(recording: Recording) -> pl.DataFrame:
     """GPU by GPU, for whole seconds of all would be the largest thing here."""
     length = recording.duration_s or 0.0

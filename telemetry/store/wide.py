@@ -8,7 +8,9 @@ it repeats from second to second: stamps as single numbers would cost more than 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,8 +24,11 @@ from gputel.telemetry.tiers import Column, Tier
 
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described as in a journal's schema block
 TIME = ("anchor_ns", "to_wall_ns", "to_boot_ns", "offset_ns", "late_us")
+KEPT = 4  # journals: those of the part that is being written, for what is before it was compacted
 STAMP = pl.col("anchor_ns") + pl.col("offset_ns") + pl.col("late_us") * 1000
 WALL = STAMP + pl.col("to_wall_ns")
+
+_kept: ContextVar[dict[Path, pl.DataFrame] | None] = ContextVar("kept", default=None)
 
 
 def column_name(column: Column) -> str:
@@ -53,20 +58,35 @@ def load(part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """The ticks of a file, all columns or those named and the time."""
     if part.compacted:
         return pl.read_parquet(part.path, columns=None if columns is None else [*TIME, *columns])
-    held = journal.read(part.path)
-    if held is None:
-        return pl.DataFrame(schema=dict.fromkeys(TIME, pl.Int64))
-    return from_journal(held, columns)
+    kept = _kept.get()
+    frame = kept.get(part.path) if kept else None
+    if frame is None:
+        held = journal.read(part.path)
+        if held is None:
+            return pl.DataFrame(schema=dict.fromkeys(TIME, pl.Int64))
+        frame = from_journal(held)
+        if kept is not None and len(kept) < KEPT:
+            kept[part.path] = frame
+    return frame if columns is None else frame.select(*TIME, *columns)
 
 
-def from_journal(held: journal.Journal, columns: Sequence[str] | None = None) -> pl.DataFrame:
+@contextmanager
+def journals_once() -> Iterator[None]:
+    """Meanwhile a journal is read once and stays as it was then, for those who go through a folder GPU by GPU."""
+    token = _kept.set({} if (outer := _kept.get()) is None else outer)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def from_journal(held: journal.Journal) -> pl.DataFrame:
     times = {name: pl.Series(name, _joined(held.ticks, index), pl.Int64) for index, name in enumerate(TIME)}
     values = _joined_values(held.ticks, len(held.tier.columns))
     valid = _joined_valid(held.ticks, values.shape)
     readings = {
         column_name(column): _series(values[:, index], valid[:, index])
         for index, column in enumerate(held.tier.columns)
-        if columns is None or column_name(column) in columns
     }
     return pl.DataFrame({**times, **readings})
 

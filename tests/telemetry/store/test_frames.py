@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from gputel.telemetry.clock import SECOND, Stamp
-from gputel.telemetry.store import frames, journal
+from gputel.telemetry.store import frames, journal, wide
 from gputel.telemetry.tiers import Column, Tier
 
 MS = 1_000_000
@@ -191,3 +191,22 @@ def test_one_gpu_alone_has_the_rows_that_it_has_among_all(tmp_path: Path, compos
         (seconds,) = frames.seconds_in_turn(tmp_path, ("power_w",), ("mean",), gpu)
         told = frames.seconds(tmp_path).filter(gpu=gpu)
         assert seconds.equals(told.select(seconds.columns))
+
+
+def test_whoever_goes_gpu_by_gpu_reads_a_journal_once(
+    tmp_path: Path, compose: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compose(tmp_path, [FAST], [(0, n * 10 * MS, [n, n]) for n in range(10)])
+    read: list[Path] = []
+    really = journal.read
+
+    def noted(path: Path) -> journal.Journal | None:
+        read.append(path)
+        return really(path)
+
+    monkeypatch.setattr(journal, "read", noted)
+    with wide.journals_once():
+        alone = [frames.ticks(tmp_path, gpu=gpu) for gpu in ("0", "1")]
+    assert len(read) == 1
+    assert pl.concat(alone).sort("time", maintain_order=True).equals(frames.ticks(tmp_path))
+    assert len(read) == 2
