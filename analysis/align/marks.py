@@ -43,7 +43,7 @@ def of(subject: Subject) -> dict[str | None, list[Mark]]:
     tables = placing.of(subject)
     nodes: list[str | None] = [None]
     if "node" in tables.records.columns:
-        nodes = tables.records["node"].unique(maintain_order=True).to_list()
+        nodes = tables.records["node"].unique(maintain_order=True).to_list() or [None]
     several = len(nodes) > 1
     found: dict[str | None, list[Mark]] = {}
     for node in nodes:

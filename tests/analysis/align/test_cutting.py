@@ -156,6 +156,10 @@ def test_of_nodes_of_which_one_prints_its_spans_stand_for_all(recorded: Recorded
     assert len(cut.filter(kind="train")) == 3
 
 
+def test_nodes_that_printed_no_record_have_no_spans(recorded: Recorded) -> None:
+    assert spans(recorded([(0, 15, []), (0, 15, [])], nodes=["0", "1"])).is_empty()
+
+
 def test_a_run_without_a_record_has_no_spans(recorded: Recorded) -> None:
     cut = spans(recorded([(0, 10, [(5.0, "hello")])]))
     assert cut.is_empty()

@@ -12,6 +12,7 @@ import gputel
 from gputel.analysis import subjects
 from gputel.analysis.align import measured, per_step, readings, totals
 from gputel.analysis.align.cutting import spans
+from gputel.analysis.align.join import with_gpus
 from gputel.analysis.align.steps import of_spans
 from gputel.analysis.subjects import Subject
 from gputel.telemetry import run
@@ -97,6 +98,25 @@ def test_a_long_recording_is_read_by_whole_seconds(trained: Subject, monkeypatch
     exact, told = (totals(measured(spans(trained), read)) for read in (ticks, seconds))
     assert told["energy_j"].sum() == pytest.approx(exact["energy_j"].sum(), rel=1e-9)
     assert told["power_peak_w"].max() == exact["power_peak_w"].max()
+
+
+def test_each_node_of_a_recording_is_measured_by_its_own_gpus(recorded: Recorded, compose: Compose) -> None:
+    shift = (BEGUN - START) / 1e9
+    printed = [(shift + 1 + n, step(n, dt_ms=1000)) for n in range(3)]
+    subject = recorded([(shift, shift + 4, printed)] * 2, nodes=["0", "1"])
+    assert subject.recording is not None
+    for segment, watts in zip(subject.recording.folder.segments, (300, 500), strict=True):
+        segment.gpu.rmdir()
+        ticks = [(0, tick * SECOND // 100, [1000 * watts, 2000 * watts]) for tick in range(400)]
+        compose(segment.gpu, [FAST], ticks)
+    subject = subjects.of(subject.recording.path)
+    cut = spans(subject).filter(kind="train")
+    held, gpus = with_gpus(cut, readings.of(subject), (BEGUN + SECOND, BEGUN + 3 * SECOND))
+    told = dict(held.group_by("node").agg(pl.col("energy_j").sum()).iter_rows())
+    assert told == {"0": pytest.approx(3 * 900), "1": pytest.approx(3 * 1500)}
+    assert held.equals(measured(cut, subject.gpu))
+    assert gpus.select("node", "gpu").rows() == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
+    assert gpus["energy_j"].to_list() == pytest.approx([600, 1200, 1000, 2000])
 
 
 def test_nodes_are_added_up() -> None:
