@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ def progress(view: View, now: datetime, width: int) -> list[Text]:
         chips.append(line(("ETA ", "dim"), lasting(view.eta_s)))
     if view.silent_s is not None and view.status == "running":
         last = datetime.fromtimestamp(now.timestamp() - view.silent_s, now.tzinfo)
-        chips.append(line(("last record ", "dim"), clock(last)))
+        is_today = last.astimezone().date() == now.astimezone().date()
+        chips.append(line(("last record ", "dim"), clock(last) if is_today else moment(last, now)))
     return flowed([*chips, *_cost(view)], width)
 
 
@@ -195,12 +197,15 @@ def alarms(shown: Shown, width: int, rows: int) -> list[Text]:
 def events(view: View, width: int, rows: int) -> list[Text]:
     """The latest last, so that it reads as the log does."""
     told = [event for event in view.events if event.get("kind") not in ("eval", "epoch", "alarm")]
-    return [fitted(_event(event), width) for event in told[-rows:]] if rows > 0 else []
+    folded = [list(alike) for _, alike in groupby(told, key=lambda one: (one.get("kind"), one.get("text")))]
+    return [fitted(_event(alike[-1], len(alike)), width) for alike in folded[-rows:]] if rows > 0 else []
 
 
-def _event(event: Mapping[str, Any]) -> Text:
+def _event(event: Mapping[str, Any], count: int) -> Text:
+    """The last of as many that say the same."""
     time, step = stamped(event.get("time")), event.get("step")
     when = f"{clock(time)} " if time else ""
     where = f"step {step:,}  " if isinstance(step, int) else ""
     kind, words = clean(event.get("kind")), clean(event.get("text") or "")
-    return line((f"{when}{where}", "dim"), (f"{kind} ", "bold"), words)
+    times = f"×{count} " if count > 1 else ""
+    return line((f"{when}{where}", "dim"), (f"{kind} {times}", "bold"), words)

@@ -13,8 +13,8 @@ from rich.text import Text
 from gputel.analysis.live.terminal import panes, plots
 from gputel.analysis.live.terminal.feed import Picture, Shown
 from gputel.analysis.live.terminal.gpus import gpus
-from gputel.analysis.live.terminal.table import COLOURS, table
-from gputel.analysis.live.terminal.wording import clean, fitted, line
+from gputel.analysis.live.terminal.table import COLOURS, NAME, table
+from gputel.analysis.live.terminal.wording import clean, elided, fitted, line
 
 WIDE, TALL = 120, 30  # from here on figures stand beside the plots
 NARROWEST = 36  # of a run among others
@@ -145,7 +145,7 @@ def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Tex
     cautions = list(dict.fromkeys(shown.view.caution for shown in picture.runs if shown.view.caution))
     warned = [fitted(line((clean(caution), "bold yellow")), width) for caution in cautions[:2]]
     coming = panes.coming(one.view, picture.at, width)[:1]
-    told = [text for shown in picture.runs for text in _called(shown, width)][: max(height // 5, 2)]
+    told = _called(picture.runs, width, max(height // 5, 2))
     left = height - len(rows) - len(warned) - len(coming) - len(told)
     cards = gpus(one.view.gpus, width, min(left - FEW, len(one.view.gpus) + 1))
     happened = panes.events(one.view, width, min(max(left - len(cards) - 2 * FEW, 0), 5))
@@ -155,18 +155,23 @@ def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Tex
         points = panes.points_of(shown.view, name)
         if points is not None:
             lines.append(plots.Line(points, COLOURS[at % len(COLOURS)]))
-            keys.append(line(("● ", lines[-1].style), clean(shown.view.name)))
+            keys.append(line(("● ", lines[-1].style), elided(clean(shown.view.name), NAME)))
     size = left - len(cards) - len(happened)
     title = line((panes.label(name), "bold"))
     plot = panes.framed([title, *keys], lines, width, size, look.share, log=look.log)
     return [*rows, *warned, *plot, *cards, *coming, *told, *happened]
 
 
-def _called(shown: Shown, width: int) -> list[Text]:
-    return [
-        fitted(line(("▲ ", "bold red"), (clean(f"{shown.view.name}: {alarm.line}"), "red")), width)
+def _called(runs: Sequence[Shown], width: int, rows: int) -> list[Text]:
+    """What is wrong with any of them; what there is no room for is counted."""
+    said = [
+        f"{elided(clean(shown.view.name), NAME)}: {clean(alarm.line)}"
+        for shown in runs
         for alarm in shown.active
     ]
+    if len(said) > rows:
+        said[rows - 1 :] = [f"{len(said) - rows + 1} more"]
+    return [fitted(line(("▲ ", "bold red"), (words, "red")), width) for words in said]
 
 
 def _side_by_side(picture: Picture, look: Look, width: int, height: int) -> list[Text]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gputel.analysis.live.terminal import panes
 from gputel.analysis.live.terminal.feed import Shown
-from gputel.analysis.live.terminal.wording import clean, fitted, lasting, line, number
+from gputel.analysis.live.terminal.wording import clean, elided, fitted, lasting, line, number
 from gputel.analysis.live.view import View
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_white")
@@ -42,7 +42,7 @@ def _row(
     names: int,
     is_chosen: bool,
 ) -> Text:
-    name = fitted(line(clean(shown.view.name)), names - 3)
+    name = fitted(line(elided(clean(shown.view.name), names - 3)), names - 3)
     if is_chosen:
         name.stylize("bold reverse")
     text = line(("● ", COLOURS[at % len(COLOURS)]), name, " ")

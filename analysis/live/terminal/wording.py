@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 DAY_S = 86_400
@@ -15,6 +16,8 @@ def number(value: float) -> str:
     if not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     size = abs(value)
+    if not size:
+        return "0"
     if size >= 1e9 or 0 < size < 1e-3:
         return f"{value:.3g}"
     if size >= 10_000 or (value.is_integer() and size >= 100):
@@ -60,6 +63,17 @@ def stamped(time: object) -> datetime | None:
 def clean(words: object) -> str:
     """What a log says may hold anything, also what a terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in str(words)).strip()
+
+
+def elided(words: str, width: int) -> str:
+    """Without its middle where it is too long: names of runs differ at their ends as often as not."""
+    if cell_len(words) <= width:
+        return words
+    after = max(width - 1, 0) // 2
+    end = words[len(words) - after :]
+    while cell_len(end) > after:
+        end = end[1:]
+    return f"{set_cell_size(words, max(width - 1 - cell_len(end), 0))}…{end}"
 
 
 def line(*parts: str | Text | tuple[str, str]) -> Text:

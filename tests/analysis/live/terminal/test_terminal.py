@@ -151,6 +151,32 @@ def test_several_runs_lie_over_one_another_or_stand_side_by_side() -> None:
     assert " d16 " not in text(shown, Look("one", 1))
 
 
+def test_names_that_differ_at_their_ends_can_be_told_apart() -> None:
+    names = [f"nanochat-d20-lr-sweep-of-november-{at}" for at in range(3)]
+    said = text(picture(*(Shown(view(name)) for name in names)))
+    assert all(f"nanochat-d…november-{at} " in said for at in range(3))
+
+
+def test_alarms_of_many_runs_that_have_no_room_are_counted() -> None:
+    said = text(picture(*(Shown(view(f"d{at}"), [NAN]) for at in range(30))))
+    assert "▲ d2: NaN" in said
+    assert "▲ 27 more" in said
+
+
+def test_events_that_say_the_same_are_one_line() -> None:
+    stop = {"kind": "stop", "step": 4, "time": None, "text": "SIGTERM, exiting"}
+    said = text(picture(Shown(view(events=[{**stop, "step": 3, "text": "asked"}, stop, stop, stop]))))
+    assert "step 3  stop asked" in said
+    assert "step 4  stop ×3 SIGTERM, exiting" in said
+    assert said.count("SIGTERM") == 1
+
+
+def test_a_record_of_another_day_says_which() -> None:
+    yesterday = (AT - timedelta(days=1)).astimezone()
+    said = text(picture(Shown(view(silent_s=86_400.0))))
+    assert f"last record {yesterday:%a %d %b %H:%M}" in said
+
+
 def test_what_a_log_says_is_no_order_to_the_terminal() -> None:
     event = {"kind": "traceback", "step": 3, "time": None, "text": "\x1b[2J\x07[bold]x\rY"}
     said = text(picture(Shown(view("a\x1b]0;b\x07", events=[event], cause="\x1b[2Jdead"))))
