@@ -63,6 +63,8 @@ class Columnwise:
         steps = shape.step(cells, self._counting.from_zero(table.pattern))
         if not self._are_records(table, cells, steps, asides):
             return False
+        if steps is None and self._counting.tells_epoch(shape):
+            return False
         headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
         if steps is not None and not all(
             self._is_on_time(aside, steps[aside.before - first]) and not headed for aside in asides
@@ -110,7 +112,13 @@ class Columnwise:
         if len(times):
             columns["time"] = times
         place = self._stages.here
-        same = {"phase": place.phase, "attempt": place.attempt, "rank": rank}
+        same: dict[str, float | str | None] = {
+            "phase": place.phase,
+            "attempt": place.attempt,
+            "rank": rank,
+        }
+        if self._counting.tells_epoch(shape):
+            same["epoch"] = self._counting.epoch({})
         self._records.steps.extend(Block(end - first, columns, same))
         if steps is not None:
             last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}

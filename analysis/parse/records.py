@@ -95,8 +95,7 @@ class Assembler:
         self._one_by_one(run.within(first, first + 1), [aside.within(first, first + 1) for aside in asides])
         first += 1
         asides = [aside.within(first, end) for aside in asides]
-        alike = end > first and not self._counting.tells_epoch(run.shape)
-        if alike and self._columnwise.take(run.within(first, end - 1), asides):
+        if end > first and self._columnwise.take(run.within(first, end - 1), asides):
             first, asides = end - 1, []
         self._one_by_one(run.within(first, end), asides)
 
