@@ -50,7 +50,7 @@ class Ticks:
     def _numbers(self, column: str) -> Numbers:
         if column not in self.rows.columns:
             return np.full(len(self.rows), np.nan)
-        numbers: Numbers = self.rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        numbers: Numbers = self.rows[column].cast(pl.Float64).to_numpy()  # of a null, NaN
         return numbers
 
 
@@ -100,7 +100,7 @@ def of_table(table: pl.DataFrame) -> Readings:
     def read(gpu: Gpu, readings: Sequence[str]) -> pl.DataFrame:
         wanted = rf"^(time|ticks|({'|'.join(readings)})(_mean|_max|_any|_last)?)$"
         if turns:
-            return told.select(pl.selectors.matches(wanted)).gather_every(turns, gpus.index(gpu))
+            return told.select(pl.selectors.matches(wanted).gather_every(turns, gpus.index(gpu)))
         own = [pl.col(name).eq_missing(gpu[("node", "gpu").index(name)]) for name in keys]
         return told.lazy().filter(own).select(pl.selectors.matches(wanted)).collect()
 
