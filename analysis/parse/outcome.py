@@ -141,8 +141,8 @@ TRACEBACK = b"Traceback (most recent call last)"
 _WORTH = lazily.regex(
     rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
     rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
-    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed|\bxid\b"
-    rb"|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
+    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed"
+    rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
     rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
     rb"|epochs completed|reached|\bdone\b|exception|percentage"
 )
