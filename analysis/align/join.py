@@ -63,7 +63,10 @@ def _by_node(spans: pl.DataFrame, readings: Readings | None) -> Iterator[tuple[p
 def _of_gpu(gpu: Gpu, stretch: tuple[int, int]) -> pl.DataFrame:
     edges = [pl.lit(edge).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC") for edge in stretch]
     return pl.select(
-        pl.lit(gpu[0], pl.String).alias("node"), pl.lit(gpu[1]).alias("gpu"), start=edges[0], end=edges[1]
+        pl.lit(gpu[0], pl.String).alias("node"),
+        pl.lit(gpu[1], pl.String).alias("gpu"),
+        start=edges[0],
+        end=edges[1],
     )
 
 
