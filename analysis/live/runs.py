@@ -163,14 +163,20 @@ class FollowedRun(Followed):
         super().__init__(path.resolve().name, str(path), memory, formats)
         self._path = path
         self._outputs: dict[str, Output] = {}
+        self._written: dict[str, Written] = {}
         self._journals: dict[str, Journals] = {}
         self._happened: dict[str, recorded.Happenings] = {}
         if said := mounts.said(path, mounts.kind(path)):
             self.notes.append(said)
         self.look()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Without a command nothing is printed."""
+        return super().is_awaited and any(output.written for output in self._outputs.values())
+
     def look(self) -> None:
-        """Segments that have begun, and descriptions that have changed."""
+        """Segments that have begun, and descriptions that have changed; recorders that were killed."""
         segments, facts = recorded.descriptions(self._path)
         for segment, fact in zip(segments, facts, strict=True):
             name = str(segment.path.relative_to(self._path)) if segment.path != self._path else ""
@@ -178,6 +184,8 @@ class FollowedRun(Followed):
                 self._begin(name, segment)
             self._outputs[name].is_over = bool(fact.get("ended"))
         self.state.describe(facts)
+        told = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
+        self.state.tell_written(True if True in told else None if None in told or not told else False)
 
     def read(self) -> Iterator[tuple[News, Piece | None]]:
         yield from super().read()
@@ -214,10 +222,15 @@ class FollowedRun(Followed):
             return self._outputs[name]
 
         self._open(name, output)
+        self._written[name] = Written(segment.output)
         told = self._memory.past(self.source, EVENTS + name)
         self._happened[name] = recorded.Happenings(segment, told.place if told else None)
         self._journals[name] = Journals(segment.gpu)
         self.paths += [segment.path, segment.gpu]
+
+    def _is_written(self, name: str) -> bool | None:
+        changed = self._outputs[name].written
+        return None if changed is None else self._written[name].look(changed)
 
     def _dated(self, stream: Stream, increment: Increment) -> Increment:
         return increment.with_times(self._outputs[stream.name].dated)

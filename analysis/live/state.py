@@ -82,8 +82,10 @@ class State:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing will come any more: all recorders have said so, or nobody writes."""
-        return all(fact.get("ended") for fact in self._facts) if self._facts else self.is_written is False
+        """Whether nothing will come any more: all recorders have said so, or nobody writes (they may be killed)."""
+        return self.is_written is False or (
+            bool(self._facts) and all(fact.get("ended") for fact in self._facts)
+        )
 
     @property
     def exit_code(self) -> int | None:
@@ -189,7 +191,8 @@ class State:
         """Recorded, printed, or from the first to the last stamp."""
         started = [wall for fact in self._facts if (wall := _wall(fact, "started"))]
         if started:
-            ended = [_wall(fact, "ended") or now * 1e9 for fact in self._facts]
+            last = self._heard if self.has_ended and self._heard else now
+            ended = [_wall(fact, "ended") or last * 1e9 for fact in self._facts]
             return float(max(ended) - min(started)) / 1e9
         printed = story.last.get("total_time_min")
         if printed is not None and math.isfinite(printed):

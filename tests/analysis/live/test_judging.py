@@ -186,6 +186,33 @@ def test_a_log_that_grew_though_nobody_is_seen_to_write_it_may_stall(scene: Scen
     assert scene.look() == [("stalled", "on")]
 
 
+def of_a_recording(folder: Path, seconds: float) -> tuple[str, float, bool]:
+    """Its status so long after the start, how long it took, and whether it is called stalled."""
+    began = time.time() - seconds
+    run.create(folder, {"run": "d16", "started": {"wall_ns": int(began * 1e9)}, "gpus": []})
+    follower = Follower([str(folder)])
+    follower.read()
+    (followed,) = follower.runs
+    view = followed.state.view()
+    told = Judge(followed, rules.load(), time.time).look(view)
+    follower.close()
+    assert view.elapsed_s is not None
+    return view.status, round(view.elapsed_s, -2), "stalled" in [alarm.rule for alarm in told]
+
+
+def test_of_a_recording_without_a_command_no_step_is_missed(tmp_path: Path) -> None:
+    assert of_a_recording(tmp_path / "d16", 3600) == ("running", 3600, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
+def test_a_recording_whose_recorder_was_killed_is_over(tmp_path: Path) -> None:
+    folder = tmp_path / "d16"
+    folder.mkdir()
+    (folder / "output.log").write_text("step 1 | loss: 3.0\nstep 2 | loss: 3.0\n")
+    os.utime(folder / "output.log", (time.time() - 1800, time.time() - 1800))
+    assert of_a_recording(folder, 3600) == ("ended", 1800, False)
+
+
 def test_an_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
     run.create(tmp_path / "d16", {"run": "d16"})
     folder = folder_for(tmp_path / "d16")
