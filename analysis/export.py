@@ -160,7 +160,11 @@ def _free(target: Path, allowed: bool) -> None:
     if target.exists() and not allowed:
         raise GputelError(str(target), "is there already", "choose another name, or --force")
     if not target.parent.is_dir():
-        raise GputelError(str(target), f"cannot be written: there is no {target.parent}", "make that folder, or choose another")
+        raise GputelError(
+            str(target),
+            f"cannot be written: there is no {target.parent}",
+            "make that folder, or choose another",
+        )
 
 
 def _is_ours(target: Path) -> bool:
