@@ -58,7 +58,8 @@ def window(curves: Sequence[Points], share: float = 1.0, *, log: bool = False) -
         return None
     bottom, top = min(lows), max(highs)
     if not top > bottom:
-        bottom, top = bottom - 0.5 * abs(bottom or 1), top + 0.5 * abs(top or 1)
+        room = math.log(2) if log else 0.5 * abs(bottom or 1)
+        bottom, top = bottom - room, top + room
     return Window(left, right, float(bottom), float(top), log)
 
 

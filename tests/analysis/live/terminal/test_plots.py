@@ -55,6 +55,14 @@ def test_a_zoom_shows_the_last_steps() -> None:
     assert seen.bottom >= 949
 
 
+def test_what_never_changes_lies_between_its_half_and_its_double_also_where_it_is_logarithmic() -> None:
+    level, log = (plots.window([curve(1000.0, 1000.0)], log=log) for log in (False, True))
+    assert level is not None
+    assert log is not None
+    assert (level.bottom, level.top) == (500, 1500)
+    assert (round(math.exp(log.bottom)), round(math.exp(log.top))) == (500, 2000)
+
+
 def test_what_has_no_finite_value_is_not_drawn() -> None:
     assert plots.window([curve(math.nan, math.nan)]) is None
     assert plots.window([curve(-1.0, 0.0)], log=True) is None
