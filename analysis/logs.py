@@ -148,6 +148,8 @@ def _read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
 
 @dataclass(frozen=True)
 class _Small:
+    """The text of a file that will be parsed together with others, and what else is asked of it."""
+
     path: Path
     key: str | None
     text: bytes

@@ -52,9 +52,15 @@ def _all_written() -> dict[str, Path]:
         with suppress(OSError):
             for handle in (process / "fd").iterdir():
                 with suppress(OSError):  # closed since it was listed
-                    if _writes(process, handle.name):
-                        found[str(handle.readlink())] = handle
+                    place = str(handle.readlink())
+                    if _is_file(place) and _writes(process, handle.name):
+                        found[place] = handle
     return found
+
+
+def _is_file(place: str) -> bool:
+    """And no socket, pipe or terminal."""
+    return place.startswith("/") and not place.startswith("/dev/")
 
 
 def _writes(process: Path, handle: str) -> bool:

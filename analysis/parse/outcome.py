@@ -20,6 +20,8 @@ Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class Event:
+    """What a line says has happened; `fatal` where it ends the run."""
+
     kind: str
     line: int
     text: str

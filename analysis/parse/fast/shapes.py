@@ -155,6 +155,8 @@ class _Ear:
 
 @dataclass(frozen=True)
 class _Listened:
+    """Names, with an ear before them."""
+
     names: Names
     ear: _Ear
 
