@@ -1,4 +1,4 @@
-"""The lines of a chunk that are no records, and those of them that no pattern has read at all."""
+"""The lines of a chunk that are no records; and those of them that no pattern has read at all."""
 
 from __future__ import annotations
 
