@@ -1,4 +1,4 @@
-"""`gputel parse` beside a script per format: the shipped formats of one line a record, 20 MB of each.
+"""`gputel parse` beside a script per format: the shipped formats of one line a record, 200 MB of each.
 
 Every script is one compiled `re` and a dict a row, as people write it for the log that they have; both sides in CPU
 seconds to rows in memory, interleaved, medians.
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "parse_formats.md"
-SIZE, ROUNDS = 20_000_000, 3
+SIZE, ROUNDS = 200_000_000, 3
 BEGAN = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
 
