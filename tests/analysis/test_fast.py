@@ -206,6 +206,13 @@ def test_any_number_is_what_python_reads(texts: list[str], shift: int, factors: 
     both(data[: 1 << 14], (pattern(rb"value = (?P<v>\S+)(?= )", b"value", v=what),))
 
 
+@pytest.mark.parametrize("sign", ["+", "-"])
+@pytest.mark.parametrize("digits", ["9007199254740993", "12345678901234567", "1.5"])
+def test_one_number_under_many_powers_is_what_python_reads(digits: str, sign: str) -> None:
+    data = "".join(f"value = {digits}e{sign}{i % 40:02d} ..........\n" for i in range(600)).encode()
+    both(data, (pattern(rb"value = (?P<v>\S+)", b"value", v=Field("v", "v")),))
+
+
 @given(st.lists(CLOCKS, min_size=1, max_size=9))
 @settings(deadline=None, max_examples=40)
 def test_any_clock_is_what_the_plain_engine_reads(texts: list[str]) -> None:

@@ -173,7 +173,7 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
     read = _scaled(total, power)
     doubtful = _NONE
     if exponent is not None or digits.max() > CERTAIN_DIGITS:
-        doubtful = _divide(read, total, power)
+        read, doubtful = _divide(read, total, power)
     if (sign < 0).any():
         read = read * sign
     if what.times != what.over:
@@ -183,13 +183,18 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
     return read if len(read) == len(lines.starts) else np.full(len(lines.starts), read[0])
 
 
-def _divide(read: Floats, total: Ints, power: Ints) -> Ints:
-    """Corrects those that one division does not read exactly; the places of those that are still in doubt."""
+def _divide(read: Floats, total: Ints, power: Ints) -> tuple[Floats, Ints]:
+    """Corrects those that one division does not read exactly, and says which of them are still in doubt.
+
+    Of the total and of the power there may be one for all lines.
+    """
     long = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
-    if long.size:
-        read[long], certain = divided(total[long], -np.broadcast_to(power, total.shape)[long])
-        long = long[~certain]
-    return long
+    if not long.size:
+        return read, long
+    total, power = np.broadcast_arrays(total, power)
+    read = np.broadcast_to(read, total.shape).copy()
+    read[long], certain = divided(total[long], -power[long])
+    return read, long[~certain]
 
 
 def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
