@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 PATIENCE_S = 30.0
+LONGEST_LOOK_S = 0.5
 GPUTEL = (sys.executable, "-m", "gputel")
 Reached = TypeVar("Reached")
 
 
 def until(state: Callable[[], Reached], what: str, patience_s: float = PATIENCE_S) -> Reached:
-    """Look every few milliseconds; gives what `state` gave when it was true."""
-    deadline = time.monotonic() + patience_s
+    """Look every few milliseconds; gives what `state` gave when it was true.
+
+    A machine that stood still meanwhile has not been waited for: the recorder does not count that either.
+    """
+    waited, looked = 0.0, time.monotonic()
     while not (reached := state()):
-        assert time.monotonic() < deadline, f"waited {patience_s} s in vain: {what}"
+        now = time.monotonic()
+        waited, looked = waited + min(now - looked, LONGEST_LOOK_S), now
+        assert waited < patience_s, f"waited {patience_s} s in vain: {what}"
         time.sleep(0.005)
     return reached
 
