@@ -130,7 +130,7 @@ def _joined(one: Chunk, other: Chunk) -> Chunk:
     follow = other.first == one.first + one.data.count(b"\n")
     if one.numbers is None and other.numbers is None and follow:
         return Chunk(one.data + other.data, one.first, None)
-    numbers = [chunk.number(np.arange(chunk.data.count(b"\n"))) for chunk in (one, other)]
+    numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (one, other)]
     return Chunk(one.data + other.data, one.first, np.concatenate(numbers))
 
 
