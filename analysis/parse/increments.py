@@ -234,7 +234,6 @@ class Increments:
 @lru_cache(maxsize=1)
 def _nothing() -> Increment:
     records, evals = (readable.readable(readable.unnamed(kind, Rows()), {}, 0) for kind in (RECORDS, EVALS))
-    records = records[columns.in_order(records.columns)]
     return Increment(records, evals, records, Happened().frame(0))
 
 

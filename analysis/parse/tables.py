@@ -12,11 +12,9 @@ import numpy.typing as npt
 from gputel.analysis.parse.lines import Chunk
 from gputel.analysis.parse.patterns import Field, Hits, Pattern
 from gputel.analysis.parse.plans import Plan, plan
+from gputel.analysis.parse.prefixes import Letters
 
 Ints = npt.NDArray[np.int64]
-Letters = npt.NDArray[
-    np.uint8
-]  # of texts that are equally long: a row of all first letters, of all second ones, ...
 SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
 
 

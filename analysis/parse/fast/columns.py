@@ -28,13 +28,13 @@ _CERTAIN = 2**53
 _HEAVY = 10**10  # weight with which eight digits still are an int64
 _TOO_LARGE = 2**62
 _NONE: Ints = np.empty(0, dtype=np.int64)
-# Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours.
+# Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours. The last of each
+# says which bits hold the sums; None: all of them.
 _STEPS = [
-    (np.uint64(10 * 2**8 + 1), np.uint64(8)),
-    (np.uint64(100 * 2**16 + 1), np.uint64(16)),
-    (np.uint64(10_000 * 2**32 + 1), np.uint64(32)),
+    (np.uint64(10 * 2**8 + 1), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(100 * 2**16 + 1), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+    (np.uint64(10_000 * 2**32 + 1), np.uint64(32), None),
 ]
-_HALVES = [np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), None]  # that then hold the sums
 
 
 def words(data: bytes, starts: Ints, ends: Ints) -> Words:
@@ -139,7 +139,7 @@ class _Lines:
             value |= found
         if value[0] == value[-1] and (value == value[0]).all():  # of steps, epochs and rates there are many
             value = value[:1].copy()
-        for (factor, shift), sums in zip(_STEPS, _HALVES, strict=True):
+        for factor, shift, sums in _STEPS:
             value *= factor
             value >>= shift
             if sums is not None:

@@ -34,6 +34,15 @@ def falling(i: int, start: float = 9.5, floor: float = 1.25) -> float:
     return round((start - floor) / (1 + i / 7) + floor + (i * 37 % 11) / 100, 4)
 
 
+def validated(i: int) -> float:
+    """The validation loss beside it, which lies above."""
+    return round(falling(i) + 0.2, 4)
+
+
+def val_losses(count: int, least: float) -> dict[str, tuple[int, float | None]]:
+    return {"val_loss": (count, least)}
+
+
 def lines(*parts: str | Iterable[str]) -> str:
     """Lines and runs of lines, one below the other."""
     flat = [line for part in parts for line in ([part] if isinstance(part, str) else part)]

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from tests.analysis.printed import Printed, falling
+from tests.analysis.printed import Printed, falling, validated
 
-f = falling
+f, v = falling, validated
 LOGS: list[Printed] = []
-
-
-def v(i: int) -> float:
-    return round(falling(i) + 0.2, 4)
 
 
 def add(

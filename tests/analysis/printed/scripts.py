@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.analysis.printed import Printed, falling
+from tests.analysis.printed import Printed, falling, validated
 
-f = falling
+f, v = falling, validated
 EPOCHS = range(1, 6)
 LOGS: list[Printed] = []
-
-
-def v(i: int) -> float:
-    return round(falling(i) + 0.2, 4)
 
 
 def add(

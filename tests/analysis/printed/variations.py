@@ -4,18 +4,10 @@
 
 from __future__ import annotations
 
-from tests.analysis.printed import Printed, falling
+from tests.analysis.printed import Printed, falling, val_losses, validated
 
-f = falling
+f, v, vl = falling, validated, val_losses
 LOGS: list[Printed] = []
-
-
-def v(i: int) -> float:
-    return round(falling(i) + 0.2, 4)
-
-
-def vl(count: int, least: float) -> dict[str, tuple[int, float | None]]:
-    return {"val_loss": (count, least)}
 
 
 def add(
