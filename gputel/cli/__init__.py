@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -30,7 +29,7 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """Commands in the order in which people meet them; what the project's settings say are their defaults."""
+    """Commands in the order in which people meet them; their defaults come from the settings files."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -51,7 +50,9 @@ class Commands(click.Group):
             ctx.fail(f"No such command '{args[0]}'{_meant(args[0])}")
         name, command, rest = super().resolve_command(ctx, args)
         if name and command and not ctx.resilient_parsing:
-            ctx.default_map = {name: project_defaults(name, command)}
+            from gputel.cli import defaults
+
+            ctx.default_map = {name: defaults.options(name, command)}
         return name, command, rest
 
 
@@ -64,28 +65,6 @@ def _meant(word: str) -> str:
 def variable(command: str, option: click.Option) -> str:
     """GPUTEL_RECORD_MAX_OVERHEAD for `record --max-overhead`: named after what people type."""
     return f"GPUTEL_{command}_{option.opts[0].lstrip('-')}".upper().replace("-", "_")
-
-
-def project_defaults(name: str, command: click.Command) -> dict[str, object]:
-    """The command's table in gputel.toml, keyed as click wants it; options are spelled there as on the line."""
-    from gputel.telemetry import settings
-
-    place, tables = settings.load(Path.cwd())
-    spelled = {
-        opt.lstrip("-"): p.name for p in command.params if isinstance(p, click.Option) for opt in p.opts
-    }
-    table = tables.get(name, {})
-    if not isinstance(table, dict):
-        raise GputelError(place, f"'{name}' is not a table", f"write [{name}]", exit_code=2)
-    defaults: dict[str, object] = {}
-    for key, value in table.items():
-        option = spelled.get(key.replace("_", "-"))
-        if option is None:
-            raise GputelError(
-                place, f"'{name}' has no option '{key}'", f"see 'gputel {name} --help'", exit_code=2
-            )
-        defaults[option] = value
-    return defaults
 
 
 @click.group(

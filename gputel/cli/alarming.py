@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from gputel.cli import defaults
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
@@ -50,29 +51,17 @@ def check(asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--budget needs a --price, what a GPU costs an hour")
 
 
-def own() -> tuple[str, dict[str, dict[str, Any]]]:
-    """The project's thresholds and where they stand; those of presets may be set whether asked for or not."""
-    from gputel.analysis.alarms import rules
-    from gputel.telemetry import settings
-
-    place, tables = settings.load(Path.cwd())
-    thresholds: dict[str, dict[str, Any]] = tables.get("alarms", {})
-    rules.load(rules.presets(), thresholds, place)
-    return place, thresholds
-
-
 def wanted(asked: Mapping[str, Any]) -> list[Rule]:
-    """The rules, with what is allowed on the command line in place of the project's."""
+    """The rules, with what is allowed on the command line in place of the settings'."""
     from gputel.analysis.alarms import rules
 
-    place, thresholds = own()
+    thresholds = defaults.alarms()
     allowed = {"hours": asked["hours"], "dollars": asked["budget"]}
     said = {name: limit for name, limit in allowed.items() if limit is not None}
     known = {rule.name for rule in rules.load(asked["presets"])}
     thresholds = {name: facts for name, facts in thresholds.items() if name in known}
-    return rules.load(
-        asked["presets"], {**thresholds, "budget": {**thresholds.get("budget", {}), **said}}, place
-    )
+    budget = {**thresholds.get("budget", {}), **said}
+    return rules.load(asked["presets"], {**thresholds, "budget": budget})
 
 
 @contextlib.contextmanager

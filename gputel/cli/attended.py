@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gputel.cli import alarming, values
+from gputel.cli import defaults, values
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
         grace_s=asked["grace"],
         then=_words(asked["then"] or ""),
         prometheus=asked["prometheus"],
-        alarms=alarming.own()[1],
+        alarms=defaults.alarms(),
     )
 
 

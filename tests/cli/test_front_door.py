@@ -105,19 +105,6 @@ def test_a_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_flag_then_variable_then_file_then_default(tmp_path: Path) -> None:
-    (tmp_path / "gputel.toml").write_text("[mark]\nrun = 'from-the-file'\n")
-    assert "error: from-the-file: " in gputel("mark", "x", cwd=tmp_path).stderr
-    variable = {"GPUTEL_RUN": "from-the-variable"}
-    assert "error: from-the-variable: " in gputel("mark", "x", cwd=tmp_path, **variable).stderr
-    assert (
-        "error: from-the-flag: "
-        in gputel("mark", "x", "--run", "from-the-flag", cwd=tmp_path, **variable).stderr
-    )
-    (tmp_path / "gputel.toml").unlink()
-    assert "error: latest: " in gputel("mark", "x", cwd=tmp_path).stderr
-
-
 def test_every_option_can_be_set_by_a_variable_of_its_name(tmp_path: Path) -> None:
     answer = gputel("info", "gone", cwd=tmp_path, GPUTEL_INFO_JSON="maybe")
     assert answer.returncode == 2
