@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from gputel.telemetry import lock
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import file_name
 
 SCHEMA = 1
 DESCRIPTION = "run.json"
@@ -62,16 +62,12 @@ def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
     from datetime import datetime
 
     moment = datetime.fromtimestamp(stamp.wall // 1_000_000_000)
-    path = under / f"{moment:%Y%m%d-%H%M%S}-{slug(name)}"
+    first = path = under / f"{moment:%Y%m%d-%H%M%S}-{file_name(name)}"
     number = 2
     while path.exists():
-        path = path.with_name(f"{moment:%Y%m%d-%H%M%S}-{slug(name)}-{number}")
+        path = first.with_name(f"{first.name}-{number}")
         number += 1
     return path
-
-
-def slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "run"
 
 
 def create(path: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:

@@ -135,6 +135,9 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
         raise TrainerError(str(checkpoint), "is no complete checkpoint", "see `checkpoints DIR`") from fault
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise TrainerError(str(checkpoint), "is of another version of this trainer", "see `checkpoints DIR`")
+    if any(Path(name).name != name for name in found["files"]):
+        fault = "names files outside of its own folder"
+        raise TrainerError(str(checkpoint), fault, "do not use it: this trainer writes no such checkpoint")
     return found
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import file_names
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
@@ -52,10 +53,7 @@ def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> list[Pat
 
 
 def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.DataFrame]]:
-    names: dict[str, int] = {}
-    for log in logs:
-        names[log.name] = names.get(log.name, 0) + 1
-        name = log.name if names[log.name] == 1 else f"{log.name}-{names[log.name]}"
+    for log, name in zip(logs, file_names([log.name for log in logs]), strict=True):
         for table, frame in tables(log):
             if frame.height:
                 yield folder / f"{name}.{table}.{kind}", frame

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gputel.analysis.figures.panel import Page
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import file_names
 
 PICTURES = ("png", "svg", "pdf")
 KINDS = ("html", *PICTURES)
@@ -81,19 +82,8 @@ def _drafts(page: Page, kind: str, out: Path, name: str, one: bool) -> Iterator[
     if one:
         yield Draft(out, picture.drawn(panels, kind, page))
         return
-    for panel, own in zip(panels, _names([panel.name for panel in panels]), strict=True):
+    for panel, own in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):
         yield Draft(out / f"{name}-{own}.{kind}", picture.drawn([panel], kind, page))
-
-
-def _names(names: Sequence[str]) -> list[str]:
-    """Fit for a file, each once."""
-    found: list[str] = []
-    for name in names:
-        plain = (
-            "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80] or "panel"
-        )
-        found.append(plain if plain not in found else f"{plain}-{len(found) + 1}")
-    return found
 
 
 def _is_ours(path: Path) -> bool:

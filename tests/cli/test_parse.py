@@ -124,6 +124,17 @@ def test_csv_has_the_first_users_columns_first(log: Path, tmp_path: Path) -> Non
     assert frame["grad_norm"].null_count() == 10
 
 
+def test_the_name_of_a_run_is_no_path(tmp_path: Path) -> None:
+    recorded = tmp_path / "runs" / "a"
+    recorded.mkdir(parents=True)
+    (recorded / "run.json").write_text(json.dumps({"schema": 1, "run": "../../X"}))
+    (recorded / "output.log").write_text(LOG)
+    told = run(recorded, "--csv", "--out", tmp_path / "runs" / "tables")
+    assert told.returncode == 0
+    assert list(tmp_path.glob("X*")) == []
+    assert (tmp_path / "runs" / "tables" / "X.steps.csv").exists()
+
+
 def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "d12.steps.csv"
     theirs.write_text("step,loss\n1,2\n")

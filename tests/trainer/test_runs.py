@@ -184,6 +184,20 @@ def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) 
     assert text.stdout.startswith("def ")
 
 
+def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed(
+    run: Run, tmp_path: Path
+) -> None:
+    run("--steps", "2", "--save-every", "2")
+    (tmp_path / "mine").write_text("mine")
+    place = tmp_path / "run" / "checkpoints" / "step_000002"
+    about = json.loads((place / "manifest.json").read_text())
+    (place / "optimizer").mkdir()
+    about["files"]["optimizer/../../../../mine"] = {"bytes": 4, "blake2b": ""}
+    (place / "manifest.json").write_text(json.dumps(about))
+    CliRunner().invoke(main, ["checkpoints", "run", "--prune"])
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 def test_a_model_writes_from_its_weights_file(run: Run) -> None:
     run("--steps", "4")
     texts = [

@@ -26,7 +26,7 @@ def test_a_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
         "gputel-parse.html",
         "gputel-parse-loss.svg",
         "gputel-parse-m-f-u.svg",
-        "gputel-parse-loss-3.svg",
+        "gputel-parse-loss-2.svg",
     ]
     assert sorted(tmp_path.glob("new/.*")) == []
 

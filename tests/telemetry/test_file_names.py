@@ -1,0 +1,47 @@
+"""What data says is a file's name at most, and never a path."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.telemetry.file_names import MOST, file_name, file_names
+
+HOSTILE = st.text(st.sampled_from("aZé9._-/\\\0\n ~*\ud800"), max_size=300) | st.text()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("d16", "d16"),
+        ("../../X", "X"),
+        ("/etc/passwd", "etc-passwd"),
+        ("a run (lr=0.02)", "a-run-lr-0.02"),
+        (".hidden", "hidden"),
+        ("-rf", "rf"),
+        ("..", "run"),
+        ("lä\0uf", "lä-uf"),
+        ("é" * 300, "é" * (MOST // 2)),
+    ],
+)
+def test_the_name_of_a_file_has_letters_digits_and_few_signs(text: str, name: str) -> None:
+    assert file_name(text) == name
+
+
+@given(HOSTILE)
+def test_the_name_of_a_file_is_one_short_part_of_a_path(text: str) -> None:
+    name = file_name(text)
+    assert name[0] not in ".-"
+    assert len(name.encode()) <= MOST
+    assert all(letter.isalnum() or letter in "._-" for letter in name)
+    assert file_name(name) == name
+
+
+@given(st.lists(HOSTILE, max_size=30))
+def test_names_of_one_call_differ_where_case_does_not_count(texts: list[str]) -> None:
+    names = file_names(texts)
+    assert len({name.casefold() for name in names}) == len(texts)
+    assert all(len(name.encode()) <= MOST and name[0] not in ".-" for name in names)
+
+
+def test_a_name_that_was_taken_gets_a_number() -> None:
+    assert file_names(["a", "a-2", "A", "a/", "b"]) == ["a", "a-2", "A-3", "a-4", "b"]
