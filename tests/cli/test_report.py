@@ -108,8 +108,23 @@ def test_json_has_the_same_figures(recorded: Path) -> None:
     assert [verdict["question"] for verdict in told["verdicts"]] == [
         "bottleneck", "headroom", "mfu", "overfitting", "stragglers",
     ]  # fmt: skip
-    assert told["verdicts"][1]["answer"] == "yes: a batch or model 1.9 times as large"
     assert told["events"]["checkpoint"] == 1
+
+
+def test_verdicts_that_rest_on_gpu_readings_are_unknown_where_those_are_simulated(recorded: Path) -> None:
+    def verdicts() -> dict[str, dict[str, Any]]:
+        return {one["question"]: one for one in json.loads(report(str(recorded), "--json"))["verdicts"]}
+
+    simulated = verdicts()
+    for question in ("bottleneck", "headroom", "stragglers"):
+        assert simulated[question]["answer"] == "unknown"
+        assert simulated[question]["evidence"] == ["the GPU readings are simulated (2xH100): no verdict"]
+    run.update(recorded, simulated=None)
+    measured = verdicts()
+    assert measured["headroom"]["answer"] == "yes: a batch or model 1.9 times as large"
+    assert measured["stragglers"]["answer"] == "none"
+    for question in ("mfu", "overfitting"):
+        assert measured[question] == simulated[question]
 
 
 def test_report_and_compare_come_to_the_same_figures(recorded: Path) -> None:
