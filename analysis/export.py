@@ -6,7 +6,6 @@ its own and a column `node` says whose. A file appears under its name when it is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from gputel.analysis.render import whole_file
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run import Run, Segment
@@ -175,12 +175,9 @@ def _is_ours(target: Path) -> bool:
 
 
 def _written(target: Path, write: Callable[[Path], object]) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        write(draft)
-        draft.replace(target)
+        with whole_file.replacing(target) as draft:
+            write(draft)
     except OSError as error:
         fault = f"cannot be written: {error.strerror or error}"
         raise GputelError(str(target), fault, "choose another place") from error
-    finally:
-        draft.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import polars as pl
 
 from gputel.analysis.comparing import tables
 from gputel.analysis.comparing.axes import AXES
+from gputel.analysis.render import whole_file
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> list[Pa
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            draft = folder / f".{name}.part"
-            draft.write_text(text)
-            draft.replace(folder / name)
+            with whole_file.replacing(folder / name) as draft:
+                draft.write_text(text)
     except OSError as error:
         raise GputelError(
             str(folder), f"cannot write here: {error.strerror}", "choose another --out"

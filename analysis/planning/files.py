@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gputel.analysis.planning import answer, sections
 from gputel.analysis.planning.plan import Plan
-from gputel.analysis.render import writing
+from gputel.analysis.render import whole_file, writing
 from gputel.telemetry.errors import GputelError
 
 NAME = "gputel-plan"
@@ -23,9 +23,8 @@ def write(plan: Plan, kind: str, out: Path, *, force: bool) -> Path:
         if path.exists() and not force and not _is_ours(path):
             raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.part")
-        draft.write_text(answer.csv_text(plan))
-        draft.replace(path)
+        with whole_file.replacing(path) as draft:
+            draft.write_text(answer.csv_text(plan))
     except OSError as error:
         fault = f"cannot write here: {error.strerror}"
         raise GputelError(str(path), fault, "choose another --out") from error

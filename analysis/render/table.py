@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from gputel.analysis import columns
+from gputel.analysis.render import whole_file
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names
 
@@ -60,16 +61,11 @@ def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.
 
 
 def _write(path: Path, frame: pl.DataFrame, kind: Kind) -> None:
-    """Renamed into place, so that nobody reads half a table."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
+    with whole_file.replacing(path) as draft:
         if kind == "csv":
             frame.write_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S%.fZ")
         else:
             frame.write_parquet(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _is_ours(path: Path, frame: pl.DataFrame, kind: Kind) -> bool:

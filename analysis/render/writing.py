@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gputel.analysis.figures.panel import Page
+from gputel.analysis.render import whole_file
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names
 
@@ -40,12 +41,14 @@ def check(
 
 def write(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
     """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
-    drafts = [draft for kind in kinds for draft in _drafts(page, kind, out, name, _names_a_file(out, kinds))]
+    one = _names_a_file(out, kinds)
+    drafts = [made for kind in kinds for made in _drafts(page, kind, out, name, one)]
     _refuse_others([path for path, _ in drafts], force=force)
     try:
         for path, content in drafts:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, content)
+            with whole_file.replacing(path) as draft:
+                draft.write_bytes(content)
     except OSError as error:
         fault = f"cannot write here: {error.strerror}"
         raise GputelError(str(out), fault, "choose another --out") from error
@@ -95,13 +98,3 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         return False
     return page.is_ours(content) or any(mark in content for mark in PICTURE_MARKS)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Renamed into place, so that nobody opens half a page."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

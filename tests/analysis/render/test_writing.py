@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gputel.analysis.figures.panel import Axis, Curves, Page, Section, Series
-from gputel.analysis.render import writing
+from gputel.analysis.render import whole_file, writing
 from gputel.telemetry.errors import GputelError
 
 
@@ -65,3 +66,25 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
 def test_a_page_without_a_panel_has_no_picture(tmp_path: Path) -> None:
     with pytest.raises(GputelError, match="--png: there is nothing to draw"):
         writing.write(Page("a run", []), ["png"], tmp_path, "x")
+
+
+def test_a_link_in_place_of_a_page_or_its_draft_is_not_followed(tmp_path: Path) -> None:
+    """A folder from elsewhere may hold links to files of whoever works in it."""
+    theirs, out = tmp_path / "theirs", tmp_path / "out"
+    theirs.write_text("theirs")
+    out.mkdir()
+    for name in ("x.html", f".x.html.{os.getpid()}.part"):
+        (out / name).symlink_to(theirs)
+    writing.write(PAGE, ["html"], out, "x", force=True)
+    assert theirs.read_text() == "theirs"
+    assert not (out / "x.html").is_symlink()
+    assert [path.name for path in out.iterdir()] == ["x.html"]
+
+
+def test_what_stood_there_stays_where_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("before")
+    with pytest.raises(FileNotFoundError), whole_file.replacing(path):
+        (tmp_path / "gone").read_text()
+    assert path.read_text() == "before"
+    assert [found.name for found in tmp_path.iterdir()] == ["a.csv"]
