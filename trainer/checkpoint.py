@@ -136,8 +136,8 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise TrainerError(str(checkpoint), "is of another version of this trainer", "see `checkpoints DIR`")
     if any(Path(name).name != name for name in found["files"]):
-        fault = "names files outside of its own folder"
-        raise TrainerError(str(checkpoint), fault, "do not use it: this trainer writes no such checkpoint")
+        mend = "do not use it: this trainer writes no such checkpoint"
+        raise TrainerError(str(checkpoint), "names files outside of its own folder", mend)
     return found
 
 

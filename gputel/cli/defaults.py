@@ -8,6 +8,7 @@ named and shipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
 
 PICTURES = frozenset({"html", "png", "svg", "pdf"})
-HARMLESS: Mapping[str, frozenset[str]] = {
+HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "price", "json"},
     "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects"},
     "tail": {"format", "plain", "json", "price", "budget", "hours", "preset", "bell"},
@@ -30,10 +31,10 @@ HARMLESS: Mapping[str, frozenset[str]] = {
     | {"device-batch-size", "total-batch-size", "ratio", "tokens", "hours", "budget", "price"}
     | {"data-tokens", "optimizer", "dtype", "shard", "loss", "recompute", "eager", "plain-attention"}
     | {"save-every", "keep", "target-tok-s", "target-steps-h", "csv", "html", "json"},
-    "info": frozenset({"json"}),
-    "export": frozenset({"layout"}),
-    "formats": frozenset({"json"}),
-    "doctor": frozenset({"json"}),
+    "info": {"json"},
+    "export": {"layout"},
+    "formats": {"json"},
+    "doctor": {"json"},
 }
 HARMLESS_TEXT_OF_ALARMS = ("metric", "metrics")  # beside every number, true and false
 
@@ -58,7 +59,7 @@ def alarms() -> dict[str, dict[str, Any]]:
 
 
 def _options(
-    name: str, command: click.Command, found: settings.Settings, harmless: frozenset[str] | None
+    name: str, command: click.Command, found: settings.Settings, harmless: AbstractSet[str] | None
 ) -> dict[str, object]:
     """`harmless` are the options that the file may set; None is all of them."""
     spelled = {
