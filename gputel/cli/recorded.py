@@ -101,7 +101,7 @@ def _cost(told: dict[str, Any]) -> list[str]:
     whole, driver = 100 * sampling["cpu_share"], 100 * sampling["driver_share"]
     text = f"cost     {whole:.1f} % of a core, of it {driver:.2f} % in the driver"
     text += f"; {sampling['resident_mib']:.0f} MiB resident"
-    lowered = [str(tier.get("tier")) for tier in sampling["lowered"]]
+    lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling["lowered"]]
     return [text + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")]
 
 

@@ -1,18 +1,21 @@
 """What the sampler costs and how well it keeps time: counted at each tick, in memory that does not grow.
 
-Lateness goes into buckets whose width is a sixteenth of their value: a quantile is right to 6 %, after a week too.
+Durations go into buckets whose width is a sixteenth of their value: a quantile is right to 6 %, after a week too.
 """
 
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from dataclasses import dataclass, field
 
 SECOND = 1_000_000_000
 BUCKETS_AN_OCTAVE = 16
 
 
-class Lateness:
+class Durations:
+    """Counts durations in nanoseconds, and gives their quantiles."""
+
     def __init__(self) -> None:
         self._counts = [0] * (64 * BUCKETS_AN_OCTAVE)
         self.most = 0
@@ -26,7 +29,7 @@ class Lateness:
             self.most = ns
 
     def quantile(self, share: float) -> int | None:
-        """Nanoseconds; the upper edge of the bucket in which it lies. None before the first tick."""
+        """Nanoseconds; the upper edge of the bucket in which it lies. None before the first."""
         seen = 0
         for bucket, count in enumerate(self._counts):
             seen += count
@@ -41,12 +44,12 @@ class Cost:
     """Of one life of the sampler, over all of its threads."""
 
     period_ns: int
-    lateness: Lateness = field(default_factory=Lateness)
+    lateness: Durations = field(default_factory=Durations)
     ticks: int = 0
     late: int = 0
     missed: int = 0
-    inside_ns: dict[str, int] = field(default_factory=dict)
-    lowered: list[dict[str, object]] = field(default_factory=list)
+    inside_ns: Counter[str] = field(default_factory=Counter)
+    """By tier; stalls of the driver and of the machine count, too."""
     first: int | None = None
     last: int | None = None
 
@@ -80,5 +83,4 @@ class Cost:
             "inside_driver_s": {tier: ns / SECOND for tier, ns in self.inside_ns.items()},
             "cpu_s": round(used.ru_utime + used.ru_stime, 4),
             "resident_mib": used.ru_maxrss / 1024,
-            "lowered": list(self.lowered),
         }

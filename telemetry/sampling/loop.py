@@ -16,11 +16,11 @@ from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import Gpu, GpuLost, Machine, Reader, Report, Values
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
-SLOWEST_S = 10
 
 
 class Store(Protocol):
@@ -68,14 +68,12 @@ class Post:
 
     number: int
     name: str
-    every: int
     due: int
     parts: list[Part]
-    inside: int = 0
 
 
 class Loop:
-    """One thread's life of sampling. A successor is another Loop with the same plan, store, cost and turn."""
+    """One thread's life of sampling. A successor is another Loop with the same plan, store, cost, budget, turn."""
 
     def __init__(
         self,
@@ -85,21 +83,24 @@ class Loop:
         clock: Clock,
         *,
         cost: Cost,
+        budget: Budget,
         turn: Turn,
         report: Report,
         show: Callable[[int, Values], None] | None = None,
     ) -> None:
         self._machine, self._plan, self._store, self._clock = machine, plan, store, clock
-        self._cost, self._turn, self._report, self._show = cost, turn, report, show
+        self._cost, self._budget, self._turn = cost, budget, turn
+        self._report, self._show = report, show
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
         self._tick = 0
-        self._window = clock.monotonic()
+        self._looked = clock.monotonic()
         self._posts = [self._post(number, planned) for number, planned in enumerate(plan.tiers)]
 
     def run(self, until: int | None = None) -> None:
         """Samples until it is told to stop, loses its turn, or (monotonic ns) `until`."""
         try:
+            self._budget.begin(self._clock.monotonic())
             deadline = self._clock.monotonic() + self._period
             while not self._turn.stopping and (until is None or deadline <= until):
                 if not self._sleep(deadline):
@@ -130,7 +131,7 @@ class Loop:
     def _fire(self, deadline: int) -> None:
         for post in self._posts:
             if self._tick >= post.due:
-                post.due = self._tick + post.every
+                post.due = self._tick + self._budget.every[post.number]
                 self._read(post, deadline)
 
     def _read(self, post: Post, deadline: int) -> None:
@@ -144,7 +145,8 @@ class Loop:
                 if turn.generation != generation:
                     self._come_back(part.gpu)
         turn.entered = None
-        post.inside += now - stamp
+        self._cost.inside_ns[post.name] += now - stamp
+        self._budget.add(post.number, now - stamp)
         values = self._answers(post.parts, now)
         with turn.lock:
             if turn.generation != generation:
@@ -181,28 +183,15 @@ class Loop:
 
     def _chores(self) -> None:
         now = self._clock.monotonic()
-        if now - self._window < LOOK_AGAIN:
+        if now - self._looked < LOOK_AGAIN:
             return
-        self._keep_budget(now - self._window)
+        self._budget.judge(now)
         for gpu in self._absent():
             if gpu not in self._turn.left_out:
                 self._readmit(gpu, "answers again")
             elif self._turn.returned.get(gpu, now + 1) <= now:
                 self._readmit(gpu, "answers again after a call that hung")
-        self._window = self._clock.monotonic()
-
-    def _keep_budget(self, elapsed: int) -> None:
-        costs = [post.inside / elapsed for post in self._posts]
-        for post in self._posts:
-            self._cost.inside_ns[post.name] = self._cost.inside_ns.get(post.name, 0) + post.inside
-            post.inside = 0
-        slowest = max(1, round(SLOWEST_S * self._plan.hz))
-        dear = planning.lower([post.every for post in self._posts], costs, self._plan.max_overhead, slowest)
-        if dear is not None:
-            post = self._posts[dear]
-            post.every *= 2
-            hz = round(self._plan.hz / post.every, 4)
-            self._cost.lowered.append({"tier": post.name, "hz": hz, "driver_took": round(sum(costs), 5)})
+        self._looked = self._clock.monotonic()
 
     def _absent(self) -> set[Gpu]:
         return {part.gpu for post in self._posts for part in post.parts if part.reader is None}
@@ -230,7 +219,7 @@ class Loop:
             Part(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
             for gpu, readings in planned.parts
         ]
-        return Post(number, planned.tier.name, planned.every, number if planned.every > number else 0, parts)
+        return Post(number, planned.tier.name, number if planned.every > number else 0, parts)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """None for a GPU that is lost or hangs: the chores try it again."""

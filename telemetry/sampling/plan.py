@@ -19,8 +19,6 @@ PROBES = 5
 SLOWER_THAN_FAST_NS = 500_000
 SLOWER_THAN_MEDIUM_NS = 5_000_000
 TOO_SLOW_NS = 100_000_000
-WORTH_LOWERING = 0.1
-"""A tier is lowered only if it costs this share of the budget; else slow readings would be lost for nothing."""
 CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
 """What loses least at 10 Hz instead of `--hz`, first what changes least. Power, energy and temperature stay."""
 
@@ -166,14 +164,3 @@ def _tier(pace: Pace, findings: Sequence[Finding], hz: float) -> PlannedTier:
     return PlannedTier(
         Tier(pace.tier, hz / every, columns), every, tuple((gpu, tuple(rs)) for gpu, rs in parts.items())
     )
-
-
-def lower(every: Sequence[int], costs: Sequence[float], budget: float, slowest: int) -> int | None:
-    """Which tier to ask half as often where costs (shares of a core) are over the budget: the slowest that costs.
-
-    `slowest` is the most ticks that may lie between two readings. None where the budget is kept or nothing is left.
-    """
-    if sum(costs) <= budget:
-        return None
-    dear = [i for i, cost in enumerate(costs) if cost >= WORTH_LOWERING * budget and every[i] * 2 <= slowest]
-    return max(dear, key=lambda i: (every[i], i), default=None)

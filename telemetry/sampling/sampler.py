@@ -21,6 +21,7 @@ from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn
 from gputel.telemetry.sampling.news import News
@@ -82,6 +83,7 @@ class Ready:
 
     machine: Machine
     plan: planning.Plan
+    budget: Budget
     store: Writer
     news: News
     facts: dict[str, object]
@@ -185,7 +187,7 @@ class Sampler:
         tiers = [planned.tier for planned in plan.tiers]
         store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report)
         machine.listen(report)
-        return Ready(machine, plan, store, News(gpus, plan, report), facts)
+        return Ready(machine, plan, Budget(plan, report), store, News(gpus, plan, report), facts)
 
     def _starts(self) -> int:
         """How often this segment's sampler has been started; after the first time there was a gap."""
@@ -215,6 +217,7 @@ class Sampler:
             ready.store,
             self._clock,
             cost=self.cost,
+            budget=ready.budget,
             turn=self._turn,
             report=self._scribe.event,
             show=ready.news.show,
@@ -237,7 +240,8 @@ class Sampler:
             raise
 
     def _describe(self, ready: Ready) -> None:
-        self._scribe.describe(sampling={**ready.facts, "statistics": self.cost.as_json()})
+        statistics = {**self.cost.as_json(), "lowered": ready.budget.lowered()}
+        self._scribe.describe(sampling={**ready.facts, "statistics": statistics})
 
     def _publish(self, state: str) -> None:
         fault, ready = self._fault, self._ready
@@ -251,7 +255,6 @@ class Sampler:
                 "ticks": self.cost.ticks,
                 "late": self.cost.late,
                 "missed": self.cost.missed,
-                "lowered": list(self.cost.lowered),
                 "bytes": ready.store.bytes_written if ready else 0,
             }
         )

@@ -26,7 +26,7 @@ STATISTICS = {
     "inside_driver_s": {"fast": 0.05, "slow": 0.01},
     "cpu_s": 0.2,
     "resident_mib": 27.4,
-    "lowered": [{"tier": "slow"}],
+    "lowered": [{"tier": "slow", "hz": 0.25, "planned_hz": 1.0}],
 }
 FACTS: dict[str, Any] = {
     "run": "d16",
@@ -72,7 +72,7 @@ def test_the_whole_report(folder: Callable[..., Path]) -> None:
         "sensors  polled 100.0 Hz; refreshed: power 10.0 Hz, energy 10.0 Hz",
         "         indeterminate: temperature",
         "cost     2.0 % of a core, of it 0.60 % in the driver; 27 MiB resident; "
-        "lowered to stay within --max-overhead: slow",
+        "lowered to stay within --max-overhead: slow to 0.25 Hz",
         "events   1 mark",
         f"run      {path} (1.5 KiB of output, {told['gpu_bytes'] / 1024:.1f} KiB of telemetry)",
         f"next     gputel info {path}",

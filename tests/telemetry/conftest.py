@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.clock import Stamp
+from gputel.telemetry.sampling.budget import Spent
 from tests.fake_nvml import H100, FakeNvml, build
 
 MakeFake = Callable[..., FakeNvml]
@@ -32,6 +33,17 @@ class SteppedClock:
     def advance(self, ns: int) -> None:
         self.now += ns
         self.moved(self.now)
+
+
+class Spending:
+    """What the sampling thread spends by each read: nothing, until a test says so."""
+
+    def __init__(self) -> None:
+        self.each, self.whole = Spent(0, 0), Spent(0, 0)
+
+    def __call__(self) -> Spent:
+        self.whole = Spent(self.whole.cpu_ns + self.each.cpu_ns, self.whole.preempted + self.each.preempted)
+        return self.whole
 
 
 class Rows:

@@ -18,6 +18,7 @@ from gputel.telemetry.nvml.devices import Nvml
 from gputel.telemetry.nvml.gpm import METRIC, SIZE
 from gputel.telemetry.readings import BY_NAME, READINGS
 from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.fake_nvml import (
@@ -34,7 +35,7 @@ from tests.fake_nvml import (
     V100,
     FakeNvml,
 )
-from tests.telemetry.conftest import MakeFake, Rows, SteppedClock
+from tests.telemetry.conftest import MakeFake, Rows, Spending, SteppedClock
 
 pytestmark = pytest.mark.needs("cc")
 STEPS = [(310 * MS, 690_000), (90 * MS, 420_000), (57 * MS, 95_000)]
@@ -311,7 +312,14 @@ class Recording:
         self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock)
         self.cost = Cost(round(SECOND / hz))
         self.loop = Loop(
-            self.machine, self.plan, self.rows, self.clock, cost=self.cost, turn=Turn(), report=self._report
+            self.machine,
+            self.plan,
+            self.rows,
+            self.clock,
+            cost=self.cost,
+            budget=Budget(self.plan, self._report, Spending()),
+            turn=Turn(),
+            report=self._report,
         )
 
     def run(self, seconds: float) -> None:
@@ -371,6 +379,7 @@ def test_a_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFak
         rows,
         clock,
         cost=Cost(10 * MS),
+        budget=Budget(made, print, Spending()),
         turn=Turn(),
         report=lambda kind, *_, **__: events.append(kind),
     )

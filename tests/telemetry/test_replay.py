@@ -11,11 +11,12 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.identity import facts
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store.journal import Writer
-from tests.telemetry.conftest import Rows, SteppedClock
+from tests.telemetry.conftest import Rows, Spending, SteppedClock
 
 SECOND = 1_000_000_000
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -73,6 +74,7 @@ def test_a_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
             destination,
             clock,
             cost=Cost(10_000_000),
+            budget=Budget(made, print, Spending()),
             turn=Turn(),
             report=lambda *_, **__: None,
         )

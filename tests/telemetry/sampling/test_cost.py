@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.sampling.cost import Cost, Lateness
+from gputel.telemetry.sampling.cost import Cost, Durations
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
 def test_a_quantile_is_above_its_share_of_the_values_by_less_than_a_sixteenth(
     values: list[int], share: float
 ) -> None:
-    lateness = Lateness()
+    lateness = Durations()
     for value in values:
         lateness.add(value)
     ordered = sorted(values)

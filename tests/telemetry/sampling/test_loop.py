@@ -1,12 +1,13 @@
-"""The loop keeps absolute deadlines, counts what is late or missed, fills nothing in, lowers what is too dear."""
+"""The loop keeps absolute deadlines, counts what is late or missed, and fills nothing in."""
 
 import itertools
 
 from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
-from tests.telemetry.conftest import Rows, SteppedClock
+from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced
 
 MS, SECOND = 1_000_000, 1_000_000_000
@@ -24,6 +25,7 @@ class Recording:
             self.rows,
             self.clock,
             cost=self.cost,
+            budget=Budget(self.plan, print, Spending()),
             turn=self.turn,
             report=lambda *_, **__: None,
         )
@@ -94,31 +96,11 @@ def test_a_thread_whose_turn_is_over_writes_nothing() -> None:
     assert recording.rows.rows == []
 
 
-def dear_machine(prices: dict[str, int | None], budget: float) -> tuple[Rows, Cost]:
-    """A machine that is cheap while it is probed and dear afterwards, for twenty seconds at 100 Hz."""
-    clock, rows, cost = SteppedClock(), Rows(), Cost(10 * MS)
-    machine = Priced(clock, {})
-    made = plan.make(machine, machine.gpus, 100, clock, max_overhead=budget)
-    machine.prices = prices
-    Loop(machine, made, rows, clock, cost=cost, turn=Turn(), report=lambda *_, **__: None).run(
-        clock.now + 20 * SECOND
-    )
-    return rows, cost
-
-
-def test_a_driver_that_becomes_dear_is_asked_less_often_slow_tiers_first_and_it_is_said() -> None:
-    rows, cost = dear_machine({"ecc": 50 * MS}, 0.02)
-    assert {change["tier"] for change in cost.lowered} == {"slow"}
-    assert len(rows.stamps(0)) + cost.missed == 2000
-    assert len(rows.stamps(2)) < 12
-
-
-def test_if_the_fast_readings_are_what_is_dear_the_fast_tier_is_lowered() -> None:
-    rows, cost = dear_machine({"power_w": 1 * MS}, 0.02)
-    assert [change["tier"] for change in cost.lowered] == ["fast"] * 3
-    assert len(rows.stamps(0)) < 700
-
-
 def test_the_cost_of_each_tier_is_what_was_spent_inside_the_driver() -> None:
-    _, cost = dear_machine({}, 0.5)
+    clock, cost = SteppedClock(), Cost(10 * MS)
+    machine = Priced(clock, {})
+    made = plan.make(machine, machine.gpus, 100, clock, max_overhead=0.5)
+    budget = Budget(made, print, Spending())
+    loop = Loop(machine, made, Rows(), clock, cost=cost, budget=budget, turn=Turn(), report=print)
+    loop.run(clock.now + 20 * SECOND)
     assert abs(cost.inside_ns["fast"] - 2000 * 17_000) < 0.06 * 2000 * 17_000

@@ -9,6 +9,7 @@ import pytest
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.machine import Gpu
 from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn
 from gputel.telemetry.sampling.watchdog import Watchdog
@@ -54,6 +55,7 @@ class Threads:
         self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock, max_overhead=1.0)
         self.events: list[tuple[str, dict[str, object]]] = []
         self.cost, self.threads = Cost(10 * MS), list[threading.Thread]()
+        self.budget = Budget(self.plan, self.report)
         self.watchdog = Watchdog(self.turn, self.start, self.report)
 
     def start(self) -> None:
@@ -68,6 +70,7 @@ class Threads:
                 self.rows,
                 self.clock,
                 cost=self.cost,
+                budget=self.budget,
                 turn=self.turn,
                 report=self.report,
             ).run()
@@ -128,6 +131,7 @@ def test_a_gpu_that_hangs_again_and_again_is_tried_less_and_less(fake: MakeFake)
             threads.rows,
             threads.clock,
             cost=threads.cost,
+            budget=threads.budget,
             turn=threads.turn,
             report=threads.report,
         )

@@ -1,0 +1,142 @@
+"""The budget: what reading each tier costs inside the driver, and how often the tier is read for that.
+
+Judged by the median read of many seconds, so that a stall of the driver now and then changes nothing. Of a read
+during which the machine ran somebody else, only the processor time of this thread counts. A rate that was lowered
+comes back when there is room again.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.machine import Report
+from gputel.telemetry.sampling.cost import Durations
+from gputel.telemetry.sampling.plan import Plan
+
+WINDOW = 10 * SECOND
+FEWEST_READS = 5
+"""A tier with fewer in a window is judged in a later one, by all reads since it was judged last."""
+WORTH_LOWERING = 0.1
+"""A tier is lowered only if it costs this share of the budget; else slow readings would be lost for nothing."""
+ROOM = 0.8
+"""A rate comes back only if all tiers then take less than this share of the budget, so that it stays."""
+SLOWEST_S = 10
+
+
+class Spent(NamedTuple):
+    """By one thread since it began: processor time, and how often the machine took the core from it."""
+
+    cpu_ns: int
+    preempted: int
+
+
+Spending = Callable[[], Spent]
+
+
+def spent_by_thread() -> Spent:
+    """Of the thread that calls. Takes a microsecond."""
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return Spent(round((used.ru_utime + used.ru_stime) * SECOND), used.ru_nivcsw)
+
+
+class Budget:
+    """Shared by the threads that sample one after the other; `every` is in ticks, a number a tier."""
+
+    def __init__(self, plan: Plan, report: Report, spending: Spending = spent_by_thread) -> None:
+        self._plan, self._report, self._spending = plan, report, spending
+        self._planned = [planned.every for planned in plan.tiers]
+        self._highest = list(self._planned)
+        self.every = list(self._planned)
+        self._reads = [Durations() for _ in self._planned]
+        self._medians = [0] * len(self._planned)
+        self._spent = Spent(0, 0)
+        self._since = 0
+
+    def begin(self, now: int) -> None:
+        """Called by each thread that samples, before its first read."""
+        self._since = now
+        self._spent = self._spending()
+
+    def add(self, tier: int, inside_ns: int) -> None:
+        """One read of a tier, which spent so long inside the driver by the clock on the wall."""
+        before, self._spent = self._spent, self._spending()
+        if self._spent.preempted != before.preempted:
+            inside_ns = min(inside_ns, self._spent.cpu_ns - before.cpu_ns)
+        self._reads[tier].add(inside_ns)
+
+    def judge(self, now: int) -> None:
+        """Lower or raise rates, once a window."""
+        if now - self._since < WINDOW:
+            return
+        self._since = now
+        for tier, reads in enumerate(self._reads):
+            if reads.count >= FEWEST_READS:
+                self._medians[tier] = reads.quantile(0.5) or 0
+                self._reads[tier] = Durations()
+        self._set(self._lowered() or self._raised())
+
+    def lowered(self) -> list[dict[str, object]]:
+        """Each tier that was ever read less often than planned: its lowest rate, and the planned one."""
+        return [
+            {
+                "tier": planned.tier.name,
+                "hz": self._hz(self._highest[tier]),
+                "planned_hz": self._hz(planned.every),
+            }
+            for tier, planned in enumerate(self._plan.tiers)
+            if self._highest[tier] > planned.every
+        ]
+
+    def _lowered(self) -> list[int] | None:
+        """Rates within the budget; None where it is kept already, or nothing is left to lower."""
+        every, slowest = list(self.every), max(1, round(SLOWEST_S * self._plan.hz))
+        while (dear := lower(every, self._shares(every), self._plan.max_overhead, slowest)) is not None:
+            every[dear] *= 2
+        return every if every != self.every else None
+
+    def _raised(self) -> list[int]:
+        """One step up for each tier that has room for it, the fastest first."""
+        every = list(self.every)
+        for tier in sorted(range(len(every)), key=lambda tier: self._planned[tier]):
+            trial = list(every)
+            trial[tier] = max(self._planned[tier], every[tier] // 2)
+            if sum(self._shares(trial)) <= ROOM * self._plan.max_overhead:
+                every = trial
+        return every
+
+    def _shares(self, every: Sequence[int]) -> list[float]:
+        """Of a core, for each tier if it were read so often."""
+        return [median / SECOND * self._hz(ticks) for median, ticks in zip(self._medians, every, strict=True)]
+
+    def _set(self, every: list[int]) -> None:
+        before, took = self.every, sum(self._shares(self.every))
+        self.every = every
+        self._highest = [max(pair) for pair in zip(self._highest, every, strict=True)]
+        for tier, (old, new) in enumerate(zip(before, every, strict=True)):
+            if old != new:
+                self._say(tier, self._hz(old), self._hz(new), took)
+
+    def _say(self, tier: int, old_hz: float, new_hz: float, took: float) -> None:
+        name, percent = self._plan.tiers[tier].tier.name, 100 * min(took, 1)
+        limit = "more than" if new_hz < old_hz else "and leave room within"
+        budget = f"the {100 * self._plan.max_overhead:g} % of --max-overhead"
+        why = f"calls into the driver took {percent:.{percent < 10:d}f} % of a core, {limit} {budget}"
+        text = f"tier {name} is sampled at {new_hz:g} Hz, no longer at {old_hz:g} Hz: {why}"
+        self._report("rate", text, tier=name, why=why, **{"from": old_hz, "to": new_hz})
+
+    def _hz(self, every: int) -> float:
+        return round(self._plan.hz / every, 4)
+
+
+def lower(every: Sequence[int], costs: Sequence[float], budget: float, slowest: int) -> int | None:
+    """Which tier to read half as often where costs (shares of a core) are over the budget: the slowest that costs.
+
+    `slowest` is the most ticks that may lie between two readings. None where the budget is kept or nothing is left.
+    """
+    if sum(costs) <= budget:
+        return None
+    dear = [i for i, cost in enumerate(costs) if cost >= WORTH_LOWERING * budget and every[i] * 2 <= slowest]
+    return max(dear, key=lambda i: (every[i], i), default=None)

@@ -1,0 +1,157 @@
+"""The rate follows what reading costs us: not a single stall, not a busy machine, and back when there is room."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.telemetry.sampling import plan
+from gputel.telemetry.sampling.budget import Budget, Spent, lower, spent_by_thread
+from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.loop import Loop, Turn
+from tests.telemetry.conftest import Rows, Spending, SteppedClock
+from tests.telemetry.sampling.test_plan import Priced
+
+MS, SECOND = 1_000_000, 1_000_000_000
+
+
+class Recording:
+    """At 100 Hz of a machine that was cheap while it was probed; the budget is 2 % of a core."""
+
+    def __init__(self) -> None:
+        self.clock, self.rows, self.spending = SteppedClock(), Rows(), Spending()
+        self.machine = Priced(self.clock, {})
+        self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock)
+        self.events: list[tuple[str, dict[str, object]]] = []
+        self.budget = Budget(self.plan, self.report, self.spending)
+        self.loop = Loop(
+            self.machine,
+            self.plan,
+            self.rows,
+            self.clock,
+            cost=Cost(10 * MS),
+            budget=self.budget,
+            turn=Turn(),
+            report=self.report,
+        )
+
+    def report(self, kind: str, text: str, **facts: object) -> None:
+        self.events.append((kind, facts))
+
+    def run(self, seconds: float, **prices: int) -> int:
+        """How many rows of the fast tier came, while readings took so many ns each."""
+        before = len(self.rows.stamps())
+        self.machine.prices = {**prices}
+        self.loop.run(self.clock.now + round(seconds * SECOND))
+        return len(self.rows.stamps()) - before
+
+    def changes(self) -> list[tuple[object, object, object]]:
+        assert {kind for kind, _ in self.events} <= {"rate"}
+        return [(facts["tier"], facts["from"], facts["to"]) for _, facts in self.events]
+
+
+def test_four_stalls_of_120_ms_leave_100_hz() -> None:
+    recording = Recording()
+    rows = 0
+    for _ in range(4):
+        rows += recording.run(3)
+        rows += recording.run(0.01, power_w=120 * MS)
+    rows += recording.run(60)
+    assert recording.events == []
+    assert recording.budget.every == [1, 20, 100]
+    assert rows == 7204
+
+
+def test_a_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_says_why() -> None:
+    recording = Recording()
+    recording.run(11, power_w=1 * MS)
+    assert recording.changes() == [("fast", 100.0, 12.5)]
+    assert recording.events[0][1]["why"] == (
+        "calls into the driver took 10 % of a core, more than the 2 % of --max-overhead"
+    )
+    assert recording.run(60, power_w=1 * MS) in range(745, 755)
+    assert len(recording.events) == 1
+
+
+def test_a_slow_reading_gives_way_before_a_fast_one() -> None:
+    recording = Recording()
+    assert recording.run(60, ecc=50 * MS) == 6000
+    assert {tier for tier, *_ in recording.changes()} == {"slow"}
+
+
+def test_a_driver_that_has_recovered_gets_its_rate_back_step_by_step() -> None:
+    recording = Recording()
+    recording.run(11, power_w=1 * MS)
+    recording.run(60)
+    assert recording.changes()[1:] == [("fast", 12.5, 25.0), ("fast", 25.0, 50.0), ("fast", 50.0, 100.0)]
+    assert recording.run(10) == 1000
+    assert recording.budget.lowered() == [{"tier": "fast", "hz": 12.5, "planned_hz": 100.0}]
+
+
+def test_a_rate_does_not_come_back_to_be_lowered_again() -> None:
+    """Just over the budget at 100 Hz, so that half of it is kept for good."""
+    recording = Recording()
+    recording.run(300, power_w=200_000)
+    assert recording.changes() == [("fast", 100.0, 50.0)]
+
+
+def test_preemption_alone_changes_nothing() -> None:
+    """Each read takes 5 ms on the clock, since somebody else runs meanwhile, and 20 us of our own time."""
+    recording = Recording()
+    recording.spending.each = Spent(20_000, 1)
+    assert recording.run(60, power_w=5 * MS) == 6000
+    assert recording.events == []
+
+
+def test_preemption_does_not_hide_what_a_read_takes_of_the_processor() -> None:
+    recording = Recording()
+    recording.spending.each = Spent(1 * MS, 1)
+    recording.run(11, power_w=5 * MS)
+    assert recording.changes() == [("fast", 100.0, 12.5)]
+
+
+def test_a_thread_that_takes_over_keeps_the_lowered_rate() -> None:
+    recording = Recording()
+    recording.run(11, power_w=1 * MS)
+    successor = Loop(
+        recording.machine,
+        recording.plan,
+        recording.rows,
+        recording.clock,
+        cost=Cost(10 * MS),
+        budget=recording.budget,
+        turn=Turn(),
+        report=recording.report,
+    )
+    before = len(recording.rows.stamps())
+    successor.run(recording.clock.now + 4 * SECOND)
+    assert len(recording.rows.stamps()) - before == 50
+
+
+def test_the_time_that_a_thread_has_spent_only_grows() -> None:
+    before = spent_by_thread()
+    sum(range(200_000))
+    after = spent_by_thread()
+    assert after.cpu_ns > before.cpu_ns
+    assert after.preempted >= before.preempted
+
+
+def test_the_slowest_tier_that_costs_anything_is_lowered_first() -> None:
+    assert lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
+    assert lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
+    assert lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
+
+
+@given(st.lists(st.floats(0, 2), min_size=4, max_size=4), st.floats(0.001, 0.5))
+def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates(
+    costs: list[float], budget: float
+) -> None:
+    every = [1, 10, 20, 100]
+    for _ in range(100):
+        now = [cost * first / e for cost, first, e in zip(costs, [1, 10, 20, 100], every, strict=True)]
+        dear = lower(every, now, budget, 1000)
+        if dear is None:
+            assert sum(now) <= budget or all(
+                e * 2 > 1000 or c < 0.1 * budget for e, c in zip(every, now, strict=True)
+            )
+            return
+        every[dear] *= 2
+    raise AssertionError("it goes on for ever")
