@@ -26,7 +26,7 @@ def examine(machine: str, seconds: float = TRIAL_S) -> tuple[Finding, list[dict[
         except GputelError as error:
             return Finding("GPUs", "bad", f"{error.place}: {error.fault}", error.mend), []
         facts: dict[str, Any] = run.describe(segment)
-        return _gpus(facts), _readings(facts, _refresh(segment))
+        return _gpus(facts, segment), _readings(facts, _refresh(segment))
 
 
 def counted(gpus: list[dict[str, Any]]) -> str:
@@ -35,13 +35,14 @@ def counted(gpus: list[dict[str, Any]]) -> str:
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
-def _gpus(facts: dict[str, Any]) -> Finding:
+def _gpus(facts: dict[str, Any], segment: Path) -> Finding:
+    from gputel.analysis.recorded import polled_hz
+
     found = counted(facts["gpus"])
     said = f"SIMULATED: {found}" if facts["simulated"] else f"{found}, driver {facts['gpus'][0]['driver']}"
-    statistics = facts["sampling"].get("statistics") or {}
-    return Finding(
-        "GPUs", "good", f"{said}; polled {statistics.get('hz') or 0:.1f} Hz of {facts['sampling']['hz']:g}"
-    )
+    hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
+    polled = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
+    return Finding("GPUs", "good", f"{said}; {polled}")
 
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from gputel.analysis import account
 from gputel.analysis.runs import Recording, open_run, total
 from gputel.analysis.sensors import FEW_REFRESHES
 from gputel.telemetry import events
-from gputel.telemetry.store import parts
+from gputel.telemetry.store import frames, parts, wide
 
 TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """The readings whose refresh people ask about."""
 
 
+@wide.journals_once()
 def of(path: Path) -> dict[str, Any]:
     recording = open_run(path)
     gpus = account.of(recording.folder.segments)
@@ -44,11 +46,11 @@ def sampling(recording: Recording) -> dict[str, Any] | None:
     if not told:
         return None
     plan, statistics = told[-1]
-    seconds = statistics["ticks"] / statistics["hz"] if statistics["hz"] else None
+    seconds = statistics.get("sampled_s")
     inside = sum(statistics["inside_driver_s"].values())
     return {
         "asked_hz": plan["hz"],
-        "polled_hz": statistics["hz"],
+        "polled_hz": polled_hz(segment.gpu for segment in recording.folder.segments),
         "ticks": statistics["ticks"],
         "late": statistics["late"],
         "missed": statistics["missed"],
@@ -58,6 +60,13 @@ def sampling(recording: Recording) -> dict[str, Any] | None:
         "resident_mib": statistics["resident_mib"],
         "lowered": statistics["lowered"],
     }
+
+
+def polled_hz(folders: Iterable[Path]) -> float | None:
+    """Of `gpu/` folders: rows that are there over the time from first to last, holes included."""
+    found = [sampled for folder in folders if (sampled := frames.sampled(folder))]
+    seconds = sum(sampled.seconds for sampled in found)
+    return sum(sampled.rows - 1 for sampled in found) / seconds if seconds else None
 
 
 def refreshed(gpu: dict[str, Any]) -> dict[str, float | None]:

@@ -47,7 +47,7 @@ def _duration(told: dict[str, Any]) -> str:
         text += f", down {show.duration(told['downtime_s'])} between them"
     if not sampling:
         return text + "; no GPU was sampled"
-    text += f"; polled {_hz(sampling['polled_hz'])}"
+    text += f"; polled {_hz(sampling['polled_hz'])}" + _asked(sampling)
     if sampling["lateness_max_ms"] is not None:
         text += f", at worst {sampling['lateness_max_ms']:.1f} ms late"
     if sampling["missed"]:
@@ -114,6 +114,12 @@ def _events(told: dict[str, Any]) -> list[str]:
 def _sizes(told: dict[str, Any]) -> str:
     held = [] if told["output_bytes"] is None else [f"{show.size(told['output_bytes'])} of output"]
     return ", ".join([*held, f"{show.size(told['gpu_bytes'])} of telemetry"])
+
+
+def _asked(sampling: dict[str, Any]) -> str:
+    """Said where a twentieth or more of the samples that were asked for is not there."""
+    polled, asked = sampling["polled_hz"], sampling["asked_hz"]
+    return f" of {asked:g} asked for" if polled is not None and polled < 0.95 * asked else ""
 
 
 def _hz(rate: float | None) -> str:

@@ -46,6 +46,8 @@ class Cost:
     period_ns: int
     lateness: Durations = field(default_factory=Durations)
     ticks: int = 0
+    rows: int = 0
+    """Of the fastest tier: where it was lowered, not every tick has one."""
     late: int = 0
     missed: int = 0
     inside_ns: Counter[str] = field(default_factory=Counter)
@@ -62,17 +64,21 @@ class Cost:
         self.last = now
 
     @property
+    def sampled_s(self) -> float:
+        """From the first tick to the last."""
+        return 0.0 if self.first is None or self.last is None else (self.last - self.first) / SECOND
+
+    @property
     def hz(self) -> float | None:
-        if self.first is None or self.last is None or self.last == self.first:
-            return None
-        return (self.ticks - 1) * SECOND / (self.last - self.first)
+        """Rows of the fastest tier a second."""
+        return (self.rows - 1) / self.sampled_s if self.sampled_s and self.rows else None
 
     def as_json(self) -> dict[str, object]:
         p50, p99 = self.lateness.quantile(0.5), self.lateness.quantile(0.99)
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "ticks": self.ticks,
-            "hz": None if self.hz is None else round(self.hz, 3),
+            "sampled_s": round(self.sampled_s, 3),
             "late": self.late,
             "missed": self.missed,
             "lateness_us": {

@@ -152,6 +152,7 @@ class Loop:
             if turn.generation != generation:
                 raise Stale
             self._store.append(post.number, deadline, stamp, values)
+        self._cost.rows += post.number == 0
         if self._show is not None:
             self._show(post.number, values)
 

@@ -8,10 +8,10 @@ does not matter whether, or how far, a recording was compacted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -91,6 +91,26 @@ def seconds_in_turn(
             yield of_seconds(frame, tiers, gpu)
 
 
+class Sampled(NamedTuple):
+    """Rows of the fastest tier, and the seconds from the first of them to the last, holes included."""
+
+    rows: int
+    seconds: float
+
+
+@wide.journals_once()
+def sampled(folder: Path) -> Sampled | None:
+    """What is there, whatever was asked for; None where it is fewer than two rows."""
+    files = _files(folder)
+    fastest = max((tier for _, tier in files), key=lambda tier: tier.hz, default=None)
+    own = [held for held in files if fastest and held[1].name == fastest.name]
+    first, last = _stamps(own), _stamps(reversed(own))
+    rows = sum(int(table[whole_seconds.TICKS_COLUMN].sum()) for table in _counts(folder))
+    if first is None or last is None or rows < 2:
+        return None
+    return Sampled(rows, (int(last[-1]) - int(first[0])) / SECOND)
+
+
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
     """What was recorded, by GPU and reading, without reading a tick."""
     tiers = sorted((tier for _, tier in _files(folder)), key=lambda tier: -tier.hz)
@@ -122,6 +142,18 @@ def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
         if own:
             values = [wide.in_units(pl.col(wide.column_name(c)), c.per_unit).alias(c.gpu) for c in own]
             yield _load(part, tier, [reading]).select(wide.WALL.alias("time_ns"), *values)
+
+
+def _stamps(files: Iterable[tuple[Part, Tier]]) -> pl.Series | None:
+    """On the monotonic clock, of the first of these parts that holds a row."""
+    loaded = (_load(part, tier, ()).select(wide.STAMP.alias("stamp"))["stamp"] for part, tier in files)
+    return next((stamps for stamps in loaded if len(stamps)), None)
+
+
+def _counts(folder: Path) -> Iterator[pl.DataFrame]:
+    """Tables of seconds with nothing but how many ticks each second has."""
+    for _, load in _parts_of_seconds(folder, readings=()):
+        yield load()[1]
 
 
 def _files(folder: Path) -> Files:

@@ -18,8 +18,8 @@ COLUMNS = (
     Column("temp_c", "°C", 1, "0"),
 )
 STATISTICS = {
-    "ticks": 1001,
-    "hz": 100.0,
+    "ticks": 1000,
+    "sampled_s": 10.0,
     "late": 3,
     "missed": 2,
     "lateness_us": {"p50": 50.0, "p99": 900.0, "max": 12_300.0},
@@ -77,6 +77,18 @@ def test_the_whole_report(folder: Callable[..., Path]) -> None:
         f"run      {path} (1.5 KiB of output, {told['gpu_bytes'] / 1024:.1f} KiB of telemetry)",
         f"next     gputel info {path}",
     ]
+
+
+def test_the_rate_is_that_of_the_rows_that_are_there(tmp_path: Path, compose: Callable[..., None]) -> None:
+    """After two seconds at 100 Hz the rate was lowered to 25; the ticks of the loop went on at 100."""
+    segment = run.create(tmp_path / "a", FACTS)
+    kept = [row for n, row in enumerate(ticks(400, True)) if n <= 200 or n % 4 == 0]
+    compose(segment.gpu, [Tier("fast", 100.0, COLUMNS)], kept)
+    told = recorded.of(segment.path)
+    assert told["sampling"]["polled_hz"] == pytest.approx((len(kept) - 1) / 9.96)
+    said = printed.lines(told)
+    assert said[1].startswith("recorded 10.0 s; polled 40.1 Hz of 100 asked for, at worst")
+    assert said[3].startswith("sensors  polled 40.1 Hz;")
 
 
 def test_without_a_counter_the_integral_stands_alone(folder: Callable[..., Path]) -> None:

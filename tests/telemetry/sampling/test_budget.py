@@ -21,13 +21,13 @@ class Recording:
         self.machine = Priced(self.clock, {})
         self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock)
         self.events: list[tuple[str, dict[str, object]]] = []
-        self.budget = Budget(self.plan, self.report, self.spending)
+        self.budget, self.cost = Budget(self.plan, self.report, self.spending), Cost(10 * MS)
         self.loop = Loop(
             self.machine,
             self.plan,
             self.rows,
             self.clock,
-            cost=Cost(10 * MS),
+            cost=self.cost,
             budget=self.budget,
             turn=Turn(),
             report=self.report,
@@ -69,6 +69,14 @@ def test_a_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_say
     )
     assert recording.run(60, power_w=1 * MS) in range(745, 755)
     assert len(recording.events) == 1
+
+
+def test_the_rate_that_is_shown_counts_rows_and_not_ticks() -> None:
+    recording = Recording()
+    recording.run(100, power_w=1 * MS)
+    assert recording.cost.ticks == 10_000
+    assert recording.cost.hz is not None
+    assert round(recording.cost.hz, 1) == 21.2  # 10 s at 100 Hz, 90 s at 12.5
 
 
 def test_a_slow_reading_gives_way_before_a_fast_one() -> None:

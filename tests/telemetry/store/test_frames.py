@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from gputel.telemetry.clock import SECOND, Stamp
-from gputel.telemetry.store import frames, journal, wide
+from gputel.telemetry.store import frames, journal, parquet, wide
 from gputel.telemetry.tiers import Column, Tier
 
 MS = 1_000_000
@@ -65,6 +65,33 @@ def test_rows_stand_tick_by_tick_with_the_gpus_in_order(tmp_path: Path, compose:
         ("0", 0.003, 30),
         ("1", None, None),
     ]
+
+
+@pytest.mark.parametrize("sealed_every_s", [600, 2])
+def test_what_was_sampled_is_rows_over_time_compacted_or_not(
+    tmp_path: Path, compose: Compose, sealed_every_s: int
+) -> None:
+    """Five seconds at 100 Hz, two of nothing, three at 50 Hz; a slower tier counts for nothing."""
+    at = [*range(0, 5000, 10), *range(7000, 10_001, 20)]
+    ticks = [(0, ms * MS, [1, 1]) for ms in at] + [(2, s * SECOND, [30, 30]) for s in range(9)]
+    compose(
+        tmp_path,
+        [FAST, MEDIUM, SLOW],
+        sorted(ticks, key=lambda tick: tick[1]),
+        seal_after_s=sealed_every_s,
+    )
+    expected = frames.Sampled(len(at), 10.0)
+    assert frames.sampled(tmp_path) == expected
+    parquet.compact(tmp_path, everything=False)
+    assert frames.sampled(tmp_path) == expected
+    parquet.compact(tmp_path, everything=True)
+    assert frames.sampled(tmp_path) == expected
+
+
+def test_of_fewer_than_two_rows_there_is_no_rate(tmp_path: Path, compose: Compose) -> None:
+    assert frames.sampled(tmp_path / "nothing") is None
+    compose(tmp_path, [FAST, SLOW], [(0, 0, [1, 1]), (1, 0, [30, 30])])
+    assert frames.sampled(tmp_path) is None
 
 
 def test_numbers_are_what_they_were_not_a_last_digit_off(tmp_path: Path, compose: Compose) -> None:
