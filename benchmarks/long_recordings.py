@@ -19,7 +19,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import stamps
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
-from gputel.telemetry.store import journal, parquet, parts, seconds, wide
+from gputel.telemetry.store import parquet, parts, seconds, wide
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.tiers import Tier
 
@@ -69,8 +69,8 @@ def make(folder: Path, machine: str, hours: float, steps: int | None = None) -> 
         ]
         for tier, frame in shifted:
             name = parts.compacted_name(tier.name, number + 1, number + 1)
-            parquet.write(frame, journal.tier_as_json(tier), segment.gpu / name)
-        tiers = [journal.tier_as_json(tier) for tier, _ in shifted]
+            parquet.write(frame, tier.as_json(), segment.gpu / name)
+        tiers = [tier.as_json() for tier, _ in shifted]
         name = parts.compacted_name(parts.SECONDS, number + 1, number + 1)
         parquet.write(seconds.of(shifted), {"tiers": tiers}, segment.gpu / name)
     parquet.compact(segment.gpu, everything=True)

@@ -7,7 +7,7 @@ None where it was not measured.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,21 @@ class Tier:
     def period_ns(self) -> int:
         return round(1e9 / self.hz)
 
+    def as_json(self) -> dict[str, object]:
+        return {
+            "tier": self.name,
+            "hz": self.hz,
+            "period_ns": self.period_ns,
+            "columns": [asdict(column) for column in self.columns],
+        }
+
     def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
         """With the columns of these readings, or of this GPU."""
         named = [column for column in self.columns if readings is None or column.name in readings]
         return replace(self, columns=tuple(column for column in named if gpu in (None, column.gpu)))
+
+
+def tier_from_json(facts: dict[str, object]) -> Tier:
+    """The tier whose `as_json` this is."""
+    columns = tuple(Column(**column) for column in facts["columns"])  # type: ignore[attr-defined]
+    return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from gputel.telemetry.sampling.news import News
 from gputel.telemetry.sampling.priority import raise_own
 from gputel.telemetry.sampling.scribe import Scribe
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
+from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
 
 SIMULATE, REPLAY = "simulate:", "replay:"
@@ -185,7 +186,7 @@ class Sampler:
         facts = {**plan.as_json(), "starts": self._starts()}
         self._scribe.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
         tiers = [planned.tier for planned in plan.tiers]
-        store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report)
+        store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         machine.listen(report)
         return Ready(machine, plan, Budget(plan, report), store, News(gpus, plan, report), facts)
 

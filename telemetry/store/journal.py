@@ -14,15 +14,15 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.telemetry.clock import SECOND, Clock, Stamp
-from gputel.telemetry.store import blocks, compact, parts
+from gputel.telemetry.store import blocks, parts
 from gputel.telemetry.store.blocks import Block, Fault, Ticks
 from gputel.telemetry.store.durable import Syncer
 from gputel.telemetry.store.running_second import RunningSecond
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.tiers import Tier, tier_from_json
 
 HEAD = 64 * 1024  # both schema blocks are in it
 SEAL_AFTER_S = 600
@@ -72,22 +72,11 @@ def tier_of(found: Iterable[Block]) -> Tier | None:
     return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
 
 
-def tier_as_json(tier: Tier) -> dict[str, object]:
-    return {
-        "tier": tier.name,
-        "hz": tier.hz,
-        "period_ns": tier.period_ns,
-        "columns": [asdict(column) for column in tier.columns],
-    }
-
-
-def tier_from_json(facts: dict[str, object]) -> Tier:
-    columns = tuple(Column(**column) for column in facts["columns"])  # type: ignore[attr-defined]
-    return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]
-
-
 class Writer:
-    """`on_trouble(kind, text)` comes from a thread of its own: disk_full, disk_error, gap, compaction."""
+    """`on_trouble(kind, text)` comes from a thread of its own: disk_full, disk_error, gap, compaction.
+
+    `compactor` is called with the folder whenever a part was sealed; with None the journals stay as they are.
+    """
 
     def __init__(
         self,
@@ -96,7 +85,7 @@ class Writer:
         clock: Clock,
         *,
         on_trouble: Callable[[str, str], None],
-        compactor: Callable[[Path], None] | None = compact.start,
+        compactor: Callable[[Path], None] | None,
         seal_after_s: int = SEAL_AFTER_S,
     ) -> None:
         self.bytes_written = 0
@@ -260,7 +249,7 @@ class _Journal:
 
     def __init__(self, path: Path, index: int, tier: Tier) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        self.schema_text = json.dumps(tier_as_json(tier)).encode()
+        self.schema_text = json.dumps(tier.as_json()).encode()
         self._index = index
         self._schema = zlib.crc32(self.schema_text)
         self._sequence = self._good = 0

@@ -60,13 +60,13 @@ def _compact_part(folder: Path, files: list[Part]) -> None:
     loaded = list(held.values())
     number = files[0].first
     if loaded and not any(part.tier == parts.SECONDS for part in files):
-        tiers = [journal.tier_as_json(tier) for tier, _ in loaded]
+        tiers = [tier.as_json() for tier, _ in loaded]
         name = parts.compacted_name(parts.SECONDS, number, number)
         write(seconds.of(loaded), {"tiers": tiers}, folder / name)
     for part, (tier, frame) in held.items():
         if not part.compacted:
             target = folder / parts.compacted_name(tier.name, number, number)
-            write(frame, journal.tier_as_json(tier), target)
+            write(frame, tier.as_json(), target)
     _remove([part for part in held if not part.compacted])
 
 
@@ -102,7 +102,7 @@ def _merge(folder: Path, tables: list[Part]) -> None:
     tiers = list(dict.fromkeys(tier for kinds, _ in held for tier in kinds))
     frame = seconds.merged([frame for _, frame in held], tiers)
     name = parts.compacted_name(parts.SECONDS, tables[0].first, tables[-1].last)
-    write(frame, {"tiers": [journal.tier_as_json(tier) for tier in tiers]}, folder / name)
+    write(frame, {"tiers": [tier.as_json() for tier in tiers]}, folder / name)
     _remove(tables)
 
 

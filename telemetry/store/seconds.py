@@ -15,9 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import journal, wide
+from gputel.telemetry.store import wide
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.tiers import Column, Tier, tier_from_json
 
 MEAN_PARTS = 100
 STATISTICS = {
@@ -68,7 +68,7 @@ def load(
 def _tiers_of(path: Path, _mtime_ns: int, _size: int) -> list[Tier]:
     """Read again for each GPU, and by every reader of a folder."""
     facts = json.loads(pl.read_parquet_metadata(path)[wide.KEY])
-    return [journal.tier_from_json(tier) for tier in facts["tiers"]]
+    return [tier_from_json(tier) for tier in facts["tiers"]]
 
 
 def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:

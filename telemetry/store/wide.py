@@ -20,7 +20,7 @@ import polars as pl
 from gputel.telemetry.store import blocks, journal
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.tiers import Column, Tier, tier_from_json
 
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described as in a journal's schema block
 TIME = ("anchor_ns", "to_wall_ns", "to_boot_ns", "offset_ns", "late_us")
@@ -51,7 +51,7 @@ def tier_of(part: Part) -> Tier | None:
 @lru_cache(maxsize=8192)
 def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
     """Asked for by every reader of a folder, and a week has thousands of files that never change."""
-    return journal.tier_from_json(json.loads(pl.read_parquet_metadata(path)[KEY]))
+    return tier_from_json(json.loads(pl.read_parquet_metadata(path)[KEY]))
 
 
 def load(part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:

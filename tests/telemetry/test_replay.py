@@ -65,7 +65,9 @@ def test_a_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
     run.update(folder, gpus=[gpu.as_json() for gpu in simulated.gpus])
     clock.advance(10 * SECOND)
     made = plan.make(simulated, simulated.gpus, 100, clock)
-    store = Writer(segment.gpu, [planned.tier for planned in made.tiers], clock, on_trouble=print)
+    store = Writer(
+        segment.gpu, [planned.tier for planned in made.tiers], clock, on_trouble=print, compactor=None
+    )
     kept = Rows()
     for destination in (store, kept):
         loop = Loop(
