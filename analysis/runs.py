@@ -138,7 +138,7 @@ class Recording:
         rows = []
         ended: dict[str | None, int | None] = {}
         for segment, facts in zip(self.folder.segments, self.descriptions, strict=True):
-            start, end = _wall(facts, "started"), _wall(facts, "ended")
+            start, end = run.wall_ns(facts, "started"), run.wall_ns(facts, "ended")
             before = ended.get(segment.node)
             rows.append(
                 {
@@ -199,8 +199,3 @@ def total(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _wall(facts: dict[str, Any], name: str) -> int | None:
-    moment = facts.get(name)
-    return moment.get("wall_ns") if isinstance(moment, dict) else None

@@ -149,6 +149,13 @@ def describe(segment: Path) -> dict[str, object]:
     return facts
 
 
+def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
+    """Of the moment `started` or `ended`: nanoseconds since 1970; None where it is not known, or not yet."""
+    moment = facts.get(name)
+    wall = moment.get("wall_ns") if isinstance(moment, dict) else None
+    return wall if isinstance(wall, int) else None
+
+
 def is_run(path: Path) -> bool:
     return (path / DESCRIPTION).is_file() or any(path.glob(f"nodes/*/{DESCRIPTION}"))
 

@@ -17,6 +17,7 @@ from gputel.analysis.live.coming import coming
 from gputel.analysis.live.curve import Curve
 from gputel.analysis.live.story import Story
 from gputel.analysis.live.view import Cost, Terms, View
+from gputel.telemetry import run
 
 if TYPE_CHECKING:
     from gputel.analysis.live.runs import News
@@ -189,10 +190,10 @@ class State:
 
     def _elapsed_s(self, story: Story, now: float) -> float | None:
         """Recorded, printed, or from the first to the last stamp."""
-        started = [wall for fact in self._facts if (wall := _wall(fact, "started"))]
+        started = [wall for fact in self._facts if (wall := run.wall_ns(fact, "started"))]
         if started:
             last = self._heard if self.has_ended and self._heard else now
-            ended = [_wall(fact, "ended") or last * 1e9 for fact in self._facts]
+            ended = [run.wall_ns(fact, "ended") or last * 1e9 for fact in self._facts]
             return float(max(ended) - min(started)) / 1e9
         printed = story.last.get("total_time_min")
         if printed is not None and math.isfinite(printed):
@@ -221,8 +222,3 @@ class State:
                 name = rank or ("" if self._facts else stream)
                 found[name] = (None if seen.step is None else int(seen.step), now - seen.at)
         return found
-
-
-def _wall(fact: dict[str, Any], name: str) -> int | None:
-    moment = fact.get(name)
-    return moment.get("wall_ns") if isinstance(moment, dict) else None

@@ -9,6 +9,7 @@ import polars as pl
 
 from gputel.analysis import reported
 from gputel.analysis.figures.panel import Table
+from gputel.telemetry import run
 from gputel.telemetry.clock import iso
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def about(told: Reported) -> str:
         host = (facts.get("host") or {}).get("name")
         gpus = [gpu["name"] for gpu in facts.get("gpus") or ()]
         names = ", ".join(f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus))
-        started = (facts.get("started") or {}).get("wall_ns")
+        started = run.wall_ns(facts, "started")
         when = iso(started)[:19].replace("T", " ") + " UTC" if started else None
         lines.append(" · ".join(word for word in (names, host, when) if word))
     if told.subject.log.records.height:

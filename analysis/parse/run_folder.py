@@ -38,8 +38,8 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not fact.get("ended") for fact in facts)
     status = "running" if whole.status == "unknown" and open_ended else whole.status
-    started = [wall for fact in facts if (wall := _wall(fact, "started")) is not None]
-    ended = [wall for fact in facts if (wall := _wall(fact, "ended")) is not None]
+    started = [wall for fact in facts if (wall := run.wall_ns(fact, "started")) is not None]
+    ended = [wall for fact in facts if (wall := run.wall_ns(fact, "ended")) is not None]
     return replace(
         whole,
         status=status,
@@ -158,8 +158,3 @@ def _nothing(name: str, source: str) -> Log:
     parser = engine.parser()
     parser.finish()
     return result.conclude(parser, name, source)
-
-
-def _wall(fact: dict[str, Any], name: str) -> int | None:
-    moment = fact.get(name)
-    return moment.get("wall_ns") if isinstance(moment, dict) else None

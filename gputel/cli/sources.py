@@ -104,8 +104,7 @@ def _started(path: Path) -> int:
     moments = []
     for segment in run.open_folder(path).segments:
         try:
-            started = run.describe(segment.path).get("started")
-            moments.append(int(started["wall_ns"]) if isinstance(started, dict) else 0)
+            moments.append(run.wall_ns(run.describe(segment.path), "started") or 0)
         except GputelError:
             moments.append((segment.path / run.DESCRIPTION).stat().st_mtime_ns)
     return max(moments)

@@ -7,6 +7,7 @@ import pytest
 from gputel.telemetry import run
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import GputelError
+from tests.sources import homes
 
 FACTS: dict[str, object] = {"run": "d16", "started": None, "ended": None}
 
@@ -15,6 +16,17 @@ def test_a_new_run_can_be_opened_at_once(tmp_path: Path) -> None:
     segment = run.create(tmp_path / "a", FACTS)
     assert run.open_folder(tmp_path / "a").segments == (segment,)
     assert run.describe(segment.path) == {"schema": 1, **FACTS}
+
+
+def test_wall_time_of_a_moment_is_whole_nanoseconds_or_unknown() -> None:
+    facts = {"started": Stamp(1_700_000_000_123_456_789, 1, 2).as_json(), "ended": None}
+    assert run.wall_ns(facts, "started") == 1_700_000_000_123_456_789
+    assert [run.wall_ns(facts, name) for name in ("ended", "never")] == [None, None]
+
+
+def test_wall_time_in_run_json_is_read_in_one_place() -> None:
+    """Besides it stands where a moment is written."""
+    assert homes('"wall_ns"') == {"telemetry/run.py", "telemetry/clock.py"}
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
