@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from gputel.telemetry import filesystem
+
 MIB = 1024 * 1024
 SCHED_RESET_ON_FORK = 0x40000000
 
@@ -126,7 +128,7 @@ def disk_speed(folder: Path) -> Finding:
         return Finding(
             "disk speed", "bad", f"cannot write in {home} ({error.strerror})", "choose another --out"
         )
-    found = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem(home)})"
+    found = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem.kind(home) or 'unknown filesystem'})"
     if seconds > 4:
         return Finding(
             "disk speed", "poor", found, "record to a local disk with --out and copy the run afterwards"
@@ -142,17 +144,6 @@ def disk_space(folder: Path) -> Finding:
     if free < 2 * 2**30:
         return Finding("disk space", "poor", found, "make room, or choose another --out")
     return Finding("disk space", "good", found)
-
-
-def filesystem(folder: Path) -> str:
-    """The type of the longest mount that holds the folder."""
-    best, kind = "", "unknown filesystem"
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/mounts").read_text().splitlines():
-            _, mount, name, *_ = line.split(" ")
-            if folder.is_relative_to(mount) and len(mount) >= len(best):
-                best, kind = mount, name
-    return kind
 
 
 def container_cpu() -> Finding:

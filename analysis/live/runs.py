@@ -23,6 +23,7 @@ from gputel.analysis.live.state import State
 from gputel.analysis.live.streams import Stream
 from gputel.analysis.live.written import Written
 from gputel.analysis.parse.increments import Increment, Increments
+from gputel.telemetry import filesystem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,7 +118,7 @@ class FollowedLog(Followed):
         self.paths = [path]
         self._open("", lambda past: _file(path, past))
         self._written = Written(path)
-        if said := mounts.said(path, mounts.kind(path)):
+        if said := mounts.said(path, filesystem.kind(path)):
             self.notes.append(said)
 
     @property
@@ -166,7 +167,7 @@ class FollowedRun(Followed):
         self._written: dict[str, Written] = {}
         self._journals: dict[str, Journals] = {}
         self._happened: dict[str, recorded.Happenings] = {}
-        if said := mounts.said(path, mounts.kind(path)):
+        if said := mounts.said(path, filesystem.kind(path)):
             self.notes.append(said)
         self.look()
 

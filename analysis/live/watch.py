@@ -18,6 +18,7 @@ from watchdog import events
 from watchdog.observers import Observer
 
 from gputel.analysis.live import mounts
+from gputel.telemetry import filesystem
 
 if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver, ObservedWatch
@@ -88,7 +89,7 @@ class Watch:
         os.close(self._tell)
 
     def _enter(self, folder: Path) -> None:
-        if not folder.is_dir() or not mounts.is_told(mounts.kind(folder)):
+        if not folder.is_dir() or not mounts.is_told(filesystem.kind(folder)):
             return
         kinds: list[Any] = [
             events.FileModifiedEvent,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gputel.analysis import writers
 from gputel.analysis.live import mounts
+from gputel.telemetry import filesystem
 
 FRESH_S = 60.0  # what was written so lately may be written by somebody who comes again
 RARELY_S = 60.0  # between two searches through all processes for a writer that is not seen
@@ -59,4 +60,8 @@ def _is_ours(path: Path) -> bool:
         owner = path.stat().st_uid
     except OSError:
         return False
-    return os.geteuid() in (0, owner) and mounts.is_told(mounts.kind(path)) and Path("/proc/self/fd").exists()
+    return (
+        os.geteuid() in (0, owner)
+        and mounts.is_told(filesystem.kind(path))
+        and Path("/proc/self/fd").exists()
+    )

@@ -58,9 +58,3 @@ def test_a_disk_that_takes_nothing_is_bad(tmp_path: Path, monkeypatch: pytest.Mo
     assert "state='bad'" in said
     assert f"cannot write in {tmp_path} (File too large)" in said
     assert "mend='choose another --out'" in said
-
-
-def test_the_filesystem_of_a_folder_is_that_of_its_longest_mount() -> None:
-    if not Path("/proc/self/mounts").exists():
-        pytest.skip("no /proc here")
-    assert doctor.filesystem(Path("/proc/self")) == "proc"

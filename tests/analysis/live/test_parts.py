@@ -19,6 +19,7 @@ from gputel.analysis.live.curve import Curve
 from gputel.analysis.live.kept import Kept, Piece
 from gputel.analysis.live.story import Story
 from gputel.analysis.parse.increments import Increments
+from gputel.telemetry import filesystem
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 STEP = "step {:05d}/00900 (0.1%) | loss: {} | lrm: 1.00 | dt: 500.00ms | tok/sec: 796,060\n"
@@ -57,13 +58,9 @@ def test_the_filesystem_of_a_log_is_recognised_and_said(
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(MOUNTS)
-    assert mounts.kind(Path(path), table) == kind
+    assert filesystem.kind(Path(path), table) == kind
     assert mounts.said(Path(path), kind) == said
     assert mounts.is_told(kind) == (kind in ("ext4", "overlay"))
-
-
-def test_where_the_system_does_not_say_what_is_mounted_nothing_is_said(tmp_path: Path) -> None:
-    assert mounts.kind(tmp_path, tmp_path / "none") is None
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=300), st.integers(1, 40))

@@ -87,5 +87,5 @@ def test_whoever_comes_later_is_seen(scene: Scene) -> None:
 def test_on_a_shared_filesystem_somebody_elsewhere_may_write(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputel.analysis.live.mounts.kind", lambda _: "nfs4")
+    monkeypatch.setattr("gputel.telemetry.filesystem.kind", lambda _: "nfs4")
     assert scene.look() is None
