@@ -112,18 +112,18 @@ class Budget:
         return [median / SECOND * self._hz(ticks) for median, ticks in zip(self._medians, every, strict=True)]
 
     def _set(self, every: list[int]) -> None:
-        before, took = self.every, sum(self._shares(self.every))
+        before, share = self.every, sum(self._shares(self.every))
         self.every = every
         self._highest = [max(pair) for pair in zip(self._highest, every, strict=True)]
         for tier, (old, new) in enumerate(zip(before, every, strict=True)):
             if old != new:
-                self._say(tier, self._hz(old), self._hz(new), took)
+                self._say(tier, self._hz(old), self._hz(new), share)
 
-    def _say(self, tier: int, old_hz: float, new_hz: float, took: float) -> None:
-        name, percent = self._plan.tiers[tier].tier.name, 100 * min(took, 1)
-        limit = "more than" if new_hz < old_hz else "and leave room within"
+    def _say(self, tier: int, old_hz: float, new_hz: float, share: float) -> None:
+        name, percent = self._plan.tiers[tier].tier.name, 100 * min(share, 1)
+        limit = "more than" if new_hz < old_hz else "which leaves room within"
         budget = f"the {100 * self._plan.max_overhead:g} % of --max-overhead"
-        why = f"calls into the driver took {percent:.{percent < 10:d}f} % of a core, {limit} {budget}"
+        why = f"calls into the driver take {percent:.{percent < 10:d}f} % of a core, {limit} {budget}"
         text = f"tier {name} is sampled at {new_hz:g} Hz, no longer at {old_hz:g} Hz: {why}"
         self._report("rate", text, tier=name, why=why, **{"from": old_hz, "to": new_hz})
 

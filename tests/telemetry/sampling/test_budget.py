@@ -65,7 +65,7 @@ def test_a_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_say
     recording.run(11, power_w=1 * MS)
     assert recording.changes() == [("fast", 100.0, 12.5)]
     assert recording.events[0][1]["why"] == (
-        "calls into the driver took 10 % of a core, more than the 2 % of --max-overhead"
+        "calls into the driver take 10 % of a core, more than the 2 % of --max-overhead"
     )
     assert recording.run(60, power_w=1 * MS) in range(745, 755)
     assert len(recording.events) == 1
