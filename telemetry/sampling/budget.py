@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
@@ -26,20 +25,12 @@ ROOM = 0.8
 SLOWEST_S = 10
 
 
-class Spent(NamedTuple):
-    """By one thread since it began: processor time, and how often the machine took the core from it."""
-
-    cpu_ns: int
-    preempted: int
+Spending = Callable[[], resource.struct_rusage]
 
 
-Spending = Callable[[], Spent]
-
-
-def spent_by_thread() -> Spent:
-    """Of the thread that calls. Takes a microsecond."""
-    used = resource.getrusage(resource.RUSAGE_THREAD)
-    return Spent(round((used.ru_utime + used.ru_stime) * SECOND), used.ru_nivcsw)
+def spent_by_thread() -> resource.struct_rusage:
+    """By the thread that calls, since it began; left as it comes, since it is asked for at every read."""
+    return resource.getrusage(resource.RUSAGE_THREAD)  # Linux has it; other systems import this file, too
 
 
 class Budget:
@@ -52,7 +43,7 @@ class Budget:
         self.every = list(self._planned)
         self._reads = [Durations() for _ in self._planned]
         self._medians = [0] * len(self._planned)
-        self._spent = Spent(0, 0)
+        self._spent = spending()
         self._since = 0
 
     def begin(self, now: int) -> None:
@@ -62,9 +53,10 @@ class Budget:
 
     def add(self, tier: int, inside_ns: int) -> None:
         """One read of a tier, which spent so long inside the driver by the clock on the wall."""
-        before, self._spent = self._spent, self._spending()
-        if self._spent.preempted != before.preempted:
-            inside_ns = min(inside_ns, self._spent.cpu_ns - before.cpu_ns)
+        before = self._spent
+        spent = self._spent = self._spending()
+        if spent.ru_nivcsw != before.ru_nivcsw:
+            inside_ns = min(inside_ns, _processor_ns(spent) - _processor_ns(before))
         self._reads[tier].add(inside_ns)
 
     def judge(self, now: int) -> None:
@@ -129,6 +121,10 @@ class Budget:
 
     def _hz(self, every: int) -> float:
         return round(self._plan.hz / every, 4)
+
+
+def _processor_ns(spent: resource.struct_rusage) -> int:
+    return round((spent.ru_utime + spent.ru_stime) * SECOND)
 
 
 def lower(every: Sequence[int], costs: Sequence[float], budget: float, slowest: int) -> int | None:

@@ -1,12 +1,12 @@
 """A fake driver for each test that asks for one, and a clock that only moves when somebody sleeps."""
 
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from gputel.telemetry.clock import Stamp
-from gputel.telemetry.sampling.budget import Spent
 from tests.fake_nvml import H100, FakeNvml, build
 
 MakeFake = Callable[..., FakeNvml]
@@ -39,11 +39,12 @@ class Spending:
     """What the sampling thread spends by each read: nothing, until a test says so."""
 
     def __init__(self) -> None:
-        self.each, self.whole = Spent(0, 0), Spent(0, 0)
+        self.cpu_ns = self.preempted = self._cpu_ns = self._preempted = 0
 
-    def __call__(self) -> Spent:
-        self.whole = Spent(self.whole.cpu_ns + self.each.cpu_ns, self.whole.preempted + self.each.preempted)
-        return self.whole
+    def __call__(self) -> resource.struct_rusage:
+        self._cpu_ns += self.cpu_ns
+        self._preempted += self.preempted
+        return resource.struct_rusage((self._cpu_ns / 1e9, *[0] * 14, self._preempted))
 
 
 class Rows:
