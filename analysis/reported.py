@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.analysis import recorded, sensors, verdicts
 from gputel.analysis.align import busy, clocks, cutting, join, overlap, placing, readings, steps
+from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.placing import Tables
 from gputel.analysis.verdicts import Case, Verdict
 from gputel.telemetry.store import wide
@@ -150,7 +151,7 @@ def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     compared by.
     """
     weight = pl.col("steps")
-    joules = pl.coalesce("energy_counter_j", "energy_j") * weight
+    joules = JOULES * weight
     whole = (pl.col("measured") >= steps.WHOLE) & joules.is_not_null()
     tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
     phases = each.group_by("phase", maintain_order=True).agg(

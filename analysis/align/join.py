@@ -20,6 +20,7 @@ from gputel.analysis.align.held import Holds, Moments, Numbers, divided
 from gputel.telemetry.sampling.news import SLOWED
 
 MEASURES = tuple(column.name for column in columns.MEASURES)
+JOULES = pl.coalesce("energy_counter_j", "energy_j")  # the counter misses nothing between two samples
 
 Power: TypeAlias = tuple[Holds, Numbers]
 

@@ -10,7 +10,7 @@ import polars as pl
 from gputel.analysis.align import readings
 from gputel.analysis.align.cutting import spans
 from gputel.analysis.align.gpus import AVERAGED
-from gputel.analysis.align.join import measured
+from gputel.analysis.align.join import JOULES, measured
 from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
@@ -42,11 +42,10 @@ def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
         rows = _side_by_side(rows, [*keys, "step"])
     each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
     tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
-    joules = pl.coalesce("energy_counter_j", "energy_j")
     told = pl.col("measured") >= WHOLE
     return (
         rows.with_columns(*each, tokens_each)
-        .with_columns(pl.when(told).then(joules / pl.col("tokens")).alias("j_per_token"))
+        .with_columns(pl.when(told).then(JOULES / pl.col("tokens")).alias("j_per_token"))
         .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
         .sort("start", maintain_order=True)
     )
@@ -57,11 +56,10 @@ def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     node = ["node"] if "node" in held.columns else []
     rows = _one_by_one(held, [*node, *by])
     rows = _side_by_side(rows, by) if node else rows
-    joules = pl.coalesce("energy_counter_j", "energy_j")
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
-        (joules / joules.sum()).alias("energy_share"),
+        (JOULES / JOULES.sum()).alias("energy_share"),
     ).sort(place, maintain_order=True)
 
 

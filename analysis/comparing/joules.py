@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.analysis import align
 from gputel.analysis.align import readings, steps
+from gputel.analysis.align.join import JOULES
 from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
@@ -85,5 +86,4 @@ def of(subject: Subject, phase: str) -> Measured:
 
 
 def _joules(frame: pl.DataFrame) -> pl.Series:
-    """The counter's, which misses nothing between samples; where there is none, the integral's."""
-    return frame.select(pl.coalesce("energy_counter_j", "energy_j")).to_series()
+    return frame.select(JOULES).to_series()

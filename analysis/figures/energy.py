@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from gputel.analysis.align.join import JOULES
 from gputel.analysis.figures.panel import Axis, Curves, Mark, Numbers, Series
 
 COSTS = (
-    ("energy-per-step", "Energy of a step", "J", pl.coalesce("energy_counter_j", "energy_j")),
+    ("energy-per-step", "Energy of a step", "J", JOULES),
     ("energy-per-token", "Energy of a token", "J", pl.col("j_per_token")),
 )
 

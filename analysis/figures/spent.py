@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from gputel.analysis.align.join import JOULES
 from gputel.analysis.figures.panel import Bars
 
 NAMES = {"train": "training", "eval": "evaluation"}
@@ -14,10 +15,9 @@ NAMES = {"train": "training", "eval": "evaluation"}
 
 def panels(totals: pl.DataFrame, run: str) -> Iterator[Bars]:
     """`totals` as `align.totals` has them; nothing where nothing was printed, or no energy was measured."""
-    energy = pl.coalesce("energy_counter_j", "energy_j")
     for name, title, unit, column in (
         ("time-spent", "Where the time went", "s", pl.col("duration_s")),
-        ("energy-spent", "Where the energy went", "J", energy),
+        ("energy-spent", "Where the energy went", "J", JOULES),
     ):
         values = totals.select(column.cast(pl.Float64).fill_null(float("nan")).alias("value"))[
             "value"
