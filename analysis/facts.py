@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PRINTED = "printed"
 RECORDED = "recorded"
+FLOPS_PER_PARAMETER = 6  # and token, forward and backward
 POWERS = tuple(2**n for n in range(13))  # how many GPUs people train on
 AGREE = 0.002  # of a figure that was printed with three digits and more
 
@@ -48,6 +49,11 @@ class Facts:
     def known(self) -> dict[str, Fact]:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: fact for name, fact in found.items() if fact is not None}
+
+
+def estimated_flops(parameters: float) -> float:
+    """FLOPs a token by the common estimate, which leaves attention out: the shape may not be known."""
+    return FLOPS_PER_PARAMETER * parameters
 
 
 def of(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:

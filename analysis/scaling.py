@@ -16,6 +16,7 @@ import polars as pl
 from gputel.analysis import power_law
 from gputel.analysis.comparing import wording
 from gputel.analysis.comparing.curves import interpolated, lower_is_better
+from gputel.analysis.facts import estimated_flops
 from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _points(lines: Sequence[Curve], told: pl.DataFrame) -> pl.DataFrame:
         for name in ("tokens", "flops"):
             row[name] = float(curve.track.at(name, at)[0]) if name in curve.track.costs else None
         if row["parameters"] and row["tokens"]:
-            row["flops"] = row["flops"] or 6 * row["parameters"] * row["tokens"]
+            row["flops"] = row["flops"] or estimated_flops(row["parameters"]) * row["tokens"]
             rows.append({**row, "loss": loss})
     frame = pl.DataFrame(rows, schema=POINTS).sort("parameters", "tokens")
     best = pl.col("loss").cum_min().shift(1, fill_value=float("inf"))

@@ -13,6 +13,7 @@ import numpy as np
 
 from gputel.analysis.comparing import clocks
 from gputel.analysis.comparing.clocks import Numbers
+from gputel.analysis.facts import estimated_flops
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,7 +108,7 @@ def _flops(subject: Subject, tokens: Cost) -> Cost:
     """By what the log says of a token; else six for each parameter, which leaves attention out."""
     each, parameters = amount(subject.facts.flops_per_token), amount(subject.facts.parameters)
     if each is None and parameters is not None:
-        each = 6 * parameters
+        each = estimated_flops(parameters)
     if each is None:
         return "it says neither FLOPs per token nor parameters"
     return tokens if isinstance(tokens, str) else tokens * each

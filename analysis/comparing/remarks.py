@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gputel.analysis.comparing import clocks, wording
-from gputel.analysis.facts import PRINTED, RECORDED
+from gputel.analysis.facts import FLOPS_PER_PARAMETER, PRINTED, RECORDED
 
 if TYPE_CHECKING:
     from gputel.analysis.comparing.axes import Prices
@@ -22,7 +22,7 @@ def of(tracks: Sequence[Track], prices: Prices, *, grouped: bool) -> Iterator[st
         yield f"{wording.names(numbered)}: no steps are printed, so records are counted"
     rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
     if rough:
-        yield f"FLOPs of {wording.names(rough)}: 6 x parameters x tokens, attention left out"
+        yield f"FLOPs of {wording.names(rough)}: {FLOPS_PER_PARAMETER} x parameters x tokens, attention left out"
     if prices.hour is not None:
         yield from _of_gpus(tracks)
     if grouped:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from gputel.analysis.facts import estimated_flops
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.shape import Shape, shape_of
@@ -53,12 +54,12 @@ def of_layers(
 
 
 def of_parameters(parameters: int, name: str, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
-    """Six FLOPs per parameter and token, the common estimate: attention is left out, for the shape is not known."""
+    """A size of an unknown shape: its FLOPs are estimated from its parameters."""
     near = min(
         (shape_of(depth, vocab=vocab, seq=seq) for depth in range(1, DEEPEST)),
         key=lambda shape: abs(math.log(shape.parameters / parameters)),
     )
-    return Size(name, near, parameters, 6 * parameters, shape_is_guessed=True)
+    return Size(name, near, parameters, round(estimated_flops(parameters)), shape_is_guessed=True)
 
 
 def with_seq(size: Size, seq: int) -> Size:

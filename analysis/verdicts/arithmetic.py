@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from gputel.analysis.facts import FLOPS_PER_PARAMETER, estimated_flops
 from gputel.analysis.verdicts.verdict import UNKNOWN, Case, Verdict
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _factors(facts: Facts, rate: float | None) -> dict[str, float | None]:
 
 
 def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]]:
-    """In %; with the parameters alone a token takes 6 FLOPs of each, which leaves attention out."""
+    """In %; without FLOPs a token, they are estimated from the parameters."""
     if None in _factors(facts, rate).values() or rate is None or facts.peak_flops is None:
         return None, []
     if "MFU" in facts.peak_flops.origin:
@@ -67,8 +68,8 @@ def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]
         each, said = float(facts.flops_per_token.value), f"{facts.flops_per_token.value:.4g} FLOPs a token"
     else:
         assert facts.parameters
-        each = 6 * float(facts.parameters.value)
-        said = f"6 x {facts.parameters.value:,.0f} parameters a token"
+        each = estimated_flops(float(facts.parameters.value))
+        said = f"{FLOPS_PER_PARAMETER} x {facts.parameters.value:,.0f} parameters a token"
     share = 100 * each * rate / float(facts.peak_flops.value)
     return share, [
         f"{said} x {rate:,.0f} tok/s (median) = {_flops(each * rate)}, "

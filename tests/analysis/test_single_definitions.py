@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 import gputel.analysis
+from gputel.analysis import facts
+from gputel.analysis.planning import sizes
 
 ROOMS = Path(gputel.analysis.__file__).resolve().parent
 
 DEFINITIONS = {
+    "FLOPs a parameter": (
+        r"FLOPS_PER_PARAMETER = 6|\b6(\.0)? ?\* ?(float\()?[\w.\[\"]*parameters",
+        "facts.py",
+    ),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
 }
 
@@ -29,3 +35,8 @@ def homes(pattern: str) -> list[str]:
 def test_definition_stands_in_one_module(name: str) -> None:
     pattern, home = DEFINITIONS[name]
     assert homes(pattern) == [home]
+
+
+def test_plan_estimates_the_flops_of_a_size_as_compare_does() -> None:
+    size = sizes.of_parameters(10**9, "1B")
+    assert size.flops_per_token == facts.estimated_flops(10**9) == 6e9
