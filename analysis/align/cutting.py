@@ -18,6 +18,7 @@ import polars as pl
 
 from gputel.analysis.align import marks
 from gputel.analysis.align.marks import BOUNDS, Mark
+from gputel.analysis.align.placing import usual_near
 
 if TYPE_CHECKING:
     from gputel.analysis.align.held import Numbers
@@ -34,7 +35,6 @@ SCHEMA: dict[str, Any] = {
     "text": pl.String,
 }
 TOLD = ("eval", "checkpoint")  # what a line says; the rest is inferred
-AROUND = 51  # records, by which the usual time of a step is judged
 STALL_NS = 1_000_000_000  # a gap holds idle time where it took twice the time of its steps, and so much more
 ROUGHLY = 0.1  # of the training in a gap: so little before an evaluation is an error of the estimate
 
@@ -93,8 +93,7 @@ def _usual(held: Sequence[Mark], records: Sequence[int]) -> Numbers:
     told = [held[record].dt_ns for record in records]
     first = [held[record].first for record in records]
     rows = pl.DataFrame([clean, told, first], {"gap": pl.Float64, "told": pl.Float64, "first": pl.Boolean})
-    near = pl.col("gap").rolling_median(AROUND, min_samples=1, center=True)
-    near = near.fill_null(strategy="forward").fill_null(strategy="backward")
+    near = usual_near(pl.col("gap")).fill_null(strategy="forward").fill_null(strategy="backward")
     usual = pl.coalesce(near.over(pl.col("first").cum_sum()), "told").fill_null(np.nan)
     found: Numbers = rows.select(usual.alias("usual"))["usual"].to_numpy()
     return found

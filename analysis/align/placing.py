@@ -143,9 +143,13 @@ def _own_clock(records: pl.DataFrame) -> tuple[Numbers, str, float] | None:
 def _stepped(steps: pl.Series) -> pl.Expr:
     """Seconds of all steps that a record stands for. A slow one speaks for itself alone, not for the others."""
     dt = pl.col("dt_ms") / 1000
-    usual = dt.rolling_median(AROUND, min_samples=1, center=True)
-    others: pl.Expr = (steps - 1).clip(0) * pl.min_horizontal(dt, SLOW * usual)
+    others: pl.Expr = (steps - 1).clip(0) * pl.min_horizontal(dt, SLOW * usual_near(dt))
     return dt.clip(0) * (steps > 0) + others
+
+
+def usual_near(times: pl.Expr) -> pl.Expr:
+    """The usual time of a step near each record: the median of the records around it that have one."""
+    return times.rolling_median(AROUND, min_samples=1, center=True)
 
 
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:
