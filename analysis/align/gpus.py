@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from gputel.analysis.align.held import Holds, Moments, Numbers, until_next
+from gputel.analysis.align.held import Holds, Moments, Numbers, full, gaps_between, until_next
 from gputel.telemetry.clock import SECOND
 
 AVERAGED = ("util", "sm_mhz", "sm_active", "tensor_active", "dram_active")
@@ -118,8 +118,9 @@ def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
 
 def _of_seconds(times: Moments, ticks: Moments) -> Holds:
     """A second stands for its mean; the first and the last of a stretch for as much as was sampled of it."""
-    share = np.minimum(ticks / max(float(np.quantile(ticks, 0.9, method="higher")), 1.0), 1.0)
-    follows = np.diff(times) == SECOND
-    begins, ends = ~np.insert(follows, 0, False), ~np.append(follows, False)
+    found = gaps_between(times, ticks, SECOND)
+    begins, ends = np.insert(found.after, 0, True), np.append(found.after, True)
+    share = np.minimum(ticks / full(ticks), 1.0)
     lacking = ((1 - share) * SECOND).astype(np.int64)
-    return Holds(times + lacking * begins, times + SECOND - lacking * (ends & ~begins))
+    alone = times + max(SECOND, found.usual_ns) - lacking * ~begins
+    return Holds(times + lacking * begins, np.where(ends, alone, np.append(times[1:], alone[-1:])))

@@ -1,7 +1,7 @@
 """Readings as step functions: each value holds until the next tick; windows of time are summed and searched by it.
 
 In go the ticks of one GPU and the edges of many windows, out come arrays with a value per window, NaN where nothing
-was measured in it. A hold ends at a hole in the sampling, so a GPU that was lost, or a recorder that was, uses no
+was measured in it. A hold ends at a gap in the sampling, so a GPU that was lost, or a recorder that was, uses no
 energy that nobody saw.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-HOLE_POLLS = 10  # a silence of so many polls, and of a second at least, is a hole
-HOLE_NS = 1_000_000_000
-SOME = 50_000  # gaps, by which a usual one is known well enough
+GAP_POLLS = 10  # a silence longer than so many polls, and than a second, is a gap in the sampling
+GAP_NS = 1_000_000_000
+SOME = 50_000  # distances between samples, by which the usual one is known well enough
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Moments: TypeAlias = npt.NDArray[np.int64]
@@ -49,14 +49,49 @@ class Holds:
         return begun, np.where(begun < self.times[0], begun - 1, ended)
 
 
+@dataclass(frozen=True)
+class Gaps:
+    """`after[i]`: nothing was sampled between sample i and the next one; a sample alone holds for `usual_ns`."""
+
+    after: npt.NDArray[np.bool_]
+    usual_ns: int
+
+
+def gaps(times: Moments) -> Gaps:
+    """The gaps in the sampling of one GPU, whose `times` rise."""
+    apart = np.diff(times)
+    some = apart[:: max(1, len(apart) // SOME)]
+    rising = some[some > 0]
+    usual_ns = int(np.median(rising)) if len(rising) else 0
+    return Gaps(apart > longest_silence_ns(usual_ns), usual_ns)
+
+
+def gaps_between(times: Moments, ticks: Numbers | Moments, width_ns: int) -> Gaps:
+    """The same of rows, each of which stands for `width_ns` and the ticks in it, one at least.
+
+    A GPU polled every 2 s has no gap where a second is missing, and one polled every 10 ms has.
+    """
+    if full(ticks) <= 1:
+        return gaps(times)
+    longest = max(longest_silence_ns(width_ns / full(ticks)), width_ns)
+    return Gaps(np.diff(times) > longest, width_ns)
+
+
+def longest_silence_ns(poll_ns: float) -> float:
+    """How far apart two samples may lie before nothing is known of the time between them."""
+    return max(GAP_POLLS * poll_ns, GAP_NS)
+
+
+def full(ticks: Numbers | Moments) -> float:
+    """How many ticks a row has that was sampled from its beginning to its end."""
+    return max(float(np.quantile(ticks, 0.9, method="higher")), 1.0)
+
+
 def until_next(times: Moments) -> Holds:
-    """Ticks that hold until the next one, but before a hole, and at the end, no longer than a usual poll."""
-    gaps = np.diff(times)
-    some = gaps[:: max(1, len(gaps) // SOME)]
-    told = some[some > 0]
-    usual = int(np.median(told)) if len(told) else 0
-    short = gaps <= max(HOLE_POLLS * usual, HOLE_NS)
-    return Holds(times, np.append(np.where(short, times[1:], times[:-1] + usual), times[-1:] + usual))
+    """Ticks that hold until the next one, but before a gap, and at the end, no longer than a usual poll."""
+    found = gaps(times)
+    alone = times + found.usual_ns
+    return Holds(times, np.append(np.where(found.after, alone[:-1], times[1:]), alone[-1:]))
 
 
 class Windows:

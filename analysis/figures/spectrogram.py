@@ -23,12 +23,13 @@ RANGE_DB = 70.0  # below the strongest; what is weaker is drawn as weakest
 
 @dataclass(frozen=True)
 class Windows:
-    """`hz` of the samples; `start` and `end` in seconds."""
+    """`hz` of the samples; `start` and `end` in seconds; a silence longer than `longest_s` is a gap."""
 
     seconds: float
     hz: float
     start: float
     end: float
+    longest_s: float
 
     @property
     def hop(self) -> float:
@@ -80,7 +81,7 @@ def _limit(refresh_hz: float) -> Level:
 
 
 def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: Windows) -> Iterator[Numbers]:
-    """The samples of each window on an even grid, each held until the next; where none was near, NaN."""
+    """The samples of each window on an even grid, each held until the next; in a gap of the sampling, NaN."""
     times, watts = np.zeros(0), np.zeros(0)
     done = 0
     for more_times, more_watts in stretches:
@@ -92,7 +93,7 @@ def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: Windows) -> Ite
         ):
             yield _on_grid(times, watts, windows, done)
             done += 1
-        kept = np.searchsorted(times, windows.start + done * windows.hop - 1)
+        kept = np.searchsorted(times, windows.start + done * windows.hop - windows.longest_s)
         times, watts = times[kept:], watts[kept:]
     for number in range(done, windows.count):
         yield _on_grid(times, watts, windows, number)
@@ -101,13 +102,13 @@ def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: Windows) -> Ite
 def _on_grid(times: Numbers, watts: Numbers, windows: Windows, number: int) -> Numbers:
     start = windows.start + number * windows.hop
     grid = start + np.arange(windows.samples) / windows.hz
-    place = np.searchsorted(times, grid + 0.25 / windows.hz, side="right") - 1
-    near = (place >= 0) & (len(times) > 0)
-    place = np.maximum(place, 0)
     if not len(times):
         return np.full(len(grid), np.nan)
-    fresh = grid - times[place] < max(3 / windows.hz, 0.05)
-    return np.where(near & fresh, watts[place], np.nan)
+    place = np.searchsorted(times, grid + 0.25 / windows.hz, side="right") - 1
+    alone = np.append(np.diff(times) > windows.longest_s, True)
+    begun = np.maximum(place, 0)
+    held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / windows.hz))
+    return np.where(held, watts[begun], np.nan)
 
 
 def _decibels(samples: Numbers, windows: Windows, highest: float) -> Numbers:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from gputel.analysis.align.held import Gaps, gaps, gaps_between
 from gputel.analysis.figures.panel import Axis, Curves, Level, Mark, Numbers, Series
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import BY_NAME
 
-HOLE = 5.0  # usual gaps between ticks; where it is longer nothing was measured, and the curve breaks
 MOST_GPUS = 16  # more are drawn as one curve a node: their mean between the lowest and the highest of them
 
 
@@ -88,11 +89,19 @@ def _gpus(readings: pl.DataFrame, start_ns: int) -> Iterator[_Gpu]:
         parts = _by_node(readings)
     for tint, (key, rows) in enumerate(sorted(parts.items(), key=lambda part: _order(part[0]))):
         seconds = np.round((rows["time"].dt.epoch("ns").to_numpy() - start_ns) / 1e9, 3)
-        gaps = np.diff(seconds)
-        usual = float(np.median(gaps)) if len(gaps) else 0.0
-        breaks: Numbers = np.flatnonzero(gaps > max(HOLE * usual, 1.5)) + 1
+        breaks: Numbers = np.flatnonzero(_gaps(rows).after) + 1
         ticks = int(rows["ticks"].sum()) if "ticks" in rows.columns else rows.height
         yield _Gpu(_name(key), tint, np.insert(seconds, breaks, seconds[breaks]), rows, breaks, ticks)
+
+
+def _gaps(rows: pl.DataFrame) -> Gaps:
+    """Of ticks, or of rows that stand for a second or more."""
+    times = rows["time"].dt.epoch("ns").to_numpy()
+    if "ticks" not in rows.columns:
+        return gaps(times)
+    apart = np.diff(times)
+    polls = rows["polls" if "polls" in rows.columns else "ticks"].fill_null(0).to_numpy()
+    return gaps_between(times, polls, int(apart.min()) if len(apart) else SECOND)
 
 
 def _order(key: tuple[object, ...]) -> list[tuple[int, str]]:
@@ -107,14 +116,16 @@ def _name(key: tuple[object, ...]) -> str:
 
 
 def _by_node(readings: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
-    """Whole seconds of all GPUs of a node together."""
+    """Whole seconds of all GPUs of a node together; `polls` are the ticks of one of them."""
     node = pl.col("node") if "node" in readings.columns else pl.lit("all")
     names = [name for kind in KINDS for name, _ in kind.readings]
     means = [name for name in names if _has(readings, name)]
+    ticks = pl.col("ticks").sum() if "ticks" in readings.columns else pl.len()
     seconds = readings.group_by(
         node.alias("node"), pl.col("time").dt.truncate("1s"), maintain_order=True
     ).agg(
-        (pl.col("ticks").sum() if "ticks" in readings.columns else pl.len()).alias("ticks"),
+        ticks.alias("ticks"),
+        (ticks / pl.col("gpu").n_unique()).alias("polls"),
         *(pl.col(_column(readings, name, "mean")).mean().alias(f"{name}_mean") for name in means),
         *(pl.col(_column(readings, name, "min")).min().alias(f"{name}_min") for name in means),
         *(pl.col(_column(readings, name, "max")).max().alias(f"{name}_max") for name in means),

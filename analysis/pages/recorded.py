@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.analysis import reported
 from gputel.analysis.align import busy
+from gputel.analysis.align.held import longest_silence_ns
 from gputel.analysis.figures import energy, happened, metrics, spectrogram, spent, telemetry
 from gputel.analysis.figures.panel import Axis, Heat, Level, Mark, Page, Panel, Section
 from gputel.analysis.figures.spectrogram import Windows
@@ -135,12 +136,13 @@ def _rhythm(stage: Stage) -> Iterator[Heat | None]:
     refresh = _refresh_hz(told)
     hz = readings.polled_hz(told.subject)
     if hz:
-        minute = Windows(MINUTE_S, hz, 0.0, stage.length_s)
+        longest_s = longest_silence_ns(SECOND / hz) / SECOND
+        minute = Windows(MINUTE_S, hz, 0.0, stage.length_s, longest_s)
         ticks = readings.power(told.subject, start_ns)
         title = "Power in windows of 1 min: steps"
         yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh)
         if hz >= 1:
-            ten = Windows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s)
+            ten = Windows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s, longest_s)
             seconds = readings.power_by_second(told.subject, start_ns)
             title = "Power in windows of 10 min: evaluations"
             yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh)

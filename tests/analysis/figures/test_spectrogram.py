@@ -16,7 +16,7 @@ TIME = Axis("time", "time", "s")
 def drawn(
     times: Numbers, watts: Numbers, refresh_hz: float | None = 10.0, seconds: float = 60.0
 ) -> Heat | None:
-    windows = Windows(seconds, HZ, 0.0, 180.0)
+    windows = Windows(seconds, HZ, 0.0, 180.0, 1.0)
     return spectrogram.panel("s", "S", [(times, watts)], windows, TIME, refresh_hz)
 
 
@@ -72,14 +72,14 @@ def test_what_was_not_measured_is_no_sample() -> None:
 def test_what_is_shorter_than_a_window_has_no_spectrogram() -> None:
     times, watts = wave(2.0)
     assert drawn(times[:1000], watts[:1000]) is None
-    assert spectrogram.panel("s", "S", [], Windows(60, HZ, 0, 30), TIME, None) is None
+    assert spectrogram.panel("s", "S", [], Windows(60, HZ, 0, 30, 1), TIME, None) is None
 
 
 @given(st.lists(st.integers(0, 18_000), max_size=6))
 def test_samples_may_come_cut_anywhere(cuts: list[int]) -> None:
     times, watts = wave(3.0)
     parts = list(zip(np.split(times, sorted(cuts)), np.split(watts, sorted(cuts)), strict=True))
-    windows = Windows(60.0, HZ, 0.0, 180.0)
+    windows = Windows(60.0, HZ, 0.0, 180.0, 1.0)
     whole, pieces = drawn(times, watts), spectrogram.panel("s", "S", parts, windows, TIME, 10.0)
     assert whole is not None
     assert pieces is not None
