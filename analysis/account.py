@@ -16,7 +16,9 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import sensors
+from gputel.analysis.align.gpus import hold_seconds
 from gputel.analysis.sensors import Numbers, Refresh
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run import Segment
 from gputel.telemetry.sampling.news import SLOWED_DOWN
 from gputel.telemetry.store import frames, wide
@@ -115,7 +117,7 @@ def _summed(folder: Path, gpu: str) -> _Sums | None:
 def _add(held: _Sums, seconds: pl.DataFrame) -> None:
     if "power_w_mean" in seconds.columns:
         known = seconds["power_w_mean"].is_not_null()
-        covered = pl.Series(_covered(seconds)).filter(known)
+        covered = pl.Series(_sampled_s(seconds)).filter(known)
         held.joules += float((seconds["power_w_mean"].filter(known) * covered).sum())
         held.measured_s += float(covered.sum())
     if "energy_j_last" in seconds.columns:
@@ -130,14 +132,10 @@ def _add(held: _Sums, seconds: pl.DataFrame) -> None:
                 held.throttle_s[reason] = held.throttle_s.get(reason, 0) + within
 
 
-def _covered(seconds: pl.DataFrame) -> Numbers:
-    """How much of each second was recorded: all, but where the recording begins, ends or has a hole."""
-    second = seconds["time"].dt.epoch("s").to_numpy()
+def _sampled_s(seconds: pl.DataFrame) -> Numbers:
+    """How long the value of each second held: less where the sampling begins, ends or has a gap."""
     ticks = seconds["ticks"].fill_null(0).to_numpy()
-    full = max(float(np.quantile(ticks, 0.9, method="higher")), 1.0)
-    follows = np.diff(second) == 1
-    inner = np.append(follows, False) & np.insert(follows, 0, False)
-    return np.where(inner, 1.0, np.minimum(ticks / full, 1.0))
+    return hold_seconds(seconds["time"].dt.epoch("ns").to_numpy(), ticks).widths / SECOND
 
 
 def _add_counter(held: _Sums, seconds: pl.DataFrame) -> None:

@@ -85,7 +85,7 @@ class Readings:
         times = ordered["time"].dt.epoch("ns").to_numpy()
         if not self.whole_seconds:
             return Ticks(until_next(times), times, ordered, whole_seconds=False)
-        holds = _of_seconds(times, ordered["ticks"].fill_null(0).to_numpy())
+        holds = hold_seconds(times, ordered["ticks"].fill_null(0).to_numpy())
         return Ticks(holds, holds.ends, ordered, whole_seconds=True)
 
 
@@ -116,7 +116,7 @@ def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
     return count if all(table[k].slice(count).eq_missing(table[k].head(rest)).all() for k in keys) else 0
 
 
-def _of_seconds(times: Moments, ticks: Moments) -> Holds:
+def hold_seconds(times: Moments, ticks: Moments) -> Holds:
     """A second stands for its mean; the first and the last of a stretch for as much as was sampled of it."""
     found = gaps_between(times, ticks, SECOND)
     begins, ends = np.insert(found.after, 0, True), np.append(found.after, True)

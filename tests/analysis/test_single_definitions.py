@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,22 @@ import pytest
 
 import gputel.analysis
 from gputel.analysis import facts
+from gputel.analysis.account import of_folder
 from gputel.analysis.align import measured, placing
 from gputel.analysis.align.held import longest_silence_ns
 from gputel.analysis.figures import spectrogram, telemetry
 from gputel.analysis.figures.panel import Axis, Heat
 from gputel.analysis.figures.spectrogram import Windows
 from gputel.analysis.planning import sizes
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import frames
+from gputel.telemetry.tiers import Column, Tier
 
+Compose = Callable[..., None]
 ROOMS = Path(gputel.analysis.__file__).resolve().parent
 
 DEFINITIONS = {
+    "how much of a second was sampled": (r"np\.quantile\(ticks", "align/held.py"),
     "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/held.py"),
     "usual time of a step": (r"rolling_median|AROUND = ", "align/placing.py"),
     "FLOPs a parameter": (
@@ -126,3 +133,17 @@ def test_curve_energy_and_spectrogram_break_at_the_same_silence(
 def test_whole_seconds_break_where_their_ticks_do(poll_s: float, silence_s: float, gap: bool) -> None:
     seconds = by_second(silent(poll_s, silence_s))
     assert (curve_breaks(seconds), energy_is_missing(seconds)) == (gap, gap)
+
+
+def test_account_and_spans_measure_the_same_seconds_of_a_recording(tmp_path: Path, compose: Compose) -> None:
+    """Sampled at 10 Hz from 0.7 s to 12.3 s and from 20.4 s to 31.9 s."""
+    tier = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"),))
+    sampled = [tick for tick in range(320) if 7 <= tick < 123 or 204 <= tick < 319]
+    compose(tmp_path, [tier], [(0, tick * SECOND // 10, [100_000]) for tick in sampled])
+    (account,) = of_folder(tmp_path)
+    seconds = frames.seconds(tmp_path)
+    span = pl.DataFrame({"start": seconds["time"].min(), "end": seconds["time"].max() + timedelta(seconds=1)})
+    spent = measured(span, seconds)
+    assert account["measured_s"] == pytest.approx(23.1)
+    assert spent["measured"][0] * spent["duration_s"][0] == pytest.approx(account["measured_s"])
+    assert spent["energy_j"][0] == pytest.approx(account["energy_integral_j"])
