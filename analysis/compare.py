@@ -26,7 +26,6 @@ from gputel.analysis.subjects import Subject
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.render.inline import Figures
     from gputel.analysis.scaling import Scaling
 
 Comparable: TypeAlias = "str | Path | Subject | Recording | Log"
@@ -58,20 +57,6 @@ class Comparison:
     scaling: Scaling
     notes: list[str]
     cautions: dict[str, str]
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from gputel.analysis.comparing import notebook
-
-        return notebook.html(self)
-
-    @cached_property
-    def figures(self) -> Figures:
-        """The panels of `gputel compare --html` by name; a notebook shows the page, or each as a picture."""
-        from gputel.analysis.pages import compared
-        from gputel.analysis.render.inline import Figures
-
-        return Figures(compared.page(self))
 
     @property
     def runs(self) -> list[str]:

@@ -77,6 +77,14 @@ def exit_code(checks: Sequence[Check]) -> int:
     return 4 if "failed" in verdicts else 5 if "unknown" in verdicts else 0
 
 
+def share(text: str) -> float:
+    """`3%` or `0.03` as a share; a GputelError of anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    if not found:
+        raise GputelError(text, "is not a share", "say 3% or 0.03", exit_code=2)
+    return float(found[1]) / (100 if found[2] else 1)
+
+
 def worse_is(metric: str) -> int:
     """1 where more is worse, -1 where less is; a GputelError where the name does not tell."""
     for pattern, sign in ((HIGHER, -1), (LOWER, 1)):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.parse.log import Log
-    from gputel.analysis.render.inline import Figures
 
     Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -28,10 +27,7 @@ def open_run(path: str | Path) -> Recording:
 
 
 class Recording:
-    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output.
-
-    `per_step()`: what each step cost.
-    """
+    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output."""
 
     def __init__(self, folder: run.Run) -> None:
         self.folder = folder
@@ -60,21 +56,6 @@ class Recording:
     @property
     def evals(self) -> pl.DataFrame:
         return self.log.evals
-
-    def per_step(self) -> pl.DataFrame:
-        """What each step took and cost: a row per record, divided by the steps that it stands for."""
-        from gputel.analysis import align, subjects
-
-        return align.per_step(subjects.Subject(self.log, self))
-
-    @cached_property
-    def figures(self) -> Figures:
-        """The panels of `gputel report --html` by name; a notebook shows the page, or each as a picture."""
-        from gputel.analysis import reported, subjects
-        from gputel.analysis.pages import recorded
-        from gputel.analysis.render.inline import Figures
-
-        return Figures(recorded.page(reported.of(subjects.Subject(self.log, self))))
 
     @property
     def simulated(self) -> str | None:

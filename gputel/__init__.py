@@ -4,27 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gputel.analysis.compare import compare as compare
-    from gputel.analysis.logs import parse as parse
-    from gputel.analysis.logs import parse_all as parse_all
-    from gputel.analysis.runs import open_run as open_run
+    from gputel.api import compare as compare
+    from gputel.api import gate as gate
+    from gputel.api import open_run as open_run
+    from gputel.api import parse as parse
+    from gputel.api import parse_all as parse_all
+    from gputel.api import plan as plan
 
 __version__ = "0.1.0"
 
-HOMES = {
-    "compare": "gputel.analysis.compare",
-    "open_run": "gputel.analysis.runs",
-    "parse": "gputel.analysis.logs",
-    "parse_all": "gputel.analysis.logs",
-}
+API = ("compare", "gate", "open_run", "parse", "parse_all", "plan")
 
-__all__ = ["__version__", *HOMES]
+__all__ = ["__version__", *API]
 
 
 def __getattr__(name: str) -> object:
-    if name not in HOMES:
+    if name not in API:
         raise AttributeError(f"module 'gputel' has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+    return getattr(import_module("gputel.api"), name)
 
 
 def __dir__() -> list[str]:

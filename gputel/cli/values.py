@@ -6,6 +6,8 @@ import re
 
 import click
 
+from gputel.telemetry.errors import GputelError
+
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 
@@ -42,11 +44,16 @@ def tag(text: str) -> tuple[str, str]:
 
 def limit(text: str) -> tuple[str, float]:
     """`loss=1%` or `loss=0.01`."""
+    from gputel.analysis import gate
+
     name, _, value = text.partition("=")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value)
-    if not (name and found):
-        raise click.BadParameter(f"'{text}' is not a limit like {name or 'loss'}=3%")
-    return name, float(found[1]) / (100 if found[2] else 1)
+    refusal = click.BadParameter(f"'{text}' is not a limit like {name or 'loss'}=3%")
+    if not name:
+        raise refusal
+    try:
+        return name, gate.share(value)
+    except GputelError:
+        raise refusal from None
 
 
 def target(text: str) -> tuple[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +142,8 @@ def test_account_and_spans_measure_the_same_seconds_of_a_recording(tmp_path: Pat
     compose(tmp_path, [tier], [(0, tick * SECOND // 10, [100_000]) for tick in sampled])
     (account,) = of_folder(tmp_path)
     seconds = frames.seconds(tmp_path)
-    span = pl.DataFrame({"start": seconds["time"].min(), "end": seconds["time"].max() + timedelta(seconds=1)})
+    time = pl.col("time")
+    span = seconds.select(time.min().alias("start"), (time.max() + pl.duration(seconds=1)).alias("end"))
     spent = measured(span, seconds)
     assert account["measured_s"] == pytest.approx(23.1)
     assert spent["measured"][0] * spent["duration_s"][0] == pytest.approx(account["measured_s"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gputel
-from gputel.analysis.compare import Comparison
+from gputel.analysis.compare import Comparison, compare
 from gputel.analysis.figures.panel import Curves, Page, Table
 from gputel.analysis.pages import compared
 
@@ -17,7 +17,7 @@ D16, D24 = LOGS / "d16-base.log.gz", LOGS / "d24-base.log.gz"
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    return gputel.compare([D16, D24], price=4)
+    return compare([D16, D24], price=4)
 
 
 def panels(page: Page) -> dict[str, Curves]:
@@ -32,7 +32,7 @@ def test_the_metric_can_be_switched_to_every_axis_that_the_runs_have(found: Comp
 
 
 def test_what_it_is_compared_by_comes_first() -> None:
-    page = compared.page(gputel.compare([D16, D24], by="tokens"))
+    page = compared.page(compare([D16, D24], by="tokens"))
     assert panels(page)["loss"].axes[0].name == "tokens"
     assert [axis.name for axis in panels(page)["difference"].axes] == ["tokens"]
 
@@ -49,7 +49,7 @@ def test_sizes_have_their_panels_where_they_differ(found: Comparison) -> None:
     assert drawn["frontier"].axes[0].log
     assert [series.name for series in drawn["frontier"].series] == ["d16-base", "d24-base", "frontier"]
     assert [axis.name for axis in drawn["tok_per_sec-by-size"].axes] == ["depth", "parameters"]
-    alike = panels(compared.page(gputel.compare([D16, D16])))
+    alike = panels(compared.page(compare([D16, D16])))
     assert "frontier" not in alike
 
 
@@ -61,7 +61,7 @@ def test_the_tables_are_those_of_the_terminal(found: Comparison) -> None:
 
 
 def test_seeds_are_a_mean_and_a_band() -> None:
-    grouped = gputel.compare([D16, D16, D24], group="depth")
+    grouped = compare([D16, D16, D24], group="depth")
     bands = panels(compared.page(grouped))["groups"]
     assert [series.name for series in bands.series] == ["depth=16", "depth=24"]
     assert all(series.low is not None for series in bands.series)
@@ -73,7 +73,8 @@ def test_seeds_are_a_mean_and_a_band() -> None:
     ]
 
 
-def test_figures_are_shown_inline_in_a_notebook(found: Comparison) -> None:
+def test_figures_are_shown_inline_in_a_notebook() -> None:
+    found = gputel.compare([D16, D24], price=4)
     assert "loss" in found.figures
     assert found.figures["loss"]._repr_png_().startswith(b"\x89PNG")
     assert found.figures["loss"].figure().axes[0].get_title("left") == "Loss"
