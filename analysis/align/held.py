@@ -118,7 +118,8 @@ class Windows:
 
     def peak(self, values: Numbers) -> Numbers:
         """The largest value that was polled in each window, or held when it began."""
-        first = self._first + (self._first_ns == 0) * (self._holds.times[self._first] < self._starts)
+        over = (self._first_ns == 0) & (self._holds.times[self._first] < self._starts)
+        first = np.where(over, self._first + 1, self._first)
         found = _reduced(np.maximum, np.append(values, np.nan), first, self._after, -np.inf)
         return np.where(np.isneginf(found), np.nan, found)
 

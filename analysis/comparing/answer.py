@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.compare import Comparison
-    from gputel.analysis.scaling import Scaling
+    from gputel.analysis.scaling import Next, Scaling
 
 SCHEMA = 1
 Json = dict[str, Any]
@@ -52,17 +52,20 @@ def _nested(frame: pl.DataFrame, keys: list[str]) -> list[Json]:
 
 
 def _scaling(told: Scaling) -> Json:
-    ahead = told.next
     return {
         "law": told.formula if told.law else None,
         "terms": list(told.terms),
         "why": told.why,
         "constants": {name: known._asdict() for name, known in told.constants.items()},
-        "deviation": told.law and told.law.deviation,
+        "deviation": told.law.deviation if told.law else None,
         "points": _rows(told.points),
-        "next": ahead and {**vars(ahead), "loss": ahead.loss._asdict()},
+        "next": _next(told.next) if told.next else None,
         "unfinished": told.unfinished,
     }
+
+
+def _next(size: Next) -> Json:
+    return {**vars(size), "loss": size.loss._asdict()}
 
 
 def _rows(frame: pl.DataFrame) -> list[Json]:

@@ -68,10 +68,16 @@ def steps(end: float) -> list[float]:
     """
     if not end >= 0:
         return []
-    full = FULL if end >= FULL else 10 if end >= 100 else 1
+    full = _unit(end)
     last = float(math.floor(end / full) * full)
     found = [0.0, *_ones_and_fives(full, last)]
     return found if last in found else [*found, last]
+
+
+def _unit(end: float) -> int:
+    if end >= FULL:
+        return FULL
+    return 10 if end >= 100 else 1
 
 
 def rounds(end: float) -> list[float]:

@@ -84,7 +84,7 @@ def power_by_second(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, 
 
 
 def _of_first_node(recording: Recording) -> list[Segment]:
-    """Nodes do not tick at one time, and do the same."""
+    """Uses the first node only: nodes sample at different moments but run the same job."""
     segments = recording.folder.segments
     return [segment for segment in segments if segment.node == segments[0].node]
 
@@ -106,16 +106,21 @@ def _reduced(recording: Recording) -> pl.DataFrame:
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)
-    parts = [
-        reduced.with_columns(pl.lit(segment.node).alias("node")) if several else reduced
-        for segment in recording.folder.segments
-        for gpu in dict.fromkeys(gpu for gpu, name in frames.columns(segment.gpu) if name in READINGS)
-        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu)
-        for reduced in (_merged(seconds, width, first=True),)
-    ]
+    parts = []
+    for segment in recording.folder.segments:
+        for reduced in _of_segment(segment, width):
+            node = pl.lit(segment.node).alias("node")
+            parts.append(reduced.with_columns(node) if several else reduced)
     nothing = pl.DataFrame(schema={"gpu": pl.String, "time": pl.Datetime("ns", "UTC"), "ticks": pl.Int64})
     whole = _merged(pl.concat([nothing, *parts], how="diagonal_relaxed"), width, first=False)
     return whole.sort("time", maintain_order=True)
+
+
+def _of_segment(segment: Segment, width: str) -> Iterator[pl.DataFrame]:
+    """Each table of seconds of each GPU in stretches of `width`."""
+    for gpu in dict.fromkeys(gpu for gpu, name in frames.columns(segment.gpu) if name in READINGS):
+        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu):
+            yield _merged(seconds, width, first=True)
 
 
 def _merged(rows: pl.DataFrame, width: str, *, first: bool) -> pl.DataFrame:
