@@ -21,7 +21,8 @@ from gputel.analysis.sensors import Numbers, Refresh
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run import Segment
 from gputel.telemetry.sampling.news import SLOWED_DOWN
-from gputel.telemetry.store import frames, wide
+from gputel.telemetry.store import frames
+from gputel.telemetry.store.wide import Journals
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
@@ -49,12 +50,12 @@ def of(segments: Sequence[Segment]) -> list[dict[str, Any]]:
     return [{"node": node, **_together(parts)} for (node, _), parts in rows.items()]
 
 
-@wide.journals_once()
 def of_folder(folder: Path) -> list[dict[str, Any]]:
     """One segment's account; see `of`."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
-    summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu))}
-    return [_row(gpu, sums, *_looked_at_closely(folder, gpu)) for gpu, sums in summed.items()]
+    journals = Journals()
+    summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, journals))}
+    return [_row(gpu, sums, *_looked_at_closely(folder, gpu, journals)) for gpu, sums in summed.items()]
 
 
 def _row(gpu: str, held: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> dict[str, Any]:
@@ -104,10 +105,10 @@ def _highest(parts: list[dict[str, Any]], name: str) -> float | None:
     return max((part[name] for part in parts if part[name] is not None), default=None)
 
 
-def _summed(folder: Path, gpu: str) -> _Sums | None:
+def _summed(folder: Path, gpu: str, journals: Journals) -> _Sums | None:
     """None where nothing was sampled."""
     sums = None
-    for seconds in frames.seconds_in_turn(folder, READINGS, ("mean", "max"), gpu):
+    for seconds in frames.seconds_in_turn(folder, READINGS, ("mean", "max"), gpu, journals):
         if len(seconds):
             sums = sums or _Sums()
             _add(sums, seconds)
@@ -151,11 +152,11 @@ def _add_counter(held: _Sums, seconds: pl.DataFrame) -> None:
     held.counter, held.counted = float(last[-1]), True
 
 
-def _looked_at_closely(folder: Path, gpu: str) -> tuple[dict[str, Refresh | None], float]:
+def _looked_at_closely(folder: Path, gpu: str, journals: Journals) -> tuple[dict[str, Refresh | None], float]:
     """The refresh of each reading; and the joules that the counter had not told yet at the edges."""
     refresh: dict[str, Refresh | None] = {}
     untold: list[tuple[float, float]] = []
-    for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu):
+    for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, journals=journals):
         if len(chunk):
             known = {name for name, found in refresh.items() if found}
             refresh.update(sensors.refresh_of_one(chunk, known))

@@ -17,7 +17,6 @@ from gputel.analysis.align import busy, clocks, cutting, join, overlap, placing,
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.placing import Tables
 from gputel.analysis.verdicts import Case, Verdict
-from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
     from gputel.analysis.align.gpus import Readings
@@ -47,7 +46,6 @@ class Reported:
     verdicts: list[Verdict]
 
 
-@wide.journals_once()
 def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
     """`keep_idle`: also what was recorded before the run's first line or after its last work."""
     sampled = readings.of(subject)

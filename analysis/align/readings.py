@@ -11,6 +11,7 @@ import polars as pl
 from gputel.analysis.align import gpus
 from gputel.analysis.align.gpus import Gpu, Readings
 from gputel.telemetry.store import frames
+from gputel.telemetry.store.wide import Journals
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import Recording
@@ -50,7 +51,12 @@ def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
     for segment in recording.folder.segments:
         for name in dict.fromkeys(gpu for gpu, _ in frames.columns(segment.gpu)):
             folders.setdefault((segment.node, name), []).append(segment.gpu)
-    one = _seconds if whole_seconds else frames.ticks
+    journals = Journals()
+
+    def one(folder: Path, readings: Sequence[str], gpu: str) -> pl.DataFrame:
+        if whole_seconds:
+            return _seconds(folder, readings, gpu, journals)
+        return frames.ticks(folder, readings, gpu, journals)
 
     def read(gpu: Gpu, readings: Sequence[str]) -> pl.DataFrame:
         found = [one(folder, readings, gpu[1]) for folder in folders[gpu]]
@@ -59,9 +65,9 @@ def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
     return Readings(list(folders), whole_seconds, read)
 
 
-def _seconds(folder: Path, readings: Sequence[str], gpu: str) -> pl.DataFrame:
+def _seconds(folder: Path, readings: Sequence[str], gpu: str, journals: Journals) -> pl.DataFrame:
     """A second that two parts share becomes one again."""
-    tables = frames.seconds_in_turn(folder, readings, ("mean", "max"), gpu)
+    tables = frames.seconds_in_turn(folder, readings, ("mean", "max"), gpu, journals)
     whole = pl.concat([pl.DataFrame(schema=frames.KEYS), *tables], how="diagonal_relaxed")
     return whole if (whole["time"].dt.epoch("s").diff() > 0).all() else _once(whole)
 

@@ -11,7 +11,6 @@ from gputel.analysis.align import readings
 from gputel.analysis.align.cutting import spans
 from gputel.analysis.align.gpus import AVERAGED
 from gputel.analysis.align.join import JOULES, measured
-from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
@@ -22,7 +21,6 @@ SUMS = ("energy_j", "energy_counter_j", "throttled_s")
 MEANS = ("temp_c", *AVERAGED)
 
 
-@wide.journals_once()
 def per_step(subject: Subject) -> pl.DataFrame:
     """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
     tokens = subject.facts.tokens_per_step

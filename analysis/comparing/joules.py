@@ -15,7 +15,6 @@ import polars as pl
 from gputel.analysis import align
 from gputel.analysis.align import readings, steps
 from gputel.analysis.align.join import JOULES
-from gputel.telemetry.store import wide
 
 if TYPE_CHECKING:
     from gputel.analysis.subjects import Subject
@@ -66,7 +65,6 @@ class Measured:
         }
 
 
-@wide.journals_once()
 def of(subject: Subject, phase: str) -> Measured:
     gpu = readings.of(subject, FEW)
     if gpu is None:

@@ -17,7 +17,8 @@ from gputel.analysis.align import readings as aligned
 from gputel.analysis.figures.panel import Numbers
 from gputel.analysis.figures.telemetry import KINDS
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import frames, wide
+from gputel.telemetry.store import frames
+from gputel.telemetry.store.wide import Journals
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import Recording
@@ -100,15 +101,14 @@ def _ticks(recording: Recording) -> pl.DataFrame:
     return lazy.select(name for name in lazy.collect_schema().names() if name in wanted).collect()
 
 
-@wide.journals_once()
 def _reduced(recording: Recording) -> pl.DataFrame:
     """GPU by GPU, for whole seconds of all would be the largest thing here."""
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)
-    parts = []
+    parts, journals = [], Journals()
     for segment in recording.folder.segments:
-        for reduced in _of_segment(segment, width):
+        for reduced in _of_segment(segment, width, journals):
             node = pl.lit(segment.node).alias("node")
             parts.append(reduced.with_columns(node) if several else reduced)
     nothing = pl.DataFrame(schema={"gpu": pl.String, "time": pl.Datetime("ns", "UTC"), "ticks": pl.Int64})
@@ -116,10 +116,10 @@ def _reduced(recording: Recording) -> pl.DataFrame:
     return whole.sort("time", maintain_order=True)
 
 
-def _of_segment(segment: Segment, width: str) -> Iterator[pl.DataFrame]:
+def _of_segment(segment: Segment, width: str, journals: Journals) -> Iterator[pl.DataFrame]:
     """Each table of seconds of each GPU in stretches of `width`."""
     for gpu in dict.fromkeys(gpu for gpu, name in frames.columns(segment.gpu) if name in READINGS):
-        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu):
+        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu, journals):
             yield _merged(seconds, width, first=True)
 
 

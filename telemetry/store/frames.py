@@ -21,6 +21,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parts, wide
 from gputel.telemetry.store import seconds as whole_seconds
 from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.wide import Journals
 from gputel.telemetry.tiers import Column, Tier
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
@@ -36,11 +37,16 @@ Seconds: TypeAlias = tuple[list[Tier], pl.DataFrame]
 LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of all
 
 
-def ticks(folder: Path, readings: Sequence[str] | None = None, gpu: str | None = None) -> pl.DataFrame:
+def ticks(
+    folder: Path,
+    readings: Sequence[str] | None = None,
+    gpu: str | None = None,
+    journals: Journals | None = None,
+) -> pl.DataFrame:
     """Everything at once, or some readings, or one GPU; `scan` is for what memory cannot hold."""
     held = _of_gpu(_files(folder), gpu)
     schema = _schema([tier.only(readings) for _, tier in held])
-    frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema))]
+    frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema), journals)]
     return pl.concat(frames, how="diagonal").select(*schema)
 
 
@@ -82,10 +88,14 @@ def last_seconds(folder: Path, count: int, before: int | None = None) -> pl.Data
 
 
 def seconds_in_turn(
-    folder: Path, readings: Sequence[str], usual: Sequence[str] = whole_seconds.USUAL, gpu: str | None = None
+    folder: Path,
+    readings: Sequence[str],
+    usual: Sequence[str] = whole_seconds.USUAL,
+    gpu: str | None = None,
+    journals: Journals | None = None,
 ) -> Iterator[pl.DataFrame]:
     """The same of some readings, perhaps not all of `_min _mean _max _last`; an hour at a time, or of one GPU."""
-    for _, load in _parts_of_seconds(folder, readings, usual, gpu):
+    for _, load in _parts_of_seconds(folder, readings, usual, gpu, journals):
         tiers, table = load()
         for frame in table.iter_slices(HOUR) if gpu is None else [table]:
             yield of_seconds(frame, tiers, gpu)
@@ -123,7 +133,11 @@ def count_chunks(folder: Path) -> int:
 
 
 def chunks(
-    folder: Path, readings: Sequence[str] | None = None, most: int | None = None, gpu: str | None = None
+    folder: Path,
+    readings: Sequence[str] | None = None,
+    most: int | None = None,
+    gpu: str | None = None,
+    journals: Journals | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Ticks as `ticks` gives them, ten minutes at a time; at most so many, from start to end of the recording."""
     held = _of_gpu(_files(folder), gpu)
@@ -132,7 +146,7 @@ def chunks(
     if most is not None and len(numbers) > most:
         chosen = {numbers[round(place * (len(numbers) - 1) / (most - 1))] for place in range(most)}
         held = [(part, tier) for part, tier in held if part.first in chosen]
-    yield from _by_part(held, wanted)
+    yield from _by_part(held, wanted, journals)
 
 
 def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
@@ -181,12 +195,12 @@ def _schema(tiers: Sequence[Tier]) -> Schema:
     return schema
 
 
-def _by_part(held: Files, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+def _by_part(held: Files, wanted: Sequence[str], journals: Journals | None = None) -> Iterator[pl.DataFrame]:
     """A frame a part, in order. The slow tiers' last ticks are carried into the next part."""
     carried: dict[str, Loaded] = {}
     for number in sorted({part.first for part, _ in held}):
         files = _needed([(part, tier) for part, tier in held if part.first == number], wanted)
-        loaded = [(tier, _load(part, tier, wanted)) for part, tier in files]
+        loaded = [(tier, _load(part, tier, wanted, journals)) for part, tier in files]
         before = {tier.name: carried.get(tier.name, []) for tier, _ in loaded}
         yield _joined(loaded, before, wanted)
         carried = {tier.name: [(tier, frame.tail(CARRIED))] for tier, frame in loaded}
@@ -199,10 +213,12 @@ def _needed(files: Files, wanted: Sequence[str]) -> Files:
     return [held for held in files if held[1].name in fastest.values() or held[1].only(wanted).columns]
 
 
-def _load(part: Part, tier: Tier, wanted: Sequence[str] | None) -> pl.DataFrame:
+def _load(
+    part: Part, tier: Tier, wanted: Sequence[str] | None, journals: Journals | None = None
+) -> pl.DataFrame:
     columns = [wide.column_name(column) for column in tier.only(wanted).columns]
     try:
-        return wide.load(part, columns)
+        return wide.load(part, columns, journals)
     except FileNotFoundError:  # compacted since it was listed
         now = parts.current(part.path.parent)
         return wide.load(next(p for p in now if (p.tier, p.first) == (part.tier, part.first)), columns)
@@ -264,6 +280,7 @@ def _parts_of_seconds(
     readings: Sequence[str] | None = None,
     usual: Sequence[str] = whole_seconds.USUAL,
     gpu: str | None = None,
+    journals: Journals | None = None,
 ) -> list[tuple[int, LoadSeconds]]:
     """Each with its last number and how to read it: what was compacted as it is, the rest reduced."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
@@ -274,12 +291,16 @@ def _parts_of_seconds(
         found.append((part.last, partial(whole_seconds.load, part, readings, usual, gpu)))
     for number in sorted({part.first for part, _ in files}):
         held = [(part, tier) for part, tier in files if part.first == number]
-        found.append((number, partial(_reduced, held, readings)))
+        found.append((number, partial(_reduced, held, readings, journals)))
     return found
 
 
-def _reduced(held: Files, readings: Sequence[str] | None, last: int | None = None) -> Seconds:
-    table = whole_seconds.of([(tier.only(readings), _load(part, tier, readings)) for part, tier in held])
+def _reduced(
+    held: Files, readings: Sequence[str] | None, journals: Journals | None, last: int | None = None
+) -> Seconds:
+    table = whole_seconds.of(
+        [(tier.only(readings), _load(part, tier, readings, journals)) for part, tier in held]
+    )
     return [tier.only(readings) for _, tier in held], table if last is None else table.tail(last)
 
 

@@ -8,9 +8,7 @@ it repeats from second to second: stamps as single numbers would cost more than 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,7 +26,24 @@ KEPT = 4  # journals: those of the part that is being written, for what is befor
 STAMP = pl.col("anchor_ns") + pl.col("offset_ns") + pl.col("late_us") * 1000
 WALL = STAMP + pl.col("to_wall_ns")
 
-_kept: ContextVar[dict[Path, pl.DataFrame] | None] = ContextVar("kept", default=None)
+
+class Journals:
+    """Reads each journal once and keeps it as it was then, for a reader that goes through a folder GPU by GPU."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Path, pl.DataFrame] = {}
+
+    def frame(self, path: Path) -> pl.DataFrame | None:
+        """The ticks of a journal; None where nothing of it can be read."""
+        if path in self._frames:
+            return self._frames[path]
+        held = journal.read(path)
+        if held is None:
+            return None
+        frame = from_journal(held)
+        if len(self._frames) < KEPT:
+            self._frames[path] = frame
+        return frame
 
 
 def column_name(column: Column) -> str:
@@ -54,30 +69,14 @@ def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
     return tier_from_json(json.loads(pl.read_parquet_metadata(path)[KEY]))
 
 
-def load(part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The ticks of a file, all columns or those named and the time."""
+def load(part: Part, columns: Sequence[str] | None = None, journals: Journals | None = None) -> pl.DataFrame:
+    """The ticks of a file, all columns or those named and the time; of a journal as `journals` have it."""
     if part.compacted:
         return pl.read_parquet(part.path, columns=None if columns is None else [*TIME, *columns])
-    kept = _kept.get()
-    frame = kept.get(part.path) if kept else None
+    frame = (journals or Journals()).frame(part.path)
     if frame is None:
-        held = journal.read(part.path)
-        if held is None:
-            return pl.DataFrame(schema=dict.fromkeys(TIME, pl.Int64))
-        frame = from_journal(held)
-        if kept is not None and len(kept) < KEPT:
-            kept[part.path] = frame
+        return pl.DataFrame(schema=dict.fromkeys(TIME, pl.Int64))
     return frame if columns is None else frame.select(*TIME, *columns)
-
-
-@contextmanager
-def journals_once() -> Iterator[None]:
-    """Meanwhile a journal is read once and stays as it was then, for those who go through a folder GPU by GPU."""
-    token = _kept.set({} if (outer := _kept.get()) is None else outer)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
 
 
 def from_journal(held: journal.Journal) -> pl.DataFrame:

@@ -220,7 +220,7 @@ def test_one_gpu_alone_has_the_rows_that_it_has_among_all(tmp_path: Path, compos
         assert seconds.equals(told.select(seconds.columns))
 
 
-def test_whoever_goes_gpu_by_gpu_reads_a_journal_once(
+def test_journals_read_each_file_once_for_all_gpus(
     tmp_path: Path, compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compose(tmp_path, [FAST], [(0, n * 10 * MS, [n, n]) for n in range(10)])
@@ -232,8 +232,8 @@ def test_whoever_goes_gpu_by_gpu_reads_a_journal_once(
         return really(path)
 
     monkeypatch.setattr(journal, "read", noted)
-    with wide.journals_once():
-        alone = [frames.ticks(tmp_path, gpu=gpu) for gpu in ("0", "1")]
+    journals = wide.Journals()
+    alone = [frames.ticks(tmp_path, gpu=gpu, journals=journals) for gpu in ("0", "1")]
     assert len(read) == 1
     assert pl.concat(alone).sort("time", maintain_order=True).equals(frames.ticks(tmp_path))
     assert len(read) == 2
