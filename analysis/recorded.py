@@ -11,13 +11,12 @@ from gputel.analysis import account
 from gputel.analysis.runs import Recording, open_run, total
 from gputel.analysis.sensors import FEW_REFRESHES
 from gputel.telemetry import events
-from gputel.telemetry.store import frames, parts, wide
+from gputel.telemetry.store import frames, parts
 
 TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """The readings whose refresh people ask about."""
 
 
-@wide.journals_once()
 def of(path: Path) -> dict[str, Any]:
     recording = open_run(path)
     gpus = account.of(recording.folder.segments)

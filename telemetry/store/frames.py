@@ -108,7 +108,6 @@ class Sampled(NamedTuple):
     seconds: float
 
 
-@wide.journals_once()
 def sampled(folder: Path) -> Sampled | None:
     """What is there, whatever was asked for; None where it is fewer than two rows."""
     files = _files(folder)
