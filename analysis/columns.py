@@ -1,4 +1,4 @@
-"""Names, types and units of every table: the one place that decides what a column is called and kept in.
+"""Names, types and units of every table, and which way of a metric is better: the one place that decides them.
 
 Telemetry's columns are declared by `telemetry/readings.py`. A metric that is not named here keeps its own printed
 name, with its unit behind it, as a 64-bit float.
@@ -6,7 +6,15 @@ name, with its unit behind it, as a 64-bit float.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+from gputel.telemetry.errors import GputelError
+
+Direction: TypeAlias = Literal["lower", "higher"]
 
 
 class Column(NamedTuple):
@@ -93,6 +101,93 @@ MEASURES = (
 FIRST_USERS = ("step", "loss", "grad_norm", "lrm", "dt_ms", "tok_per_sec", "mfu", "total_time_min")
 """The columns that the first users' scripts write, in their order; `--csv` writes them first."""
 
+UNKNOWN_DIRECTION = "its name does not say whether lower or higher is better"
+LOWER = frozenset(
+    """loss losses ce bce xent nll nlls nelbo ppl perplexity perplexities bpb bpc bpd bpw mse msle rmse
+    rmsle mae mape smape mase nrmse cer wer ter mer der eer err error errors fid kid lpips fvd fad mcd
+    distortion brier ece ade fde fpr fnr regret latency latencies time runtime duration elapsed dt delay
+    wait ttft tpot itl memory mem vram ram gib mib gb mb energy joules kwh cost costs dollars usd
+    failures timeouts""".split()
+)
+HIGHER = frozenset(
+    """acc accs accuracy accuracies bleu sacrebleu chrf comet meteor rouge rougel rougelsum cider spice
+    bertscore bleurt map mar ap ar iou miou giou diou ciou dice jaccard pck f1 f2 f1score fscore prec
+    precision recall sensitivity specificity tpr tnr auc auroc auprc aupr prauc rocauc roc mcc kappa
+    ndcg mrr hits corr correlation pearson spearman kendall r2 psnr ssim msssim snr sdr sisdr sisnr pesq
+    stoi mos dnsmos is rew reward rewards return returns margins elbo loglikelihood success successes
+    win wins winrate correct match em elo mfu hfu throughput goodput bandwidth tflops gflops pflops tps
+    tgs sps fps ips qps wps ups""".split()
+)
+PHRASES: Mapping[tuple[str, ...], Direction | None] = {
+    ("false", "positive"): "lower",
+    ("false", "negative"): "lower",
+    ("true", "positive"): "higher",
+    ("true", "negative"): "higher",
+    ("cross", "entropy"): "lower",
+    ("negative", "log", "likelihood"): "lower",
+    ("log", "likelihood"): "higher",
+    ("edit", "distance"): "lower",
+    ("frechet", "distance"): "lower",
+    ("explained", "variance"): "higher",
+    ("r", "squared"): "higher",
+    ("acc", "norm"): "higher",
+    ("inception", "score"): "higher",
+    ("bert", "score"): "higher",
+    ("clip", "score"): "higher",
+    ("hit", "rate"): "higher",
+    ("pass", "rate"): "higher",
+    ("time", "step"): None,
+    ("feature", "map"): None,
+    ("attention", "map"): None,
+}
+"""Words that say together what none of them says alone."""
+
+BENCHMARKS = frozenset(
+    """core hellaswag mmlu arc piqa siqa winogrande winograd boolq lambada gsm8k humaneval mbpp triviaqa
+    squad coqa copa openbookqa openbook obqa csqa commonsenseqa commonsense agieval agi bbh bigbench
+    ifeval gpqa aime glue superglue jeopardy truthfulqa mmmu sst2 mrpc qnli mnli cola wsc sciq""".split()
+)
+"""A name with no other measure is the benchmark's score: `arc_easy`, `core_metric`."""
+
+RANKED = ("top", "pass", "hit")
+"""The measure where a number follows: `top1`, `pass@1`; and not `top_p`, `forward_pass`."""
+
+QUALIFIERS = frozenset(
+    """train training val valid validation eval evaluation test dev holdout avg average mean median min max
+    sum total best last final ema smoothed raw running global local epoch iter batch step micro macro
+    weighted at k l lsum none rate score metric cased uncased strict flexible peak alloc allocated
+    reserved used gpu cuda rank node p j""".split()
+)
+"""What may follow the word of the measure: `loss_avg`, `error_rate`, `latency_p99`, `energy_j`."""
+
+OTHER_THINGS = frozenset(
+    """std stdev stderr var variance coef coefficient weight weights scale threshold target limit budget
+    gap diff difference delta change num n count counts free available""".split()
+)
+"""Words that make another thing of any measure: `reward_std`, `loss_scale`, `n_errors`, `free_memory`."""
+
+NOT_SCORES = frozenset(
+    """acc accuracy accuracies scaler scaling fraction ratio norm lr size steps tokens samples examples
+    epochs params interval""".split()
+)
+"""What a leading `loss` or benchmark may not be followed by, where any other word names a part of it."""
+
+COUNTED = frozenset(
+    f"{word}{ending}"
+    for word in """tok token sample img image example step it iter iteration update batch seq sequence word frame
+    sentence item row request query byte char episode game gb mb kb gib mib flop gflop tflop pflop""".split()
+    for ending in ("", "s", "es")
+)
+SECONDS = frozenset("ms us ns s sec secs second seconds".split())
+TIMES = SECONDS | frozenset("min minute minutes h hr hour hours day days".split())
+SPENT = TIMES | frozenset(
+    """time j joule joules wh kwh energy cost dollars usd memory mem gb gib mb mib bits""".split()
+)
+PAID = frozenset("j joule wh kwh dollar usd watt w".split())
+CHUNK, PIECE = re.compile(r"[^\W_]+"), re.compile(r"[^\W\d]+|\d+")
+CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^A-Za-z]+")
+SLASH = re.compile(r"/(?=(?:s|secs?|seconds?)(?![^\W_]))|(?<=\bs)/|(?<=\bms)/|(?<=\bsec)/")  # tok/s, ms/step
+
 UNITS = {column.name: column.unit for column in STEPS if column.unit}
 
 
@@ -100,3 +195,99 @@ def in_order(names: list[str]) -> list[str]:
     """The columns of a table of steps: where, DESIGN's words, then what else was printed, in the log's order."""
     known = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
     return [*(name for name in known if name in names), *(name for name in names if name not in known)]
+
+
+def better(name: str, asked: Mapping[str, Direction] | None = None) -> Direction | None:
+    """Which way of a metric is better: as `asked`, else by the word of its name that says what is measured.
+
+    None where a practitioner would not bet: `loss_scale`, `grad_norm`, `kl`, `lr`, words that are not known here.
+    """
+    return asked[name] if asked and name in asked else _by_name(name)
+
+
+def better_or_refuse(
+    name: str, asked: Mapping[str, Direction] | None = None, hint: str | None = None
+) -> Direction:
+    """Returns what `better` does; an unknown direction is a GputelError whose hint names the flags."""
+    found = better(name, asked)
+    if found is None:
+        flags = f"add --lower {name} or --higher {name}"
+        raise GputelError(name, UNKNOWN_DIRECTION, hint or flags, exit_code=2)
+    return found
+
+
+def directions(lower: Collection[str], higher: Collection[str]) -> dict[str, Direction]:
+    """What `--lower NAME` and `--higher NAME` say; a name under both is a GputelError."""
+    for name in lower:
+        if name in higher:
+            fault, hint = "is both --lower and --higher", "keep one of the two"
+            raise GputelError(name, fault, hint, exit_code=2)
+    return {**dict.fromkeys(lower, "lower"), **dict.fromkeys(higher, "higher")}
+
+
+def is_pace(name: str) -> bool:
+    """Whether a metric is a rate, a time with its unit, or MFU."""
+    words = _words(name)
+    rate = any(pair[0] == "per" and pair[1] in TIMES for pair in pairwise(words))
+    return rate or "mfu" in words or words[-1:] in ([unit] for unit in SECONDS)
+
+
+@lru_cache(maxsize=1024)
+def _by_name(name: str) -> Direction | None:
+    words = _words(name)
+    if "per" in words[1:-1]:
+        at = words.index("per", 1)
+        return _by_ratio(words[:at], words[at + 1 :])
+    return _by_words(words)
+
+
+def _by_ratio(over: Sequence[str], under: Sequence[str]) -> Direction | None:
+    """`tokens_per_sec`, `ms_per_step`, `tokens_per_joule`; else what stands before `per`, `loss_per_token`."""
+    counts = over[-1] in COUNTED or (over[-1] in QUALIFIERS and any(word in COUNTED for word in over))
+    if OTHER_THINGS.intersection([*over, *under]):
+        return None
+    if counts and (under[0] in TIMES or under[0] in PAID):
+        return "higher"
+    if over[-1] in SPENT and under[0] not in TIMES:
+        return "lower"
+    return _by_words(over)
+
+
+def _by_words(words: Sequence[str]) -> Direction | None:
+    kept = list(words)
+    while kept and (kept[-1].isdigit() or kept[-1] in QUALIFIERS or kept[-1] in BENCHMARKS):
+        kept.pop()
+    for phrase, known in PHRASES.items():
+        if phrase in (tuple(words[-len(phrase) :]), tuple(kept[-len(phrase) :])):
+            return known
+    if OTHER_THINGS.intersection(words):
+        return None
+    if len(words) > 1 and words[-1] in SECONDS:
+        return "lower"
+    leader, *parts = [word for word in words if word not in QUALIFIERS] or [""]
+    if leader == "loss":
+        return None if NOT_SCORES.intersection(parts) else "lower"
+    if not kept or kept[-1] in RANKED:
+        return "higher" if _is_scored(words) else None
+    if kept[-1] in LOWER | HIGHER:
+        return "lower" if kept[-1] in LOWER else "higher" if kept[-1] != "is" or words[-1] == "is" else None
+    return "higher" if leader in BENCHMARKS and not NOT_SCORES.intersection(parts) else None
+
+
+def _is_scored(words: Sequence[str]) -> bool:
+    """Whether words without a measure name a benchmark, a score or a rank: `mmlu`, `val_score`, `top1`."""
+    told = [word for word in words if word != "at"]
+    ranked = any(a in RANKED and b.isdigit() for a, b in pairwise(told))
+    return ranked or words[-1:] == ["score"] or bool(BENCHMARKS.intersection(words))
+
+
+def _words(name: str) -> list[str]:
+    """Lower-case words, parted at signs, digits and camel case, but not within a known one (`mIoU`, `f1`)."""
+    found = []
+    for chunk in CHUNK.findall(SLASH.sub("_per_", name)):
+        for piece in [chunk] if chunk.lower() in KNOWN else PIECE.findall(chunk):
+            found += [piece] if piece.lower() in KNOWN else CAMEL.findall(piece)
+    return [word.lower() for word in found]
+
+
+KNOWN = LOWER | HIGHER | BENCHMARKS | QUALIFIERS | OTHER_THINGS | NOT_SCORES | COUNTED | SPENT

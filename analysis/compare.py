@@ -5,7 +5,7 @@ What cannot be compared is not: a sentence in `notes` says which run was left ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from gputel.analysis import logs, scaling, subjects
+from gputel.analysis import columns, logs, scaling, subjects
+from gputel.analysis.columns import Direction
 from gputel.analysis.comparing import curves, groups, milestones, remarks, selecting, settings, summary
 from gputel.analysis.comparing.axes import AXES, Prices
 from gputel.analysis.comparing.choices import depends_on_tokeniser
@@ -35,6 +36,7 @@ GRID = 1000
 @dataclass(frozen=True)
 class Comparison:
     """`by` is the axis and `metric` what is compared on it, in `phase`; `window` smooths, in steps, where given.
+    `better` is which way of the metric is, None where that is not known.
 
     `milestones`: `x, run, value, difference, interpolated`. `summary`: a row a run. `validations`, `equal`,
     `targets` and `settings`: a row a run and name, axis, target or setting. `scaling`: the law across sizes, or
@@ -43,6 +45,7 @@ class Comparison:
 
     by: str
     metric: str
+    better: Direction | None
     phase: str
     phases: list[str]  # all that could have been chosen
     window: float | None
@@ -97,7 +100,7 @@ class Comparison:
     @cached_property
     def frontier(self) -> pl.DataFrame:
         """The best that any run had reached with so much compute: `flops`, `value`, `run`."""
-        return scaling.frontier(self.lines, self.smoothing)
+        return scaling.frontier(self.lines, self.smoothing, self.better)
 
     @cached_property
     def common(self) -> pl.DataFrame:
@@ -129,16 +132,22 @@ def compare(
     smooth: float | None = None,
     target: Mapping[str, float] | None = None,
     group: str | None = None,
+    lower: Collection[str] = (),
+    higher: Collection[str] = (),
 ) -> Comparison:
     """`price`: dollars for a GPU hour; `kwh`: for a kWh; `smooth`: a window in steps; `group`: what seeds share.
 
-    A path may be a folder of runs. Two runs with nothing in common are a GputelError.
+    `lower` and `higher`: metrics whose names do not say which way is better. A path may be a folder of runs. Two
+    runs with nothing in common are a GputelError, and so is a target whose better side is not known.
     """
+    asked = columns.directions(lower, higher)
+    for name in target or {}:
+        columns.better_or_refuse(name, asked)
     prices = _prices(by, price, kwh)
     given = [runs] if isinstance(runs, (str, Path)) or not isinstance(runs, Sequence) else runs
     found = [subject for run in given for subject in _subjects(run)]
     chosen = selecting.select(found, by, metric, phase, prices)
-    return _tabled(chosen, by, prices, smooth, target or {}, group)
+    return _tabled(chosen, by, prices, smooth, target or {}, group, asked)
 
 
 def _prices(by: str, price: float | None, kwh: float | None) -> Prices:
@@ -169,17 +178,21 @@ def _tabled(
     window: float | None,
     targets: Mapping[str, float],
     group: str | None,
+    asked: Mapping[str, Direction],
 ) -> Comparison:
     """Every table of what was chosen; where seeds are grouped, of groups."""
     lines, tracks = chosen.curves, [curve.track for curve in chosen.curves]
+    better = columns.better(chosen.metric, asked)
     if chosen.tokenisers:
         targets = {name: value for name, value in targets.items() if not depends_on_tokeniser(name)}
     told = summary.of(tracks)
+    evaluated = summary.validations(tracks, chosen.metric, asked)
     stated = {track.name: settings.of(track.subject) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(
         by=by,
         metric=chosen.metric,
+        better=better,
         phase=chosen.phase,
         phases=chosen.phases,
         window=window,
@@ -187,12 +200,16 @@ def _tabled(
         groups=members,
         milestones=_grouped(milestones.of(lines, by), members, ["x"]),
         summary=_averaged(told, members),
-        validations=_averaged(summary.validations(tracks, chosen.metric), members, ["name"]),
+        validations=_averaged(evaluated, members, ["name"]),
         equal=_grouped(summary.equal(lines, window), members, ["axis", "x"]),
-        targets=_averaged(summary.targets(tracks, targets, window), members, ["metric", "target"]),
+        targets=_averaged(summary.targets(tracks, targets, window, asked), members, ["metric", "target"]),
         settings=settings.differing(groups.stated(stated, members) if members else stated),
-        scaling=scaling.of(lines, told, prices),
-        notes=[*chosen.notes, *remarks.of(tracks, prices, grouped=members is not None)],
+        scaling=scaling.of(lines, told, prices, better),
+        notes=[
+            *chosen.notes,
+            *remarks.of(tracks, prices, grouped=members is not None),
+            *remarks.without_best(evaluated),
+        ],
         cautions={track.name: said for track in tracks if (said := track.subject.caution)},
     )
 

@@ -8,7 +8,7 @@ interval that holds the limit says nothing yet, and that is a verdict of its own
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis import columns
 from gputel.analysis.comparing import phases
-from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
@@ -26,11 +26,6 @@ Verdict: TypeAlias = Literal["passed", "failed", "unknown"]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Series: TypeAlias = tuple[npt.NDArray[np.int64], Numbers]  # steps, and the value at each
 
-HIGHER = re.compile(
-    r"tok_per_sec|mfu|(it|samples|tokens|img|images|examples|steps)_per_s|acc|core|hellaswag|map|bleu|f1|reward|score"
-)
-LOWER = re.compile(r"loss|bpb|ppl|perplexity|grad_norm|error|wer|cer|_ms$|_s$|_min$|_gib$|_mib$|mem")
-PACE = re.compile(r"per_s|mfu|_ms$|_s$")
 FEWEST = 20  # steps, under which a bootstrap of blocks says nothing
 LAST_SHARE = 0.2  # of the shared steps, over which losses are compared
 RESAMPLES = 2000
@@ -62,13 +57,25 @@ def judge(
     *,
     warmup: int = 10,
     phase: str | None = None,
+    lower: Collection[str] = (),
+    higher: Collection[str] = (),
 ) -> list[Check]:
-    """A check for each limit, in the order given; `warmup` is how many steps at the start do not count."""
+    """A check for each limit, in the order given; `warmup` is how many steps at the start do not count.
+
+    `lower` and `higher` name metrics and which way of them is better; a metric whose name does not say it and that
+    is in neither is a GputelError.
+    """
+    asked = columns.directions(lower, higher)
+    signs = {name: _sign(name, asked) for name in (*max_regress, *targets)}
     both = [log] if baseline is None else [log, baseline]
     chosen = phases.choose(both, phase)
     run, *against = [_within(each, own) for each, own in zip(both, chosen.own, strict=True)]
-    checks = [_regress(*limit, run, other, warmup) for other in against for limit in max_regress.items()]
-    return checks + [_target(name, limit, run) for name, limit in targets.items()]
+    checks = [
+        _regress(name, limit, signs[name], run, other, warmup)
+        for other in against
+        for name, limit in max_regress.items()
+    ]
+    return checks + [_target(name, limit, signs[name], run) for name, limit in targets.items()]
 
 
 def exit_code(checks: Sequence[Check]) -> int:
@@ -83,19 +90,6 @@ def share(text: str) -> float:
     if not found:
         raise GputelError(text, "is not a share", "say 3% or 0.03", exit_code=2)
     return float(found[1]) / (100 if found[2] else 1)
-
-
-def worse_is(metric: str) -> int:
-    """1 where more is worse, -1 where less is; a GputelError where the name does not tell."""
-    for pattern, sign in ((HIGHER, -1), (LOWER, 1)):
-        if pattern.search(metric):
-            return sign
-    raise GputelError(
-        metric,
-        "whether more of it is better is not known",
-        "take a loss, an accuracy, a time or a throughput",
-        exit_code=2,
-    )
 
 
 @dataclass(frozen=True)
@@ -114,6 +108,11 @@ class _Run:
         return (found["step"].to_numpy(), found["value"].to_numpy()) if found.height else None
 
 
+def _sign(metric: str, asked: Mapping[str, columns.Direction]) -> int:
+    """1 where more is worse, -1 where less is."""
+    return 1 if columns.better_or_refuse(metric, asked) == "lower" else -1
+
+
 def _within(log: Log, phase: str | None) -> _Run:
     of = pl.col("phase") == phase
     return (
@@ -123,15 +122,14 @@ def _within(log: Log, phase: str | None) -> _Run:
     )
 
 
-def _regress(metric: str, limit: float, run: _Run, baseline: _Run, warmup: int) -> Check:
-    sign = worse_is(metric)
+def _regress(metric: str, limit: float, sign: int, run: _Run, baseline: _Run, warmup: int) -> Check:
     ours, theirs = run.series(metric), baseline.series(metric)
     if ours is None or theirs is None:
         who = "the run has" if ours is None else "the baseline has"
         return Check(metric, limit, "regress", "unknown", f"{who} no {metric}")
     if metric not in run.steps.columns:
         return _by_evaluation(metric, limit, sign, ours, theirs)
-    if PACE.search(metric):
+    if columns.is_pace(metric):
         return _by_pace(metric, limit, sign, ours, theirs, warmup)
     return _by_step(metric, limit, sign, ours, theirs, warmup)
 
@@ -182,8 +180,7 @@ def _verdict(
     return Check(metric, limit, "regress", verdict, why, value, base, change, low, high, steps)
 
 
-def _target(metric: str, limit: float, run: _Run) -> Check:
-    sign = worse_is(metric)
+def _target(metric: str, limit: float, sign: int, run: _Run) -> Check:
     found = run.series(metric)
     if found is None:
         return Check(metric, limit, "target", "unknown", f"the run has no {metric}")

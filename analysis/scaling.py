@@ -14,12 +14,14 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import power_law
+from gputel.analysis.columns import UNKNOWN_DIRECTION
 from gputel.analysis.comparing import wording
-from gputel.analysis.comparing.curves import interpolated, lower_is_better
+from gputel.analysis.comparing.curves import interpolated
 from gputel.analysis.facts import estimated_flops
 from gputel.trainer.shape import Shape, shape_of
 
 if TYPE_CHECKING:
+    from gputel.analysis.columns import Direction
     from gputel.analysis.comparing.axes import Prices
     from gputel.analysis.comparing.curves import Curve
     from gputel.analysis.comparing.tracks import Track
@@ -87,23 +89,27 @@ class Scaling:
         return {"E": self.law.floor, **named}
 
 
-def of(lines: Sequence[Curve], told: pl.DataFrame, prices: Prices) -> Scaling:
-    """`told` has a row a run, as `comparing.summary` makes it."""
+def of(lines: Sequence[Curve], told: pl.DataFrame, prices: Prices, better: Direction | None) -> Scaling:
+    """`told` has a row a run, as `comparing.summary` makes it; `better` is which way of the metric is."""
     ended = [curve for curve in lines if not _is_unfinished(curve.track)]
     unfinished = [curve.track.name for curve in lines if _is_unfinished(curve.track)]
-    points = _points(ended, told.filter(told["run"].is_in([curve.track.name for curve in ended])))
+    points = _points(ended, told.filter(told["run"].is_in([curve.track.name for curve in ended])), better)
     terms, why = _terms(points, unfinished)
-    if not lower_is_better(lines[0].metric):
-        terms, why = (), f"a law is one of falling losses, and {lines[0].metric} is to rise"
+    if better != "lower":
+        wanted = "is to rise" if better else f"may be none: {UNKNOWN_DIRECTION}"
+        terms, why = (), f"a law is one of falling losses, and {lines[0].metric} {wanted}"
     if not terms:
         return Scaling(points, (), None, None, why, unfinished)
     law = power_law.fit(points.select(terms).to_numpy(), points["loss"].to_numpy())
     return Scaling(points, terms, law, _next(points, terms, law, ended, prices), why, unfinished)
 
 
-def frontier(lines: Sequence[Curve], window: float) -> pl.DataFrame:
-    """Along the curves of all runs that know their FLOPs, the best value at each compute, and whose it is."""
-    known = [curve for curve in lines if "flops" in curve.track.costs]
+def frontier(lines: Sequence[Curve], window: float, better: Direction | None) -> pl.DataFrame:
+    """Along the curves of all runs that know their FLOPs, the best value at each compute, and whose it is.
+
+    Empty where it is not known which way of the metric is `better`.
+    """
+    known = [curve for curve in lines if better and "flops" in curve.track.costs]
     xs = [curve.x("flops") for curve in known]
     spread = np.concatenate(xs) if xs else np.zeros(0)
     spread = spread[spread > 0]
@@ -113,7 +119,7 @@ def frontier(lines: Sequence[Curve], window: float) -> pl.DataFrame:
     values = np.array(
         [interpolated(x, curve.smoothed(window), at) for x, curve in zip(xs, known, strict=True)]
     )
-    sign = 1 if lower_is_better(known[0].metric) else -1
+    sign = 1 if better == "lower" else -1
     best = np.where(np.isnan(values), np.inf, sign * values).argmin(axis=0)
     told = {"flops": at, "value": values[best, np.arange(GRID)], "run": [known[i].track.name for i in best]}
     return pl.DataFrame(told, schema=FRONTIER).fill_nan(None).drop_nulls()
@@ -137,7 +143,7 @@ def _is_unfinished(track: Track) -> bool:
     return bool(track.done[-1] < float(total) * (1 - LAST))  # type: ignore[arg-type]
 
 
-def _points(lines: Sequence[Curve], told: pl.DataFrame) -> pl.DataFrame:
+def _points(lines: Sequence[Curve], told: pl.DataFrame, better: Direction | None) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for curve, row in zip(lines, told.select(FIGURES).iter_rows(named=True), strict=True):
         loss, done = final(curve)
@@ -148,8 +154,11 @@ def _points(lines: Sequence[Curve], told: pl.DataFrame) -> pl.DataFrame:
             row["flops"] = row["flops"] or estimated_flops(row["parameters"]) * row["tokens"]
             rows.append({**row, "loss": loss})
     frame = pl.DataFrame(rows, schema=POINTS).sort("parameters", "tokens")
-    best = pl.col("loss").cum_min().shift(1, fill_value=float("inf"))
-    by_compute = frame.sort("flops", "loss").with_columns(frontier=pl.col("loss") <= best)
+    if better is None:
+        return frame
+    value = pl.col("loss") if better == "lower" else -pl.col("loss")
+    best = value.cum_min().shift(1, fill_value=float("inf"))
+    by_compute = frame.sort(pl.col("flops"), value).with_columns(frontier=value <= best)
     return by_compute.sort("parameters", "tokens")
 
 

@@ -252,8 +252,11 @@ def compare(
     smooth: float | None = None,
     target: Mapping[str, float] | None = None,
     group: str | None = None,
+    lower: Sequence[str] = (),
+    higher: Sequence[str] = (),
 ) -> Compared:
     """`price`: dollars for a GPU hour; `kwh`: for a kWh; `smooth`: a window in steps; `group`: what seeds share.
+    `lower`, `higher`: metrics whose names do not say which way is better.
 
     A path may be a folder of runs. Two runs with nothing in common are a GputelError.
     """
@@ -271,6 +274,8 @@ def compare(
             smooth=smooth,
             target=target,
             group=group,
+            lower=lower,
+            higher=higher,
         )
     )
 
@@ -360,10 +365,13 @@ def gate(
     target: Mapping[str, float] | None = None,
     phase: str | None = None,
     warmup: int = 10,
+    lower: Sequence[str] = (),
+    higher: Sequence[str] = (),
 ) -> list[Check]:
     """A result for each limit: `max_regress` is how much worse than `baseline` the run may be, as `"1%"` or 0.01.
 
-    `target` is what the run must reach; `warmup` how many steps at the start do not count.
+    `target` is what the run must reach; `warmup` how many steps at the start do not count. `lower` and `higher` name
+    metrics whose names do not say which way is better.
     """
     from gputel.analysis import gate as gating
 
@@ -378,7 +386,10 @@ def gate(
             "gate", "nothing to judge was named", 'give {"loss": "1%"}, or a target', exit_code=2
         )
     other = None if baseline is None else _one(baseline).log
-    return gating.judge(_one(run).log, other, shares, target or {}, warmup=warmup, phase=phase)
+    limits, targets = shares, target or {}
+    return gating.judge(
+        _one(run).log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher
+    )
 
 
 def _data(source: Source) -> str | Path | Subject | Recording | Log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gputel.analysis import columns
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Moment, Record
 from gputel.analysis.alarms.running import Window
@@ -19,7 +20,9 @@ class Slower:
     hears = (Record,)
 
     def __init__(self, metrics: list[str], warmup: int, baseline: int, records: int, share: float) -> None:
+        hint = "name rates or times of steps in `metrics`"
         self._metrics, self._share = metrics, share
+        self._signs = {n: 1 if columns.better_or_refuse(n, hint=hint) == "higher" else -1 for n in metrics}
         self._sizes = warmup, baseline, records
         self._paces: dict[tuple[str, str, int], _Pace] = {}
         self._wrong: set[str] = set()
@@ -30,12 +33,13 @@ class Slower:
             value = moment.values.get(name)
             if value is None or not math.isfinite(value):
                 continue
-            usual, now, wrong = self._judge(self._pace(name, moment), value)
+            usual, now, wrong = self._judge(self._pace(name, moment), value, self._signs[name])
             if usual is None or now is None:
                 continue
             if wrong or name in self._wrong:
                 (self._wrong.add if wrong else self._wrong.discard)(name)
-                text = f"{name} is {now:,.5g}, {1 - now / usual:.0%} below this run's own {usual:,.5g}"
+                change, way = now / usual - 1, "below" if self._signs[name] > 0 else "above"
+                text = f"{name} is {now:,.5g}, {-self._signs[name] * change:.0%} {way} this run's own {usual:,.5g}"
                 yield Finding(name, wrong, text, moment.step)
             return  # MFU follows throughput: one of them is enough
 
@@ -46,11 +50,11 @@ class Slower:
             pace = self._paces[key] = _Pace(*self._sizes)
         return pace
 
-    def _judge(self, pace: _Pace, value: float) -> tuple[float | None, float | None, bool]:
+    def _judge(self, pace: _Pace, value: float, sign: int) -> tuple[float | None, float | None, bool]:
         pace.take(value)
         usual, now = pace.usual, pace.now
         if usual is not None and now is not None:
-            pace.slow = 1 - now / usual > self._share / (2 if pace.slow else 1)
+            pace.slow = sign * (1 - now / usual) > self._share / (2 if pace.slow else 1)
         return usual, now, pace.slow
 
 

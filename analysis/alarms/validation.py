@@ -1,4 +1,4 @@
-"""The rule of overfitting: validation rises while training goes on, and which checkpoint was the best."""
+"""The rule of overfitting: validation gets worse while training goes on, and which checkpoint was the best."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from gputel.analysis import columns
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Evaluation, Happened, Moment
 
@@ -16,14 +17,14 @@ PATH = re.compile(r"[\w./~-]*/[\w./=-]+|\b[\w=-]+\.(?:pt|pth|ckpt|safetensors|bi
 
 @dataclass
 class _Seen:
-    best: float = math.inf
+    best: float | None = None
     at: int | None = None
     worse: int = 0
 
 
 @dataclass
 class Overfitting:
-    """So many evaluations in a row lie above the best by more than a share of it."""
+    """So many evaluations in a row are worse than the best by more than a share of it."""
 
     metrics: list[str]
     evaluations: int
@@ -32,6 +33,11 @@ class Overfitting:
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _checkpoints: list[tuple[int | None, str]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """A metric of unknown direction is refused: whether it got worse cannot be said."""
+        for name in self.metrics:
+            columns.better_or_refuse(name, hint="name validation losses or accuracies in `metrics`")
+
     def see(self, moment: Moment) -> Iterator[Finding]:
         if isinstance(moment, Happened) and moment.kind == "checkpoint":
             self._checkpoints.append((moment.step, moment.text))
@@ -39,9 +45,10 @@ class Overfitting:
             yield self._judge(moment, self._seen.setdefault(moment.name, _Seen()))
 
     def _judge(self, moment: Evaluation, seen: _Seen) -> Finding:
-        if moment.value < seen.best:
+        sign = 1 if columns.better(moment.name) == "lower" else -1
+        if seen.best is None or sign * (moment.value - seen.best) < 0:
             seen.best, seen.at, seen.worse = moment.value, moment.step, 0
-        elif moment.value > seen.best * (1 + self.share):
+        elif sign * (moment.value - seen.best) > self.share * abs(seen.best):
             seen.worse += 1
         else:
             seen.worse = 0

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from gputel.analysis.columns import Direction
 from gputel.analysis.comparing.clocks import Numbers, floats
 from gputel.analysis.comparing.tracks import Track
-
-LOWER_IS_BETTER = re.compile(
-    r"loss|bpb|perplexity|ppl|nll|(?:^|_)(?:err|error|wer|cer|time)(?:_|$)|_(?:ms|s|min)$", re.I
-)
 
 
 @dataclass(frozen=True)
@@ -80,14 +76,10 @@ def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:
     return np.interp(at, x[known], y[known], left=np.nan, right=np.nan)
 
 
-def reached(x: Numbers, y: Numbers, target: float, metric: str) -> float | None:
+def reached(x: Numbers, y: Numbers, target: float, better: Direction) -> float | None:
     """The first x at which the metric is as good as the target."""
-    good = y <= target if lower_is_better(metric) else y >= target
+    good = y <= target if better == "lower" else y >= target
     return finite(x[int(np.argmax(good))]) if good.any() else None
-
-
-def lower_is_better(metric: str) -> bool:
-    return LOWER_IS_BETTER.search(metric) is not None
 
 
 def finite(value: float) -> float | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from gputel.analysis.columns import UNKNOWN_DIRECTION
 from gputel.analysis.comparing import clocks, wording
 from gputel.analysis.facts import FLOPS_PER_PARAMETER, PRINTED, RECORDED
 
@@ -27,6 +30,13 @@ def of(tracks: Sequence[Track], prices: Prices, *, grouped: bool) -> Iterator[st
         yield from _of_gpus(tracks)
     if grouped:
         yield "a group's value is the mean of its runs, ± one standard deviation (n - 1)"
+
+
+def without_best(validations: pl.DataFrame) -> Iterator[str]:
+    """Why the best value of a validation metric is left out."""
+    unknown = validations.filter(pl.col("best").is_null())["name"]
+    for name in unknown.unique(maintain_order=True).to_list():
+        yield f"no best {name}: {UNKNOWN_DIRECTION}; add --lower {name} or --higher {name}"
 
 
 def _of_time(tracks: Sequence[Track]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from gputel.analysis import columns
 from gputel.analysis.comparing import curves
 from gputel.analysis.comparing.axes import AXES, amount
 from gputel.analysis.comparing.clocks import floats
@@ -18,6 +19,7 @@ from gputel.analysis.comparing.milestones import common_end
 from gputel.analysis.comparing.tracks import Track
 
 if TYPE_CHECKING:
+    from gputel.analysis.columns import Direction
     from gputel.analysis.comparing.curves import Curve
 
 WHOLE = ("parameters", "gpus", "interruptions")
@@ -42,15 +44,17 @@ def of(tracks: Sequence[Track]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema).with_columns(pl.col(WHOLE).cast(pl.Int64))
 
 
-def validations(tracks: Sequence[Track], metric: str) -> pl.DataFrame:
-    """The best and the last value of every validation metric that a run printed, and at which steps."""
+def validations(tracks: Sequence[Track], metric: str, asked: Mapping[str, Direction]) -> pl.DataFrame:
+    """The best and the last value of every validation metric that a run printed, and at which steps.
+
+    No best where neither its name nor `asked` says which way is better.
+    """
     rows = []
     for track in tracks:
         for name in curves.evaluated(track):
             curve = curves.of(track, name) if name.startswith("val_") or name == metric else None
             if curve is not None and len(curve.y):
-                best = int(np.argmin(curve.y) if curves.lower_is_better(name) else np.argmax(curve.y))
-                rows.append((name, track.name, curve.y[best], curve.step[best], curve.y[-1], curve.step[-1]))
+                rows.append((name, track.name, *_best(curve, asked), curve.y[-1], curve.step[-1]))
     return pl.DataFrame(rows, schema=VALIDATIONS, orient="row")
 
 
@@ -73,20 +77,34 @@ def equal(lines: Sequence[Curve], window: float | None) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=EQUAL, orient="row")
 
 
-def targets(tracks: Sequence[Track], wanted: Mapping[str, float], window: float | None) -> pl.DataFrame:
+def targets(
+    tracks: Sequence[Track],
+    wanted: Mapping[str, float],
+    window: float | None,
+    asked: Mapping[str, Direction],
+) -> pl.DataFrame:
     """What each run had spent when it first was as good as each target; null where it never was."""
     rows = []
     for metric, target in wanted.items():
+        better = columns.better_or_refuse(metric, asked)
         for track in tracks:
             curve = curves.of(track, metric)
             y = curve.smoothed(window)
             spent = {
-                axis.column: curves.reached(curve.x(axis.name), y, target, metric)
+                axis.column: curves.reached(curve.x(axis.name), y, target, better)
                 for axis in AXES.values()
                 if len(y) and (axis.name == "step" or axis.name in track.costs)
             }
             rows.append({"metric": metric, "target": target, "run": track.name, **spent})
     return pl.DataFrame(rows, schema=TARGETS)
+
+
+def _best(curve: Curve, asked: Mapping[str, Direction]) -> tuple[float | None, float | None]:
+    better = columns.better(curve.metric, asked)
+    if better is None:
+        return None, None
+    best = int(np.argmin(curve.y) if better == "lower" else np.argmax(curve.y))
+    return float(curve.y[best]), float(curve.step[best])
 
 
 def _row(track: Track) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _facts(frame: pl.DataFrame, facts: Facts) -> Iterator[Line]:
 def _validations(found: Comparison) -> Iterator[Line]:
     for (name,), rows in found.validations.group_by("name", maintain_order=True):
         told = {row["run"]: row for row in rows.iter_rows(named=True)}
-        for which in ("best", "last"):
+        for which in ("best", "last") if rows["best"].count() else ("last",):
             cells = [_at(told[run], which) if run in told else None for run in found.runs]
             yield f"{which} {name} @ step", cells
 

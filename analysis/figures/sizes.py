@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from gputel.analysis import scaling
+from gputel.analysis.columns import UNKNOWN_DIRECTION
 from gputel.analysis.figures import metrics
 from gputel.analysis.figures.panel import Axis, Curves, Series
 
@@ -44,9 +44,7 @@ def panels(found: Comparison) -> Iterator[Curves]:
 def _by_flops(found: Comparison) -> Curves | None:
     """Every curve over what it had cost, and the best of all of them at each cost."""
     tints = {run: tint for tint, run in enumerate(found.runs)}
-    frontier = scaling.frontier(found.lines, found.smoothing)
-    if frontier.is_empty():
-        return None
+    frontier = found.frontier
     series = []
     for curve in found.lines:
         if "flops" in curve.track.costs:
@@ -54,6 +52,8 @@ def _by_flops(found: Comparison) -> Curves | None:
             known, name = x > 0, curve.track.name
             run = (found.groups or {}).get(name, name)
             series.append(Series(name, {"flops": x[known]}, y[known], run=run, tint=tints.get(run, 0)))
+    if frontier.is_empty() and (found.better or not series):
+        return None
     best = Series(
         "frontier",
         {"flops": frontier["flops"].to_numpy()},
@@ -61,14 +61,19 @@ def _by_flops(found: Comparison) -> Curves | None:
         tint=6,
         style="dashed",
     )
+    frontier_note = (
+        "On the frontier no run did better with less compute."
+        if found.better
+        else f"No frontier of {found.metric}: {UNKNOWN_DIRECTION}."
+    )
     return Curves(
         name="frontier",
-        title=f"{metrics.title(found.metric)} by FLOPs, and the frontier",
+        title=f"{metrics.title(found.metric)} by FLOPs{', and the frontier' if found.better else ''}",
         axes=(FLOPS,),
         y=Axis(found.metric, found.metric),
-        series=(*series, best),
+        series=(*series, best) if found.better else tuple(series),
         log=True,
-        note=f"Means over {found.smoothing:,.0f} steps. On the frontier no run did better with less compute.",
+        note=f"Means over {found.smoothing:,.0f} steps. {frontier_note}",
         link="flops",
     )
 

@@ -31,6 +31,7 @@ TABLES = {"csv": "", "markdown": "md"}
     metavar="METRIC=VALUE",
     help="What each run had spent when it first got there.",
 )
+@values.directions
 @click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
 @click.option("--kwh", type=click.FloatRange(min=0), metavar="$", help="Dollars for a kWh.")
 @click.option(

@@ -22,6 +22,7 @@ from gputel.cli import values
 @click.option(
     "--target", type=values.target, multiple=True, metavar="METRIC=VALUE", help="What the run must reach."
 )
+@values.directions
 @click.option("--phase", metavar="NAME", help="The phase to judge, else the one with most steps.")
 @click.option(
     "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."
@@ -36,6 +37,8 @@ def command(
     baseline: str | None,
     max_regress: tuple[tuple[str, float], ...],
     target: tuple[tuple[str, float], ...],
+    lower: tuple[str, ...],
+    higher: tuple[str, ...],
     phase: str | None,
     warmup: int,
     as_json: bool,
@@ -53,5 +56,7 @@ def command(
         raise click.UsageError("say what to judge: --max-regress METRIC=3% or --target METRIC=VALUE")
     if limits and baseline is None:
         raise click.UsageError("--max-regress needs a --baseline")
-    checks = gated.judge(run, baseline, limits, targets, warmup=warmup, phase=phase)
+    checks = gated.judge(
+        run, baseline, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher
+    )
     return gated.conclude(run, checks, as_json=as_json, junit=junit, force=force)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,14 @@ def judge(
     *,
     warmup: int,
     phase: str | None,
+    lower: Collection[str],
+    higher: Collection[str],
 ) -> list[Check]:
     from gputel.analysis import gate
 
     other = None if baseline is None else sources.one_subject(baseline).log
-    return gate.judge(sources.one_subject(run).log, other, limits, targets, warmup=warmup, phase=phase)
+    log = sources.one_subject(run).log
+    return gate.judge(log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher)
 
 
 def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | None, force: bool) -> int:

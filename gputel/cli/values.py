@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from gputel.telemetry.errors import GputelError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
@@ -63,6 +67,14 @@ def target(text: str) -> tuple[str, float]:
         return name, float(value)
     except ValueError:
         raise click.BadParameter(f"'{text}' is not a target like {name or 'loss'}=2.9") from None
+
+
+def directions(command: Command) -> Command:
+    """Adds `--lower NAME` and `--higher NAME`: which way of a metric is better."""
+    for way in ("higher", "lower"):
+        said = f"{way.capitalize()} values of this metric are better; where its name does not say it."
+        command = click.option(f"--{way}", multiple=True, metavar="NAME", help=said)(command)
+    return command
 
 
 def count(text: str) -> int:

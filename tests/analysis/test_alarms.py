@@ -120,6 +120,26 @@ def test_overfitting_names_the_best_evaluation_and_its_checkpoint() -> None:
     )
 
 
+def test_overfitting_of_an_accuracy_is_a_fall_and_an_unknown_metric_is_refused() -> None:
+    watch = Watch(rules.load(own={"overfit": {"metrics": ["val_acc"]}}))
+    evals = [Evaluation(n, "val_acc", v) for n, v in enumerate((0.1, 0.5, 0.6, 0.5, 0.4, 0.3))]
+    (alarm,) = (alarm for moment in evals for alarm in watch.see(moment))
+    assert (alarm.rule, alarm.step, alarm.text) == (
+        "overfit",
+        5,
+        "val_acc is 0.3000, and was 0.6000 at step 2",
+    )
+    with pytest.raises(GputelError, match="kl: its name does not say whether lower or higher is better"):
+        Watch(rules.load(own={"overfit": {"metrics": ["kl"]}}))
+
+
+def test_slower_of_a_time_is_a_rise() -> None:
+    watch = Watch(rules.load(own={"slower": {"metrics": ["dt_ms"]}}))
+    times = [100.0] * 200 + [130.0] * 100
+    (alarm,) = (alarm for moment in records(times, "dt_ms") for alarm in watch.see(moment))
+    assert (alarm.rule, alarm.text) == ("slower", "dt_ms is 130, 30% above this run's own 100")
+
+
 def clocks(start: int, end: int, **facts: float) -> Iterator[Clock]:
     return (Clock(float(second), started_s=0.0, **facts) for second in range(start, end))  # type: ignore[arg-type]
 

@@ -363,6 +363,27 @@ def test_a_target_of_an_accuracy_is_reached_from_below(write: Write) -> None:
     assert told["step"].to_list() == [5, 5]
 
 
+def test_a_target_of_an_error_is_reached_from_above(write: Write) -> None:
+    a, b = (write(n, range(11), extra=lambda step: f" | mse: {4.5 - step / 2}") for n in "ab")
+    told = compare([a, b], target={"mse": 1.0}).targets
+    assert told["step"].to_list() == [7, 7]
+
+
+def test_a_metric_of_unknown_direction_has_no_target_and_no_best_unless_it_is_said(write: Write) -> None:
+    a, b = (write(n, range(11), extra=lambda s: f"\nStep {s} | Validation quux: {s / 10}") for n in "ab")
+    (name,) = set(compare([a, b]).lines[0].track.subject.log.evals["name"].to_list())
+    with pytest.raises(GputelError, match=f"add --lower {name} or --higher {name}"):
+        compare([a, b], target={name: 0.5})
+    unsaid = compare([a, b], metric=name)
+    assert unsaid.better is None
+    assert unsaid.validations["best"].to_list() == [None, None]
+    assert unsaid.validations["last"].to_list() == [1.0, 1.0]
+    assert f"no best {name}: its name does not say whether lower or higher is better; " in unsaid.notes[-1]
+    low = compare([a, b], metric=name, lower=[name], target={name: 0.5})
+    assert low.validations["best"].to_list() == [0.0, 0.0]
+    assert low.targets["step"].to_list() == [0, 0]
+
+
 def test_smoothing_leaves_the_milestones_and_is_a_mean_of_the_last_steps(write: Write) -> None:
     zigzag = write("zigzag", range(1001), lambda step: 3 + step % 2)
     flat = write("flat", range(1001), lambda step: 3.5)

@@ -99,13 +99,34 @@ def test_a_target_is_reached_by_the_best_evaluation(tmp_path: Path) -> None:
     assert absent.why == "the run has no core_metric"
 
 
-def test_a_metric_whose_better_side_is_unknown_is_a_wrong_question(tmp_path: Path) -> None:
-    run = log(tmp_path, "a")
+def printed(folder: Path, name: str, line: str) -> Log:
+    path = folder / f"{name}.log"
+    path.write_text("".join(f"step {step} | loss: 3.0 | {line}\n" for step in range(100)))
+    return logs.parse(path)
+
+
+def test_gate_fails_when_reward_loss_is_10_percent_higher(tmp_path: Path) -> None:
+    run, baseline = printed(tmp_path, "a", "reward_loss: 1.1"), printed(tmp_path, "b", "reward_loss: 1.0")
+    assert verdict(run, baseline, reward_loss=0.01) == ["failed"]
+    assert verdict(baseline, run, reward_loss=0.01) == ["passed"]
+
+
+def test_gate_refuses_a_metric_of_unknown_direction_unless_a_flag_says_it(tmp_path: Path) -> None:
+    run, baseline = printed(tmp_path, "a", "kl: 1.1"), printed(tmp_path, "b", "kl: 1.0")
     with pytest.raises(GputelError) as caught:
-        gate.judge(run, run, {"lr": 0.1}, {})
+        gate.judge(run, baseline, {"kl": 0.01}, {})
     assert str(caught.value) == (
-        "lr: whether more of it is better is not known; take a loss, an accuracy, a time or a throughput"
+        "kl: its name does not say whether lower or higher is better; add --lower kl or --higher kl"
     )
+    for lower, higher, expected in ((["kl"], [], "failed"), ([], ["kl"], "passed")):
+        (check,) = gate.judge(run, baseline, {"kl": 0.01}, {}, lower=lower, higher=higher)
+        assert check.verdict == expected
+
+
+def test_gate_takes_no_metric_as_both_lower_and_higher(tmp_path: Path) -> None:
+    run = printed(tmp_path, "a", "kl: 1.1")
+    with pytest.raises(GputelError, match="kl: is both --lower and --higher; keep one of the two"):
+        gate.judge(run, run, {"kl": 0.01}, {}, lower=["kl"], higher=["kl"])
 
 
 @pytest.mark.parametrize(("verdicts", "code"), [("pp", 0), ("pu", 5), ("uf", 4), ("", 0)])

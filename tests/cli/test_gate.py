@@ -78,6 +78,7 @@ def test_it_writes_over_its_own_list_and_over_nothing_else(
         (["same.log", "--max-regress", "loss=1%"], "--max-regress needs a --baseline"),
         (["same.log", "--target", "loss"], "Invalid value for '--target': 'loss' is not a target like loss=2.9"),
         (["same.log", "--max-regress", "loss=much"], "'loss=much' is not a limit like loss=3%"),
+        (["same.log", "--target", "kl=1"], "add --lower kl or --higher kl"),
     ],
 )  # fmt: skip
 def test_a_wrong_question_is_2_and_one_line(
@@ -87,6 +88,14 @@ def test_a_wrong_question_is_2_and_one_line(
     said = capsys.readouterr().err
     assert line in said
     assert said.count("\n") == 1
+
+
+def test_lower_says_which_way_of_an_unknown_metric_is_better(runs: Path) -> None:
+    lines = [f"step {n} | loss: 3.0 | kl: {2 - n / 100:.4f}\n" for n in range(100)]
+    (runs / "kl.log").write_text("".join(lines))
+    assert gate("kl.log", "--target", "kl=0.5") == 2
+    assert gate("kl.log", "--target", "kl=1.1", "--lower", "kl") == 0
+    assert gate("kl.log", "--target", "kl=2.5", "--higher", "kl") == 4
 
 
 def test_a_log_with_nothing_in_it_is_3(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
