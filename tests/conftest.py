@@ -24,6 +24,7 @@ REAL_LOGS = ROOT.parent / "shared" / "logs"
 PROGRAMS = {
     "cc": ("cc", "gcc", "clang"),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "poppler": ("pdftoppm",),
     "prometheus": ("prometheus",),
     "tmux": ("tmux",),
 }

@@ -18,7 +18,10 @@ function drawBars(panel, plot) {
   });
   const legend = element("div", "legend");
   panel.parts.forEach((part, at) => {
-    if (panel.values.some((row) => row[at])) legend.append(swatch(part.name, kindColour(part.colour)));
+    if (!panel.values.some((row) => row[at])) return;
+    const key = swatch(part.name, kindColour(part.colour));
+    key.querySelector("i").dataset.colour = part.colour; // painted again with the theme
+    legend.append(key);
   });
   plot.append(legend);
 }

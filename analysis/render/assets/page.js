@@ -80,8 +80,8 @@ async function start() {
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  addEventListener("beforeprint", () => { printing = true; redraw(); });
-  addEventListener("afterprint", () => { printing = false; redraw(); });
+  addEventListener("beforeprint", layOutForPrint);
+  addEventListener("afterprint", layOutForScreen);
   document.documentElement.dataset.painted = String(Math.round(performance.now()));
 }
 

@@ -2,11 +2,11 @@
 
 const view = { axis: null, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), zoom: new Map(), tints: [] };
 const charts = [];
-let printing = false, look = null;
+let printing = false, themeOnScreen, look = null;
 
 function dark() {
   const chosen = document.documentElement.dataset.theme;
-  return !printing && (chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 function inks() {
@@ -37,6 +37,27 @@ function redraw() {
   }
   for (const piece of document.querySelectorAll("[data-colour]")) piece.style.background = kindColour(piece.dataset.colour);
   pointNowhere();
+}
+
+// Before the sheet is laid out: plots in light colours and of its width, and tables that are too wide made smaller.
+function layOutForPrint() {
+  if (printing) return;
+  printing = true;
+  themeOnScreen = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  for (const table of document.querySelectorAll(".scroll table")) {
+    table.style.width = "min-content";
+    table.style.setProperty("--print-zoom", Math.min(1, PRINTED / table.offsetWidth));
+    table.style.width = "";
+  }
+  redraw();
+}
+
+function layOutForScreen() {
+  printing = false;
+  if (themeOnScreen) document.documentElement.dataset.theme = themeOnScreen;
+  else delete document.documentElement.dataset.theme;
+  redraw();
 }
 
 function build(panel, figure, bytes) {

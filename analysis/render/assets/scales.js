@@ -1,5 +1,6 @@
 // Where things are: the frame of a plot, values <-> pixels, and what the axes of all plots have in common.
 
+const PRINTED = 620; // CSS pixels between the margins of a sheet of A4 or letter, and of a panel on it
 const FRAME = { left: 60, right: 14, top: 10, bottom: 40 };
 
 function scale(low, high, from, to, log) {
@@ -70,9 +71,9 @@ function line(pen, x0, y0, x1, y1) {
   pen.stroke();
 }
 
-// A canvas as sharp as the screen, cleared, with its pen in CSS pixels.
+// A canvas as sharp as the screen, cleared, with its pen in CSS pixels; on paper all are of one width.
 function fresh(canvas) {
-  const size = { width: canvas.clientWidth, height: canvas.clientHeight };
+  const size = { width: printing ? PRINTED : canvas.clientWidth, height: canvas.clientHeight };
   const ratio = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
   if (canvas.width !== Math.round(size.width * ratio) || canvas.height !== Math.round(size.height * ratio)) {
     canvas.width = Math.round(size.width * ratio);

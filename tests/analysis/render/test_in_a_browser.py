@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from gputel.analysis.figures import style
 from gputel.analysis.figures.panel import (
     Axis,
     Bars,
@@ -85,6 +88,55 @@ def test_a_page_paints_complains_of_nothing_and_asks_for_nothing(chromium: Brows
     assert tab.evaluate(inked) == [True, True]
     assert tab.errors == []
     assert [request for request in tab.requests if not request.startswith(("file:", "data:"))] == []
+
+
+def sheets(tab: Tab, folder: Path) -> npt.NDArray[np.int16]:
+    """Every pixel of the page as it is printed, a row a pixel: red, green, blue."""
+    tab.pdf(folder / "page.pdf")
+    subprocess.run(["pdftoppm", "-r", "120", folder / "page.pdf", folder / "sheet"], check=True)
+    pages = [sheet.read_bytes().split(b"\n", 3)[3] for sheet in sorted(folder.glob("sheet*.ppm"))]
+    return np.frombuffer(b"".join(pages), np.uint8).reshape(-1, 3).astype(np.int16)
+
+
+def near(pixels: npt.NDArray[np.int16], colour: str) -> int:
+    """How many pixels have about this colour."""
+    wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return int((np.abs(pixels - wanted).max(axis=1) < 40).sum())
+
+
+@pytest.mark.needs("poppler")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("drawn", "colours"),
+    [
+        (panel(), dict.fromkeys(style.TINTS["light"][:2], 500)),
+        (HEAT, {style.HEAT[0]: 40_000}),
+        (BARS, {style.KINDS["light"]["train"]: 10_000, style.KINDS["light"]["eval"]: 1000}),
+    ],
+    ids=["curves", "heat", "bars"],
+)
+def test_print_holds_every_plot_in_its_light_colours(
+    chromium: Browser, tmp_path: Path, drawn: Panel, colours: dict[str, int], dark: bool
+) -> None:
+    tab = shown(chromium, tmp_path, drawn, dark=dark)
+    before = pixels(tab) if drawn is not BARS else ""
+    printed = sheets(tab, tmp_path)
+    assert {colour for colour, fewest in colours.items() if near(printed, colour) < fewest} == set()
+    assert (printed.max(axis=1) < 60).mean() < (0.5 if drawn is HEAT else 0.05)  # paper is white
+    assert tab.errors == []
+    assert drawn is BARS or pixels(tab) == before
+
+
+@pytest.mark.needs("poppler")
+def test_print_holds_every_column_of_a_wide_table(chromium: Browser, tmp_path: Path) -> None:
+    wide = Table("T", tuple(f"column {n}" for n in range(30)), [tuple(f"{n}.123456" for n in range(30))])
+    tab = shown(chromium, tmp_path, wide)
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.resize(717, 1000)  # a sheet of A4 between its margins
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    widths = "(box => [box.scrollWidth, box.clientWidth])(document.querySelector('.scroll'))"
+    needed, there = tab.evaluate(widths)
+    assert needed <= there
 
 
 def test_text_of_logs_is_shown_and_never_run(chromium: Browser, tmp_path: Path) -> None:
