@@ -11,18 +11,18 @@ function controls(panels, runs) {
   if (panels.some((panel) => panel.noisy)) bar.append(slider());
   const kinds = kindsOf(panels);
   if (runs.length > FEW_RUNS) kinds.forEach((_, kind) => view.hiddenKinds.add(kind));
-  if (kinds.size) bar.append(switches("shown behind", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
-  if (charts.length) bar.append(wholeRangeButton());
+  if (kinds.size) bar.append(switches("markers", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
+  if (charts.length) bar.append(resetZoomButton());
   const theme = element("button", "chip plain", "light / dark");
   theme.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
   bar.append(theme);
   bar.hidden = false;
 }
 
-function wholeRangeButton() {
-  const whole = element("button", "chip plain", "whole range");
-  whole.addEventListener("click", () => { view.zoom.clear(); redraw(); });
-  return whole;
+function resetZoomButton() {
+  const reset = element("button", "chip plain", "reset zoom");
+  reset.addEventListener("click", () => { view.zoom.clear(); redraw(); });
+  return reset;
 }
 
 function kindsOf(panels) {
@@ -53,7 +53,7 @@ function axisSwitch(axes) {
   choice.id = "axis";
   for (const [name, title] of axes) { const option = element("option", "", title); option.value = name; choice.append(option); }
   choice.addEventListener("change", () => { view.axis = choice.value; redraw(); });
-  group.append(element("span", "label", "by"), choice);
+  group.append(element("span", "label", "x axis"), choice);
   return group;
 }
 

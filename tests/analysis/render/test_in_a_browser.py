@@ -269,7 +269,12 @@ def test_bars_lie_on_tracks_of_one_length_with_their_sums_in_short(chromium: Bro
 def test_a_page_without_plots_has_nothing_to_zoom_back(chromium: Browser, tmp_path: Path) -> None:
     chips = "[...document.querySelectorAll('#controls button')].map(chip => chip.textContent)"
     assert shown(chromium, tmp_path, BARS).evaluate(chips) == ["d16", EVIL, "light / dark"]
-    assert "whole range" in shown(chromium, tmp_path, panel()).evaluate(chips)
+    assert "reset zoom" in shown(chromium, tmp_path, panel()).evaluate(chips)
+
+
+def test_controls_name_markers_and_the_x_axis(chromium: Browser, tmp_path: Path) -> None:
+    labels = "[...document.querySelectorAll('#controls .label')].map(label => label.textContent)"
+    assert shown(chromium, tmp_path, panel()).evaluate(labels) == ["runs", "x axis", "markers"]
 
 
 def test_the_name_of_a_level_stands_in_the_legend_and_not_over_the_curves(
