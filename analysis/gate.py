@@ -18,6 +18,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.comparing import phases
+from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log

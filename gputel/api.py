@@ -370,8 +370,8 @@ def gate(
 ) -> list[Check]:
     """A result for each limit: `max_regress` is how much worse than `baseline` the run may be, as `"1%"` or 0.01.
 
-    `target` is what the run must reach; `warmup` how many steps at the start do not count. `lower` and `higher` name
-    metrics whose names do not say which way is better.
+    `target` is what the run must reach; `warmup` how many steps at the start do not count.
+    `lower` and `higher` name metrics whose names do not say which way is better.
     """
     from gputel.analysis import gate as gating
 
