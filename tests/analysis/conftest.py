@@ -10,19 +10,26 @@ import pytest
 
 from gputel.analysis.parse import engine, result
 from gputel.analysis.parse.log import Log
+from gputel.analysis.parse.parser import Parser
 
 LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
 @pytest.fixture
-def read() -> Callable[[str], Log]:
-    """The log that a text is; it was not written after noon of 21 November 2026."""
+def conclude() -> Callable[[Parser], Log]:
+    """The log of a parser that has read to the end; it was not written after noon of 21 November 2026."""
+    return lambda parser: result.conclude(parser, "x", "x.log", LATEST)
+
+
+@pytest.fixture
+def read(conclude: Callable[[Parser], Log]) -> Callable[[str], Log]:
+    """The log that a text is."""
 
     def read(text: str) -> Log:
         parser = engine.parser()
         parser.feed(text.encode())
         parser.finish()
-        return result.conclude(parser, "x", "x.log", LATEST)
+        return conclude(parser)
 
     return read
 

@@ -1,14 +1,12 @@
-"""Formats inferred from logs that nothing knows: many grammars, real logs whose format is hidden, and no logs."""
+"""Formats inferred: prefixes that change nothing, real logs whose format is hidden, and text that is no log."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import polars as pl
@@ -22,20 +20,7 @@ from gputel.analysis.parse.lines import Splitter
 from gputel.analysis.parse.parser import Parser
 
 REAL_LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
-
-
-def sibling(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-foreign = sibling("foreign_grammars")
-by_name = pytest.mark.parametrize("grammar", foreign.GRAMMARS, ids=lambda grammar: grammar.name)
+LOGS = sorted((Path(__file__).resolve().parents[1] / "logs" / "inferred").glob("*.log"))
 
 
 def clean(log: bytes) -> bytes:
@@ -55,35 +40,6 @@ def inferred(log: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
     found = infer.infer(clean(log))
     assert found is not None
     return read(log, found.format)
-
-
-@by_name
-def test_every_record_of_a_foreign_grammar_is_read_with_its_step_and_loss(grammar: Any) -> None:
-    steps, _ = inferred(grammar.log().encode())
-    records = range(grammar.count)
-    assert steps["step"].to_list() == [grammar.step(i) for i in records]
-    if "loss" in grammar.columns:
-        assert steps["loss"].to_list() == [float(foreign.loss(i)) for i in records]
-
-
-@by_name
-def test_the_columns_of_a_foreign_grammar_have_the_names_and_units_of_ours(grammar: Any) -> None:
-    steps, _ = inferred(grammar.log().encode())
-    assert set(grammar.columns) <= set(steps.columns)
-    assert all(steps[column].null_count() == 0 for column in grammar.columns)
-    if grammar.dt_ms:
-        assert steps["dt_ms"].to_list() == pytest.approx([grammar.dt_ms(i) for i in range(grammar.count)])
-
-
-@pytest.mark.parametrize(
-    "grammar", [one for one in foreign.GRAMMARS if one.evaluation], ids=lambda grammar: grammar.name
-)
-def test_evaluations_of_a_foreign_grammar_are_no_records(grammar: Any) -> None:
-    _, evals = inferred(grammar.log().encode())
-    every = [i for i in range(grammar.count) if i % grammar.every == grammar.every - 1]
-    assert evals.filter(pl.col("name") == "val_loss")["value"].to_list() == [
-        float(foreign.val(i)) for i in every
-    ]
 
 
 def rank(log: str) -> str:
@@ -109,10 +65,11 @@ def crlf(log: str) -> str:
 @pytest.mark.parametrize(
     "dress", [rank, host, stamped, coloured, crlf], ids=lambda dress: str(dress.__name__)
 )
-@by_name
-def test_what_stands_before_and_between_changes_nothing(grammar: Any, dress: Any) -> None:
-    plain, _ = inferred(grammar.log().encode())
-    dressed, _ = inferred(dress(grammar.log()).encode())
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.stem))
+def test_what_stands_before_and_between_changes_nothing(path: Path, dress: Callable[[str], str]) -> None:
+    log = path.read_bytes().decode()
+    plain, _ = inferred(log.encode())
+    dressed, _ = inferred(dress(log).encode())
     assert dressed.select("step", "loss").equals(plain.select("step", "loss"))
 
 
@@ -237,7 +194,7 @@ def test_lines_that_say_their_iteration_are_records_of_their_own_within_one_step
 
 
 def test_what_is_learned_is_a_format_that_reads_the_log_again() -> None:
-    log = foreign.GRAMMARS[0].log().encode()
+    log = LOGS[0].read_bytes()
     found = infer.infer(clean(log))
     assert found is not None
     assert "[[lines]]" in found.text
