@@ -238,6 +238,24 @@ def test_heat_is_told_and_the_power_cap_is_not() -> None:
     assert told(seconds(200, throttle=0x40)) == [("throttle", "on", None)]
 
 
+def slowed(slow: int, of: int = 60, rounds: int = 5) -> list[Moment]:
+    """The first `slow` of every `of` seconds are slowed down by heat."""
+    return [GpuSecond("0", float(n), {"throttle": 0x40 if n % of < slow else 0}) for n in range(of * rounds)]
+
+
+def test_heat_is_told_from_half_of_a_minute_on_and_not_below() -> None:
+    assert told(slowed(29)) == []
+    assert told(slowed(30)) == [("throttle", "on", None)]
+
+
+@pytest.mark.parametrize(("share", "slow"), [(0.1, 6), (0.9, 54), (1.0, 60)])
+def test_the_share_of_slow_seconds_is_the_projects_to_set(share: float, slow: int) -> None:
+    own = {"throttle": {"share": share}}
+    for seconds, states in ((slow - 1, []), (slow, ["on"])):
+        watch = Watch(rules.load(own=own))
+        assert [alarm.state for moment in slowed(seconds) for alarm in watch.see(moment)] == states
+
+
 def test_a_counter_of_errors_is_told_when_it_grows() -> None:
     assert told([*seconds(3, ecc=2.0), *seconds(3, ecc=3.0)]) == [("ecc", "on", None)]
 
