@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_S = 60
+PATIENCE_S = 300
 FLAGS = (
     "--headless=new",
     "--remote-debugging-pipe",

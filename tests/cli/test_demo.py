@@ -26,7 +26,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_without_torch_logs_are_played_recorded_followed_and_compared(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +48,6 @@ def test_without_torch_logs_are_played_recorded_followed_and_compared(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_with_torch_two_trainings_run(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     assert demo("--steps", "2") == 0

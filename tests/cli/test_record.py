@@ -24,7 +24,6 @@ def call(*words: str, env: dict[str, str] | None = None) -> Answer:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env={**os.environ, **(env or {})},
     )

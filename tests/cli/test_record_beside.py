@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gputel.telemetry import events
+from tests.recordings import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
 
@@ -54,7 +55,7 @@ def start(*options: str, command: list[str]) -> subprocess.Popen[str]:
 
 def record(*options: str, command: list[str]) -> tuple[int, str, str]:
     with start(*options, command=command) as recorder:
-        out, err = recorder.communicate(timeout=100)
+        out, err = recorder.communicate(timeout=PATIENCE_S)
     return recorder.returncode, out, err
 
 
@@ -163,7 +164,7 @@ def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
         recorder.stdout.readline()
         threads = len(list(Path(f"/proc/{recorder.pid}/task").iterdir()))
         recorder.terminate()
-        recorder.communicate(timeout=60)
+        recorder.communicate(timeout=PATIENCE_S)
     assert threads == 1
 
 
@@ -174,26 +175,23 @@ def test_a_run_is_served_while_it_is_recorded() -> None:
     with start("--prometheus", f":{port}", command=training()) as recorder:
         text = _scraped(port, "gputel_train_loss{")
         recorder.terminate()
-        recorder.communicate(timeout=60)
+        recorder.communicate(timeout=PATIENCE_S)
     assert 'gputel_train_loss{phase="train",rank="",run="run"} 3.0' in text
     assert "DCGM_FI_DEV_POWER_USAGE{" in text
 
 
 def _scraped(port: int, wanted: str) -> str:
     """Until it is there: the process beside starts in its own time."""
-    import time
 
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+    def look() -> str:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
                 text: str = answer.read().decode()
         except OSError:
-            text = ""
-        if wanted in text and "DCGM_FI_DEV_POWER_USAGE{" in text:
-            return text
-        time.sleep(0.05)
-    raise AssertionError(f"no {wanted} within a minute")
+            return ""
+        return text if wanted in text and "DCGM_FI_DEV_POWER_USAGE{" in text else ""
+
+    return until(look, f"{wanted} among the metrics")
 
 
 def _free_port() -> int:
@@ -222,6 +220,6 @@ def test_what_cannot_be_ordered_is_a_line_before_the_command_runs(options: list[
 
 def test_without_a_command_there_is_nothing_to_stop() -> None:
     words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--stop-after", "1s"]
-    answer = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 2
     assert "--stop-on, --stop-after and --budget stop a command, and there is none" in answer.stderr

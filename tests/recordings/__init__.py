@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-PATIENCE_S = 30.0
+PATIENCE_S = 300.0
+"""Ends a hang, and measures nothing: a busy machine may take a minute over what takes a second."""
 LONGEST_LOOK_S = 0.5
 GPUTEL = (sys.executable, "-m", "gputel")
 Reached = TypeVar("Reached")
@@ -118,6 +119,12 @@ class Recorder:
 
     def kill(self, number: int = signal.SIGTERM) -> None:
         os.kill(self.viewer, number)
+
+    def kill_keeper(self) -> None:
+        """`kill -9`, and wait until it is gone: the next keeper that is found is another."""
+        keeper = self.keeper()
+        os.kill(keeper, signal.SIGKILL)
+        until(lambda: not is_alive(keeper), "the end of the keeper")
 
     def wait(self) -> int:
         """Its exit code, or -signal."""

@@ -20,7 +20,7 @@ from gputel.trainer.checkpoint import Saved
 from .ranks import PAGE_BYTES, begin
 
 TINY = "--depth 2 --dim 32 --heads 2 --seq 32 --eval-tokens 256 --eval-every 0".split()
-LIMIT_S = 110
+LIMIT_S = 300
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gputel.trainer.checkpoint import newest_first, verify
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 SMALL_FILES = 60_000  # bytes: the log stays below that, the weights do not
 
 

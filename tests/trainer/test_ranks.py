@@ -7,7 +7,7 @@ import pytest
 from .conftest import Train, same
 
 BATCH = ("--steps", "6", "--total-batch-size", "256")
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("extra", [(), ("--dtype", "bf16"), ("--dropout", "0.1"), ("--optimizer", "muon")])

@@ -9,7 +9,7 @@ import pytest
 from .conftest import Left, Start, Train, same, same_tensors
 
 STEPS = ("--steps", "10", "--device-batch-size", "4")
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

@@ -354,7 +354,6 @@ def test_the_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_run_learns_more_than_how_often_bytes_occur(run: Run, tmp_path: Path) -> None:
     """The entropy of single bytes of the standard library is 3.245 nats, of bytes after bytes 2.422."""
     size = "--dim 128 --heads 1 --seq 128 --device-batch-size 4 --eval-tokens 16384"

@@ -22,6 +22,7 @@ from gputel.analysis.live.exporter import Exporter, listening
 from gputel.analysis.live.state import State
 from gputel.analysis.live.view import Cost, Gpu, View
 from gputel.telemetry.errors import GputelError
+from tests.recordings import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -181,7 +182,7 @@ def test_the_real_prometheus_scrapes_it(exporter: Exporter, view: View, tmp_path
     assert loss["value"][1] == "2.417931"
 
 
-def _asked(port: int, query: str, patience_s: float = 60) -> list[dict[str, Any]]:
+def _asked(port: int, query: str, patience_s: float = PATIENCE_S) -> list[dict[str, Any]]:
     """Until it has an answer: it starts in its own time."""
     end = time.monotonic() + patience_s
     while time.monotonic() < end:

@@ -16,6 +16,7 @@ from gputel.analysis.live import commands, replays
 from gputel.analysis.live.commands import Command
 from gputel.analysis.live.replays import Replays
 from gputel.telemetry.errors import GputelError
+from tests.recordings import PATIENCE_S
 
 LINES = [f"step {n} loss {n * 0.37:.3f}\n" for n in range(60)]
 LOG = "".join(LINES)
@@ -98,7 +99,7 @@ def test_overlapping_tails_never_repeat_a_line(growths: list[int], overlap: int)
 
 def until(true: Callable[[], bool], command: Command) -> bytes:
     """What the command prints until something is true of it; gives up after a while, and the test says why."""
-    found, deadline = b"", time.monotonic() + 30
+    found, deadline = b"", time.monotonic() + PATIENCE_S
     while not true() and time.monotonic() < deadline:
         found += command.read(1 << 16)
     return found

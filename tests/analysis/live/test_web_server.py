@@ -19,6 +19,7 @@ from gputel.analysis.live.state import State
 from gputel.analysis.live.web import server
 from gputel.analysis.live.web.server import Page
 from gputel.telemetry.errors import GputelError
+from tests.recordings import PATIENCE_S
 
 JUDGE: Any = SimpleNamespace(active=[], history=[])
 
@@ -48,7 +49,7 @@ def port(page: Page) -> int:
 
 
 def asked(page: Page, path: str = "/", method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port(page), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port(page), timeout=PATIENCE_S)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)
@@ -58,7 +59,7 @@ def asked(page: Page, path: str = "/", method: str = "GET", **headers: str) -> h
 
 def answer(page: Page, sent: bytes) -> bytes:
     """Everything that comes back for bytes as they are."""
-    with socket.create_connection(("127.0.0.1", port(page)), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port(page)), timeout=PATIENCE_S) as client:
         client.sendall(sent)
         with client.makefile("rb") as file:
             return file.read()
@@ -67,7 +68,7 @@ def answer(page: Page, sent: bytes) -> bytes:
 @contextmanager
 def watching(page: Page, last: str = "") -> Iterator[BinaryIO]:
     """A viewer that has been let in."""
-    with socket.create_connection(("127.0.0.1", port(page)), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port(page)), timeout=PATIENCE_S) as client:
         head = f"GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: {last}\r\n\r\n"
         client.sendall(head.encode())
         with client.makefile("rb") as file:

@@ -1,6 +1,5 @@
 """A job that runs already: the GPUs are sampled, its log is copied and its new lines are stamped."""
 
-import os
 import signal
 import subprocess
 import time
@@ -80,7 +79,7 @@ def test_a_rotated_log_is_followed_under_its_name(record: Record, log: Path) -> 
 
 def test_a_killed_keeper_is_succeeded(record: Record, log: Path) -> None:
     recorder = follow(record, log)
-    os.kill(recorder.keeper(), signal.SIGKILL)
+    recorder.kill_keeper()
     with log.open("ab") as more:
         more.write(b"new\n")
     recorder.printed(b"new\n")
@@ -90,7 +89,7 @@ def test_a_killed_keeper_is_succeeded(record: Record, log: Path) -> None:
 
 
 def test_a_process_alone_is_followed_too(record: Record) -> None:
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     recorder = record(options=("--simulate", "1xH100", "--pid", str(process.pid)))
     until(lambda: list(recorder.folder.glob("gpu/fast*")), "the first samples")
     process.kill()

@@ -6,7 +6,6 @@ import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -112,15 +111,14 @@ def test_a_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_pat
     reader = threading.Thread(target=read)
     reader.start()
     pourer.finish(1.0)
-    reader.join(30)
+    reader.join()
     assert seen == b"".join(bytes([i]) * 100_000 for i in range(30))
     assert ledger.lost == 0
 
 
 def test_what_the_queue_cannot_hold_is_refused_at_once(tmp_path: Path) -> None:
     ring = Ring(MIB)
-    begin = time.monotonic()
     while ring.put(b"x" * 1000):
-        assert time.monotonic() - begin < 30
+        assert ring.head - ring.tail <= MIB
     assert ring.head - ring.tail > MIB - 1000
     assert ring.room(MIB)[0].nbytes == MIB - ring.head

@@ -139,21 +139,21 @@ def test_three_signals_one_after_the_other_arrive_three_times(record: Record) ->
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_we_die_of_what_the_command_died_of(record: Record, number: signal.Signals) -> None:
-    recorder = record("bash", "-c", f"kill -{number.value} $$; sleep 60")
+    recorder = record("bash", "-c", f"kill -{number.value} $$; sleep 600")
     assert recorder.wait() == -number
     assert recorder.facts()["exit_code"] == 128 + number
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_other_deaths_are_told_as_a_shell_does(record: Record, number: signal.Signals) -> None:
-    recorder = record("bash", "-c", f"ulimit -c 0; kill -{number.value} $$; sleep 60")
+    recorder = record("bash", "-c", f"ulimit -c 0; kill -{number.value} $$; sleep 600")
     assert recorder.wait() == 128 + number
     assert recorder.facts()["exit_code"] == 128 + number
 
 
 def test_what_nohup_ignores_stays_ignored(record: Record) -> None:
     recorder = record(
-        "bash", "-c", "echo ready; read -t 60 < <(sleep 0.5; echo); echo done", prefix=("nohup",)
+        "bash", "-c", "echo ready; read -t 600 < <(sleep 0.5; echo); echo done", prefix=("nohup",)
     )
     recorder.printed(b"ready")
     os.killpg(recorder.viewer, signal.SIGHUP)
@@ -245,7 +245,7 @@ def test_a_pipe_to_a_pager_that_is_left_ends_nothing(shell: Shell, tmp_path: Pat
 
 
 def test_a_terminal_that_goes_away_ends_the_command_and_is_told(shell: Shell, tmp_path: Path) -> None:
-    shell.type("$GPUTEL record --out run -- bash -c 'echo ready; sleep 60'\n")
+    shell.type("$GPUTEL record --out run -- bash -c 'echo ready; sleep 600'\n")
     shell.saw("ready\r\n")
     (job,) = children(shell.pid)
     os.close(shell.master)
@@ -257,7 +257,7 @@ def test_a_terminal_that_goes_away_ends_the_command_and_is_told(shell: Shell, tm
 
 def test_a_second_ctrl_c_cuts_the_closing_short(record: Record) -> None:
     """A grandchild holds the output, for which we would wait."""
-    recorder = record("bash", "-c", "sleep 60 & echo $!; exit 5")
+    recorder = record("bash", "-c", "sleep 600 & echo $!; exit 5")
     until(lambda: recorder.facts().get("exit_code") == 5, "the command's end")
     time.sleep(SECOND_SIGNAL_WOULD_BE_HERE_S)
     recorder.kill(signal.SIGINT)

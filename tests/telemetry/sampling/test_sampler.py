@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from gputel.telemetry import events, run
 from gputel.telemetry.identity import facts
 from gputel.telemetry.store.journal import read
 from tests.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, H100, NO_PERMISSION, VERSION_MISMATCH
+from tests.recordings import PATIENCE_S, until
 from tests.telemetry.conftest import MakeFake
-from tests.telemetry.sampling.test_watchdog import until
 
 PROGRAM = """
 import json, sys
@@ -69,7 +68,7 @@ class Process:
                 return news
 
     def end(self) -> tuple[int, dict[str, object]]:
-        said, wrong = self.process.communicate(timeout=60)
+        said, wrong = self.process.communicate(timeout=PATIENCE_S)
         assert wrong == ""
         return self.process.returncode, json.loads(said.splitlines()[-1])
 
@@ -219,7 +218,7 @@ def test_a_real_process_records_the_fake_drivers_watts_xids_and_throttling(
     assert [gpu["power_w"] for gpu in news["gpus"]] == [300.0, 512.0]  # type: ignore[attr-defined]
     driver.xid(31)
     driver.state.gpus[1].throttle = 0x40 | 0x4
-    until(lambda: {"xid", "throttle"} <= set(kinds(folder)))
+    until(lambda: {"xid", "throttle"} <= set(kinds(folder)), "both events")
     process.end()
     assert set(column(folder, "power_w", "1")) == {512_000}
     texts = {event["kind"]: event["text"] for event in events.read(folder)}
@@ -233,9 +232,9 @@ def test_a_lost_gpu_is_null_in_the_store_and_an_event(folder: Path, fake: MakeFa
     process = Process(folder, "nvml", env=driver.environment)
     process.sampling(30)
     driver.state.gpus[0].gone = GPU_IS_LOST
-    until(lambda: "gpu_lost" in kinds(folder))
+    until(lambda: "gpu_lost" in kinds(folder), "its event")
     driver.state.gpus[0].gone = 0
-    until(lambda: "gpu_back" in kinds(folder))
+    until(lambda: "gpu_back" in kinds(folder), "its event")
     process.end()
     lost = column(folder, "power_w", "0")
     assert None in lost
@@ -249,7 +248,7 @@ def test_with_a_call_that_never_returns_it_seals_and_ends(folder: Path, fake: Ma
     process = Process(folder, "nvml", env=driver.environment)
     process.sampling(30)
     driver.state.gpus[0].hang = 1
-    until(lambda: "gpu_lost" in kinds(folder))
+    until(lambda: "gpu_lost" in kinds(folder), "its event")
     before = process.sampling(0)["ticks"]
     assert isinstance(before, int)
     process.sampling(before + 20)
@@ -288,7 +287,7 @@ def test_the_heart_beats_while_it_samples(folder: Path) -> None:
         "print(os.waitpid(child, 0)[1], board.read()['state'])\n"
     )
     said = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
     )
     assert said.stdout.split() == ["0", "ended"]
 
@@ -304,12 +303,10 @@ def test_the_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_it_takes_no_longer_to_end_than_a_person_waits(folder: Path) -> None:
-    """Not a timing: it ends by itself, without a signal, from the middle of a second."""
+def test_it_ends_by_itself_from_the_middle_of_a_second(folder: Path) -> None:
+    """Without a signal."""
     process = Process(folder, "simulate:H100", hz=1000)
     process.sampling(100)
-    began = time.monotonic()
     code, _ = process.end()
     assert code == 0
-    assert time.monotonic() - began < 60
     assert not os.path.exists(f"/proc/{process.process.pid}")  # noqa: PTH110

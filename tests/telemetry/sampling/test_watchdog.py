@@ -1,7 +1,6 @@
 """A call that hangs costs the recording one GPU and a quarter of a second; with real threads and a real library."""
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,17 +13,11 @@ from gputel.telemetry.sampling.cost import Cost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn
 from gputel.telemetry.sampling.watchdog import Watchdog
 from tests.fake_nvml import H100, FakeNvml
+from tests.recordings import until
 from tests.telemetry.conftest import MakeFake, Rows
 
 MS = 1_000_000
 GPU = Gpu("0", "a GPU", "GPU-0", None)
-
-
-def until(true: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def test_a_call_within_the_limit_is_left_alone() -> None:
@@ -85,7 +78,7 @@ class Threads:
             self.watchdog.look(self.clock.monotonic())
             return true()
 
-        until(look)
+        until(look, "what the watchdog is to see")
 
     def power(self, gpu: str) -> list[int | None]:
         columns = self.plan.tiers[0].tier.columns

@@ -14,6 +14,7 @@ import pytest
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.store import blocks, frames, journal, parts
 from gputel.telemetry.tiers import Column, Tier
+from tests.recordings import until
 
 FAST = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"), Column("temp_c", "°C", 1, "0")))
 SLOW = Tier("slow", 1.0, (Column("fan", "%", 1, "0"),))
@@ -27,13 +28,6 @@ def held(folder: Path, tier: str = "fast") -> list[journal.Journal]:
 
 def ticks_in(folder: Path) -> int:
     return sum(len(block.deadlines) for file in held(folder) for block in file.ticks)
-
-
-def until(happens: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_what_is_appended_is_read(tmp_path: Path, compose: Callable[..., None]) -> None:
@@ -117,7 +111,7 @@ def test_the_running_second_is_written_without_another_tick(tmp_path: Path) -> N
     writer = journal.Writer(tmp_path, [FAST], SystemClock(), on_trouble=print, compactor=None)
     now = time.monotonic_ns()
     writer.append(0, now, now, [1, 2])
-    until(lambda: ticks_in(tmp_path) == 1)
+    until(lambda: ticks_in(tmp_path) == 1, "the tick on disk")
     writer.close()
 
 
@@ -194,9 +188,7 @@ print("wrote", writer.bytes_written)
 
 
 def test_a_full_disk_is_told_once_and_what_was_sealed_stays_readable(tmp_path: Path) -> None:
-    child = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    child = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True)
     assert child.stderr == ""
     said, wrote = child.stdout.splitlines()
     assert said.startswith(f"disk_full telemetry stops here, {tmp_path}: No space left on device")
