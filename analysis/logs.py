@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis import cache, writers
+from gputel.analysis import writers
 from gputel.analysis.pieces import GZIP, HEAD, PIECE, ZSTD, plain, with_head
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gputel.analysis.formats import Format
     from gputel.analysis.parse.log import Log
 
-KEPT = "logs"  # the kind that the cache has them as
 HEAD_LINES = 20  # of telemetry, among which its header stands
 SMALL = 512 << 10  # bytes of a file that is read with others
 FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
@@ -57,81 +56,28 @@ def walk(path: Path) -> Iterator[Path]:
             yield from walk(Path(entry.path))
 
 
-def read_all(
-    paths: Iterable[Path], formats: tuple[Format, ...] | None = None, *, keep: bool = False
-) -> Iterator[Log | GputelError]:
+def read_all(paths: Iterable[Path], formats: tuple[Format, ...] | None = None) -> Iterator[Log | GputelError]:
     """Each as `read` does it, or the error that it raised; small files are read many at a time."""
-    waiting: list[_Small | Log] = []
+    waiting: list[_Small] = []
     size = 0
     for path in paths:
-        key = _key(path, formats, keep)
-        one = (_kept(key, path, formats) if key else None) or _small(path, key)
-        if one:
-            waiting.append(one)
-            size += len(one.text) if isinstance(one, _Small) else 0
-        if not one or size >= PIECE:
-            yield from _flushed(waiting, formats, keep)
+        small = _small(path)
+        if small:
+            waiting.append(small)
+            size += len(small.text)
+        if not small or size >= PIECE:
+            yield from _together(waiting, formats)
             waiting, size = [], 0
-        if not one:
+        if not small:
             try:
-                yield read(path, formats, keep=keep)
+                yield read(path, formats)
             except GputelError as error:
                 yield error
-    yield from _flushed(waiting, formats, keep)
+    yield from _together(waiting, formats)
 
 
-def _flushed(waiting: list[_Small | Log], formats: tuple[Format, ...] | None, keep: bool) -> Iterator[Log]:
-    read = iter(_together([one for one in waiting if isinstance(one, _Small)], formats))
-    for one in waiting:
-        if isinstance(one, _Small):
-            log = next(read)
-            if keep:
-                _keep(one.key, one.path, formats, log)
-            yield log
-        else:
-            yield one
-
-
-def read(path: Path, formats: tuple[Format, ...] | None = None, *, keep: bool = False) -> Log:
-    """A log file, a FIFO, or a run folder. What cannot be opened is a GputelError.
-
-    `keep` is for those who will ask again: what was read goes into the cache, where everybody looks first.
-    """
-    key = _key(path, formats, keep)
-    log = _kept(key, path, formats) if key else None
-    if log is None:
-        log = _read(path, formats)
-        if keep:
-            _keep(key, path, formats, log)
-    return log
-
-
-def _key(path: Path, formats: tuple[Format, ...] | None, keep: bool) -> str | None:
-    """None where the cache is of no use: nothing is in it, and nothing will be."""
-    if not (keep or cache.holds(KEPT)) or not (path.is_file() or run.is_run(path)):
-        return None
-    from gputel.analysis.parse import kept
-
-    return kept.key(path, formats)
-
-
-def _kept(key: str, path: Path, formats: tuple[Format, ...] | None) -> Log | None:
-    """None also of a file that somebody writes now, though it is as it was."""
-    from gputel.analysis.parse import kept
-
-    log = kept.find(key, str(path), lambda: _read(path, formats))
-    return None if log is None or (path.is_file() and _written(path, path.stat())[1]) else log
-
-
-def _keep(key: str | None, path: Path, formats: tuple[Format, ...] | None, log: Log) -> None:
-    """Unless it has changed while it was read."""
-    from gputel.analysis.parse import kept
-
-    if key and key == kept.key(path, formats):
-        kept.keep(key, log)
-
-
-def _read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+    """A log file, a FIFO, or a run folder. What cannot be opened is a GputelError."""
     if path.is_dir():
         from gputel.analysis.parse import run_folder
 
@@ -151,13 +97,12 @@ class _Small:
     """The text of a file that will be parsed together with others, and what else is asked of it."""
 
     path: Path
-    key: str | None
     text: bytes
     latest: datetime
     live: bool
 
 
-def _small(path: Path, key: str | None) -> _Small | None:
+def _small(path: Path) -> _Small | None:
     """A file that is worth reading with others: small, plain, and no telemetry; None for whatever else."""
     try:
         facts = path.stat()
@@ -168,7 +113,7 @@ def _small(path: Path, key: str | None) -> _Small | None:
         return None
     if len(text) > SMALL or text.startswith((GZIP, ZSTD)) or _may_be_telemetry(text):
         return None
-    return _Small(path, key, text, *_written(path, facts))
+    return _Small(path, text, *_written(path, facts))
 
 
 def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[Log]:

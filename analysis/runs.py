@@ -46,7 +46,7 @@ class Recording:
         """What the command printed, parsed; without a row where nothing was printed."""
         from gputel.analysis import logs
 
-        return logs.read(self.path, keep=True)
+        return logs.read(self.path)
 
     @property
     def steps(self) -> pl.DataFrame:

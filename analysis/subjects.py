@@ -73,7 +73,7 @@ def of(path: Path, formats: tuple[Format, ...] | None = None) -> Subject:
 
         recording = open_run(path)
         return Subject(recording.log, recording)
-    log = logs.read(path, formats, keep=True)
+    log = logs.read(path, formats)
     return Subject(log, readings=log.telemetry.rows if log.telemetry else None)
 
 

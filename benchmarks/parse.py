@@ -109,13 +109,13 @@ def run(way: str, story: str, folder: Path, program: Path) -> Answer:
 
 def one_core() -> dict[str, str]:
     threads = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **threads, "LC_ALL": "C", "GPUTEL_CACHE": "0"}
+    return {**os.environ, **threads, "LC_ALL": "C"}
 
 
 def installed(home: Path) -> dict[str, str]:
-    """Modules are compiled to byte code, and formats are kept, as they are where gputel has been used before."""
-    kept = {"PYTHONPYCACHEPREFIX": str(home / "code"), "XDG_CACHE_HOME": str(home), "GPUTEL_CACHE": "1"}
-    return {name: text for name, text in {**one_core(), **kept}.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    """Environment in which modules are compiled to byte code, as they are where gputel has been used before."""
+    compiled = {**one_core(), "PYTHONPYCACHEPREFIX": str(home / "code")}
+    return {name: text for name, text in compiled.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def compare(name: str, story: str, folder: Path, program: Path, rounds: int) -> list[str]:

@@ -176,7 +176,7 @@ def gputel(_pattern: str, path: str) -> int:
 
 
 def measured(way: str, name: str, path: str) -> list[float]:
-    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "GPUTEL_CACHE": "0"}
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--measure", way, name, path]
     answer: list[float] = json.loads(subprocess.check_output(command, env=environment))
     return answer

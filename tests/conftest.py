@@ -17,7 +17,6 @@ from gputel.telemetry.tiers import Tier
 ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("gputel", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("gputel")
-os.environ["GPUTEL_CACHE"] = "0"  # but where a test asks for one of its own
 
 REAL_LOGS = ROOT.parent / "shared" / "logs"
 

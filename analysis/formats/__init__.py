@@ -1,12 +1,12 @@
 """Log formats are data: each TOML here is one, with the lines that it must read and the rows that they must give.
 
 `load` turns a file into a `Format`, whose patterns an engine understands. What a file may say is in
-docs/log-formats.md; a file that says something else is an error that names the place.
+docs/log-formats.md; a file that says something else is an error that names the place. The formats that come with
+gputel are read from formats.json, which is twenty times as fast; `python -m gputel.analysis.formats` generates it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sys
@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
-from gputel.analysis import cache
 from gputel.analysis.parse import lazily, numbers, styles
 from gputel.analysis.parse.names import Vocabulary
 from gputel.analysis.parse.patterns import Field, Pairs, Pattern, Role
@@ -29,6 +28,7 @@ else:
 
 ROLES: tuple[Role, ...] = get_args(Role)
 HOME = Path(__file__).parent
+GENERATED = HOME / "formats.json"
 MUST = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu", "val_loss", "step"})
 _SLOT = re.compile(r"(?<!\?P)<([A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
 _WHOLE = ("step", "total_steps", "iteration", "batch", "index", "length", "count", "total", "epochs")
@@ -47,32 +47,22 @@ class Format:
     grammar: str  # where it was read
     patterns: tuple[Pattern, ...]
     samples: tuple[Mapping[str, Any], ...]
-    digest: str  # of its text
     last: int = 0  # tried after those that are surer: 1, or even later: 2
 
 
 @lru_cache(maxsize=1)
 def shipped() -> tuple[Format, ...]:
     """Every format that comes with gputel; general ones last."""
-    found = [_format(*parsed, name, f"{name}.toml", trusted=True) for name, parsed in _tables().items()]
+    tables = json.loads(GENERATED.read_text())
+    found = [_format(table, name, f"{name}.toml", trusted=True) for name, table in tables.items()]
     return tuple(sorted(found, key=lambda known: known.last))
 
 
-def _tables() -> dict[str, tuple[dict[str, Any], str]]:
-    """Of all TOML here, each with its digest; kept as JSON, which is read twenty times as fast."""
-    paths = sorted(HOME.glob("*.toml"))
-    facts = [
-        (path.name, path.stat()) for path in (*paths, Path(__file__))
-    ]  # this file says how they are kept
-    key = cache.key([(name, fact.st_size, fact.st_mtime_ns, fact.st_ino) for name, fact in facts])
-    entry = cache.find("formats", key)
-    held = entry and entry.part("tables")
-    if held:
-        tables: dict[str, tuple[dict[str, Any], str]] = json.loads(held)
-        return tables
-    tables = {path.stem: _parsed(path.read_text(), path.name) for path in paths}
-    cache.keep("formats", key, {"tables": json.dumps(tables).encode()})
-    return tables
+def generate() -> str:
+    """The text of formats.json: the tables of all TOML files here, one line each."""
+    tables = {path.stem: _parsed(path.read_text(), path.name) for path in sorted(HOME.glob("*.toml"))}
+    lines = [f"{json.dumps(name)}: {json.dumps(table)}" for name, table in tables.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 @lru_cache(maxsize=8)
@@ -100,19 +90,17 @@ def find(word: str) -> Format:
 
 def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
     """A format from its TOML; `place` is what errors name. The regexes of a trusted one are compiled when used."""
-    return _format(*_parsed(text, place), name, place, trusted=trusted)
+    return _format(_parsed(text, place), name, place, trusted=trusted)
 
 
-def _parsed(text: str, place: str) -> tuple[dict[str, Any], str]:
-    """With the digest of its text."""
+def _parsed(text: str, place: str) -> dict[str, Any]:
     try:
-        table = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GputelError(place, f"is not TOML: {error}", "see docs/log-formats.md") from None
-    return table, hashlib.sha256(text.encode()).hexdigest()
 
 
-def _format(table: dict[str, Any], digest: str, name: str, place: str, *, trusted: bool) -> Format:
+def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> Format:
     _only(table, _FORMAT_KEYS, place)
     lines = table.get("lines", [])
     if not lines:
@@ -127,7 +115,6 @@ def _format(table: dict[str, Any], digest: str, name: str, place: str, *, truste
         str(table.get("grammar", "")),
         patterns,
         tuple(table.get("samples", [])),
-        digest,
         int(table.get("last", 0)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast, overload
 
 from gputel.analysis import columns
 from gputel.analysis.parse.outcome import Event, Status
@@ -69,9 +69,6 @@ class Log:
     started: int | None = None
     ended: int | None = None
     formats: dict[str, int] = field(default_factory=dict)
-    figures: dict[str, Any] | None = field(
-        default=None, init=False
-    )  # of a log that was kept, as `summary.run` has them
 
     def __repr__(self) -> str:
         return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"

@@ -25,10 +25,6 @@ def answer(logs: list[Log], errors: list[Json]) -> Json:
 
 
 def run(log: Log) -> Json:
-    return _run(log) if log.figures is None else log.figures
-
-
-def _run(log: Log) -> Json:
     counts = Counter(log.events["kind"].to_list())
     begun, done = _span([log.records["time"], log.evals["time"]])
     return {

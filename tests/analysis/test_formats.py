@@ -37,6 +37,11 @@ def test_a_format_reads_its_samples_among_all_others(known: Format) -> None:
         assert list(samples.faults_of(sample, samples.read(sample["text"], SHIPPED))) == []
 
 
+def test_formats_json_holds_what_the_toml_files_say() -> None:
+    hint = "formats.json is out of date: run `python -m gputel.analysis.formats`"
+    assert formats.GENERATED.read_text() == formats.generate(), hint
+
+
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
 def test_the_key_of_a_pair_has_an_end(known: Format) -> None:
     """A line may hold anything any number of times, and a key is looked for at each of its letters."""
