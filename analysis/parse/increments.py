@@ -23,8 +23,8 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.parse import events, readable
+from gputel.analysis.parse.events import EventTracker, LineRange, StepEvents
 from gputel.analysis.parse.guessing import Guessing
-from gputel.analysis.parse.happenings import Happened, Happenings, Stretch
 from gputel.analysis.parse.log import DEFAULT_PHASE
 from gputel.analysis.parse.outcome import Event
 from gputel.analysis.parse.parser import Parser
@@ -51,7 +51,7 @@ class Increment:
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
     bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
-    _open: tuple[Rows, Rows, Happened, Places, int] | None = None
+    _open: tuple[Rows, Rows, StepEvents, Places, int] | None = None
 
     @cached_property
     def open_records(self) -> pl.DataFrame:
@@ -117,7 +117,7 @@ class Increments:
     def _begin(self) -> None:
         """What was handed out before is to be forgotten."""
         self._held = self.parser.records
-        self._happenings = Happenings()
+        self._events = EventTracker()
         self._places: Places = {}
         self._names: list[str] = []
         self._shift: int | None = None
@@ -130,7 +130,7 @@ class Increments:
     @property
     def cause(self) -> Event | None:
         """What ended the run, as far as it is known now."""
-        return self._happenings.cause()
+        return self._events.cause()
 
     @property
     def is_settled(self) -> bool:
@@ -174,11 +174,11 @@ class Increments:
         moved = self._dated(latest or datetime.now(timezone.utc))
         shift = self._shift or 0
         records = readable.unnamed(RECORDS, rows) if rows.count else None
-        stretches = _stretches(records, self._places) if records is not None else []
+        ranges = _line_ranges(records, self._places) if records is not None else []
         named = self._named(records, _nothing().records)
         named = named[columns.in_order(named.columns)]
-        done, open_events = self._happenings.take(
-            self._new_events(), named, stretches, held.drafts(), ended=self._ended
+        done, open_events = self._events.take(
+            self._new_events(), named, ranges, held.drafts(), ended=self._ended
         )
         return Increment(
             named,
@@ -234,7 +234,7 @@ class Increments:
 @lru_cache(maxsize=1)
 def _nothing() -> Increment:
     records, evals = (readable.readable(readable.unnamed(kind, Rows()), {}, 0) for kind in (RECORDS, EVALS))
-    return Increment(records, evals, records, Happened().frame(0))
+    return Increment(records, evals, records, StepEvents().frame(0))
 
 
 def _open_rows(held: Assembler) -> tuple[Rows, Rows]:
@@ -263,13 +263,7 @@ def _named(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
     return named.with_columns(undated.fill_null(False).alias("undated")) if shift else named
 
 
-def _stretches(frame: pl.DataFrame, places: Places) -> list[Stretch]:
-    """Places in the order in which they appear, each with its lines."""
-    keys = set(readable.begun(frame))
-    if len(keys) == 1:
-        (key,) = keys
-        return [Stretch(key, places[key][1], frame["line"][0], frame["line"][-1])]
-    lines = frame.group_by("phase", "attempt", maintain_order=True).agg(
-        pl.col("line").first().alias("first"), pl.col("line").last().alias("last")
-    )
-    return [Stretch((p, a), places[p, a][1], first, last) for p, a, first, last in lines.iter_rows()]
+def _line_ranges(frame: pl.DataFrame, places: Places) -> list[LineRange]:
+    """Places by number, which their names may not be for ever, with attempts as people count them."""
+    ranges = events.line_ranges(frame)
+    return [known._replace(attempt=places[known.place][1]) for known in ranges]

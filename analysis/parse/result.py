@@ -90,9 +90,10 @@ class _Conclusion:
         return self.of_evals()
 
     def events(self) -> pl.DataFrame:
-        happened = events.of(self.outcome, self.held, self.records)
-        steps = events.steps_before([event.line for event in happened], self.records)
-        return events.frame(happened, steps, self.shift)
+        said = [*self.outcome.events, *events.of_lines(self.held)]
+        ranges = events.line_ranges(self.records)
+        done, _ = events.EventTracker().take(said, self.records, ranges, ended=True)
+        return done.frame(self.shift)
 
     @cached_property
     def cause(self) -> Event | None:
@@ -114,7 +115,7 @@ class _Conclusion:
         phase, attempt = records["phase"][-1], records["attempt"][-1]
         of_phase = _of(records, "phase", phase)
         last = _of(of_phase, "attempt", attempt)
-        printed = events.printed(last["total_steps"]) if "total_steps" in last.columns else pl.Series([])
+        printed = last["total_steps"].drop_nulls() if "total_steps" in last.columns else pl.Series([])
         total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
         reached = [steps.max() for steps in (last["step"], _of(self.evals, "phase", phase)["step"])]
         steps: list[Any] = [step for step in reached if step is not None]

@@ -135,6 +135,35 @@ def test_a_loss_that_becomes_nan_is_one_event_however_long_it_stays_so(
     assert read(text).events.select("kind", "line").rows() == [("nan", 2)]
 
 
+def test_each_stretch_of_nan_losses_is_one_event(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    losses = [3.5, float("nan"), float("inf"), 3.25, float("nan")]
+    log = read("".join(iteration(10 * row, loss) for row, loss in enumerate(losses)))
+    assert log.events.select("kind", "line", "step").rows() == [("nan", 2, 10), ("nan", 5, 40)]
+
+
+@pytest.mark.parametrize(
+    ("between", "kinds"), [("", ["restart"]), ("Resuming from checkpoint step 10\n", ["resume"])]
+)
+def test_steps_that_begin_again_are_a_restart_unless_a_line_says_why(
+    read: Callable[..., Any], iteration: Callable[..., Any], between: str, kinds: list[str]
+) -> None:
+    attempt = "".join(iteration(step, 3.5) for step in (0, 10, 20))
+    log = read(attempt + between + attempt)
+    assert log.events["kind"].to_list() == kinds
+    assert log.events["line"].to_list() == [4]
+
+
+def test_each_traceback_has_the_first_error_after_it(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read(
+        iteration(0, 3.5) + TRACE + "ValueError: one\n" + iteration(10, 3.5) + TRACE + "ValueError: two\n"
+    )
+    assert log.events.select("text", "step").rows() == [("ValueError: one", 0), ("ValueError: two", 10)]
+
+
 def test_one_checkpoint_of_many_ranks_is_one_event_a_kind_of_file(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
