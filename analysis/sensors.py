@@ -1,4 +1,4 @@
-"""What a sensor really did: how often it refreshed, and the energy of a stretch of time, reckoned in two ways.
+"""What a sensor really did: how often it refreshed, and the energy by its power and by its counter.
 
 Ticks go in. Polling a sensor faster than it refreshes repeats its values, so the gaps between changes tell its
 period; the shortest gap is too short, as the poll that saw the change before came late. Where a value hardly
@@ -30,29 +30,11 @@ class Refresh:
     """`every_poll`: it changed as often as it was asked, so the sensor may be faster."""
 
     hz: float
-    spread_ms: float
     every_poll: bool
 
 
-@dataclass(frozen=True)
-class Energy:
-    """Of one GPU in one stretch; `few` where power refreshed less than ten times in it."""
-
-    counter_j: float | None
-    integral_j: float | None
-    refreshes: int
-
-    @property
-    def few(self) -> bool:
-        return self.refreshes < FEW_REFRESHES
-
-    @property
-    def difference(self) -> float | None:
-        """Of the integral from the counter, as a share."""
-        return difference(self.counter_j, self.integral_j)
-
-
 def difference(counter_j: float | None, integral_j: float | None) -> float | None:
+    """Difference of the integral from the counter, as a share of the counter."""
     return None if not counter_j or integral_j is None else integral_j / counter_j - 1
 
 
@@ -90,20 +72,7 @@ def period(times: Numbers, values: Numbers) -> Refresh | None:
     if 2 * len(means) < windows:
         return None
     mean = float(np.mean(means))
-    return Refresh(1e9 / mean, float(np.std(means)) / 1e6, mean < 1.5 * poll)
-
-
-def energy(ticks: pl.DataFrame, start_ns: int, end_ns: int) -> Energy:
-    """Of one GPU: each power holds until the next; the counter is interpolated at the edges of the stretch."""
-    times = ticks["time"].dt.epoch("ns").to_numpy()
-    power = _floats(ticks, "power_w")
-    inside = (times >= start_ns) & (times <= end_ns)
-    changed = np.diff(power[inside & ~np.isnan(power)]) != 0
-    return Energy(
-        _by_counter(times, _floats(ticks, "energy_j"), power, start_ns, end_ns),
-        integral(times, power, start_ns, end_ns),
-        int(changed.sum()) + bool(inside.any()),
-    )
+    return Refresh(1e9 / mean, mean < 1.5 * poll)
 
 
 def integral(times: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:
@@ -129,12 +98,6 @@ def counter_at(times: Numbers, counter: Numbers, power: Numbers, moment: int) ->
     return None if beyond is None else float(count[near]) + (beyond if near else -beyond)
 
 
-def _by_counter(times: Numbers, counter: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:
-    start = counter_at(times, counter, power, start_ns)
-    end = counter_at(times, counter, power, end_ns)
-    return None if start is None or end is None else end - start
-
-
 def _trimmed(gaps: Numbers, poll: float) -> float | None:
     """None where the gaps are too few, or most of them lie far from the median: that is no clockwork."""
     if len(gaps) < FEWEST_GAPS:
@@ -142,10 +105,3 @@ def _trimmed(gaps: Numbers, poll: float) -> float | None:
     median = np.median(gaps)
     kept = gaps[np.abs(gaps - median) <= max(TRIM * median, POLLS * poll)]
     return float(kept.mean()) if 2 * len(kept) >= len(gaps) else None
-
-
-def _floats(ticks: pl.DataFrame, name: str) -> Numbers:
-    if name not in ticks.columns:
-        return np.full(len(ticks), np.nan)
-    numbers: Numbers = ticks[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return numbers

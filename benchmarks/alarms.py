@@ -50,7 +50,8 @@ def alarms(log: Log) -> list[tuple[Alarm, Alarm | None]]:
     """Each with its end, where it came."""
     watch = Watch(rules.load())
     begun: list[list[Alarm | None]] = []
-    for alarm in (alarm for moment in replay.of_log(log) for alarm in watch.see(moment)):
+    placed = replay.placed(log.records, log.evals, log.events)
+    for alarm in (alarm for _, _, moment in placed for alarm in watch.see(moment)):
         if alarm.state == "on":
             begun.append([alarm, None])
         else:

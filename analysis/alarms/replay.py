@@ -1,28 +1,20 @@
-"""Rows of a log, of all of it or of what is new, -> moments, in the order of its lines."""
+"""New rows of a log -> moments, in the order of its lines."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.alarms.moments import Evaluation, Happened, Moment, Record
 
-if TYPE_CHECKING:
-    from gputel.analysis.parse.log import Log
-
 Placed = tuple[int, int, Moment]  # a line, what comes first of those of one line, and what it says
 When = Callable[[dict[str, Any]], float | None]
 PLACES = {*(column.name for column in columns.PLACE), "total_steps"}
-
-
-def of_log(log: Log) -> Iterator[Moment]:
-    """What a watch would have seen of a log that was read to its end."""
-    return (moment for _, _, moment in placed(log.records, log.evals, log.events))
 
 
 def stamped(row: dict[str, Any]) -> float | None:

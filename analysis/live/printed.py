@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "undated")
+PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank")
 WHERE = ("phase", "attempt", "step", "line", "time")  # what each row of JSON begins with, null or not
 ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # the same among the rest
 UNSAID = ("eval", "epoch")  # events that have rows of their own, or nothing to tell
@@ -74,7 +74,7 @@ def as_json(run: str, stream: str, saying: Saying) -> list[str]:
     if saying.kind == "event":
         frame = frame.select(pl.col("kind").alias("event"), pl.exclude("kind"))
     for name in frame.columns:
-        if name not in (*WHERE, "undated"):
+        if name not in WHERE:
             form.fields(name, frame[name], always=name in ALWAYS.get(saying.kind, ()))
     form.same("}" if saying.added is None else ', "revised": true}')
     return form.lines()

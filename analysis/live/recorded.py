@@ -25,7 +25,6 @@ from gputel.telemetry.run import Segment
 Ints = npt.NDArray[np.int64]
 
 PATIENCE_S = 1.0
-_UTC = pl.Datetime("ns", "UTC")
 _UNKNOWN = -1
 
 

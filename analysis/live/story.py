@@ -23,7 +23,7 @@ MOST_METRICS = 64
 MOST_EVENTS = 500
 MOST_EVALS = 4096
 RECENT = 64
-PLACES = frozenset("phase attempt step total_steps time line rank epoch undated".split())
+PLACES = frozenset("phase attempt step total_steps time line rank epoch".split())
 
 
 @dataclass

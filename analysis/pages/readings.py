@@ -42,10 +42,6 @@ def of(subject: Subject) -> pl.DataFrame | None:
     return None if frame.is_empty() else frame
 
 
-def between(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
-    return frame.filter(pl.col("time").dt.epoch("ns").is_between(start_ns, end_ns))
-
-
 def power(subject: Subject, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
     """All GPUs together, tick by tick, in stretches: seconds since `start_ns`, and watts."""
     recording = subject.recording

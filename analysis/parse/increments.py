@@ -2,10 +2,10 @@
 
 All increments of a log together are the rows of parsing it whole, with these provisos. `open` rows are what would
 be read if the log ended now (a record that a next line may add to, an evaluation that waits for its step, an event
-that a next line explains): they are shown at once, and superseded by the next increment as a whole. `renamed` and
-`moved_ns` say what became of rows handed out before, where lines told the name of their phase, or later stamps the
-date of the first ones; `revised` applies both. And `afresh` says that the log turned out to be in another format
-than it seemed (which is asked in its first megabytes, and at its end): what was handed out before is to be
+that a next line explains): they are shown at once, and superseded by the next increment as a whole. `renamed` says
+what became of rows handed out before, where lines told the name of their phase; stamps without a date keep the one
+that was the latest possible when they were handed out. And `afresh` says that the log turned out to be in another
+format than it seemed (which is asked in its first megabytes, and at its end): what was handed out before is to be
 forgotten, for all of it comes again. Half a line is nothing yet. Rows come in the order in which they are finished;
 where several ranks print into one log that is not quite the order of the lines, by which a parse sorts them.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Increment:
-    """What is new; frames with the columns of a `Log`, and `undated` where stamps lack their date."""
+    """What is new; frames with the columns of a `Log`."""
 
     records: pl.DataFrame
     evals: pl.DataFrame
@@ -47,7 +47,6 @@ class Increment:
     events: pl.DataFrame
     afresh: bool = False
     renamed: dict[Place, Place] = field(default_factory=dict)
-    moved_ns: int = 0
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
     bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
@@ -70,7 +69,7 @@ class Increment:
     def is_empty(self) -> bool:
         """Whether nothing has come to its end, and nothing that was said is changed."""
         rows = sum(frame.height for frame in (self.records, self.evals, self.partials, self.events))
-        return not (rows or self.afresh or self.renamed or self.moved_ns or self.rejects or self.ended)
+        return not (rows or self.afresh or self.renamed or self.rejects or self.ended)
 
     def with_times(self, dated: Callable[[pl.DataFrame], pl.DataFrame]) -> Increment:
         """The same with the moments that somebody else knows."""
@@ -84,23 +83,6 @@ class Increment:
         for name in ("open_records", "open_evals", "open_events"):
             vars(other)[name] = dated(getattr(self, name))
         return other
-
-    def revised(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows of earlier increments as they are to be read from now on."""
-        if self.renamed and "phase" in frame.columns:
-            keys = pl.DataFrame(
-                [(*old, *new) for old, new in self.renamed.items()],
-                schema={"phase": pl.String, "attempt": pl.Int64, "_phase": pl.String, "_attempt": pl.Int64},
-                orient="row",
-            )
-            frame = frame.join(keys, on=["phase", "attempt"], how="left", maintain_order="left")
-            frame = frame.with_columns(
-                phase=pl.coalesce("_phase", "phase"), attempt=pl.coalesce("_attempt", "attempt")
-            ).drop("_phase", "_attempt")
-        if self.moved_ns and "undated" in frame.columns:
-            moved = pl.col("time") + pl.duration(nanoseconds=self.moved_ns, time_unit="ns")
-            frame = frame.with_columns(time=pl.when("undated").then(moved).otherwise("time"))
-        return frame
 
 
 class Increments:
@@ -120,7 +102,7 @@ class Increments:
         self._events = EventTracker()
         self._places: Places = {}
         self._names: list[str] = []
-        self._shift: int | None = None
+        self._shift = 0
 
     @property
     def parser(self) -> Parser:
@@ -171,8 +153,7 @@ class Increments:
         opened = _open_rows(held)
         keys = [key for some in (rows, evals, opened[0]) for key in some.places()]
         renamed = self._rename(keys, held.stages.names)
-        moved = self._dated(latest or datetime.now(timezone.utc))
-        shift = self._shift or 0
+        self._shift = shift = held.stamps.shift(latest or datetime.now(timezone.utc))
         records = readable.unnamed(RECORDS, rows) if rows.count else None
         ranges = _line_ranges(records, self._places) if records is not None else []
         named = self._named(records, _nothing().records)
@@ -189,7 +170,6 @@ class Increments:
             done.frame(shift) if done.events else _nothing().events,
             afresh,
             {} if afresh else renamed,
-            0 if afresh else moved,
             self._new_rejects(),
             self._ended,
             frozenset(draft.line.number for draft in held.drafts() if draft.redraw),
@@ -210,13 +190,8 @@ class Increments:
             self._places[phase, attempt] = (now[phase], counts[now[phase]])
         return {old: self._places[key] for key, old in before.items() if self._places[key] != old}
 
-    def _dated(self, latest: datetime) -> int:
-        """By how much stamps without a date are now dated otherwise than before."""
-        before, self._shift = self._shift, self._held.stamps.shift(latest)
-        return 0 if before is None else self._shift - before
-
     def _named(self, frame: pl.DataFrame | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        return nothing if frame is None else _named(frame, self._places, self._shift or 0)
+        return nothing if frame is None else _named(frame, self._places, self._shift)
 
     def _new_events(self) -> list[Event]:
         held, said = self._held, self.parser.outcome.events
@@ -258,9 +233,7 @@ def _frame(rows: Rows, kind: Kind, places: Places, shift: int) -> pl.DataFrame:
 
 def _named(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
     here = {key: places.get(key, (DEFAULT_PHASE, 1)) for key in readable.begun(frame)}
-    undated = frame["time"] < readable.DATED
-    named = readable.readable(frame, here, shift)
-    return named.with_columns(undated.fill_null(False).alias("undated")) if shift else named
+    return readable.readable(frame, here, shift)
 
 
 def _line_ranges(frame: pl.DataFrame, places: Places) -> list[LineRange]:

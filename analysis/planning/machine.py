@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import Gpu, find_gpu, gpus
 
-BITS_PER_BYTE = 8
-
 
 @dataclass(frozen=True)
 class Machine:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 
 import polars as pl
 
@@ -52,10 +51,6 @@ def recognise(head: bytes) -> str | None:
     lines = head.decode(errors="replace").splitlines()[:HEAD_LINES]
     headers = (header_of(line, after) for line, after in zip_longest(lines, lines[1:], fillvalue=""))
     return next((header.kind for header in headers if header), None)
-
-
-def read(path: Path) -> pl.DataFrame:
-    return parse(path.read_bytes()).rows
 
 
 def parse(data: bytes) -> Telemetry:

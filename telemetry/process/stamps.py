@@ -8,7 +8,6 @@ stamp is interpolated. A torn record at the end is "not yet".
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,14 +27,6 @@ def read(index: Path) -> list[tuple[int | None, int]]:
         return []
     whole = memoryview(data)[: len(data) // RECORD.size * RECORD.size]
     return [(wall or None, end) for wall, end in RECORD.iter_unpack(whole)]
-
-
-def of_ends(index: Path, ends: list[int]) -> list[int | None]:
-    """The stamps of lines that end before the given offsets, None where none was taken."""
-    records = read(index)
-    offsets = [end for _, end in records]
-    found = (bisect_left(offsets, end) for end in ends)
-    return [records[at][0] if at < len(records) else None for at in found]
 
 
 def lines(log: Path, index: Path) -> Iterator[tuple[int | None, bytes]]:

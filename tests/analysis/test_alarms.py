@@ -314,4 +314,6 @@ def test_a_rule_can_be_silenced() -> None:
     ],
 )
 def test_sample_logs_raise_what_their_story_says(name: str, fired: list[Told]) -> None:
-    assert sorted(told(replay.of_log(logs.read(SAMPLES / name)))) == fired
+    log = logs.read(SAMPLES / name)
+    placed = replay.placed(log.records, log.evals, log.events)
+    assert sorted(told(moment for _, _, moment in placed)) == fired

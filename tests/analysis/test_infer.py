@@ -36,6 +36,13 @@ def read(log: bytes, known: formats.Format) -> tuple[pl.DataFrame, pl.DataFrame]
     return steps, parser.records.evaluations.rows.frame(("line", "step", "name", "value"))
 
 
+def count(known: formats.Format, log: bytes) -> tuple[int, int]:
+    """Lines that the format reads, and those that look like its own."""
+    reading = exact.read(log, known.patterns)
+    hits = sum(len(hit.lines) for hit in reading.hits)
+    return hits, hits + len(reading.rejects)
+
+
 def inferred(log: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
     found = infer.infer(clean(log))
     assert found is not None
@@ -105,7 +112,7 @@ def test_it_says_in_one_line_what_it_understood() -> None:
     log = clean(b"".join(b"it=%05d >> nll %.4f\n" % (i, 9 / (i + 1)) for i in range(1200)))
     found = infer.infer(log)
     assert found is not None
-    assert found.understood(*infer.count(found.format, log)) == (
+    assert found.understood(*count(found.format, log)) == (
         'inferred (1 metrics, step = "it"), 1,200 of 1,200 candidate lines'
     )
 
@@ -117,7 +124,7 @@ def test_a_record_that_breaks_off_is_a_reject_and_no_shape_of_its_own() -> None:
     log = b"\n".join(lines)
     found = infer.infer(log)
     assert found is not None
-    assert infer.count(found.format, log) == (198, 200)
+    assert count(found.format, log) == (198, 200)
 
 
 def test_a_record_that_lacks_something_at_the_start_is_one() -> None:
@@ -149,7 +156,7 @@ def test_another_kind_of_line_that_begins_like_a_record_is_no_reject() -> None:
     log = clean("\n".join(lines).encode())
     found = infer.infer(log)
     assert found is not None
-    assert infer.count(found.format, log) == (60, 60)
+    assert count(found.format, log) == (60, 60)
 
 
 @pytest.mark.parametrize(("epoch", "records"), [("", 40), ("Epoch 3 ", 1)])
@@ -233,5 +240,5 @@ def test_no_text_crashes_it_and_whatever_it_finds_can_be_read(text: str) -> None
     log = clean(text.encode())
     found = infer.infer(log)
     if found:
-        hits, candidates = infer.count(found.format, log)
+        hits, candidates = count(found.format, log)
         assert 0 < hits <= candidates

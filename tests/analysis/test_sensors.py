@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis import account, sensors
-from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run import Segment
 from gputel.telemetry.tiers import Column, Tier
 
@@ -84,13 +83,6 @@ def test_the_sensor_of_a_real_a100_refreshed_9_9_times_a_second(real_logs: Path)
     power = found["0", "power_w"]
     assert power is not None
     assert power.hz == pytest.approx(9.886, abs=0.01)
-    assert power.spread_ms < 1
-
-
-def ticks(times: np.ndarray, power: np.ndarray, counter: np.ndarray) -> pl.DataFrame:
-    return pl.DataFrame({"time": times, "power_w": power, "energy_j": counter}).with_columns(
-        pl.from_epoch("time", "ns").dt.replace_time_zone("UTC"), gpu=pl.lit("0")
-    )
 
 
 @given(
@@ -102,44 +94,28 @@ def test_held_power_adds_up_to_the_exact_energy(levels: list[int], start_ms: int
     """The truth: each level lasts 100 ms, and is polled every 10."""
     times = START + np.arange(len(levels) * 10) * 10_000_000
     power = np.repeat(np.array(levels), 10) / 1000
-    told = sensors.energy(
-        ticks(times, power, power * np.nan), START + start_ms * 10**6, START + end_ms * 10**6
-    )
+    joules = sensors.integral(times, power, START + start_ms * 10**6, START + end_ms * 10**6)
     exact = sum(levels[ms // 100] / 1000 for ms in range(start_ms, end_ms)) / 1000
-    assert told.integral_j == pytest.approx(exact, rel=1e-9)
-    assert told.counter_j is None
-    assert told.difference is None
+    assert joules == pytest.approx(exact, rel=1e-9)
 
 
-def test_the_counter_is_interpolated_between_its_refreshes() -> None:
+@pytest.mark.parametrize(("start_ms", "end_ms"), [(1_234, 8_765), (0, 9_990)])
+def test_the_counter_is_interpolated_between_its_refreshes(start_ms: int, end_ms: int) -> None:
     """500 W, and a counter that moves every 100 ms: a plain difference would be off by up to 50 J."""
     at = np.arange(1000) * 0.01
-    frame = ticks(
-        START + np.arange(1000) * 10_000_000,
-        np.full(1000, 500.0),
-        np.floor(at * 10 + 1e-9) / 10 * 500 + 12_345,
-    )
-    told = sensors.energy(frame, START + 1_234_000_000, START + 8_765_000_000)
-    assert told.counter_j == pytest.approx(500 * 7.531, rel=1e-9)
-    assert told.integral_j == pytest.approx(500 * 7.531, rel=1e-9)
-    assert told.difference == pytest.approx(0, abs=1e-9)
-    assert told.few
-    beyond = sensors.energy(frame, START, START + 9_990_000_000)
-    assert beyond.counter_j == pytest.approx(500 * 9.99, rel=1e-9)
-
-
-def test_a_window_of_under_ten_refreshes_is_flagged() -> None:
-    times, power = polled(refreshing(0.1), 100, 10, jitter_ms=0)
-    frame = ticks(times, power, power * np.nan)
-    assert sensors.energy(frame, START, START + SECOND // 2).few
-    assert not sensors.energy(frame, START, START + 2 * SECOND).few
+    times, power = START + np.arange(1000) * 10_000_000, np.full(1000, 500.0)
+    counter = np.floor(at * 10 + 1e-9) / 10 * 500 + 12_345
+    start, end = (sensors.counter_at(times, counter, power, START + ms * 10**6) for ms in (start_ms, end_ms))
+    assert start is not None
+    assert end is not None
+    assert end - start == pytest.approx(0.5 * (end_ms - start_ms), rel=1e-9)
 
 
 def test_nothing_measured_is_none_not_zero() -> None:
-    frame = ticks(START + np.arange(10) * 10**7, np.full(10, np.nan), np.full(10, np.nan))
-    frame = frame.with_columns(pl.col("power_w", "energy_j").fill_nan(None))
-    told = sensors.energy(frame, START, START + 10**8)
-    assert (told.counter_j, told.integral_j) == (None, None)
+    times, nothing = START + np.arange(10) * 10**7, np.full(10, np.nan)
+    assert sensors.integral(times, nothing, START, START + 10**8) is None
+    assert sensors.counter_at(times, nothing, nothing, START) is None
+    assert sensors.difference(None, None) is None
 
 
 FAST = Tier(

@@ -61,7 +61,7 @@ def test_the_first_users_layout_is_what_their_scripts_read(recorded: Path, tmp_p
     assert lines[0] == "timestamp,elapsed_sec,gpu0_power_w,gpu0_temp_c,gpu1_power_w"
     assert lines[1].startswith("2001-09-09T01:46:40.000000Z,0.0,70.0,")
     assert lines[12].startswith("2001-09-09T01:46:41.100000Z,1.1,70.011,")
-    again = telemetry_logs.read(target)
+    again = telemetry_logs.parse(target.read_bytes()).rows
     assert again.filter(gpu="0")["power_w"].to_list() == [(70_000 + n) / 1000 for n in range(40)]
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis import formats
-from gputel.analysis.parse import exact
 from gputel.analysis.parse.infer import compiling, margins
 from gputel.analysis.parse.infer.beside import SUMMARY, is_torn, role_beside
 from gputel.analysis.parse.infer.candidates import Candidate, candidate
@@ -66,13 +65,6 @@ def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | No
     metrics = dict.fromkeys(column for one in records for column in one.changing)
     place = main.place or next((one.place for one in records if one.place), None)
     return Inferred(learned, text, tuple(metrics), place.source if place else None)
-
-
-def count(known: formats.Format, data: bytes) -> tuple[int, int]:
-    """Lines that the format reads, and those that look like its own."""
-    reading = exact.read(data, known.patterns)
-    hits = sum(len(hit.lines) for hit in reading.hits)
-    return hits, hits + len(reading.rejects)
 
 
 def _frequent(found: Sequence[Shape]) -> list[Shape]:

@@ -60,7 +60,6 @@ class Shape:
     words: tuple[bytes, ...]  # the literals of the first such line as they stand there
     first: int
     cut: bool  # whether a prefix stood before it
-    indented: bool
     count: int = 0
     rows: list[list[bytes]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -121,7 +120,7 @@ def _shape(found: dict[tuple[bytes, ...], Shape], number: int, line: bytes, rest
     literals = masked(words)
     if values and literals not in found and len(found) < MOST_SHAPES:
         prefixed = len(rest) < len(line.lstrip())
-        found[literals] = Shape(literals, words, number, prefixed, line[:1].isspace())
+        found[literals] = Shape(literals, words, number, prefixed)
     return found.get(literals) if values else None
 
 

@@ -54,7 +54,7 @@ def together(news: list[News], table: str) -> pl.DataFrame:
     found: list[pl.DataFrame] = []
     for one in news:
         if isinstance(one.increment, Increment):
-            found = [] if one.increment.afresh else [one.increment.revised(frame) for frame in found]
+            found = [] if one.increment.afresh else found
             found.append(getattr(one.increment, table))
     return pl.concat(found, how="diagonal").sort("line", maintain_order=True)
 

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from gputel.telemetry.process import stamps
 
 
@@ -22,7 +19,6 @@ def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, 
 def test_a_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(10, b"a\nb"), (20, b"c\nd\n"), (30, b"e")])
     assert list(stamps.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
-    assert stamps.of_ends(index, [2, 5, 7, 8, 9]) == [10, 20, 20, 30, None]
 
 
 def test_what_is_not_stamped_is_none(tmp_path: Path) -> None:
@@ -44,14 +40,3 @@ def test_without_an_index_no_line_has_a_stamp(tmp_path: Path) -> None:
         None,
         None,
     ]
-
-
-@given(st.lists(st.binary(min_size=1, max_size=20), max_size=30))
-def test_both_ways_to_ask_agree(pieces: list[bytes]) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        log, index = folder_of(Path(folder), [(number, data) for number, data in enumerate(pieces, 1)])
-        found = list(stamps.lines(log, index))
-        ends = [sum(len(text) for _, text in found[: i + 1]) for i in range(len(found))]
-        assert stamps.of_ends(index, ends) == [wall for wall, _ in found]
