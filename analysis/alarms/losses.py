@@ -26,7 +26,10 @@ class NotFinite:
             if value is None or (math.isfinite(value) and name not in self._wrong):
                 continue
             wrong = not math.isfinite(value)
-            (self._wrong.add if wrong else self._wrong.discard)(name)
+            if wrong:
+                self._wrong.add(name)
+            else:
+                self._wrong.discard(name)
             yield Finding(name, wrong, f"{name} is {value}", moment.step)
 
 

@@ -37,7 +37,10 @@ class Slower:
             if usual is None or now is None:
                 continue
             if wrong or name in self._wrong:
-                (self._wrong.add if wrong else self._wrong.discard)(name)
+                if wrong:
+                    self._wrong.add(name)
+                else:
+                    self._wrong.discard(name)
                 change, way = now / usual - 1, "below" if self._signs[name] > 0 else "above"
                 text = f"{name} is {now:,.5g}, {-self._signs[name] * change:.0%} {way} this run's own {usual:,.5g}"
                 yield Finding(name, wrong, text, moment.step)
