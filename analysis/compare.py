@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from gputel.analysis import columns, logs, scaling, subjects
+from gputel.analysis import columns, run_logs, scaling, subjects
 from gputel.analysis.columns import Direction
 from gputel.analysis.comparing import curves, groups, milestones, remarks, selecting, settings, summary
 from gputel.analysis.comparing.axes import AXES, Prices
@@ -168,7 +168,7 @@ def _subjects(run: Comparable) -> Iterator[Subject]:
     elif isinstance(run, Log):
         yield Subject(run)
     else:
-        yield from map(subjects.of, logs.walk(Path(run)))
+        yield from map(subjects.of, run_logs.walk(Path(run)))
 
 
 def _tabled(

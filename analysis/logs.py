@@ -1,4 +1,4 @@
-"""Files, folders, run folders and streams -> logs. The edge of the parser: the only place where it opens anything.
+"""Files and streams -> logs. The edge of the parser; what a run folder holds is opened by parse/run_folder.py.
 
 Telemetry is known by its header, and nothing by its name.
 """
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import writers
 from gputel.analysis.pieces import GZIP, HEAD, PIECE, ZSTD, plain, with_head
-from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -28,32 +27,6 @@ if TYPE_CHECKING:
 HEAD_LINES = 20  # of telemetry, among which its header stands
 SMALL = 512 << 10  # bytes of a file that is read with others
 FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
-
-
-def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
-    """One run from a log file or a run folder."""
-    return read(Path(path), chosen(format))
-
-
-def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
-    """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
-    logs = []
-    for log in read_all(walk(Path(path)), chosen(format)):
-        if isinstance(log, GputelError):
-            raise log
-        if not log.is_empty:
-            logs.append(log)
-    return logs
-
-
-def walk(path: Path) -> Iterator[Path]:
-    """The files and run folders under a path; hidden ones are nobody's logs."""
-    if not path.is_dir() or run.is_run(path):
-        yield path
-        return
-    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-        if not entry.name.startswith("."):
-            yield from walk(Path(entry.path))
 
 
 def read_all(paths: Iterable[Path], formats: tuple[Format, ...] | None = None) -> Iterator[Log | GputelError]:
@@ -77,11 +50,7 @@ def read_all(paths: Iterable[Path], formats: tuple[Format, ...] | None = None) -
 
 
 def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
-    """A log file, a FIFO, or a run folder. What cannot be opened is a GputelError."""
-    if path.is_dir():
-        from gputel.analysis.parse import run_folder
-
-        return run_folder.read(path, formats)
+    """A log file or a FIFO. What cannot be opened is a GputelError."""
     try:
         with path.open("rb", buffering=0) as raw:
             latest, live = _written(path, os.fstat(raw.fileno()))

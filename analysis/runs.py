@@ -44,9 +44,9 @@ class Recording:
     @cached_property
     def log(self) -> Log:
         """What the command printed, parsed; without a row where nothing was printed."""
-        from gputel.analysis import logs
+        from gputel.analysis.parse import run_folder
 
-        return logs.read(self.path)
+        return run_folder.read(self.path)
 
     @property
     def steps(self) -> pl.DataFrame:

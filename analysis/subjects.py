@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis import facts, logs
-from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Subject:
 
 def of(path: Path, formats: tuple[Format, ...] | None = None) -> Subject:
     """A run folder or a log. A table of GPU readings alone is a run without a log."""
-    if run.is_run(path):
+    if path.is_dir():
         from gputel.analysis.runs import open_run
 
         recording = open_run(path)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from gputel.analysis import logs
+from gputel.analysis import run_logs
 from gputel.analysis.alarms import replay, rules
 from gputel.analysis.alarms.watch import Alarm, Watch
 from gputel.analysis.parse.log import Log
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def page(folders: list[Path]) -> Iterator[str]:
-    found = [log for folder in folders for log in logs.parse_all(folder) if not log.telemetry]
+    found = [log for folder in folders for log in run_logs.parse_all(folder) if not log.telemetry]
     fired = {id(log): alarms(log) for log in found}
     silent = [log.name for log in found if not fired[id(log)]]
     names = rules.names()

@@ -52,10 +52,10 @@ def per_line(story: str, paths: list[str]) -> tuple[int, float]:
 
 
 def gputel(story: str, paths: list[str]) -> tuple[int, float]:
-    from gputel.analysis import logs
+    from gputel.analysis import run_logs
 
     place = Path(paths[0]).parent if len(paths) > 1 else paths[0]
-    kept = logs.parse_all(place, format=parse_logs.chosen(story, paths[0]))
+    kept = run_logs.parse_all(place, format=parse_logs.chosen(story, paths[0]))
     size = sum(frame.estimated_size() for log in kept for frame in (log.records, log.evals))
     return sum(log.records.height for log in kept), size / 2**20
 
@@ -170,7 +170,7 @@ def agree(folder: Path) -> str:
 def start_up(log: Path, home: Path) -> str:
     """A whole process that parses 10 MB, beside one that imports the libraries and reads the file."""
     least = f"import click, numpy, polars; open({str(log)!r}, 'rb').read()"
-    whole = f"import click; from gputel.analysis import logs; logs.parse({str(log)!r}).records"
+    whole = f"import click; from gputel.analysis import run_logs; run_logs.parse({str(log)!r}).records"
     taken: dict[str, list[float]] = {least: [], whole: []}
     for turn in range(12):
         for code in (least, whole):
@@ -191,7 +191,7 @@ def looking_for_escapes(log: Path) -> str:
 
     They are found with the line feeds: what counts is how much longer that takes than finding those alone.
     """
-    from gputel.analysis import logs
+    from gputel.analysis import run_logs
     from gputel.analysis.parse import lines
 
     def taken(do: Callable[[], object]) -> float:
@@ -209,7 +209,7 @@ def looking_for_escapes(log: Path) -> str:
     feeds = taken(lambda: lines._controls(whole))
     lines._CONTROLS = controls
     looked = max(every - feeds, 0.0) * len(data) / len(whole)
-    parsed = taken(lambda: logs.parse(log).records)
+    parsed = taken(lambda: run_logs.parse(log).records)
     return f"Looking for escapes and carriage returns: {100 * looked / parsed:.2f} % of parsing."
 
 

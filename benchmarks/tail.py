@@ -144,13 +144,13 @@ def compose(log: Path, lines: int) -> None:
 
 def measured(what: str, log: str) -> None:
     """In a process of its own: CPU seconds, MiB at most, rows."""
-    from gputel.analysis import logs
+    from gputel.analysis import run_logs
     from gputel.analysis.live import kept, plain, printed
     from gputel.analysis.live.follow import Follower
 
     rows = 0
     if what == "parse":
-        rows = logs.parse(log).records.height
+        rows = run_logs.parse(log).records.height
     else:
         follower = Follower([log], kept=kept.remembered([what, log], None))
         with open(os.devnull, "w") as nothing:  # noqa: PTH123

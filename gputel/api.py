@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from gputel.analysis import logs, runs, subjects
+from gputel.analysis import run_logs, runs, subjects
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -233,12 +233,12 @@ def open_run(path: str | Path, *, gpu: str | Path | None = None, offset_s: float
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> ParsedLog:  # noqa: A002
     """One run from a log file or a run folder."""
-    return ParsedLog(logs.parse(path, format=format))
+    return ParsedLog(run_logs.parse(path, format=format))
 
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[ParsedLog]:  # noqa: A002
     """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
-    return [ParsedLog(log) for log in logs.parse_all(path, format=format)]
+    return [ParsedLog(log) for log in run_logs.parse_all(path, format=format)]
 
 
 def compare(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gputel.analysis import logs
+from gputel.analysis import run_logs
 from gputel.analysis.live.kept import Kept
 from gputel.analysis.live.past import Memory
 from gputel.analysis.live.pipes import is_packed
@@ -189,7 +189,7 @@ class Follower:
             [path] if path.exists() else [Path(found) for found in sorted(glob.glob(word, recursive=True))]
         )
         gone = [path] if not named and word in self._memory.sources else []
-        found = [place for one in named for place in logs.walk(one)]
+        found = [place for one in named for place in run_logs.walk(one)]
         for place in (*found, *gone):
             if place.resolve() not in self._known and (place == path or _is_log(place)):
                 self._known.add(place.resolve())

@@ -138,13 +138,13 @@ def conclude(logs: list[Log], errors: list[dict[str, str]]) -> int:
 
 
 def _open(found: Iterable[Source], formats: Any) -> Iterator[Log | GputelError]:
-    from gputel.analysis import logs
+    from gputel.analysis import logs, run_logs
 
     for is_stdin, sources in groupby(found, key=lambda source: source.kind == "stdin"):
         if is_stdin:
             yield from (logs.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in sources)
         else:
-            yield from logs.read_all((source.path for source in sources), formats)
+            yield from run_logs.read_all((source.path for source in sources), formats)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:

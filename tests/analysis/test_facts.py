@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gputel.analysis import facts, logs, subjects
+from gputel.analysis import facts, run_logs, subjects
 from gputel.analysis.runs import open_run
 from gputel.telemetry import run
 
@@ -20,7 +20,7 @@ def test_two_gpus_are_reckoned_from_the_mfu_that_a_log_prints() -> None:
 
 
 def test_what_was_recorded_of_the_machine_goes_before_what_the_log_says() -> None:
-    log = logs.parse(SAMPLES / "d16-base.log.gz")
+    log = run_logs.parse(SAMPLES / "d16-base.log.gz")
     second = {**H100, "gpu": "1", "uuid": "b"}
     found = facts.of(log, [{"gpus": [H100, second]}, {"gpus": [second, H100]}])
     assert found.gpus == facts.Fact(2, "recorded")

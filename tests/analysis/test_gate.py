@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gputel.analysis import gate, logs
+from gputel.analysis import gate, run_logs
 from gputel.analysis.parse.log import Log
 from gputel.telemetry.errors import GputelError
 
@@ -32,7 +32,7 @@ def log(
             lines.append(f"Step {step:05d} | Validation bpb: {value / 3:.4f}\n")
     path = folder / f"{name}.log"
     path.write_text("".join(lines))
-    return logs.parse(path)
+    return run_logs.parse(path)
 
 
 def verdict(run: Log, baseline: Log, **limits: float) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from gputel.analysis import logs
+from gputel.analysis import run_logs
 from gputel.analysis.parse.log import Log
 
 LOGS = Path(__file__).resolve().parents[2] / ".." / "shared" / "logs"
@@ -52,7 +52,7 @@ def known() -> list[Any]:
 
 @lru_cache(maxsize=4)
 def read(path: str) -> Log:
-    return logs.parse(LOGS / path)
+    return run_logs.parse(LOGS / path)
 
 
 def records(told: dict[str, Any]) -> dict[str, Any]:

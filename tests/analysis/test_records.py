@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from gputel.analysis import logs
+from gputel.analysis import run_logs
 
 
 def test_a_step_that_falls_starts_the_next_attempt_and_an_equal_one_does_not(
@@ -266,7 +266,9 @@ line = '^best:$'
     log = tmp_path / "x.log"
     for gap in ("", "\n"):
         log.write_text(f"1 loss 3.5\n2 loss 3.0\nbest:\n{gap}1 loss 3.5\n")
-        assert logs.parse(log, format=mine).records["step"].to_list() == ([1, 2] if not gap else [1, 2, 1])
+        assert run_logs.parse(log, format=mine).records["step"].to_list() == (
+            [1, 2] if not gap else [1, 2, 1]
+        )
 
 
 def test_a_format_that_reads_some_lines_and_makes_nothing_of_them_is_not_the_logs(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
-from gputel.analysis import logs
+from gputel.analysis import logs, run_logs
 from gputel.analysis.parse.log import Log
+from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
@@ -27,21 +28,21 @@ def assert_alike(together: Log, alone: Log) -> None:
 
 
 def all_of(paths: list[Path]) -> Iterator[Log]:
-    for log in logs.read_all(paths):
+    for log in run_logs.read_all(paths):
         assert not isinstance(log, GputelError)
         yield log
 
 
 def test_sample_logs_together_are_as_they_are_alone() -> None:
-    paths = list(logs.walk(SAMPLES))
+    paths = list(run_logs.walk(SAMPLES))
     for path, log in zip(paths, all_of(paths), strict=True):
-        assert_alike(log, logs.read(path))
+        assert_alike(log, run_logs.read(path))
 
 
 def test_real_logs_together_are_as_they_are_alone(real_logs: Path) -> None:
-    paths = [path for path in logs.walk(real_logs) if path.stat().st_size < logs.SMALL]
+    paths = [path for path in run_logs.walk(real_logs) if path.stat().st_size < logs.SMALL]
     for path, log in zip(paths, all_of(paths), strict=True):
-        assert_alike(log, logs.read(path))
+        assert_alike(log, run_logs.read(path))
 
 
 @pytest.mark.parametrize(
@@ -60,15 +61,15 @@ def test_a_log_of_its_own_kind_changes_no_neighbour(tmp_path: Path, name: str, t
     plain = "".join(STEP.format(step, 3 - step / 1000) for step in range(40))
     for place, one in enumerate((plain, text, plain)):
         (tmp_path / f"{place}.log").write_bytes(one.encode())
-    paths = list(logs.walk(tmp_path))
+    paths = list(run_logs.walk(tmp_path))
     for path, log in zip(paths, all_of(paths), strict=True):
-        assert_alike(log, logs.read(path))
+        assert_alike(log, run_logs.read(path))
 
 
 def test_what_cannot_be_read_stands_in_its_place(tmp_path: Path) -> None:
     for name in ("a.log", "c.log"):
         (tmp_path / name).write_text(STEP.format(1, 3.25))
-    found = list(logs.read_all([tmp_path / "a.log", tmp_path / "b.log", tmp_path / "c.log"]))
+    found = list(run_logs.read_all([tmp_path / "a.log", tmp_path / "b.log", tmp_path / "c.log"]))
     assert [log.name if isinstance(log, Log) else log.fault for log in found] == [
         "a",
         "cannot be read: No such file or directory",
@@ -80,4 +81,20 @@ def test_large_files_keep_their_place_among_small_ones(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(STEP.format(1, 3.25))
     (tmp_path / "b.log").write_text(STEP.format(1, 3.25) * (logs.SMALL // 100))
     shutil.copy(tmp_path / "a.log", tmp_path / "c.log")
-    assert [log.name for log in logs.parse_all(tmp_path)] == ["a", "b", "c"]
+    assert [log.name for log in run_logs.parse_all(tmp_path)] == ["a", "b", "c"]
+
+
+def test_run_folders_keep_their_place_among_files(tmp_path: Path) -> None:
+    for name in ("a.log", "c.log"):
+        (tmp_path / name).write_text(STEP.format(1, 3.25))
+    run.create(tmp_path / "b", {"run": "d12"}).output.write_text(STEP.format(2, 3.25))
+    (tmp_path / "bare").mkdir()
+    assert [log.name for log in run_logs.parse_all(tmp_path)] == ["a", "d12", "c"]
+    faults = [log.fault for log in run_logs.read_all([tmp_path / "bare", tmp_path / "b"])]
+    assert faults == ["no run is here", None]
+
+
+def test_a_log_reader_reads_no_run_folder(tmp_path: Path) -> None:
+    run.create(tmp_path / "b", {"run": "d12"})
+    with pytest.raises(GputelError, match="cannot be read: Is a directory"):
+        logs.read(tmp_path / "b")
