@@ -102,7 +102,7 @@ def test_a_target_is_reached_by_the_best_evaluation(tmp_path: Path) -> None:
 def printed(folder: Path, name: str, line: str) -> Log:
     path = folder / f"{name}.log"
     path.write_text("".join(f"step {step} | loss: 3.0 | {line}\n" for step in range(100)))
-    return logs.parse(path)
+    return run_logs.parse(path)
 
 
 def test_gate_fails_when_reward_loss_is_10_percent_higher(tmp_path: Path) -> None:
