@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gputel.analysis import power_law
+from gputel.analysis import power_law, text
 from gputel.analysis.columns import UNKNOWN_DIRECTION
-from gputel.analysis.comparing import wording
 from gputel.analysis.comparing.curves import interpolated
 from gputel.analysis.facts import estimated_flops
 from gputel.trainer.shape import Shape, shape_of
@@ -167,7 +166,7 @@ def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, 
     sizes = _distinct(points["parameters"].to_numpy())
     if sizes < SIZES:
         why = f"a law needs {SIZES} sizes whose parameters and tokens are known, and there are {sizes}"
-        cut = f"; {wording.names(unfinished)} not counted, having not ended" if unfinished else ""
+        cut = f"; {text.names(unfinished)} not counted, having not ended" if unfinished else ""
         return (), why + cut
     ratios = _distinct((points["tokens"] / points["parameters"]).to_numpy())
     if ratios < RATIOS:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from gputel.analysis import text
 from gputel.analysis.alarms.finding import Finding
 from gputel.analysis.alarms.moments import Clock, GpuSecond, Moment, Record
 from gputel.telemetry.sampling.news import SLOWED, SLOWED_DOWN
@@ -38,8 +39,8 @@ class GpuLevel:
         since = self._since.get(moment.gpu) or moment.at_s
         self._since[moment.gpu] = since if beyond else None
         lasted = moment.at_s - since
-        text = f"GPU {moment.gpu}: {self.reading} {value:.4g} for {lasted:,.0f} s"
-        yield Finding(moment.gpu, beyond and lasted >= self.seconds, text)
+        said = f"GPU {moment.gpu}: {self.reading} {value:.4g} for {text.duration(lasted)}"
+        yield Finding(moment.gpu, beyond and lasted >= self.seconds, said)
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Throttled:
         last = self._slow.setdefault(moment.gpu, [])
         last.append(bool(reasons))
         del last[: -self.seconds]
-        why = ", ".join(text for bit, text in SLOWED_DOWN.items() if reasons & bit)
+        why = ", ".join(words for bit, words in SLOWED_DOWN.items() if reasons & bit)
         wrong = sum(last) >= self.share * self.seconds
         if (wrong and why) or not any(last):
             yield Finding(moment.gpu, wrong, f"GPU {moment.gpu} is slowed down: {why}")
@@ -113,8 +114,11 @@ class OverBudget:
         if not isinstance(moment, Clock):
             return
         if self.hours is not None and moment.hours is not None:
-            text = f"it will have taken {moment.hours:.1f} h, and {self.hours:g} h were allowed"
-            yield Finding("hours", moment.hours > self.hours, text)
+            needed, allowed = (text.duration(3600 * hours) for hours in (moment.hours, self.hours))
+            said = f"it will have taken {needed}, and {allowed} were allowed"
+            yield Finding("hours", moment.hours > self.hours, said)
         if self.dollars is not None and moment.dollars is not None:
-            text = f"it will have cost ${moment.dollars:,.0f}, and ${self.dollars:,.0f} were allowed"
-            yield Finding("dollars", moment.dollars > self.dollars, text)
+            said = (
+                f"it will have cost {text.money(moment.dollars)}, and {text.money(self.dollars)} were allowed"
+            )
+            yield Finding("dollars", moment.dollars > self.dollars, said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gputel.analysis.comparing import wording
+from gputel.analysis import text
 from gputel.analysis.comparing.layout import Cell, Table
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ def tables(found: Comparison) -> Iterator[Table]:
 
 
 def _point(name: str, value: float | None) -> Cell:
-    form = {"depth": wording.whole, "loss": wording.metric}.get(name, wording.large)
+    form = {"depth": text.step, "loss": text.number}.get(name, text.count)
     return None if value is None else form(value)
 
 
 def _facts(ahead: Next, metric: str) -> list[list[Cell]]:
-    low, high = (wording.metric(value) for value in ahead.loss[1:])
+    low, high = (text.number(value) for value in ahead.loss[1:])
     told: dict[str, Cell] = {
-        "parameters": wording.large(ahead.parameters),
-        "tokens": wording.large(ahead.tokens),
-        "FLOPs": wording.large(ahead.flops),
-        metric: f"{wording.metric(ahead.loss.value)} ({low} to {high})",
-        "time": None if ahead.hours is None else wording.duration(ahead.hours * 3600),
-        "energy": None if ahead.energy_j is None else wording.joules(ahead.energy_j),
-        "cost": None if ahead.cost is None else wording.dollars(ahead.cost),
+        "parameters": text.count(ahead.parameters),
+        "tokens": text.count(ahead.tokens),
+        "FLOPs": text.count(ahead.flops),
+        metric: f"{text.number(ahead.loss.value)} ({low} to {high})",
+        "time": None if ahead.hours is None else text.duration(ahead.hours * 3600),
+        "energy": None if ahead.energy_j is None else text.energy(ahead.energy_j),
+        "cost": None if ahead.cost is None else text.money(ahead.cost),
     }
     return [[name, value] for name, value in told.items() if value]

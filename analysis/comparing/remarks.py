@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gputel.analysis import text
 from gputel.analysis.columns import UNKNOWN_DIRECTION
-from gputel.analysis.comparing import clocks, wording
+from gputel.analysis.comparing import clocks
 from gputel.analysis.facts import FLOPS_PER_PARAMETER, PRINTED, RECORDED
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ def of(tracks: Sequence[Track], prices: Prices, *, grouped: bool) -> Iterator[st
     yield from _of_rates(tracks)
     numbered = [track.name for track in tracks if track.numbered]
     if numbered:
-        yield f"{wording.names(numbered)}: no steps are printed, so records are counted"
+        yield f"{text.names(numbered)}: no steps are printed, so records are counted"
     rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
     if rough:
-        yield f"FLOPs of {wording.names(rough)}: {FLOPS_PER_PARAMETER} x parameters x tokens, attention left out"
+        yield f"FLOPs of {text.names(rough)}: {FLOPS_PER_PARAMETER} x parameters x tokens, attention left out"
     if prices.hour is not None:
         yield from _of_gpus(tracks)
     if grouped:
@@ -42,7 +43,7 @@ def without_best(validations: pl.DataFrame) -> Iterator[str]:
 def _of_time(tracks: Sequence[Track]) -> Iterator[str]:
     told = {track.name: track.clock for track in tracks if track.clock}
     for clock in dict.fromkeys(told.values()):
-        runs = wording.names(name for name, own in told.items() if own == clock)
+        runs = text.names(name for name, own in told.items() if own == clock)
         of_whom = f" of {runs}" if len(set(told.values())) > 1 else ""
         yield f"time{of_whom} is {clocks.CLOCKS[clock]}"
 
@@ -56,7 +57,7 @@ def _of_rates(tracks: Sequence[Track]) -> Iterator[str]:
     """`gputel report` sets what really passed beside what was printed; here runs without stamps stand too."""
     printed = [track.name for track in tracks if "tok_per_sec" in track.rows.columns]
     if printed:
-        of_whom = f" of {wording.names(printed)}" if len(printed) < len(tracks) else ""
+        of_whom = f" of {text.names(printed)}" if len(printed) < len(tracks) else ""
         yield f"tok/s{of_whom} is the mean of what was printed"
 
 
@@ -65,5 +66,5 @@ def _of_gpus(tracks: Sequence[Track]) -> Iterator[str]:
     counted = {track.name: fact for track in tracks if (fact := track.subject.facts.gpus)}
     for origin in dict.fromkeys(fact.origin for fact in counted.values()):
         if origin not in (PRINTED, RECORDED):
-            runs = wording.names(name for name, fact in counted.items() if fact.origin == origin)
+            runs = text.names(name for name, fact in counted.items() if fact.origin == origin)
             yield f"GPUs of {runs}: {origin}"

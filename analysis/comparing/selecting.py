@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gputel.analysis.comparing import choices, clocks, curves, phases, settings, tracks, wording
+from gputel.analysis import text
+from gputel.analysis.comparing import choices, clocks, curves, phases, settings, tracks
 from gputel.analysis.comparing.axes import AXES, Prices
 from gputel.analysis.comparing.curves import Curve
 from gputel.analysis.comparing.tracks import Track
@@ -103,8 +104,8 @@ def others(found: Sequence[Curve], but: str = "") -> str:
 
 def left_out(names: Sequence[str], why: str) -> list[str]:
     """A sentence for the runs that are not compared; many are counted."""
-    return [f"left out: {wording.names(names)}: {why}"] if names else []
+    return [f"left out: {text.names(names)}: {why}"] if names else []
 
 
 def _nothing(names: Sequence[str], fault: str, mend: str) -> GputelError:
-    return GputelError(wording.names(names), f"nothing in common: {fault}", mend)
+    return GputelError(text.names(names), f"nothing in common: {fault}", mend)

@@ -6,10 +6,12 @@ What no run tells is left out; what one of them does not tell is None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gputel.analysis.comparing import law, layout, wording
+from gputel.analysis import text
+from gputel.analysis.comparing import law, layout
 from gputel.analysis.comparing.axes import AXES
 from gputel.analysis.comparing.layout import BESIDE, Cell, Line, Table
 
@@ -18,29 +20,35 @@ if TYPE_CHECKING:
 
     from gputel.analysis.compare import Comparison
 
-Facts: TypeAlias = "tuple[tuple[str, str, wording.Form], ...]"
+Form: TypeAlias = "Callable[[float], str]"
+Facts: TypeAlias = tuple[tuple[str, str, Form], ...]
+UNITS = {"tokens": " tokens", "flops": " FLOPs"}
+AMOUNTS: Mapping[str, Form] = {
+    "step": text.step, "tokens": text.count, "time": text.duration, "flops": text.count, "energy": text.energy,
+    "cost": text.money,
+}  # fmt: skip
 
 SIZES: Facts = (
-    ("depth", "depth", wording.whole),
-    ("parameters", "parameters", wording.large),
-    ("gpus", "GPUs", wording.whole),
-    ("steps", "steps", wording.whole),
-    ("tokens", "tokens", wording.large),
-    ("tokens_per_parameter", "tokens/parameter", wording.large),
-    ("time_s", "time", wording.duration),
-    ("flops", "FLOPs", wording.large),
-    ("energy_j", "energy", wording.joules),
-    ("cost", "cost", wording.dollars),
+    ("depth", "depth", text.step),
+    ("parameters", "parameters", text.count),
+    ("gpus", "GPUs", text.step),
+    ("steps", "steps", text.step),
+    ("tokens", "tokens", text.count),
+    ("tokens_per_parameter", "tokens/parameter", text.count),
+    ("time_s", "time", text.duration),
+    ("flops", "FLOPs", text.count),
+    ("energy_j", "energy", text.energy),
+    ("cost", "cost", text.money),
 )
 RATES: Facts = (
-    ("tok_per_sec", "tok/s", wording.whole),
-    ("mfu", "MFU %", wording.digits(1)),
-    ("j_per_token", "J/token", wording.large),
-    ("power_mean_w", "mean W", wording.whole),
-    ("power_peak_w", "peak W", wording.whole),
-    ("mem_peak_mib", "peak MiB, driver", wording.whole),
-    ("mem_printed_mib", "peak MiB, printed", wording.whole),
-    ("interruptions", "interruptions", wording.large),
+    ("tok_per_sec", "tok/s", text.step),
+    ("mfu", "MFU %", partial(text.number, decimals=1)),
+    ("j_per_token", "J/token", text.count),
+    ("power_mean_w", "mean W", text.step),
+    ("power_peak_w", "peak W", text.step),
+    ("mem_peak_mib", "peak MiB, driver", text.step),
+    ("mem_printed_mib", "peak MiB, printed", text.step),
+    ("interruptions", "interruptions", text.count),
 )
 SHORT = 40  # letters of a command that is shown whole
 SPENT = {axis.name: axis.word for axis in AXES.values()}
@@ -59,7 +67,7 @@ def cautions(found: Comparison) -> list[str]:
     """What must be said of some runs wherever they are shown."""
     said = dict.fromkeys(found.cautions.values())
     return [
-        f"{wording.names(run for run, told in found.cautions.items() if told == one)}: {one}" for one in said
+        f"{text.names(run for run, told in found.cautions.items() if told == one)}: {one}" for one in said
     ]
 
 
@@ -83,9 +91,9 @@ def milestones(found: Comparison) -> Iterator[Table]:
     if not points:
         return
     title, off = f"{found.metric} at milestones, as printed, not smoothed", f"difference from {found.runs[0]}"
-    heads = [wording.POINTS[found.by](x) for x in points]
-    values = _by_run(frame, "value", wording.metric, marked=found.by == "step")
-    differences = _by_run(frame.filter(frame["run"] != found.runs[0]), "difference", wording.difference)
+    heads = [AMOUNTS[found.by](x) for x in points]
+    values = _by_run(frame, "value", text.number, marked=found.by == "step")
+    differences = _by_run(frame.filter(frame["run"] != found.runs[0]), "difference", text.difference)
     if len(found.runs) > BESIDE:
         yield from layout.folded(
             title, "run", list(values), list(zip(heads, layout.turned(values), strict=True))
@@ -106,8 +114,8 @@ def _summary(found: Comparison) -> Iterator[Line]:
     yield from _facts(found.summary, SIZES)
     yield from _validations(found)
     for (axis, x), rows in found.equal.group_by("axis", "x", maintain_order=True):
-        cells = _by_run(rows, "value", wording.metric)
-        yield f"{found.metric} at {wording.place(str(axis), x)}", [cells[run][0] for run in found.runs]
+        cells = _by_run(rows, "value", text.number)
+        yield f"{found.metric} at {_place(str(axis), x)}", [cells[run][0] for run in found.runs]
     yield from _targets(found)
     yield from _facts(found.summary, RATES)
     yield "status", found.summary["status"].to_list()
@@ -129,13 +137,13 @@ def _validations(found: Comparison) -> Iterator[Line]:
 
 
 def _at(row: Mapping[str, Any], which: str) -> str:
-    return f"{wording.metric(row[which])} @ {wording.whole(row[f'{which}_step'])}"
+    return f"{text.number(row[which])} @ {text.step(row[f'{which}_step'])}"
 
 
 def _targets(found: Comparison) -> Iterator[Line]:
     for (metric, target), rows in found.targets.group_by("metric", "target", maintain_order=True):
         for axis in AXES.values():
-            cells = _by_run(rows, axis.column, wording.AMOUNTS[axis.name])
+            cells = _by_run(rows, axis.column, AMOUNTS[axis.name])
             line = [cells[run][0] for run in found.runs]
             if any(line) or axis.name == "step":
                 yield f"{SPENT[axis.name]} to {metric} {target:g}", line
@@ -178,12 +186,17 @@ def _by_run(
     cells: dict[str, list[Cell]] = {}
     for row in frame.iter_rows(named=True):
         value = row[column]
-        text = None if value is None else form(value)
-        if text and column == "value":
-            text = ("~" if marked and row["interpolated"] else "") + text
-            text += f" ±{wording.difference(row['deviation'])}" if row.get("deviation") is not None else ""
-        cells.setdefault(row["run"], []).append(text)
+        cell = None if value is None else form(value)
+        if cell and column == "value":
+            cell = ("~" if marked and row["interpolated"] else "") + cell
+            cell += f" ±{text.difference(row['deviation'])}" if row.get("deviation") is not None else ""
+        cells.setdefault(row["run"], []).append(cell)
     return cells
+
+
+def _place(axis: str, x: float) -> str:
+    """`step 12,431`, `6.518B tokens`, `4 h 19 min`."""
+    return f"step {AMOUNTS[axis](x)}" if axis == "step" else f"{AMOUNTS[axis](x)}{UNITS.get(axis, '')}"
 
 
 def _smoothing(found: Comparison) -> str:

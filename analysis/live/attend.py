@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gputel.analysis import text
 from gputel.analysis.alarms import rules
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.judging import Judge
@@ -83,9 +84,10 @@ class Attendant:
             self._exporter.show([(view, [alarm.rule for alarm in judge.active])])
         orders, now = self._orders, time.monotonic()
         if orders.stop_after_s is not None and now - self._began >= orders.stop_after_s:
-            self._stop("time", f"{orders.stop_after_s / 3600:g} h are over")
+            self._stop("time", f"{text.duration(orders.stop_after_s)} are over")
         if view.cost and orders.budget is not None and view.cost.spent >= orders.budget:
-            self._stop("budget", f"${view.cost.spent:,.2f} are spent, and ${orders.budget:,.2f} were allowed")
+            spent, allowed = text.money(view.cost.spent), text.money(orders.budget)
+            self._stop("budget", f"{spent} are spent, and {allowed} were allowed")
         if self._stopper is not None and self._stopper.look(now):
             self._write("stop", f"killed, for it had not ended {orders.grace_s:g} s after it was asked to")
 
@@ -101,10 +103,10 @@ class Attendant:
             with contextlib.suppress(OSError, GputelError):
                 run.update(Path(self._orders.segment), stopped={"rule": rule, "text": why})
 
-    def _write(self, kind: str, text: str, **facts: object) -> None:
+    def _write(self, kind: str, words: str, **facts: object) -> None:
         with contextlib.suppress(OSError):
-            events.append(Path(self._orders.segment), clock.SystemClock().stamp().wall, kind, text, **facts)
-        say(text)
+            events.append(Path(self._orders.segment), clock.SystemClock().stamp().wall, kind, words, **facts)
+        say(words)
 
     def _afterwards(self) -> None:
         """What comes after the run, once the command has ended and the recorder has closed."""
@@ -117,11 +119,11 @@ class Attendant:
                 say(f"error: --then {self._orders.then[0]}: {(error.strerror or str(error)).lower()}")
 
 
-def say(text: str) -> None:
+def say(words: str) -> None:
     """A line of its own, also where the recorder draws its status line."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{clear}gputel: {text}\n")
+        sys.stderr.write(f"{clear}gputel: {words}\n")
         sys.stderr.flush()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.planning import memory, words
+from gputel.analysis import text
+from gputel.analysis.planning import memory
 from gputel.analysis.planning.calibrate import Calibration
 from gputel.analysis.planning.estimate import Estimate, Figures
 from gputel.analysis.planning.happened import Happened, happened
@@ -184,6 +185,6 @@ def _memory_notes(run: Happened, asked: Question) -> Iterator[str]:
     name, nearest = min(sizes.items(), key=lambda item: abs(item[1] - run.allocated_gib))  # type: ignore[operator]
     more = run.allocated_gib - planned.value
     yield (
-        f"it held {words.number(abs(more))} GiB {'more' if more > 0 else 'less'} than planned; "
-        f"of other recipes the nearest is {name}, {words.number(nearest)} GiB"
+        f"it held {text.short(abs(more))} GiB {'more' if more > 0 else 'less'} than planned; "
+        f"of other recipes the nearest is {name}, {text.short(nearest)} GiB"
     )

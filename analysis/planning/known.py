@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.planning import sizes, words
+from gputel.analysis import text
+from gputel.analysis.planning import sizes
 from gputel.analysis.planning.machine import Machine
 from gputel.analysis.planning.memory import SHARDS, STATES, Recipe
 from gputel.analysis.planning.sizes import Size
@@ -30,7 +31,7 @@ def asked_of(subject: Subject) -> Size:
         return _of_shape(int(facts.depth.value), dim, heads, vocab, seq)
     if facts.parameters is not None:
         parameters = int(facts.parameters.value)
-        return sizes.of_parameters(parameters, words.large(parameters), vocab=vocab, seq=seq)
+        return sizes.of_parameters(parameters, text.count(parameters), vocab=vocab, seq=seq)
     raise GputelError(
         subject.name,
         "prints neither its depth nor its parameters",

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from gputel.analysis import text
 from gputel.analysis.planning import check as checking
 from gputel.analysis.planning import plan as planning
-from gputel.analysis.planning import sizes, words
+from gputel.analysis.planning import sizes
 from gputel.analysis.planning.calibrate import Calibration, calibration
 from gputel.analysis.planning.check import Check
 from gputel.analysis.planning.known import machine_of
@@ -176,7 +177,7 @@ def _sizes(asked: Request, shape: dict[str, int]) -> list[Size]:
             raise GputelError("--layers", "needs the width too", "say --dim 768", exit_code=2)
         return [sizes.of_layers(asked.layers, asked.dim, asked.heads, tied=asked.tied, **shape)]
     if asked.params:
-        return [sizes.of_parameters(count, words.large(count), **shape) for count in asked.params]
+        return [sizes.of_parameters(count, text.count(count), **shape) for count in asked.params]
     return [_of_depth(shape)(depth) for depth in asked.depth or ()]
 
 

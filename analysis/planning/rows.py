@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gputel.analysis.planning import course, data, memory, words
+from gputel.analysis import text
+from gputel.analysis.planning import course, data, memory
 from gputel.analysis.planning.estimate import Estimate, Figures, assumed, computed
 from gputel.analysis.planning.memory import GIB, Memory, Recipe
 from gputel.analysis.planning.question import Question
@@ -92,8 +93,9 @@ def _warnings(question: Question, size: Size, figures: Figures) -> Iterable[str]
         yield f"gives no shape: memory and MFU are those of {shape.depth} layers, {shape.dim:,} wide"
     if limit is not None and figures["hours"].value > limit * (1 + ROUNDING):
         cost = question.dollars(figures["hours"].value)
-        paid = f" and {words.dollars(cost)}" if cost is not None else ""
-        yield f"takes {words.hours(figures['hours'].value)}{paid}; {words.hours(limit)} are allowed"
+        paid = f" and {text.money(cost)}" if cost is not None else ""
+        needed, allowed = (text.duration(3600 * hours) for hours in (figures["hours"].value, limit))
+        yield f"takes {needed}{paid}; {allowed} are allowed"
     epochs = figures.get("epochs")
     if epochs and epochs.value > data.MOST_EPOCHS:
         yield f"reads its data {epochs.value:.3g} times; past {data.MOST_EPOCHS} it learns little more from them"

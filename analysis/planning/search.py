@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gputel.analysis.planning import words
+from gputel.analysis import text
 from gputel.analysis.planning.data import MOST_EPOCHS
 from gputel.analysis.planning.estimate import Estimate
 from gputel.analysis.planning.question import Question
@@ -48,8 +48,8 @@ def broken(question: Question, found: Row, most_hours: float | None, *, surely: 
         hours = end(found.figures["hours"])
         if most_hours is not None and hours > most_hours:
             dollars = question.dollars(hours)
-            cost = f" and {words.dollars(dollars)}" if dollars is not None else ""
-            yield f"takes {words.hours(hours)}{cost}"
+            cost = f" and {text.money(dollars)}" if dollars is not None else ""
+            yield f"takes {text.duration(3600 * hours)}{cost}"
         if found.fits == "no" or (surely and found.fits == "tight"):
             yield f"needs {end(found.figures['memory_gib']):.0f} of {question.machine.gpu.memory_gib:.0f} GiB"
         epochs = found.figures.get("epochs")

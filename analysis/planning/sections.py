@@ -6,28 +6,37 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from gputel.analysis import text
 from gputel.analysis.figures.panel import Bars, Page, Section, Table
 from gputel.analysis.planning.check import Check
 from gputel.analysis.planning.estimate import Estimate
 from gputel.analysis.planning.memory import PARTS
 from gputel.analysis.planning.plan import Plan
 from gputel.analysis.planning.rows import Row
-from gputel.analysis.planning.words import dollars, gib, hours, large, number, span
 
 Cell = Callable[[Estimate], str]
 Column = tuple[str, str, Cell]  # heading, name of the figure, how it is written
 
 
+def gib(value: float) -> str:
+    """GiB to a tenth: more is not known."""
+    return text.short(value, decimals=1)
+
+
+def _span(figure: Estimate) -> str:
+    return text.span(figure.low, figure.high)
+
+
 def _value(figure: Estimate) -> str:
-    return number(figure.value)
+    return text.short(figure.value)
 
 
 def _seconds(figure: Estimate) -> str:
-    return number(figure.value / 1000)
+    return text.short(figure.value / 1000)
 
 
 def _seconds_span(figure: Estimate) -> str:
-    return span(figure / 1000)
+    return _span(figure / 1000)
 
 
 def _gib(figure: Estimate) -> str:
@@ -35,38 +44,37 @@ def _gib(figure: Estimate) -> str:
 
 
 def _gib_span(figure: Estimate) -> str:
-    low, high = gib(figure.low), gib(figure.high)
-    return low if low == high else f"{low}–{high}"
+    return text.span(figure.low, figure.high, gib)
 
 
 def _large(figure: Estimate) -> str:
-    return large(figure.value)
+    return text.count(figure.value)
 
 
 def _full(figure: Estimate) -> str:
-    return f"{int(figure.value):,}"
+    return text.number(int(figure.value))
 
 
-def _about(figure: Estimate) -> str:
-    return hours(figure.value)
+def lasting(figure: Estimate) -> str:
+    return text.duration(3600 * figure.value)
 
 
 TAKES: tuple[Column, ...] = (
     ("params", "parameters", _large),
     ("s a step", "dt_ms", _seconds_span),
-    ("hours", "hours", span),
-    ("dollars", "dollars", span),
+    ("hours", "hours", _span),
+    ("dollars", "dollars", _span),
     ("GiB a GPU", "memory_gib", _gib_span),
     ("spare", "spare_gib", _gib),
 )
 EXPECTED: tuple[Column, ...] = (
     ("tokens", "tokens", _large),
-    ("MFU %", "mfu", span),
+    ("MFU %", "mfu", _span),
     ("s a step", "dt_ms", _seconds),
-    ("tok/s", "tok_per_sec", lambda figure: f"{figure.value:,.0f}"),
+    ("tok/s", "tok_per_sec", lambda figure: text.number(figure.value, 0)),
     ("hours", "hours", _value),
-    ("dollars", "dollars", lambda figure: dollars(figure.value)),
-    ("kWh", "energy_kwh", span),
+    ("dollars", "dollars", lambda figure: text.money(figure.value)),
+    ("kWh", "energy_kwh", _span),
 )
 SHAPES: tuple[Column, ...] = (
     ("dim", "dim", _full),
@@ -83,19 +91,21 @@ MEMORY: tuple[Column, ...] = (
     ("likely", "memory_gib", _gib),
 )
 DATA: tuple[Column, ...] = (
-    ("shards", "shards", span),
+    ("shards", "shards", _span),
     ("epochs", "epochs", _value),
+)
+SAVES: tuple[Column, ...] = (
     ("saves", "checkpoints", lambda figure: f"{figure.value - 1:,}+1"),
     ("GB each", "checkpoint_gb", _value),
     ("model", "weights_gb", _value),
     ("GB kept", "disk_gb", _value),
-    ("a stop", "interruption_hours", _about),
-    ("or", "interruption_dollars", lambda figure: dollars(figure.value)),
+    ("a stop", "interruption_hours", lasting),
+    ("or", "interruption_dollars", lambda figure: text.money(figure.value)),
 )
 NETWORK: tuple[Column, ...] = (
     ("GB sent", "sent_gb", _value),
     ("takes s", "communication_s", _value),
-    ("range", "communication_s", span),
+    ("range", "communication_s", _span),
     ("of s a step", "dt_ms", _seconds),
 )
 ORIGINS = (
@@ -128,7 +138,7 @@ def heading(plan: Plan) -> str:
         *(["recomputed"] if recipe.recompute else []),
         recipe.spread.words,
     ]
-    paid = "" if question.price is None else f", ${question.price:g} an hour each"
+    paid = "" if question.price is None else f", {text.money(question.price)} an hour each"
     bits = "" if gpu.peak_tflops else " (fp16)"
     return (
         f"{machine.words}: {gpu.half_flops / 1e12:g} TFLOP/s{bits}, {gpu.memory_gib:g} GiB, "
@@ -145,7 +155,8 @@ def tables(plan: Plan) -> list[Table]:
         _table("As expected", EXPECTED, rows),
         _table("Shape; batch of a GPU x micro-batches; steps", SHAPES, rows),
         _table(f"Memory of a GPU in GiB, of {memory:g}", MEMORY, rows),
-        _table("Data; checkpoints (GB); what a stop costs on average", DATA, rows),
+        _table("Data", DATA, rows),
+        _table("Checkpoints (GB); what a stop costs on average", SAVES, rows),
     ]
     if any("sent_gb" in row.figures for row in rows):
         found.append(_table("Between GPUs, in a step", NETWORK, rows))
@@ -202,7 +213,7 @@ def check_table(found: Check) -> Table:
         [
             NAMES[line.name],
             _exact(line.planned.value),
-            span(line.planned) if line.planned.is_range else None,
+            _span(line.planned) if line.planned.is_range else None,
             None if line.happened is None else _exact(line.happened),
             None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
             {True: "yes", False: "no", None: None}[line.within],
@@ -244,7 +255,7 @@ def _fit(plan: Plan) -> Iterator[str]:
             if row.changes
             else "no recipe here, and no GPU of the table, would hold it"
         )
-        yield f"{row.name} {words}: {span(needed)} of {there:g} GiB; {ways}"
+        yield f"{row.name} {words}: {_span(needed)} of {there:g} GiB; {ways}"
 
 
 def _warnings(rows: Sequence[Row]) -> Iterator[str]:
@@ -277,4 +288,4 @@ def _table(
 
 
 def _exact(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else number(float(value))
+    return text.number(value, 0) if abs(value) >= 1000 else text.short(float(value))

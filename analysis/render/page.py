@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gputel.analysis import text
 from gputel.analysis.figures import style, thin
 from gputel.analysis.figures.panel import (
     Axis,
@@ -222,32 +223,22 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _cell(cell: object) -> str:
-    if cell is None:
+    if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
         return '<td class="number">–</td>'
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
-        return f'<td class="number">{number(cell)}</td>'
-    text = str(cell)
-    numeric = text[:1].isdigit() or (text[:1] in "$~+-−" and text[1:2].isdigit())
-    short = numeric and len(text) <= LONGEST_NUMBER
-    return f'<td class="number">{_escaped(text)}</td>' if short else f"<td>{_escaped(text)}</td>"
+        return f'<td class="number">{text.number(cell)}</td>'
+    words = str(cell)
+    numeric = words[:1].isdigit() or (words[:1] in "$~+-−" and words[1:2].isdigit())
+    short = numeric and len(words) <= LONGEST_NUMBER
+    return f'<td class="number">{_escaped(words)}</td>' if short else f"<td>{_escaped(words)}</td>"
 
 
-def number(value: float) -> str:
-    """Unabbreviated: thousands separated, no exponent where people write none."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    if not np.isfinite(value):
-        return "–"
-    digits = 4 if abs(value) < 1000 else 1
-    return f"{value:,.{digits}f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.4g}"
+def _text(words: str) -> str:
+    return identity.mask(words)
 
 
-def _text(text: str) -> str:
-    return identity.mask(text)
-
-
-def _escaped(text: str) -> str:
-    return escape(_text(text))
+def _escaped(words: str) -> str:
+    return escape(_text(words))
 
 
 def _json(data: object) -> str:
@@ -264,8 +255,8 @@ def _policy(script: str, look: str) -> str:
     )
 
 
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 @cache

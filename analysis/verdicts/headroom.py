@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
+from gputel.analysis import text
 from gputel.analysis.verdicts.verdict import UNKNOWN, Case, Verdict
 from gputel.trainer.gpus import find_gpu
 
 QUESTION = "headroom"
 RESERVE = 0.95  # of the memory: the rest goes to fragments and to other processes
 WORTH = 1.1  # times as large, from which on it is worth trying
+MIB = 2**20
 MIB_PER_GIB = 1024
 
 
@@ -22,7 +24,7 @@ def of(case: Case) -> Verdict:
     peak = float(peaks.max())  # type: ignore[arg-type]
     fits = RESERVE * total / peak if peak else None
     facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
-    said = f"the fullest GPU held {peak / MIB_PER_GIB:.1f} of {total / MIB_PER_GIB:.1f} GiB at its peak"
+    said = f"the fullest GPU held {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
     if fits is None or fits < WORTH:
         return Verdict(QUESTION, "no", (said,), facts)
     more = "as if all of it grew with the batch or model; memory that PyTorch keeps for reuse counts as held"

@@ -26,7 +26,7 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, force
 
     RUN is a run folder, or `latest`.
     """
-    from gputel.analysis import export
+    from gputel.analysis import export, text
     from gputel.analysis.runs import open_run
     from gputel.cli import show, sources
 
@@ -40,4 +40,4 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, force
             with watched if sys.stderr.isatty() else nullcontext() as bar:
                 write(path, target, layout, force=force, **({"done": bar.update} if bar else {}))
             said = f"; SIMULATED: {simulated}" if simulated else ""
-            show.note(f"{target}: {show.size(target.stat().st_size)}{said}")
+            show.note(f"{target}: {text.size(target.stat().st_size)}{said}")

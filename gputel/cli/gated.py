@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from gputel.analysis import text
 from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
@@ -55,14 +56,12 @@ def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | 
 
 
 def _row(check: Check) -> tuple[object, ...]:
-    from gputel.analysis.comparing import wording
-
     limit = f"{check.limit:.4g}" if check.kind == "target" else f"{check.limit:.2%}"
     return (
         check.metric,
         limit,
-        None if check.baseline is None else wording.metric(check.baseline),
-        None if check.value is None else wording.metric(check.value),
+        None if check.baseline is None else text.number(check.baseline),
+        None if check.value is None else text.number(check.value),
         None if check.change is None else f"{check.change:+.2%}",
         None if check.low is None else f"{check.low:+.2%} to {check.high:+.2%}",
         check.verdict,

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from gputel.analysis import text
+
 
 @click.command("info", short_help="Say what a run folder holds.")
 @click.argument("run", default="latest")
@@ -40,8 +42,8 @@ def _print(held: dict[str, Any]) -> None:
             "commit": held["git"]
             and held["git"]["commit"][:12] + (" and changes" if held["git"]["dirty"] else ""),
             "tags": ", ".join(f"{key}={value}" for key, value in held["tags"].items()) or None,
-            "time": held["duration_s"] and show.duration(held["duration_s"]),
-            "downtime": held["downtime_s"] and show.duration(held["downtime_s"]),
+            "time": held["duration_s"] and text.duration(held["duration_s"]),
+            "downtime": held["downtime_s"] and text.duration(held["downtime_s"]),
         }
     )
     show.say("")
@@ -52,7 +54,7 @@ def _print(held: dict[str, Any]) -> None:
     if held["telemetry"]:
         told = held["telemetry"]
         readings = [
-            (name, facts["unit"], *(show.plain(facts[key], 2) for key in ("min", "mean", "max")))
+            (name, facts["unit"], *(_figure(facts[key]) for key in ("min", "mean", "max")))
             for name, facts in told["columns"].items()
         ]
         many = "GPU" if len(told["gpus"]) == 1 else "GPUs"
@@ -62,17 +64,19 @@ def _print(held: dict[str, Any]) -> None:
 
 
 def _segment(segment: dict[str, Any]) -> tuple[object, ...]:
-    from gputel.cli import show
-
     started = segment["started"]
     output = segment["output_bytes"]
     return (
         segment["node"],
         segment["attempt"],
         started and started[:19].replace("T", " ") + " UTC",
-        "no end" if segment["duration_s"] is None else show.duration(segment["duration_s"]),
+        "no end" if segment["duration_s"] is None else text.duration(segment["duration_s"]),
         segment["exit_code"],
-        None if output is None else show.size(output),
-        show.size(segment["gpu_bytes"]),
+        None if output is None else text.size(output),
+        text.size(segment["gpu_bytes"]),
         ", ".join(f"{count} {kind}" for kind, count in segment["events"].items()) or None,
     )
+
+
+def _figure(value: float | None) -> str | None:
+    return None if value is None else text.number(value, 2)

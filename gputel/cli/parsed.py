@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputel.analysis import text
 from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
@@ -198,20 +199,20 @@ def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool
     return [
         log.format,
         name,
-        show.plain(phase["records"]),
+        text.step(phase["records"]),
         _plain(loss.get("first")),
         _plain(loss.get("last")),
         _best(phase["evals"]),
         _plain(_mean(metrics, "tok_per_sec"), 0),
         _plain(_mean(metrics, "mfu"), 1),
-        show.duration(phase["duration_s"]) if phase["duration_s"] is not None else None,
+        text.duration(phase["duration_s"]) if phase["duration_s"] is not None else None,
         log.status if last else None,
     ]
 
 
 def _plain(value: float | None, digits: int = 4) -> str | None:
     """Null stays null: a page and a terminal each have their own sign for it."""
-    return None if value is None else show.plain(value, digits)
+    return None if value is None else text.number(value, digits)
 
 
 def _mean(metrics: dict[str, Any], name: str) -> float | None:

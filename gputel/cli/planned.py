@@ -104,5 +104,5 @@ def _print_remarks(remarks: list[str]) -> None:
         show.say(_wrapped(remark))
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+def _wrapped(words: str) -> str:
+    return textwrap.fill(words, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from gputel.analysis import text
 from gputel.cli import show
 
+MIB = 2**20
 SHORT = {
     "power_w": "power",
     "power_avg_w": "average power",
@@ -25,11 +27,11 @@ def report(told: dict[str, Any]) -> None:
 
 def lines(told: dict[str, Any]) -> list[str]:
     """Duration and rate, a line a GPU, what the sensors really did, what it cost, where it lies, what is next."""
-    text = ["", *_simulated(told), _duration(told)]
-    text += [_gpu(gpu) for gpu in told["gpus"]]
-    text += _sensors(told) + _cost(told) + _events(told)
-    text += [f"run      {told['path']} ({_sizes(told)})", f"next     gputel info {told['path']}"]
-    return text
+    said = ["", *_simulated(told), _duration(told)]
+    said += [_gpu(gpu) for gpu in told["gpus"]]
+    said += _sensors(told) + _cost(told) + _events(told)
+    said += [f"run      {told['path']} ({_sizes(told)})", f"next     gputel info {told['path']}"]
+    return said
 
 
 def _simulated(told: dict[str, Any]) -> list[str]:
@@ -40,43 +42,43 @@ def _simulated(told: dict[str, Any]) -> list[str]:
 
 def _duration(told: dict[str, Any]) -> str:
     sampling, seconds = told["sampling"], told["duration_s"]
-    text = "recorded " + ("an unknown time" if seconds is None else show.duration(seconds))
+    said = "recorded " + ("an unknown time" if seconds is None else text.duration(seconds))
     if told["segments"] > 1:
-        text += f" in {told['segments']} segments"
+        said += f" in {told['segments']} segments"
     if told["downtime_s"]:
-        text += f", down {show.duration(told['downtime_s'])} between them"
+        said += f", down {text.duration(told['downtime_s'])} between them"
     if not sampling:
-        return text + "; no GPU was sampled"
-    text += f"; polled {_hz(sampling['polled_hz'])}" + _asked(sampling)
+        return said + "; no GPU was sampled"
+    said += f"; polled {_hz(sampling['polled_hz'])}" + _asked(sampling)
     if sampling["lateness_max_ms"] is not None:
-        text += f", at worst {sampling['lateness_max_ms']:.1f} ms late"
+        said += f", at worst {sampling['lateness_max_ms']:.1f} ms late"
     if sampling["missed"]:
-        text += f", {sampling['missed']:,} ticks missed"
-    return text
+        said += f", {sampling['missed']:,} ticks missed"
+    return said
 
 
 def _gpu(gpu: dict[str, Any]) -> str:
     name = f"GPU {gpu['gpu']}" if gpu["node"] is None else f"node {gpu['node']} GPU {gpu['gpu']}"
-    said = [
+    parts = [
         _unit(gpu["power_mean_w"], "{:.0f} W mean"),
         _unit(gpu["power_peak_w"], "{:.0f} W peak"),
-        _energy(gpu),
-        _unit(gpu["mem_peak_mib"], "{:.1f} GiB peak", 1024),
+        energy(gpu),
+        None if gpu["mem_peak_mib"] is None else f"{text.size(gpu['mem_peak_mib'] * MIB)} peak",
         _unit(gpu["temp_peak_c"], "{:.0f} °C peak"),
     ]
-    said += [f"{seconds} s of {reason}" for reason, seconds in gpu["throttle_s"].items()]
-    return f"{name:<8} " + ", ".join(part for part in said if part)
+    parts += [f"{text.duration(seconds)} of {reason}" for reason, seconds in gpu["throttle_s"].items()]
+    return f"{name:<8} " + ", ".join(part for part in parts if part)
 
 
-def _energy(gpu: dict[str, Any]) -> str | None:
+def energy(gpu: dict[str, Any]) -> str | None:
     """Both ways, and how far the integral is from the counter."""
     counter, integral, off = gpu["energy_counter_j"], gpu["energy_integral_j"], gpu["energy_difference"]
     if counter is None:
-        return None if integral is None else f"{show.joules(integral)} by integral (no counter)"
+        return None if integral is None else f"{text.energy(integral)} by integral (no counter)"
     if integral is None:
-        return f"{show.joules(counter)} by counter"
+        return f"{text.energy(counter)} by counter"
     apart = "too short to compare" if gpu["few_refreshes"] else f"{100 * (off or 0):+.1f} %"
-    return f"{show.joules(counter)} by counter, {show.joules(integral)} by integral ({apart})"
+    return f"{text.energy(counter)} by counter, {text.energy(integral)} by integral ({apart})"
 
 
 def _sensors(told: dict[str, Any]) -> list[str]:
@@ -88,10 +90,10 @@ def _sensors(told: dict[str, Any]) -> list[str]:
     found = refreshed(told["gpus"][0])
     known = [f"{SHORT[name]} {_hz(hz)}" for name, hz in found.items() if hz is not None]
     unknown = [SHORT[name] for name, hz in found.items() if hz is None]
-    text = f"sensors  polled {_hz(told['sampling'] and told['sampling']['polled_hz'])}"
+    said = f"sensors  polled {_hz(told['sampling'] and told['sampling']['polled_hz'])}"
     if known:
-        text += f"; refreshed: {', '.join(known)}"
-    return [text, f"         indeterminate: {', '.join(unknown)}"] if unknown else [text]
+        said += f"; refreshed: {', '.join(known)}"
+    return [said, f"         indeterminate: {', '.join(unknown)}"] if unknown else [said]
 
 
 def _cost(told: dict[str, Any]) -> list[str]:
@@ -99,10 +101,10 @@ def _cost(told: dict[str, Any]) -> list[str]:
     if not sampling or sampling["cpu_share"] is None:
         return []
     whole, driver = 100 * sampling["cpu_share"], 100 * sampling["driver_share"]
-    text = f"cost     {whole:.1f} % of a core, of it {driver:.2f} % in the driver"
-    text += f"; {sampling['resident_mib']:.0f} MiB resident"
+    said = f"cost     {whole:.1f} % of a core, of it {driver:.2f} % in the driver"
+    said += f"; {text.size(sampling['resident_mib'] * MIB)} resident"
     lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling["lowered"]]
-    return [text + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")]
+    return [said + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")]
 
 
 def _events(told: dict[str, Any]) -> list[str]:
@@ -112,8 +114,8 @@ def _events(told: dict[str, Any]) -> list[str]:
 
 
 def _sizes(told: dict[str, Any]) -> str:
-    held = [] if told["output_bytes"] is None else [f"{show.size(told['output_bytes'])} of output"]
-    return ", ".join([*held, f"{show.size(told['gpu_bytes'])} of telemetry"])
+    held = [] if told["output_bytes"] is None else [f"{text.size(told['output_bytes'])} of output"]
+    return ", ".join([*held, f"{text.size(told['gpu_bytes'])} of telemetry"])
 
 
 def _asked(sampling: dict[str, Any]) -> str:
@@ -126,5 +128,5 @@ def _hz(rate: float | None) -> str:
     return "at an unknown rate" if rate is None else f"{rate:.1f} Hz"
 
 
-def _unit(value: float | None, text: str, divisor: float = 1) -> str | None:
-    return None if value is None else text.format(value / divisor)
+def _unit(value: float | None, form: str) -> str | None:
+    return None if value is None else form.format(value)

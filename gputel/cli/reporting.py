@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gputel.analysis import text
 from gputel.cli import show, sources
-from gputel.cli.recorded import SHORT
+from gputel.cli.recorded import MIB, SHORT
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ def print_report(told: Reported) -> None:
     answer = reported.answer(told)
     if answer["caution"]:
         show.say(show.folded(answer["caution"]))
-    facts = {name: text for name, text in _run(told, answer).items() if text}
+    facts = {name: said for name, said in _run(told, answer).items() if said}
     width = max(len(name) for name in facts) + 2
-    for name, text in facts.items():
-        _wrapped(name, text, width, units=name != "command")
+    for name, said in facts.items():
+        _wrapped(name, said, width, units=name != "command")
     _time(answer)
     _phases(answer)
     _gpus(answer)
@@ -94,7 +95,7 @@ def _name(told: Reported, answer: dict[str, Any]) -> str:
     if told.subject.recording and told.subject.recording.duration_s is not None:
         seconds = told.subject.recording.duration_s
     status = answer["status"] if told.subject.log.lines and told.subject.log.telemetry is None else None
-    said = [part for part in (status, show.duration(seconds) if seconds else None) if part]
+    said = [part for part in (status, text.duration(seconds) if seconds else None) if part]
     return f"{answer['run']}: {', '.join(said)}" if said else answer["run"]
 
 
@@ -106,8 +107,8 @@ def _once(gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _model(known: dict[str, Any]) -> str | None:
     said = [
         f"depth {known['depth']:.0f}" if "depth" in known else None,
-        f"{known['parameters']:,.0f} parameters" if "parameters" in known else None,
-        f"{known['tokens_per_step']:,.0f} tokens a step" if "tokens_per_step" in known else None,
+        f"{text.count(known['parameters'])} parameters" if "parameters" in known else None,
+        f"{text.count(known['tokens_per_step'])} tokens a step" if "tokens_per_step" in known else None,
     ]
     return ", ".join(part for part in said if part) or None
 
@@ -135,7 +136,7 @@ def _overlap(overlap: dict[str, Any] | None) -> str | None:
     if overlap is None:
         return None
     if overlap["shared_s"]:
-        return f"{show.duration(overlap['shared_s'])}, {100 * overlap['share']:.1f} % of the log"
+        return f"{text.duration(overlap['shared_s'])}, {100 * overlap['share']:.1f} % of the log"
     said = f"none: the log is of {_span(overlap['log'])}, the readings of {_span(overlap['gpu'])}"
     if overlap["offset_s"] is None:
         return said
@@ -153,7 +154,7 @@ def _time(answer: dict[str, Any]) -> None:
     rows = [
         (
             WORDS[row["kind"]],
-            show.duration(row["duration_s"]),
+            text.duration(row["duration_s"]),
             _percent(row["share"]),
             _joules(_best(row)),
             _percent(row["energy_share"]),
@@ -170,20 +171,20 @@ def _time(answer: dict[str, Any]) -> None:
 def _in_all(rows: list[dict[str, Any]]) -> str:
     """`: 35.9 s, 43.4 kJ`"""
     joules = [own for row in rows if (own := _best(row)) is not None]
-    sums = [show.duration(sum(row["duration_s"] for row in rows))]
-    return ": " + ", ".join(sums + ([show.joules(sum(joules))] if joules else []))
+    sums = [text.duration(sum(row["duration_s"] for row in rows))]
+    return ": " + ", ".join(sums + ([text.energy(sum(joules))] if joules else []))
 
 
 def _phases(answer: dict[str, Any]) -> None:
     rows = [
         (
             row["phase"],
-            f"{row['steps']:,}",
+            text.step(row["steps"]),
             _seconds(row["step_s"]),
-            row["tok_per_sec"] and f"{row['tok_per_sec']:,.0f}",
-            row["tok_per_sec_printed"] and f"{row['tok_per_sec_printed']:,.0f}",
+            row["tok_per_sec"] and text.number(row["tok_per_sec"], 0),
+            row["tok_per_sec_printed"] and text.number(row["tok_per_sec_printed"], 0),
             _joules(row["j_per_step"]),
-            row["j_per_token"] and f"{1000 * row['j_per_token']:,.3g} mJ",
+            row["j_per_token"] and text.energy(row["j_per_token"]),
         )
         for row in answer["phases"]
     ]
@@ -208,13 +209,13 @@ def _gpus(answer: dict[str, Any]) -> None:
             _joules(row["energy_counter_j"]),
             _apart(row),
             _rounded(row["temp_peak_c"], "°C"),
-            row["mem_peak_mib"] and f"{row['mem_peak_mib'] / 1024:.1f} GiB",
+            row["mem_peak_mib"] and text.size(row["mem_peak_mib"] * MIB),
         )
         for row in answer["gpus"]
     ]
     if rows:
         names = ("GPU", "power", "peak", "integral", "counter", "apart", "peak", "memory")
-        over = "the training" if answer["phases"] else show.duration(answer["gpus"][0]["duration_s"])
+        over = "the training" if answer["phases"] else text.duration(answer["gpus"][0]["duration_s"])
         _titled(f"GPUs over {over}", names, rows)
 
 
@@ -270,11 +271,11 @@ def _titled(title: str, names: tuple[str, ...], rows: Sequence[tuple[object, ...
     show.table([names[i] for i in told], [[row[i] for i in told] for row in rows])
 
 
-def _wrapped(name: str, text: str, indent: int = 13, *, units: bool = True) -> None:
+def _wrapped(name: str, words: str, indent: int = 13, *, units: bool = True) -> None:
     """Folded under its own text on a terminal, whole lines elsewhere; `units` stay with their numbers."""
     width = show.columns_of(sys.stdout)
     first, rest = f"{name:<{indent}}", " " * indent
-    whole = re.sub(r"(?<=\d) (?=[%\w°]{1,8}\b|%)", KEPT, text) if units else text
+    whole = re.sub(r"(?<=\d) (?=[%\w°]{1,8}\b|%)", KEPT, words) if units else words
     folded = textwrap.wrap(whole, max(width - indent, 30), break_on_hyphens=False)
     for number, line in enumerate(folded):
         show.say((rest if number else first) + line.replace(KEPT, " "))
@@ -287,9 +288,7 @@ def _best(row: dict[str, Any]) -> float | None:
 
 
 def _seconds(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return f"{1000 * seconds:,.1f} ms" if seconds < 1 else f"{seconds:,.3f} s"
+    return None if seconds is None else text.duration(seconds, decimals=3)
 
 
 def _percent(share: float | None) -> str | None:
@@ -297,8 +296,8 @@ def _percent(share: float | None) -> str | None:
 
 
 def _rounded(value: float | None, unit: str) -> str | None:
-    return None if value is None else f"{value:,.0f} {unit}"
+    return None if value is None else f"{text.number(value, 0)} {unit}"
 
 
 def _joules(joules: float | None) -> str | None:
-    return None if joules is None else show.joules(joules)
+    return None if joules is None else text.energy(joules)

@@ -131,42 +131,6 @@ def stop_writing() -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
-def plain(value: Any, digits: int = 4) -> str:
-    """A number for a table: no exponent where people write none, thousands separated, `-` for null."""
-    if value is None:
-        return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.{digits}f}" if abs(value) >= 10**-digits or value == 0 else f"{value:.3g}"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
-
-
-def joules(count: float) -> str:
-    """`771.2 J`, `16.3 kJ`, `1.25 kWh`."""
-    if count < 10_000:
-        return f"{count:,.1f} J"
-    return f"{count / 1000:,.1f} kJ" if count < 3_600_000 else f"{count / 3_600_000:,.2f} kWh"
-
-
-def duration(seconds: float) -> str:
-    """`4.2 s`, `3 min 20 s`, `7 h 05 min`, `2 d 03 h`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600:02d} h"
-
-
 def _numeric(text: str) -> bool:
     text = text.lstrip("~$")
     return text in ("", "-") or text[:1].isdigit() or (text[:1] in "+-−" and text[1:2].isdigit())

@@ -270,7 +270,7 @@ def test_a_budget_is_judged_only_where_one_was_set() -> None:
     assert told([moment]) == []
     watch = Watch(rules.load(own={"budget": {"hours": 31, "dollars": 1000}}))
     assert [alarm.text for alarm in watch.see(moment)] == [
-        "it will have taken 40.0 h, and 31 h were allowed",
+        "it will have taken 1 d 16 h, and 1 d 07 h were allowed",
         "it will have cost $1,200, and $1,000 were allowed",
     ]
 

@@ -244,7 +244,7 @@ def test_memory_that_is_left_is_told_in_sizes_of_the_batch(subject: Make) -> Non
         Case(subject([], gpus=2), rows(), gpus({"mem_peak_mib": 30_000.0}, {"mem_peak_mib": 40_000.0}))
     )
     assert found.answer == "yes: a batch or model 1.9 times as large"
-    assert found.evidence[0] == "the fullest GPU held 39.1 of 79.6 GiB at its peak"
+    assert found.evidence[0] == "the fullest GPU held 39.1 GiB of 79.6 GiB at its peak"
 
 
 def test_a_full_gpu_has_no_headroom(subject: Make) -> None:

@@ -107,11 +107,11 @@ def test_a_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
     told = run(*STORY_4, "--target-tok-s", "400000")
     assert told.returncode == 1
     assert told.stderr == (
-        "error: --target-tok-s: impossible: 1.50B: 400,000 tok/s is 144% MFU; 277,333 would be 100%, "
+        "error: --target-tok-s: impossible: 1.5B: 400,000 tok/s is 144% MFU; 277,333 would be 100%, "
         f"{told.stderr.partition('100%, ')[2]}"
     )
     assert told.stderr.count("\n") == 1
-    assert told.stdout.split("Between GPUs")[1].splitlines()[3].split()[:3] == ["1.50B", "9.00", "7.20"]
+    assert told.stdout.split("Between GPUs")[1].splitlines()[3].split()[:3] == ["1.5B", "9.00", "7.20"]
     found = answer(*STORY_4, "--target-tok-s", "400,000", code=1)
     assert found["targets"][0]["possible"] is False
     assert found["rows"][0]["sent_gb"] == pytest.approx(9)
@@ -314,8 +314,8 @@ def test_what_is_guessed_of_several_sizes_is_said_once() -> None:
     said = run("--params", "1.5B,900M", "--on", "8xA100").stdout
     assert said.count("memory and MFU are those of") == 1
     assert said.endswith(
-        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.50B); 24\n"
-        "  layers, 1,536 wide (900.0M)\n"
+        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.5B); 24\n"
+        "  layers, 1,536 wide (900M)\n"
     )
 
 

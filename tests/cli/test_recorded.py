@@ -71,7 +71,7 @@ def test_the_whole_report(folder: Callable[..., Path]) -> None:
         "GPU 0    400 W mean, 405 W peak, 3,995.9 J by counter, 4,000.0 J by integral (+0.1 %), 60 °C peak",
         "sensors  polled 100.0 Hz; refreshed: power 10.0 Hz, energy 10.0 Hz",
         "         indeterminate: temperature",
-        "cost     2.0 % of a core, of it 0.60 % in the driver; 27 MiB resident; "
+        "cost     2.0 % of a core, of it 0.60 % in the driver; 27.4 MiB resident; "
         "lowered to stay within --max-overhead: slow to 0.25 Hz",
         "events   1 mark",
         f"run      {path} (1.5 KiB of output, {told['gpu_bytes'] / 1024:.1f} KiB of telemetry)",

@@ -193,9 +193,9 @@ def test_a_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
     sample = Path(__file__).parents[2] / "sample_logs" / "d16-base.log.gz"
     said = report(str(sample))
     assert said.startswith(
-        "COMPOSED, not printed by a program that trained\nrun     d16-base: completed, 4 h 19 min\n"
+        "COMPOSED, not printed by a program that trained\nrun     d16-base: completed, 4 h 20 min\n"
     )
-    assert "model   depth 16, 335,544,320 parameters, 524,288 tokens a step" in said
+    assert "model   depth 16, 335.5M parameters, 524,288 tokens a step" in said
     assert "mfu          43.9 %" in said
 
 

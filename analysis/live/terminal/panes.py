@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from gputel.analysis import text
 from gputel.analysis.live.coming import Coming
 from gputel.analysis.live.curve import Points
 from gputel.analysis.live.terminal import plots
@@ -20,10 +21,8 @@ from gputel.analysis.live.terminal.wording import (
     clock,
     fitted,
     flowed,
-    lasting,
     line,
     moment,
-    number,
     stamped,
 )
 from gputel.analysis.live.view import View
@@ -57,7 +56,7 @@ def heading(shown: Shown, width: int) -> list[Text]:
         lines.append(line((clean(view.caution), "bold yellow")))
     if view.cause:
         lines.append(line((clean(view.cause), "red")))
-    return [fitted(text, width) for text in lines]
+    return [fitted(one, width) for one in lines]
 
 
 def progress(view: View, now: datetime, width: int) -> list[Text]:
@@ -71,11 +70,11 @@ def progress(view: View, now: datetime, width: int) -> list[Text]:
     if view.epoch is not None:
         chips.append(line(("epoch ", "dim"), f"{view.epoch:g}"))
     if view.seconds_a_step is not None:
-        chips.append(line(lasting(view.seconds_a_step), (" a step", "dim")))
+        chips.append(line(text.duration(view.seconds_a_step), (" a step", "dim")))
     if view.elapsed_s is not None:
-        chips.append(line(("elapsed ", "dim"), lasting(view.elapsed_s)))
+        chips.append(line(("elapsed ", "dim"), text.duration(view.elapsed_s)))
     if view.eta_s is not None:
-        chips.append(line(("ETA ", "dim"), lasting(view.eta_s)))
+        chips.append(line(("ETA ", "dim"), text.duration(view.eta_s)))
     if view.silent_s is not None and view.status == "running":
         last = datetime.fromtimestamp(now.timestamp() - view.silent_s, now.tzinfo)
         is_today = last.astimezone().date() == now.astimezone().date()
@@ -87,10 +86,13 @@ def _cost(view: View) -> list[Text]:
     cost = view.cost
     if cost is None:
         return []
-    allowed = "" if cost.budget is None else f" of {cost.budget:,.2f}"
-    at_end = "" if cost.at_end is None else f", {cost.at_end:,.2f} at the end"
+    allowed = "" if cost.budget is None else f" of {text.money(cost.budget)}"
+    at_end = "" if cost.at_end is None else f", {text.money(cost.at_end)} at the end"
     return [
-        line(("cost ", "dim"), (f"{cost.spent:,.2f}{allowed}{at_end}", "bold red" if cost.is_over else ""))
+        line(
+            ("cost ", "dim"),
+            (f"{text.money(cost.spent)}{allowed}{at_end}", "bold red" if cost.is_over else ""),
+        )
     ]
 
 
@@ -105,7 +107,7 @@ def figures(view: View, width: int, rows: int) -> list[Text]:
 
 
 def _value(value: float) -> tuple[str, str]:
-    return number(value), "bold" if math.isfinite(value) else "bold red"
+    return text.short(value, 5), "bold" if math.isfinite(value) else "bold red"
 
 
 def metrics(runs: Sequence[Shown]) -> list[str]:
@@ -145,18 +147,16 @@ def framed(
         return []
     seen = plots.window([one.points for one in lines], share, log=log)
     if seen is None:
-        return [
-            fitted(text, width) for text in [line(("nothing to draw yet", "dim")), *[line()] * (rows - 1)]
-        ]
-    low, high = (number(math.exp(edge) if log else edge) for edge in (seen.bottom, seen.top))
+        return [fitted(one, width) for one in [line(("nothing to draw yet", "dim")), *[line()] * (rows - 1)]]
+    low, high = (text.short(math.exp(edge) if log else edge, 5) for edge in (seen.bottom, seen.top))
     margin = max(len(low), len(high))
     span = line((f"steps {seen.left:,.0f} to {seen.right:,.0f}{', log' * log}", "dim"))
     key = flowed(list(keys), max(width - span.cell_len - margin - 3, 8))[:1] or [line()]
     head = line(" " * (margin + 1), fitted(key[0], max(width - margin - 2 - span.cell_len, 0)), " ", span)
     edges = {0: high, rows - 2: low}
     body = plots.plot(lines, seen, max(width - margin - 1, 1), rows - 1)
-    text = [line((edges.get(at, "").rjust(margin), "dim"), " ", row) for at, row in enumerate(body)]
-    return [fitted(one, width) for one in [head, *text]]
+    drawn = [line((edges.get(at, "").rjust(margin), "dim"), " ", row) for at, row in enumerate(body)]
+    return [fitted(one, width) for one in [head, *drawn]]
 
 
 def strips(view: View, width: int, rows: int) -> list[Text]:
@@ -171,7 +171,7 @@ def _strip(view: View, name: str, room: int) -> Text:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     drawn = plots.strip(values, room, min(low, 0.9 * high), high)
-    last = number(view.last[name]) if name in view.last else "-"
+    last = text.short(view.last[name], 5) if name in view.last else "-"
     return line((label(name).ljust(LABEL), "dim"), (drawn, "cyan"), " ", last.rjust(VALUE))
 
 
@@ -191,7 +191,7 @@ def alarms(shown: Shown, width: int, rows: int) -> list[Text]:
     before = [
         line(("✓ " if alarm.state == "off" else "△ ", "green"), (clean(alarm.line), "dim")) for alarm in past
     ]
-    return [fitted(text, width) for text in (active + before)[:rows]]
+    return [fitted(one, width) for one in (active + before)[:rows]]
 
 
 def events(view: View, width: int, rows: int) -> list[Text]:

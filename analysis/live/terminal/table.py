@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from gputel.analysis import text
 from gputel.analysis.live.terminal import panes
 from gputel.analysis.live.terminal.feed import Shown
-from gputel.analysis.live.terminal.wording import clean, elided, fitted, lasting, line, number
+from gputel.analysis.live.terminal.wording import clean, elided, fitted, line
 from gputel.analysis.live.view import View
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_white")
@@ -31,7 +32,7 @@ def table(runs: Sequence[Shown], chosen: int, width: int, rows: int) -> list[Tex
     lines = [line((f"{more.ljust(names)}{head}", "dim"))]
     for at in range(start, min(start + fit, len(runs))):
         lines.append(_row(runs[at], known[at], at, columns, names, at == chosen))
-    return [fitted(text, width) for text in lines]
+    return [fitted(one, width) for one in lines]
 
 
 def _row(
@@ -45,15 +46,15 @@ def _row(
     name = fitted(line(elided(clean(shown.view.name), names - 3)), names - 3)
     if is_chosen:
         name.stylize("bold reverse")
-    text = line(("● ", COLOURS[at % len(COLOURS)]), name, " ")
+    row = line(("● ", COLOURS[at % len(COLOURS)]), name, " ")
     for column, size in columns:
         if column == "status":
             mark = "▲ " if shown.active else ""
             style = "bold red" if shown.active else panes.STYLES.get(shown.view.status, "dim")
-            text.append(f"{mark}{cells[column]}".ljust(size), style)
+            row.append(f"{mark}{cells[column]}".ljust(size), style)
         else:
-            text.append(cells[column].rjust(size))
-    return text
+            row.append(cells[column].rjust(size))
+    return row
 
 
 def _cells(shown: Shown) -> dict[str, str]:
@@ -61,7 +62,7 @@ def _cells(shown: Shown) -> dict[str, str]:
     total = f"/{view.total_steps}" if view.total_steps else ""
 
     def last(name: str) -> str:
-        return number(view.last[name]) if name in view.last else ""
+        return text.short(view.last[name], 5) if name in view.last else ""
 
     return {
         "status": view.status,
@@ -69,6 +70,6 @@ def _cells(shown: Shown) -> dict[str, str]:
         "loss": last("loss"),
         "tok/s": last("tok_per_sec"),
         "MFU": last("mfu"),
-        "ETA": "" if view.eta_s is None else lasting(view.eta_s),
-        "cost": "" if view.cost is None else f"{view.cost.spent:,.2f}",
+        "ETA": "" if view.eta_s is None else text.duration(view.eta_s),
+        "cost": "" if view.cost is None else text.money(view.cost.spent),
     }

@@ -1,43 +1,11 @@
-"""Numbers, times and the words of others, in as few characters as can be read."""
+"""Times and the words of others, in as few characters as can be read."""
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
-
-DAY_S = 86_400
-
-
-def number(value: float) -> str:
-    """`2.4179`, `512,340`, `1.2e-05`: about five digits."""
-    if not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    size = abs(value)
-    if not size:
-        return "0"
-    if size >= 1e9 or 0 < size < 1e-3:
-        return f"{value:.3g}"
-    if size >= 10_000 or (value.is_integer() and size >= 100):
-        return f"{value:,.0f}"
-    digits = 4 if size < 10 else 2 if size < 1000 else 1
-    return f"{value:.{digits}f}"
-
-
-def lasting(seconds: float) -> str:
-    """`4.2 s`, `3 min 20 s`, `7 h 05 min`, `2 d 03 h`."""
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < DAY_S:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // DAY_S} d {whole % DAY_S // 3600:02d} h"
 
 
 def moment(at: datetime, now: datetime) -> str:

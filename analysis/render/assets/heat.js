@@ -64,7 +64,7 @@ function tellHeat(chart, value, pixel) {
   const level = cell ? low + ((cell - 1) / 254) * (high - low) : NaN;
   const text = cell ? withUnit(Number(level.toPrecision(3)), panel.value) : "not measured";
   const between = `${exactly(Number(rows[row].toPrecision(4)))} to ${withUnit(Number(rows[row + 1].toPrecision(4)), panel.y)}`;
-  const where = `${withUnit(columns[column], chart.axis())} to ${duration(columns[column + 1])}`;
+  const where = `${withUnit(columns[column], chart.axis())} to ${preciseTime(columns[column + 1])}`;
   return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: between, text, colour: "transparent" }], happened: [] };
 }
 

@@ -24,7 +24,7 @@ function grouped(text) {
 }
 
 function withUnit(value, axis) {
-  if (axis.unit === "s") return `${duration(value)}${moment(value, axis)}`;
+  if (axis.unit === "s") return `${preciseTime(value)}${moment(value, axis)}`;
   return exactly(value) + (axis.unit ? ` ${axis.unit}` : "");
 }
 
@@ -33,30 +33,61 @@ function moment(seconds, axis) {
   return ` (${new Date(axis.start_ms + 1000 * seconds).toISOString().replace("T", " ").slice(0, 19)} UTC)`;
 }
 
-// `7 h 05 min 03.25 s`
-function duration(seconds) {
-  if (seconds < 0) return `−${duration(-seconds)}`;
+// A moment under the pointer, whole: `7 h 05 min 3.25 s`
+function preciseTime(seconds) {
+  if (seconds < 0) return `−${preciseTime(-seconds)}`;
   const rounded = Math.round(seconds * 1000) / 1000;
   const hours = Math.floor(rounded / 3600), minutes = Math.floor((rounded % 3600) / 60);
   const rest = Math.round((rounded % 60) * 1000) / 1000;
-  const two = (number) => String(number).padStart(2, "0");
   if (hours) return `${grouped(String(hours))} h ${two(minutes)} min ${rest} s`;
   return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
 }
 
-// A sum at a glance, as the terminal has it: `4 h 19 min`, `40.2 kJ`, `20.65 GiB`.
+// A sum at a glance, in the words of text.py: `4 h 19 min`, `40.2 kJ`, `20.65 GiB`.
 function brief(value, unit) {
-  if (unit === "s") return value < 60 ? `${value.toFixed(1)} s` : briefTime(Math.round(value));
-  if (unit !== "J") return `${grouped(String(Number(value.toPrecision(4))))}${unit ? ` ${unit}` : ""}`;
-  if (value < 10_000) return `${grouped(value.toFixed(1))} J`;
-  return value < 3_600_000 ? `${grouped((value / 1000).toFixed(1))} kJ` : `${grouped((value / 3_600_000).toFixed(2))} kWh`;
+  if (unit === "s") return duration(value);
+  if (unit === "J") return energy(value);
+  return `${grouped(String(Number(value.toPrecision(4))))}${unit ? ` ${unit}` : ""}`;
 }
 
-function briefTime(seconds) {
-  const two = (number) => String(Math.floor(number)).padStart(2, "0");
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${two((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86_400)} d ${two((seconds % 86_400) / 3600)} h`;
+const DURATIONS = [[86_400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+
+// `350 ms`, `4.2 s`, `1 h 02 min`: rounded to the last unit shown.
+function duration(seconds) {
+  if (seconds < 0) return `−${duration(-seconds)}`;
+  if (seconds > 0 && Number(fixed(1000 * seconds, 0)) < 1000) return `${fixed(1000 * seconds, 0)} ms`;
+  if (Number(fixed(seconds, 1)) < 60) return `${fixed(seconds, 1)} s`;
+  for (const [size, unit, small, part] of DURATIONS) {
+    const parts = Number(fixed(seconds / small, 0)) * small;
+    if (parts >= size) return `${grouped(String(Math.floor(parts / size)))} ${unit} ${two((parts % size) / small)} ${part}`;
+  }
+  return "1 min 00 s";
+}
+
+// `12.5 mJ`, `771.2 J`, `16.3 kJ`, `1.25 kWh`
+function energy(joules) {
+  const size = Math.abs(joules);
+  if (size > 0 && size < 0.9995) return `${threeDigits(1000 * joules)} mJ`;
+  if (Number(fixed(size, 1)) < 10_000) return `${grouped(fixed(joules, 1))} J`;
+  if (Number(fixed(size / 1000, 1)) < 3600) return `${grouped(fixed(joules / 1000, 1))} kJ`;
+  return `${grouped(fixed(joules / 3_600_000, 2))} kWh`;
+}
+
+function threeDigits(value) {
+  const size = Math.abs(value);
+  return size < 0.01 ? String(Number(value.toPrecision(4))) : fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+
+// As Python rounds: a tie goes to the even digit.
+function fixed(value, digits) {
+  const up = value.toFixed(digits);
+  if (!/^-?\d+\.\d*?50*$/.test(value.toFixed(60)) || Number(value.toFixed(digits + 1)) !== value) return up;
+  const down = (Number(up) - Math.sign(value) * 10 ** -digits).toFixed(digits);
+  return Number(up.at(-1)) % 2 && Math.abs(Number(up)) > Math.abs(value) ? down : up;
+}
+
+function two(number) {
+  return String(number).padStart(2, "0");
 }
 
 function ticks(low, high, most, unit) {
@@ -99,7 +130,6 @@ function trimmed(value, step) {
 
 function shortTime(seconds, step) {
   if (seconds === 0) return "0";
-  const two = (number) => String(number).padStart(2, "0");
   if (step >= 86400) return `${Math.round(seconds / 86400)} d`;
   if (step >= 3600) return `${Math.round(seconds / 3600)} h`;
   if (step < 60 && seconds < 60) return `${Number(seconds.toFixed(3))} s`;

@@ -70,7 +70,7 @@ def test_hours_and_money_make_as_many_steps_as_they_pay_for(plan: Plan) -> None:
 def test_more_tokens_than_the_hours_allow_are_warned_of(plan: Plan) -> None:
     (warning,) = plan(24, "8xH100", tokens=10**12, hours=31.0, price=4.0).warnings
     assert warning.startswith("takes ")
-    assert warning.endswith("; 31.0 h are allowed")
+    assert warning.endswith("; 1 d 07 h are allowed")
 
 
 def test_data_read_more_than_four_times_are_warned_of(plan: Plan) -> None:

@@ -1,0 +1,134 @@
+"""Quantities as people read them: one function a quantity, for terminals, pages, notebooks, tables and live views.
+
+`render/assets/words.js` writes durations and energies by the same rules; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+
+from gputel.telemetry.clock import iso
+
+LETTERS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+JOULES_PER_KWH = 3_600_000
+FEW = 5
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """`2.4179`, `1,234.5`, `512,340`: four decimals below a thousand; a tiny value keeps its digits."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    size = abs(value)
+    if size >= 1e15 or (value and size < 10 ** -min(2 if decimals is None else decimals, 2)):
+        return f"{value:.4g}"
+    if decimals is None:
+        decimals = 4 if size < 1000 else 1 if size < 10_000 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def short(value: float, digits: int = 3, decimals: int | None = None) -> str:
+    """`0.21`, `12.3`, `1,240`: so many digits, or more where they stand before the point."""
+    if isinstance(value, int) or not math.isfinite(value):
+        return number(value)
+    if abs(value) >= 1e9:
+        return count(value)
+    before = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    most = digits - 1 if decimals is None else decimals
+    return number(value, min(max(digits - 1 - before, 0), most))
+
+
+def span(low: float, high: float, form: Callable[[float], str] = short) -> str:
+    """`3.9–5.6`, `12k–15k`; one value where both ends read the same."""
+    ends = [f"{end / 1000:,.0f}k" if abs(end) >= 9999.5 else form(end) for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def difference(value: float) -> str:
+    """`-0.0120`: four decimals, and no minus before a zero."""
+    return f"{round(value, 4) + 0.0:.4f}"
+
+
+def count(value: float) -> str:
+    """`524,288`, `335.5M`, `6.7B`, `1.35e+19`: four digits from a million on."""
+    if not math.isfinite(value):
+        return number(value)
+    if abs(value) < 1000:
+        return f"{value:.4g}"
+    rounded = float(f"{value:.4g}")
+    for size, letter in LETTERS:
+        if abs(rounded) >= 1e15:
+            return f"{value:.3g}"
+        if abs(rounded) >= size:
+            return f"{rounded / size:.4g}{letter}"
+    return f"{value:,.0f}"
+
+
+def step(value: float) -> str:
+    """`12,431`"""
+    return f"{value:,.0f}"
+
+
+def duration(seconds: float, decimals: int = 1) -> str:
+    """`350 ms`, `4.2 s`, `3 min 20 s`, `1 h 02 min`, `2 d 03 h`: rounded to the last unit shown.
+
+    `decimals` are those of seconds; milliseconds have two fewer.
+    """
+    if seconds < 0:
+        return f"−{duration(-seconds, decimals)}"
+    fewer = max(decimals - 2, 0)
+    if seconds > 0 and round(1000 * seconds, fewer) < 1000:
+        return f"{1000 * seconds:.{fewer}f} ms"
+    if round(seconds, decimals) < 60:
+        return f"{seconds:.{decimals}f} s"
+    for size, unit, small, part in DURATIONS:
+        parts = round(seconds / small)
+        if parts * small >= size:
+            return f"{parts * small // size:,} {unit} {parts * small % size // small:02d} {part}"
+    return "1 min 00 s"
+
+
+def energy(joules: float) -> str:
+    """`12.5 mJ`, `771.2 J`, `16.3 kJ`, `1.25 kWh`: kJ from ten thousand joules, kWh from 3.6 MJ on."""
+    if 0 < abs(joules) < 0.9995:
+        return f"{short(1000 * joules)} mJ"
+    if round(abs(joules), 1) < 10_000:
+        return f"{joules:,.1f} J"
+    if round(abs(joules) / 1000, 1) < 3600:
+        return f"{joules / 1000:,.1f} kJ"
+    return f"{joules / JOULES_PER_KWH:,.2f} kWh"
+
+
+def size(count: float) -> str:
+    """`812 B`, `3.1 MiB`, `20.7 GiB`."""
+    for unit in SIZES[:-1]:
+        decimals = 0 if unit == "B" else 1
+        if round(count, decimals) < 1024:
+            return f"{count:.{decimals}f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} {SIZES[-1]}"
+
+
+def money(dollars: float) -> str:
+    """`$0.012`, `$12.50`, `$1,235`: cents below a thousand dollars."""
+    if 0 < abs(dollars) < 0.1:
+        return f"${dollars:.2g}"
+    return f"${dollars:,.2f}" if round(abs(dollars), 2) < 1000 else f"${dollars:,.0f}"
+
+
+def moment(at: int | datetime) -> str:
+    """ISO 8601 in UTC with nine digits and `Z`, of nanoseconds since 1970 or of a datetime that knows its zone."""
+    if isinstance(at, int):
+        return iso(at)
+    return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%f}000Z"
+
+
+def names(runs: Iterable[str]) -> str:
+    """The first five, and how many more there are."""
+    every = list(runs)
+    return ", ".join(every[:FEW]) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
