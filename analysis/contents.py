@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from gputel.analysis import document, text
 from gputel.analysis.runs import Recording, open_run
 from gputel.telemetry import events
 from gputel.telemetry.readings import READINGS
@@ -15,8 +16,8 @@ from gputel.telemetry.run import Segment
 def of(path: Path) -> dict[str, Any]:
     recording = open_run(path)
     first = recording.descriptions[0]
-    segments = recording.segments.to_dicts()
-    return {
+    segments = document.rows(recording.segments)
+    answer = {
         "run": recording.name,
         "path": str(path),
         "simulated": recording.simulated,
@@ -28,11 +29,12 @@ def of(path: Path) -> dict[str, Any]:
         "downtime_s": recording.downtime_s,
         "gpus": [gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []],
         "segments": [
-            {**_plain(row), **_held(segment)}
+            {**row, **_held(segment)}
             for row, segment in zip(segments, recording.folder.segments, strict=True)
         ],
         "telemetry": telemetry(recording),
     }
+    return dict(document.as_json(answer))
 
 
 def telemetry(recording: Recording) -> dict[str, Any] | None:
@@ -55,14 +57,12 @@ def telemetry(recording: Recording) -> dict[str, Any] | None:
             pl.col(f"{reading.name}_max").max(),
         ).row(0)
         columns[reading.name] = {"unit": reading.unit, "min": low, "mean": middle, "max": high}
-    first, last = seconds.select(pl.col("time").min().alias("first"), pl.col("time").max().alias("last")).row(
-        0
-    )
+    times = seconds["time"].dt.epoch("ns").to_numpy()
     return {
         "rows": int(seconds["ticks"].sum()),
         "gpus": sorted(seconds["gpu"].unique(), key=lambda gpu: [int(part) for part in gpu.split(":")]),
-        "first": first.isoformat(),
-        "last": last.isoformat(),
+        "first": text.moment(int(times.min())),
+        "last": text.moment(int(times.max())),
         "columns": columns,
     }
 
@@ -76,7 +76,3 @@ def _held(segment: Segment) -> dict[str, Any]:
         "gpu_bytes": sum(path.stat().st_size for path in files),
         "events": dict(sorted(kinds.items())),
     }
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in row.items()}

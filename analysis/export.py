@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from gputel.analysis import document
 from gputel.analysis.render import whole_file
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
@@ -47,7 +48,9 @@ def _as_it_is(table: pl.LazyFrame, _first_ns: int) -> pl.LazyFrame:
 def _first_users(table: pl.LazyFrame, first_ns: int) -> pl.LazyFrame:
     elapsed = (pl.col("time").dt.epoch("ns") - first_ns) / 1e9
     return table.select(
-        _iso("time", 6).alias("timestamp"), elapsed.round(6).alias("elapsed_sec"), pl.exclude("time")
+        pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").alias("timestamp"),
+        elapsed.round(6).alias("elapsed_sec"),
+        pl.exclude("time"),
     )
 
 
@@ -69,7 +72,7 @@ def to_csv(
     _free(target, force)
     table = _table(run.open_folder(path), LAYOUTS[layout], done)
     if "time" in table.collect_schema():
-        table = table.with_columns(_iso("time", 9))
+        table = document.timed(table)
     _written(target, lambda draft: table.sink_csv(draft))
 
 
@@ -150,10 +153,6 @@ def _column(gpu: str, name: str) -> str:
 def _gpu_of(column: str) -> list[int]:
     numbers = column.removeprefix("gpu").split("_")
     return [int(number) for number in numbers[: next(i for i, n in enumerate(numbers) if not n.isdigit())]]
-
-
-def _iso(name: str, digits: int) -> pl.Expr:
-    return pl.col(name).dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{digits}fZ")
 
 
 def _free(target: Path, allowed: bool) -> None:

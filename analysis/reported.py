@@ -6,7 +6,6 @@ JSON of the same figures.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from gputel.analysis import recorded, sensors, verdicts
 from gputel.analysis.align import busy, clocks, cutting, join, overlap, placing, readings, steps
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.placing import Tables
+from gputel.analysis.document import as_json
 from gputel.analysis.verdicts import Case, Verdict
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def of(subject: Subject, *, keep_idle: bool = False) -> Reported:
 def answer(told: Reported) -> dict[str, Any]:
     """Strict JSON: what was not measured is null."""
     log, placed = told.subject.log, told.placed
-    return {
+    answered = {
         "schema": 1,
         "run": told.subject.name,
         "source": log.source,
@@ -86,15 +86,16 @@ def answer(told: Reported) -> dict[str, Any]:
         "facts": {
             name: {"value": f.value, "origin": f.origin} for name, f in told.subject.facts.known().items()
         },
-        "time": _rows(told.totals),
-        "phases": _rows(told.phases),
-        "gpus": _rows(told.gpus),
+        "time": told.totals,
+        "phases": told.phases,
+        "gpus": told.gpus,
         "refresh_hz": refresh(told),
         "recording": told.account,
-        "sources": _rows(clocks.offsets(placed.records)),
+        "sources": clocks.offsets(placed.records),
         "verdicts": [verdict.as_json() for verdict in told.verdicts],
         "events": events(told),
     }
+    return dict(as_json(answered))
 
 
 def read_as(told: Reported) -> str | None:
@@ -171,13 +172,3 @@ def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 def _known(values: pl.Expr) -> pl.Expr:
     """The sum; null where nothing is known."""
     return pl.when(values.count() > 0).then(values.sum())
-
-
-def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    return [{name: _plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -20,7 +20,7 @@ FEW = 5
 
 def number(value: float, decimals: int | None = None) -> str:
     """`2.4179`, `1,234.5`, `512,340`: four decimals below a thousand; a tiny value keeps its digits."""
-    if isinstance(value, int):
+    if isinstance(value, int) and decimals is None:
         return f"{value:,}"
     if not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import long_recordings
 
 from gputel.analysis import reported, subjects
+from gputel.analysis.document import Curves, Heat, Page, Panel
 from gputel.analysis.figures import thin
-from gputel.analysis.figures.panel import Curves, Heat, Page, Panel
 from gputel.analysis.pages import recorded
 from gputel.telemetry.clock import SECOND
 from tests import browser

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
+
+from gputel.analysis import document
 
 if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.compare import Comparison
-    from gputel.analysis.scaling import Next, Scaling
+    from gputel.analysis.scaling import Scaling
 
 SCHEMA = 1
 Json = dict[str, Any]
 
 
 def of(found: Comparison) -> Json:
-    return {
+    answer = {
         "schema": SCHEMA,
         "by": found.by,
         "metric": found.metric,
@@ -27,7 +28,7 @@ def of(found: Comparison) -> Json:
         "groups": found.groups,
         "axes": found.axes,
         "milestones": _nested(found.milestones, ["x"]),
-        "summary": {row.pop("run"): row for row in _rows(found.summary)},
+        "summary": {row.pop("run"): row for row in document.rows(found.summary)},
         "validations": _nested(found.validations, ["name"]),
         "equal": _nested(found.equal, ["axis", "x"]),
         "targets": _nested(found.targets, ["metric", "target"]),
@@ -39,12 +40,13 @@ def of(found: Comparison) -> Json:
         "notes": found.notes,
         "cautions": found.cautions,
     }
+    return dict(document.as_json(answer))
 
 
 def _nested(frame: pl.DataFrame, keys: list[str]) -> list[Json]:
     """A row a key, with what is said of each run under `runs`."""
     found: dict[tuple[Any, ...], Json] = {}
-    for row in _rows(frame):
+    for row in document.rows(frame):
         key = {name: row.pop(name) for name in keys}
         entry = found.setdefault(tuple(key.values()), {**key, "runs": {}})
         entry["runs"][row.pop("run")] = row
@@ -52,30 +54,14 @@ def _nested(frame: pl.DataFrame, keys: list[str]) -> list[Json]:
 
 
 def _scaling(told: Scaling) -> Json:
+    ahead = told.next
     return {
         "law": told.formula if told.law else None,
         "terms": list(told.terms),
         "why": told.why,
         "constants": {name: known._asdict() for name, known in told.constants.items()},
-        "deviation": told.law.deviation if told.law else None,
-        "points": _rows(told.points),
-        "next": _next(told.next) if told.next else None,
+        "deviation": told.law and told.law.deviation,
+        "points": told.points,
+        "next": ahead and {**vars(ahead), "loss": ahead.loss._asdict()},
         "unfinished": told.unfinished,
     }
-
-
-def _next(size: Next) -> Json:
-    return {**vars(size), "loss": size.loss._asdict()}
-
-
-def _rows(frame: pl.DataFrame) -> list[Json]:
-    return [{name: _plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
-
-
-def _plain(value: Any) -> Any:
-    """A step of 1000 is 1000 and not 1000.0; strict JSON has no NaN."""
-    if not isinstance(value, float):
-        return value
-    if not math.isfinite(value):
-        return None
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value

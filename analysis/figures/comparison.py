@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from gputel.analysis.document import Axis, Curves, Level, Numbers, Series
 from gputel.analysis.figures import metrics
 from gputel.analysis.figures.metrics import AXES, Line
-from gputel.analysis.figures.panel import Axis, Curves, Level, Numbers, Series
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison

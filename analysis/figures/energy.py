@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.join import JOULES
-from gputel.analysis.figures.panel import Axis, Curves, Mark, Numbers, Series
+from gputel.analysis.document import Axis, Curves, Mark, Numbers, Series
 
 COSTS = (
     ("energy-per-step", "Energy of a step", "J", JOULES),

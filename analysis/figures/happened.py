@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from gputel.analysis.figures.panel import Mark
+from gputel.analysis.document import Mark
 
 if TYPE_CHECKING:
     from gputel.analysis.comparing.tracks import Track

@@ -14,8 +14,8 @@ import polars as pl
 from gputel.analysis.comparing import curves
 from gputel.analysis.comparing.curves import Curve
 from gputel.analysis.comparing.tracks import Track
+from gputel.analysis.document import Axis, Curves, Mark, Numbers, Series, Style
 from gputel.analysis.figures import happened
-from gputel.analysis.figures.panel import Axis, Curves, Mark, Numbers, Series, Style
 
 AXES: Mapping[str, Axis] = {
     axis.name: axis

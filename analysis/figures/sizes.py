@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.columns import UNKNOWN_DIRECTION
+from gputel.analysis.document import Axis, Curves, Series
 from gputel.analysis.figures import metrics
-from gputel.analysis.figures.panel import Axis, Curves, Series
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gputel.analysis.figures.panel import Axis, Heat, Level, Numbers
+from gputel.analysis.document import Axis, Heat, Level, Numbers
 
 MOST_COLUMNS = 480
 MOST_ROWS = 160

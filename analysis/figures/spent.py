@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.join import JOULES
-from gputel.analysis.figures.panel import Bars
+from gputel.analysis.document import Bars
 
 NAMES = {"train": "training", "eval": "evaluation"}
 

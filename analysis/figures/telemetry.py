@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.held import Gaps, gaps, gaps_between
-from gputel.analysis.figures.panel import Axis, Curves, Level, Mark, Numbers, Series
+from gputel.analysis.document import Axis, Curves, Level, Mark, Numbers, Series
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import BY_NAME
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gputel.analysis.figures.panel import Curves, Numbers, Series
+from gputel.analysis.document import Curves, Numbers, Series
 
 BUDGET = 300_000  # numbers of all curves together, not counting where they lie
 OF_A_POINT = 3  # mean, lowest, highest

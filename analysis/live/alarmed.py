@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from gputel.analysis import text
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live import plain, printed
-from gputel.telemetry.clock import iso
 from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Lines:
         for notice in turn.notices:
             if self._is_new(notice.run, notice.alarm):
                 at = notice.alarm.at_s
-                time = None if at is None else iso(int(at * 1e9))
+                time = None if at is None else text.moment(int(at * 1e9))
                 yield self._line(notice.run, notice.alarm, time)
 
     def _is_new(self, run: str, alarm: Alarm) -> bool:

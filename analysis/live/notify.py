@@ -16,11 +16,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from importlib import import_module
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from gputel.analysis import text
 from gputel.analysis.alarms.watch import Alarm
 from gputel.telemetry.errors import GputelError
 
@@ -120,7 +120,7 @@ class Webhook:
         if self._host in ("discord.com", "discordapp.com"):
             return {"content": notice.line[:DISCORD_CHARACTERS], "allowed_mentions": {"parse": []}}
         at = notice.alarm.at_s
-        time = None if at is None else datetime.fromtimestamp(at, timezone.utc).isoformat()
+        time = None if at is None else text.moment(int(at * 1e9))
         return {"schema": 1, "run": notice.run, "line": notice.line, "time": time, **asdict(notice.alarm)}
 
 

@@ -10,11 +10,12 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from json.encoder import encode_basestring
 from typing import Any
 
 import polars as pl
+
+from gputel.analysis import document
 
 PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank")
 WHERE = ("phase", "attempt", "step", "line", "time")  # what each row of JSON begins with, null or not
@@ -64,7 +65,7 @@ def text(run: str, stream: str, saying: Saying) -> list[str]:
 
 def as_json(run: str, stream: str, saying: Saying) -> list[str]:
     """The same rows as those of `gputel parse --rows`."""
-    frame, form = saying.rows, _Form(saying.rows.height)
+    frame, form = document.timed(saying.rows), _Form(saying.rows.height)
     form.same(f'{{"kind": "{saying.kind}", "run": {encode_basestring(run)}')
     form.same(f', "stream": {encode_basestring(stream)}' if stream else "")
     for name in WHERE:
@@ -155,11 +156,9 @@ def number(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON has no NaN and no moments."""
+    """JSON has no NaN."""
     if isinstance(value, str):
         return encode_basestring(value)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "null"
-    if isinstance(value, datetime):
-        return f'"{value.isoformat().replace("+00:00", "Z")}"'
     return json.dumps(value, ensure_ascii=False)

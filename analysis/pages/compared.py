@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputel.analysis.comparing import tables
+from gputel.analysis.document import Page, Section, Table
 from gputel.analysis.figures import comparison, sizes
-from gputel.analysis.figures.panel import Page, Section, Table
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputel.analysis.comparing import choices, tracks
+from gputel.analysis.document import Page, Panel, Section, Table
 from gputel.analysis.figures import metrics, telemetry
 from gputel.analysis.figures.metrics import Line
-from gputel.analysis.figures.panel import Page, Panel, Section, Table
 from gputel.analysis.subjects import Subject
 
 if TYPE_CHECKING:

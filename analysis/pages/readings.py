@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align import readings as aligned
-from gputel.analysis.figures.panel import Numbers
+from gputel.analysis.document import Numbers
 from gputel.analysis.figures.telemetry import KINDS
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import frames

@@ -15,8 +15,8 @@ import polars as pl
 from gputel.analysis import reported
 from gputel.analysis.align import busy
 from gputel.analysis.align.held import longest_silence_ns
+from gputel.analysis.document import Axis, Heat, Level, Mark, Page, Panel, Section
 from gputel.analysis.figures import energy, happened, metrics, spectrogram, spent, telemetry
-from gputel.analysis.figures.panel import Axis, Heat, Level, Mark, Page, Panel, Section
 from gputel.analysis.figures.spectrogram import Windows
 from gputel.analysis.pages import parsed, readings, told_of
 from gputel.telemetry.clock import SECOND

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import reported
-from gputel.analysis.figures.panel import Table
+from gputel.analysis.document import Table
 from gputel.telemetry import run
 from gputel.telemetry.clock import iso
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from gputel.analysis import document
+from gputel.analysis.document import as_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,9 +25,9 @@ def rows(log: Log) -> Iterator[dict[str, Any]]:
     ]
     yield from heapq.merge(*tables, key=lambda row: row["line"])
     if log.telemetry is not None:
-        for row in log.telemetry.rows.iter_rows(named=True):
+        for row in document.rows(log.telemetry.rows):
             where = {"phase": None, "attempt": None, "step": None, "line": None}
-            yield {"kind": "telemetry", "run": log.name, **where, **_plain(row)}
+            yield {"kind": "telemetry", "run": log.name, **where, **row}
 
 
 def rejects(log: Log) -> Iterator[str]:
@@ -38,18 +39,18 @@ def rejects(log: Log) -> Iterator[str]:
 
 def _rows(log: Log, frame: pl.DataFrame, kind: str) -> Iterator[dict[str, Any]]:
     first = [name for name in ("phase", "attempt", "step", "line", "time") if name in frame.columns]
-    ordered = frame.select(*first, *(name for name in frame.columns if name not in first))
+    ordered = document.timed(frame.select(*first, *(name for name in frame.columns if name not in first)))
     for row in ordered.iter_rows(named=True):
         always = set(first) | {"name", "value"}
         yield {
             "kind": kind,
             "run": log.name,
-            **{name: value for name, value in _plain(row).items() if name in always or row[name] is not None},
+            **{name: as_json(value) for name, value in row.items() if name in always or value is not None},
         }
 
 
 def _events(log: Log) -> Iterator[dict[str, Any]]:
-    for row in log.events.iter_rows(named=True):
+    for row in document.rows(log.events):
         where = {
             "phase": None,
             "attempt": None,
@@ -58,15 +59,4 @@ def _events(log: Log) -> Iterator[dict[str, Any]]:
             "time": row["time"],
         }
         said = {"event": row["kind"], "text": row["text"], "rank": row["rank"]}
-        yield {"kind": "event", "run": log.name, **_plain(where), **said}
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN and no moments."""
-    return {name: _value(value) for name, value in row.items()}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+        yield {"kind": "event", "run": log.name, **where, **said}

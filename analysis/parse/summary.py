@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from gputel.analysis import text
+from gputel.analysis.document import as_json
 from gputel.analysis.parse.outcome import KINDS
-from gputel.telemetry import clock
 
 if TYPE_CHECKING:
     from gputel.analysis.parse.log import Log
@@ -26,29 +25,37 @@ def answer(logs: list[Log], errors: list[Json]) -> Json:
 
 def run(log: Log) -> Json:
     counts = Counter(log.events["kind"].to_list())
-    begun, done = _span([log.records["time"], log.evals["time"]])
-    return {
+    edges = [edge for edge in (_edges(log.records["time"]), _edges(log.evals["time"])) if edge]
+    told = {
         "run": log.name,
         "source": log.source,
         "format": log.format,
         "status": log.status,
         "lines": log.lines,
         "rejects": len(log.rejects),
-        "started": _moment(log.started if log.started is not None else begun),
-        "ended": _moment(log.ended if log.ended is not None else done),
-        "config": {name: _fact(value) for name, value in log.config.items()},
-        "summary": {name: _fact(value) for name, value in log.summary.items()},
+        "started": _moment(log.started, min((first for first, _ in edges), default=None)),
+        "ended": _moment(log.ended, max((last for _, last in edges), default=None)),
+        "config": log.config,
+        "summary": log.summary,
         "phases": [_phase(log, phase, attempt) for phase, attempt in log.places],
         "events": {kind: counts.get(kind, 0) for kind in dict.fromkeys([*KINDS, *counts])},
         "cause": {"line": log.cause.line, "text": log.cause.text} if log.cause else None,
         "telemetry": _telemetry(log),
     }
+    return dict(as_json(told))
 
 
-def _span(columns: list[pl.Series]) -> tuple[Any, Any]:
-    """The first and the last moment; most logs have none at all."""
-    found = [column for column in columns if column.null_count() < len(column)]
-    return min((c.min() for c in found), default=None), max((c.max() for c in found), default=None)  # type: ignore[type-var]
+def _edges(times: pl.Series) -> tuple[int, int] | None:
+    """The first and the last moment in nanoseconds; most logs have none at all."""
+    if times.null_count() == len(times):
+        return None
+    found = times.dt.epoch("ns").drop_nulls().to_numpy()
+    return int(found.min()), int(found.max())
+
+
+def _moment(recorded: int | None, printed: int | None) -> str | None:
+    known = printed if recorded is None else recorded
+    return None if known is None else text.moment(known)
 
 
 def _phase(log: Log, phase: str, attempt: int) -> Json:
@@ -65,9 +72,9 @@ def _phase(log: Log, phase: str, attempt: int) -> Json:
         "attempt": attempt,
         "records": rows.height,
         "steps": len(steps) if (np.diff(steps.to_numpy()) > 0).all() else steps.n_unique(),
-        "first_step": _whole(steps.first()),
-        "last_step": _whole(steps.last()),
-        "total_steps": _whole(total if total is not None else log.config.get("total_steps")),
+        "first_step": steps.first(),
+        "last_step": steps.last(),
+        "total_steps": total if total is not None else log.config.get("total_steps"),
         "duration_s": duration_s(rows),
         "metrics": {name: figures for name, figures in metrics.items() if figures["count"] or figures["nan"]},
         "evals": {name: _evaluation(log, _named(evals, name, len(names)), name) for name in names},
@@ -96,7 +103,7 @@ def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
     found = figures(rows["value"], rows["step"])
     found.pop("mean")
     finite = rows["step"].filter(rows["value"].is_finite())
-    at = {"first_step": _whole(finite.first()), "last_step": _whole(finite.last())}
+    at = {"first_step": finite.first(), "last_step": finite.last()}
     order = ("count", "nan", "first", "first_step", "last", "last_step", "min", "min_step", "max", "max_step")
     both = {**found, **at}
     return {
@@ -119,13 +126,13 @@ def figures(values: pl.Series, steps: pl.Series) -> Json:
     return {
         "count": count,
         "nan": count - len(values),
-        "first": _number(values.first()),
-        "last": _number(values.last()),
-        "mean": _number(values.mean()),
-        "min": _number(values[low]) if low is not None else None,
-        "min_step": _whole(steps[low]) if low is not None else None,
-        "max": _number(values[high]) if high is not None else None,
-        "max_step": _whole(steps[high]) if high is not None else None,
+        "first": values.first(),
+        "last": values.last(),
+        "mean": values.mean(),
+        "min": values[low] if low is not None else None,
+        "min_step": steps[low] if low is not None else None,
+        "max": values[high] if high is not None else None,
+        "max_step": steps[high] if high is not None else None,
     }
 
 
@@ -155,13 +162,14 @@ def _telemetry(log: Log) -> Json | None:
     if not log.telemetry:
         return None
     rows = log.telemetry.rows
+    first, last = _edges(rows["time"]) or (None, None)
     gpus = sorted(rows["gpu"].drop_nulls().unique().to_list(), key=lambda gpu: (len(gpu), gpu))
     numeric = [name for name, kind in rows.schema.items() if kind.is_numeric()]
     return {
         "rows": rows.height,
         "gpus": gpus,
-        "first": _moment(rows["time"].min()),
-        "last": _moment(rows["time"].max()),
+        "first": _moment(None, first),
+        "last": _moment(None, last),
         "columns": {name: _reading(log, rows[name].cast(pl.Float64), name) for name in numeric},
     }
 
@@ -170,26 +178,3 @@ def _reading(log: Log, values: pl.Series, name: str) -> Json:
     found = figures(values, pl.Series([None] * len(values), dtype=pl.Int64))
     unit = log.telemetry.units.get(name) if log.telemetry else None
     return {"unit": unit, **{key: found[key] for key in ("count", "nan", "min", "mean", "max")}}
-
-
-def _number(value: Any) -> float | None:
-    """Strict JSON has no NaN."""
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _fact(value: float | str) -> float | int | str | None:
-    """A depth of 24 is 24 and not 24.0."""
-    if isinstance(value, str):
-        return value
-    return int(value) if value.is_integer() and abs(value) < 2**53 else _number(value)
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _moment(value: Any) -> str | None:
-    """A moment of a frame, or nanoseconds since 1970, in ISO 8601."""
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    return None if value is None else clock.iso(value)

@@ -7,6 +7,7 @@ import io
 from dataclasses import asdict
 from typing import Any
 
+from gputel.analysis.document import as_json
 from gputel.analysis.planning.estimate import Estimate
 from gputel.analysis.planning.plan import Plan
 from gputel.analysis.planning.rows import Row
@@ -18,7 +19,7 @@ Json = dict[str, Any]
 
 def answer(plan: Plan) -> Json:
     question, machine = plan.question, plan.question.machine
-    return {
+    answered = {
         "schema": SCHEMA,
         "machine": {
             "gpu": machine.gpu.name,
@@ -33,8 +34,9 @@ def answer(plan: Plan) -> Json:
         "like": question.like.name if question.like else None,
         "rows": [_row(row) for row in plan.rows],
         "targets": [asdict(target) | {"possible": target.possible} for target in plan.targets],
-        "notes": list(plan.notes),
+        "notes": plan.notes,
     }
+    return dict(as_json(answered))
 
 
 def csv_text(plan: Plan) -> str:
@@ -55,8 +57,8 @@ def _row(row: Row) -> Json:
         **{name: exact(figure.value) for name, figure in row.figures.items()},
         "recipe": asdict(row.recipe),
         "fits": row.fits,
-        "changes": list(row.changes),
-        "warnings": list(row.warnings),
+        "changes": row.changes,
+        "warnings": row.warnings,
         "ranges": ranges,
         "origins": {name: _origin(figure) for name, figure in row.figures.items()},
     }
@@ -72,7 +74,7 @@ def _flat(row: Row) -> Json:
 
 
 def _origin(figure: Estimate) -> Json:
-    return {"origin": figure.origin, "from": list(figure.sources)}
+    return {"origin": figure.origin, "from": figure.sources}
 
 
 def exact(value: float) -> float | int:

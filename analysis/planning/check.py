@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
+from gputel.analysis.document import as_json
 from gputel.analysis.planning import memory
 from gputel.analysis.planning.calibrate import Calibration
 from gputel.analysis.planning.estimate import Estimate, Figures
@@ -79,7 +80,7 @@ def check(
 
 
 def answer(found: Check) -> dict[str, Any]:
-    return {
+    answered = {
         "schema": SCHEMA,
         "run": found.run,
         "figures": [
@@ -96,8 +97,9 @@ def answer(found: Check) -> dict[str, Any]:
             }
             for line in found.lines
         ],
-        "notes": list(found.notes),
+        "notes": found.notes,
     }
+    return dict(as_json(answered))
 
 
 def _batch(run: Happened, machine: Machine) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gputel.analysis import text
-from gputel.analysis.figures.panel import Bars, Page, Section, Table
+from gputel.analysis.document import Bars, Page, Section, Table
 from gputel.analysis.planning.check import Check
 from gputel.analysis.planning.estimate import Estimate
 from gputel.analysis.planning.memory import PARTS

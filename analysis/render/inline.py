@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from gputel.analysis.figures.panel import Page, Panel
+from gputel.analysis.document import Page, Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

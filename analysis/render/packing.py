@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gputel.analysis.figures.panel import Numbers
+from gputel.analysis.document import Numbers
 
 MOST_DIGITS = 7  # behind the point
 LARGEST_STEP = 2**31 - 1

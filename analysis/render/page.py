@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from gputel.analysis import text
-from gputel.analysis.figures import style, thin
-from gputel.analysis.figures.panel import (
+from gputel.analysis.document import (
     Axis,
     Bars,
     Curves,
@@ -33,6 +32,7 @@ from gputel.analysis.figures.panel import (
     Series,
     Table,
 )
+from gputel.analysis.figures import style, thin
 from gputel.analysis.render.packing import Packer
 from gputel.telemetry import identity
 

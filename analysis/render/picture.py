@@ -19,8 +19,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from gputel.analysis.document import Axis, Bars, Curves, Heat, Level, Mark, Numbers, Page, Panel, Series
 from gputel.analysis.figures import style, thin
-from gputel.analysis.figures.panel import Axis, Bars, Curves, Heat, Level, Mark, Numbers, Page, Panel, Series
 from gputel.telemetry import identity
 
 if TYPE_CHECKING:

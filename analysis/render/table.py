@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from gputel.analysis import columns
+from gputel.analysis import columns, document
 from gputel.analysis.render import whole_file
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names
@@ -63,7 +63,7 @@ def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.
 def _write(path: Path, frame: pl.DataFrame, kind: Kind) -> None:
     with whole_file.replacing(path) as draft:
         if kind == "csv":
-            frame.write_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S%.fZ")
+            document.timed(frame).write_csv(draft)
         else:
             frame.write_parquet(draft)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gputel.analysis.figures.panel import Page
+from gputel.analysis.document import Page
 from gputel.analysis.render import whole_file
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names

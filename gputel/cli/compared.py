@@ -14,7 +14,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
-    from gputel.analysis.figures.panel import Page
+    from gputel.analysis.document import Page
     from gputel.analysis.subjects import Subject
     from gputel.cli.sources import Source
 

@@ -11,7 +11,7 @@ import click
 from gputel.cli import show
 
 if TYPE_CHECKING:
-    from gputel.analysis.figures.panel import Page
+    from gputel.analysis.document import Page
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FLAGS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from gputel.analysis import text
+from gputel.analysis import document, text
 from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
@@ -42,9 +42,8 @@ def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | 
 
     code = gate.exit_code(checks)
     if as_json:
-        show.as_json(
-            {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}
-        )
+        told = {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}
+        show.as_json(document.as_json(told))
     else:
         show.table(COLUMNS, [_row(check) for check in checks])
         for check in checks:

@@ -17,7 +17,7 @@ from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.figures.panel import Page
+    from gputel.analysis.document import Page
     from gputel.analysis.parse.log import Log
     from gputel.analysis.render.table import Kind
     from gputel.cli.sources import Source
@@ -90,7 +90,7 @@ def print_table(logs: list[Log]) -> None:
 
 def page(logs: list[Log]) -> Page:
     """What is printed as a table, with its curves."""
-    from gputel.analysis.figures.panel import Table
+    from gputel.analysis.document import Table
     from gputel.analysis.pages import parsed
 
     return parsed.page(logs, Table("Runs", COLUMNS, _table(logs), note=f"{MEANT}."))
@@ -210,9 +210,9 @@ def _row(log: Log, run: dict[str, Any], phase: dict[str, Any] | None, last: bool
     ]
 
 
-def _plain(value: float | None, digits: int = 4) -> str | None:
+def _plain(value: float | None, digits: int | None = None) -> str | None:
     """Null stays null: a page and a terminal each have their own sign for it."""
-    return None if value is None else text.number(value, digits)
+    return None if value is None else text.number(float(value), digits)
 
 
 def _mean(metrics: dict[str, Any], name: str) -> float | None:

@@ -11,7 +11,7 @@ from gputel.cli import show, sources
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.figures.panel import Table
+    from gputel.analysis.document import Table
     from gputel.analysis.planning.check import Check
     from gputel.analysis.planning.plan import Plan
     from gputel.analysis.planning.request import Request

@@ -16,8 +16,8 @@ from gputel.analysis import facts
 from gputel.analysis.account import of_folder
 from gputel.analysis.align import measured, placing
 from gputel.analysis.align.held import longest_silence_ns
+from gputel.analysis.document import Axis, Heat
 from gputel.analysis.figures import spectrogram, telemetry
-from gputel.analysis.figures.panel import Axis, Heat
 from gputel.analysis.figures.spectrogram import Windows
 from gputel.analysis.planning import sizes
 from gputel.telemetry.clock import SECOND

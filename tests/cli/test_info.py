@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gputel.analysis import subjects
+from gputel.analysis.parse import summary
 from gputel.cli import group
 from gputel.telemetry import events, run
 from gputel.telemetry.clock import SECOND
@@ -76,3 +78,10 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
     assert re.search(
         r"^attempt +started +time +exit +output +telemetry +events$", answer.stdout, re.MULTILINE
     )
+
+
+def test_the_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
+    log = subjects.of(recorded).log
+    times = [json.loads(info(str(recorded), "--json"))["segments"][0]["started"], summary.run(log)["started"]]
+    assert len(set(times)) == 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", times[0])

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputel.analysis.document import Axis, Heat, Numbers
 from gputel.analysis.figures import spectrogram
-from gputel.analysis.figures.panel import Axis, Heat, Numbers
 from gputel.analysis.figures.spectrogram import Windows
 
 HZ = 100.0

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import polars as pl
 
+from gputel.analysis.document import Curves, Level
 from gputel.analysis.figures import telemetry
-from gputel.analysis.figures.panel import Curves, Level
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 

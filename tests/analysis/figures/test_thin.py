@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputel.analysis.document import Axis, Curves, Numbers, Series
 from gputel.analysis.figures import thin
-from gputel.analysis.figures.panel import Axis, Curves, Numbers, Series
 
 values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), min_size=1, max_size=400)
 

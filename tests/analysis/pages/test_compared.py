@@ -8,7 +8,7 @@ import pytest
 
 import gputel
 from gputel.analysis.compare import Comparison, compare
-from gputel.analysis.figures.panel import Curves, Page, Table
+from gputel.analysis.document import Curves, Page, Table
 from gputel.analysis.pages import compared
 
 LOGS = Path(__file__).resolve().parents[3] / "sample_logs"

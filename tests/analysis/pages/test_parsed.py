@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gputel.analysis.figures.panel import Curves, Page, Table
+from gputel.analysis.document import Curves, Page, Table
 from gputel.analysis.pages import parsed
 from gputel.analysis.parse.log import Log
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from gputel.analysis import reported, subjects
-from gputel.analysis.figures.panel import Bars, Curves, Heat, Page, Table
+from gputel.analysis.document import Bars, Curves, Heat, Page, Table
 from gputel.analysis.pages import readings, recorded
 from gputel.analysis.subjects import Subject
 from gputel.telemetry import run

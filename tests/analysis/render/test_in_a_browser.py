@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gputel.analysis.figures import style
-from gputel.analysis.figures.panel import (
+from gputel.analysis.document import (
     Axis,
     Bars,
     Curves,
@@ -25,6 +24,7 @@ from gputel.analysis.figures.panel import (
     Series,
     Table,
 )
+from gputel.analysis.figures import style
 from gputel.analysis.render import page
 from gputel.analysis.render.packing import Packer
 from tests.browser import Browser, Tab

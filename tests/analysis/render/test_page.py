@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from gputel.analysis.figures.panel import Axis, Bars, Curves, Mark, Page, Section, Series, Table
+from gputel.analysis.document import Axis, Bars, Curves, Mark, Page, Section, Series, Table
 from gputel.analysis.render import page
 
 EVIL = "<script>document.title='pwned'</script>"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gputel.analysis.document import Axis, Bars, Curves, Heat, Level, Mark, Page, Panel, Series
 from gputel.analysis.figures import style
-from gputel.analysis.figures.panel import Axis, Bars, Curves, Heat, Level, Mark, Page, Panel, Series
 from gputel.analysis.render import picture
 
 HOURS = Axis("time", "time", "s")

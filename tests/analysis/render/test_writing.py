@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gputel.analysis.figures.panel import Axis, Curves, Page, Section, Series
+from gputel.analysis.document import Axis, Curves, Page, Section, Series
 from gputel.analysis.render import whole_file, writing
 from gputel.telemetry.errors import GputelError
 

@@ -1,4 +1,4 @@
-"""What is shown: panels (curves, a heat map, bars), tables, and a page of them; without runs, without a pixel.
+"""What a command answers with: panels, tables and a page of them, without a pixel; and any answer as strict JSON.
 
 A curve may lie on several x axes at once, by name, so that a page can switch between steps, tokens and hours.
 NaN is what was not measured: the curve has a hole there.
@@ -6,13 +6,24 @@ NaN is what was not measured: the curve has a hole there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
+from gputel.analysis import text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
 Numbers: TypeAlias = npt.NDArray[Any]
+MOMENT = "%Y-%m-%dT%H:%M:%S%.9fZ"
+MOST_EXACT = 2**53  # from here on a float may stand for several whole numbers
 Style: TypeAlias = Literal["line", "dashed", "dots", "held"]  # `held`: each value holds until the next
 
 
@@ -159,3 +170,31 @@ class Page:
             for item in section.items:
                 if not isinstance(item, Table):
                     yield item
+
+
+def as_json(value: Any) -> Any:
+    """Strict JSON of an answer, frames as rows: 16.0 is 16, NaN and infinity are null, moments are ISO 8601."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < MOST_EXACT else value
+    if isinstance(value, Mapping):
+        return {str(name): as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(one) for one in value]
+    if isinstance(value, datetime):
+        return text.moment(value)
+    return list(rows(value)) if hasattr(value, "iter_rows") else value
+
+
+def rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Each row of a frame as strict JSON; moments keep all nine digits."""
+    for row in timed(frame).iter_rows(named=True):
+        yield {name: as_json(value) for name, value in row.items()}
+
+
+def timed(frame: Frame) -> Frame:
+    """The frame, read or lazy, with its moments, which are all in UTC, as `text.moment` writes them."""
+    import polars.selectors as cs
+
+    return frame.with_columns(cs.datetime().dt.strftime(MOMENT))

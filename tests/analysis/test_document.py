@@ -1,0 +1,64 @@
+"""Strict JSON has one form in every command: whole numbers, nulls and moments."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import gputel
+from gputel.analysis import reported, subjects
+from gputel.analysis.compare import compare
+from gputel.analysis.comparing import answer as compared
+from gputel.analysis.document import as_json, rows
+from gputel.analysis.parse import summary
+
+ROOT = Path(gputel.__file__).parent.parent
+LOG = ROOT / "sample_logs"
+
+
+def test_whole_floats_lose_their_point_and_what_is_not_finite_is_null() -> None:
+    at = datetime(2025, 11, 21, 4, 40, 5, 316_449, timezone.utc)
+    told = as_json({"depth": 16.0, "loss": (2.5, float("nan"), float("inf")), "large": 2.0**60, "at": at})
+    assert json.dumps(told, allow_nan=False) == (
+        '{"depth": 16, "loss": [2.5, null, null], "large": 1.152921504606847e+18, '
+        '"at": "2025-11-21T04:40:05.316449000Z"}'
+    )
+
+
+def test_a_frame_is_rows_with_all_nine_digits_of_a_moment() -> None:
+    at = pl.Series("time", [1_763_700_005_316_449_261, None]).cast(pl.Datetime("ns", "UTC"))
+    frame = pl.DataFrame([at, pl.Series("value", [1.0, float("nan")])])
+    assert (
+        as_json(frame)
+        == list(rows(frame))
+        == [
+            {"time": "2025-11-21T04:40:05.316449261Z", "value": 1},
+            {"time": None, "value": None},
+        ]
+    )
+
+
+def test_the_depth_of_a_log_is_written_alike_by_parse_compare_and_report() -> None:
+    first, second = (subjects.of(path) for path in (LOG / "d16-base.log.gz", LOG / "d24-base.log.gz"))
+    answers: list[Any] = [
+        summary.run(first.log)["config"],
+        {"depth": reported.answer(reported.of(first))["facts"]["depth"]["value"]},
+        compared.of(compare([first, second]))["summary"][first.name],
+    ]
+    assert {json.dumps(answer["depth"]) for answer in answers} == {str(int(first.log.config["depth"]))}
+
+
+def test_no_other_module_turns_values_into_json_of_its_own() -> None:
+    own = re.compile(r"\.isoformat\(|def _(plain|number|fact|whole)\(\w+: Any")
+    found = {
+        path.name
+        for home in ("analysis", "gputel/cli")
+        for path in (ROOT / home).rglob("*.py")
+        if own.search(path.read_text())
+    }
+    assert found == set()
