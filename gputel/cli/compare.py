@@ -56,12 +56,12 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     flags = {flag: asked.pop(flag) for flag in (*drawn.FLAGS, *TABLES)}
     kinds = drawn.checked(flags, out, NAME, TABLES, force=force)
     found = compared.of(runs, **asked)
-    if as_json:
-        compared.print_json(found)
-    else:
-        compared.print_tables(found)
     for kind in TABLES:
         if flags[kind]:
             compared.write(found, out, kind, force=force)
     if kinds:
         drawn.write(compared.page(found), kinds, out, NAME, force=force)
+    if as_json:
+        compared.print_json(found)
+    else:
+        compared.print_tables(found)

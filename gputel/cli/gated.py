@@ -41,6 +41,9 @@ def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | 
     from gputel.analysis import gate
 
     code = gate.exit_code(checks)
+    if junit is not None:
+        _write(junit, _suite(run, checks), force=force)
+        show.note(f"wrote {junit}")
     if as_json:
         told = {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}
         show.as_json(document.as_json(told))
@@ -48,9 +51,6 @@ def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | 
         show.table(COLUMNS, [_row(check) for check in checks])
         for check in checks:
             show.say(f"{check.metric}: {check.verdict}, {check.why}")
-    if junit is not None:
-        _write(junit, _suite(run, checks), force=force)
-        show.note(f"wrote {junit}")
     return code
 
 

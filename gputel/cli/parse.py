@@ -41,14 +41,6 @@ def command(
 
     kinds = drawn.checked(asked, out, NAME, {"csv": "", "parquet": ""}, force=force)
     logs, errors = parsed.read(paths, chosen, sources.find)
-    if asked["as_json"]:
-        show.as_json(parsed.answer(logs, errors))
-    elif asked["rows"]:
-        parsed.print_rows(logs)
-    elif asked["rejects"]:
-        parsed.print_rejects(logs)
-    else:
-        parsed.print_table(logs)
     if asked["csv"]:
         parsed.write(logs, out, "csv", force=force)
     if asked["parquet"]:
@@ -57,4 +49,12 @@ def command(
         drawn.write(parsed.page(logs), kinds, out, NAME, force=force)
     if learn:
         parsed.learn(logs, learn, force=force)
+    if asked["as_json"]:
+        show.as_json(parsed.answer(logs, errors))
+    elif asked["rows"]:
+        parsed.print_rows(logs)
+    elif asked["rejects"]:
+        parsed.print_rejects(logs)
+    else:
+        parsed.print_table(logs)
     return parsed.conclude(logs, errors)

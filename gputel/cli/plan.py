@@ -100,8 +100,8 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
         return planned.print_check(planned.check(check, asked), as_json=as_json)
     drawn.checked(asked, out, "gputel-plan", {"csv": "csv"}, force=force)
     plan = planned.plan(asked)
-    planned.print_plan(plan, as_json=as_json)
     for kind in ("csv", "html"):
         if asked[kind]:
             planned.write(plan, kind, out, force=force)
+    planned.print_plan(plan, as_json=as_json)
     return planned.conclude(plan)

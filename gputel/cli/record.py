@@ -102,13 +102,13 @@ def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> 
             show.note(line)
         if outcome.cut_short:
             return
+        if kinds:
+            _draw(run, kinds)
         told = account.of(run)
         if as_json:
             show.as_json(told)
         else:
             recorded.report(told)
-        if kinds:
-            _draw(run, kinds)
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(OSError):
             show.error(f"{run}: no report: {str(error) or 'interrupted'}; see 'gputel info {run}'")

@@ -45,12 +45,12 @@ def command(
 
     kinds = drawn.checked(asked, out, NAME, {}, force=force)
     told = reported.of(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
-    if as_json:
-        show.as_json(reported.answer(told))
-    else:
-        reporting.print_report(told)
     if kinds:
         from gputel.analysis.pages import recorded
 
         drawn.write(recorded.page(told, keep_idle=keep_idle), kinds, out, NAME, force=force)
+    if as_json:
+        show.as_json(reported.answer(told))
+    else:
+        reporting.print_report(told)
     return reporting.conclude(told)

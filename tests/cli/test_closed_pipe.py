@@ -1,0 +1,54 @@
+"""Files that were asked for are written, even where the reader of the printed text is gone (`| head -1`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gputel
+
+LOGS = Path(gputel.__file__).parent.parent / "sample_logs"
+D16, D24 = (str(LOGS / f"d{depth}-base.log.gz") for depth in (16, 24))
+COMMANDS = {
+    "report": (["report", D16, "--html"], "gputel-report.html"),
+    "parse": (["parse", D16, "--csv", "--rows"], "d16-base.steps.csv"),
+    "compare": (["compare", D16, D24, "--markdown"], "gputel-compare.md"),
+    "plan": (["plan", "--depth", "4,8", "--on", "1xH100", "--csv", "--html"], "gputel-plan.csv"),
+    "gate": (["gate", D16, "--target", "loss=9", "--junit", "gate.xml"], "gate.xml"),
+    "record": (
+        ["record", "--simulate", "1xH100", "--out", "run", "--json", "--html", "--", "echo", "step 1 loss 2"],
+        "run/gputel-report.html",
+    ),
+}
+
+
+def into_a_closed_pipe(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command whose standard output has no reader left when it starts."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "gputel", *words],
+            cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_files_are_written_although_nobody_reads_what_is_printed(name: str, tmp_path: Path) -> None:
+    words, file = COMMANDS[name]
+    told = into_a_closed_pipe(words, tmp_path)
+    assert (tmp_path / file).stat().st_size > 0, told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_export_writes_its_table_although_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+    record = ["record", "--simulate", "1xH100", "--out", "run", "--for", "1s"]
+    subprocess.run([sys.executable, "-m", "gputel", *record], cwd=tmp_path, capture_output=True, check=True)
+    told = into_a_closed_pipe(["export", "run", "--csv", "run.csv"], tmp_path)
+    assert (tmp_path / "run.csv").stat().st_size > 0, told.stderr
