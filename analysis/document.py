@@ -172,6 +172,13 @@ class Page:
                     yield item
 
 
+def caution(simulated: object, *, composed: bool = False) -> str | None:
+    """What every output must say of a run that no GPU or no training has made; None of a real one."""
+    if simulated:
+        return f"SIMULATED: {simulated}; no real GPU data"
+    return "synthetic log" if composed else None
+
+
 def as_json(value: Any) -> Any:
     """Strict JSON of an answer, frames as rows: 16.0 is 16, NaN and infinity are null, moments are ISO 8601."""
     if isinstance(value, float):

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import facts, logs
+from gputel.analysis import document, facts, logs
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class Subject:
     @property
     def caution(self) -> str | None:
         """What every table, page and picture of this run must say of it."""
-        if self.recording and self.recording.simulated:
-            return f"SIMULATED: {self.recording.simulated}; nothing here was measured on a GPU"
-        return "COMPOSED, not printed by a program that trained" if self.log.composed else None
+        return document.caution(self.recording and self.recording.simulated, composed=self.log.composed)
 
 
 def of(path: Path, formats: tuple[Format, ...] | None = None) -> Subject:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from gputel.analysis import document
 from gputel.analysis.live.cards import Cards
 from gputel.analysis.live.coming import coming
 from gputel.analysis.live.curve import Curve
@@ -160,9 +161,7 @@ class State:
 
     def _caution(self, config: Mapping[str, float | str]) -> str | None:
         simulated = next((fact["simulated"] for fact in self._facts if fact.get("simulated")), None)
-        if simulated:
-            return f"SIMULATED: {simulated}; nothing here was measured on a GPU"
-        return "COMPOSED, not printed by a program that trained" if "composed" in config else None
+        return document.caution(simulated, composed="composed" in config)
 
     def _status(self, story: Story) -> tuple[str, str | None]:
         """As a parse would say it; `ended` where the log does not say how, and nothing will come any more."""

@@ -187,8 +187,14 @@ def page(plan: Plan) -> Page:
             Section("In detail", others, wide=True),
         ),
         about=heading(plan),
-        caution=next((note for note in plan.notes if "SIMULATED" in note or "COMPOSED" in note), None),
+        caution=_caution(plan),
     )
+
+
+def _caution(plan: Plan) -> str | None:
+    """What must be said of the run that the plan is corrected by."""
+    run = plan.question.like.run if plan.question.like else None
+    return f"{run.run}: {run.caution}" if run and run.caution else None
 
 
 def origins(plan: Plan) -> Table:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gputel.analysis import text
+from gputel.analysis import document, text
 
 
 @click.command("info", short_help="Say what a run folder holds.")
@@ -31,8 +31,9 @@ def _print(held: dict[str, Any]) -> None:
     from gputel.analysis.instruments import counted
     from gputel.cli import show
 
-    if held["simulated"]:
-        show.say(f"SIMULATED: {held['simulated']}; nothing here was measured on a GPU")
+    caution = document.caution(held["simulated"])
+    if caution:
+        show.say(caution)
     show.facts(
         {
             "run": held["run"],

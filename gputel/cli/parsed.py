@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.analysis import text
+from gputel.analysis import document, text
 from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
@@ -83,9 +83,10 @@ def print_table(logs: list[Log]) -> None:
         show.table(COLUMNS, rows)
         if sys.stdout.isatty():
             show.note(show.folded(MEANT))
-    composed = [log.name for log in logs if log.composed]
-    if composed:
-        show.say(show.folded(f"COMPOSED, not printed by a program that trained: {', '.join(composed)}"))
+    cautions = [(log.name, document.caution(None, composed=log.composed)) for log in logs]
+    for said in dict.fromkeys(caution for _, caution in cautions if caution):
+        runs = text.names(name for name, caution in cautions if caution == said)
+        show.say(show.folded(f"{runs}: {said}"))
 
 
 def page(logs: list[Log]) -> Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gputel.analysis import text
+from gputel.analysis import document, text
 from gputel.cli import show
 
 MIB = 2**20
@@ -27,17 +27,12 @@ def report(told: dict[str, Any]) -> None:
 
 def lines(told: dict[str, Any]) -> list[str]:
     """Duration and rate, a line a GPU, what the sensors really did, what it cost, where it lies, what is next."""
-    said = ["", *_simulated(told), _duration(told)]
+    caution = document.caution(told["simulated"])
+    said = ["", *([caution] if caution else []), _duration(told)]
     said += [_gpu(gpu) for gpu in told["gpus"]]
     said += _sensors(told) + _cost(told) + _events(told)
     said += [f"run      {told['path']} ({_sizes(told)})", f"next     gputel info {told['path']}"]
     return said
-
-
-def _simulated(told: dict[str, Any]) -> list[str]:
-    if not told["simulated"]:
-        return []
-    return [f"SIMULATED: {told['simulated']}; nothing here was measured on a GPU"]
 
 
 def _duration(told: dict[str, Any]) -> str:

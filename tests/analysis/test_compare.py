@@ -72,9 +72,7 @@ def test_the_table_of_the_first_users_comes_out_to_the_digit() -> None:
     assert [(value, off) for _, value, off, _ in other] == [
         (11.0904, 0.0), (3.3553, -0.1074), (2.9279, -0.1425), (2.8135, -0.1565), (2.8153, -0.0918),
     ]  # fmt: skip
-    assert found.cautions == dict.fromkeys(
-        ("d16-base", "d24-base"), "COMPOSED, not printed by a program that trained"
-    )
+    assert found.cautions == dict.fromkeys(("d16-base", "d24-base"), "synthetic log")
 
 
 @pytest.mark.parametrize(

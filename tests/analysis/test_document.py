@@ -14,7 +14,7 @@ import gputel
 from gputel.analysis import reported, subjects
 from gputel.analysis.compare import compare
 from gputel.analysis.comparing import answer as compared
-from gputel.analysis.document import as_json, rows
+from gputel.analysis.document import as_json, caution, rows
 from gputel.analysis.parse import summary
 
 ROOT = Path(gputel.__file__).parent.parent
@@ -62,3 +62,11 @@ def test_no_other_module_turns_values_into_json_of_its_own() -> None:
         if own.search(path.read_text())
     }
     assert found == set()
+
+
+def test_a_caution_has_one_wording() -> None:
+    assert caution("2xH100", composed=True) == "SIMULATED: 2xH100; no real GPU data"
+    assert (caution(None, composed=True), caution(None)) == ("synthetic log", None)
+    own = re.compile("no real GPU data|synthetic log")
+    homes = [path for home in ("analysis", "gputel/cli") for path in (ROOT / home).rglob("*.py")]
+    assert [path.name for path in homes if own.search(path.read_text())] == ["document.py"]

@@ -59,9 +59,7 @@ def test_as_a_process_it_prints_the_first_users_table() -> None:
         [sys.executable, "-m", "gputel", "compare", D16, D24], capture_output=True, text=True, check=False
     )
     assert told.returncode == 0
-    assert told.stdout.startswith(
-        "phase base of 2 runs: loss by step\nd16-base, d24-base: COMPOSED, not printed by a program that trained\n"
-    )
+    assert told.stdout.startswith("phase base of 2 runs: loss by step\nd16-base, d24-base: synthetic log\n")
     assert TABLE in told.stdout
     assert max(len(line) for line in told.stdout.split("\nnote: ")[0].splitlines()) <= 80
 

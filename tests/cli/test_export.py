@@ -102,7 +102,7 @@ def test_what_was_simulated_is_said(
 ) -> None:
     run.update(recorded, simulated="2xH100")
     assert gputel("export", recorded, "--csv", tmp_path / "a.csv") == 0
-    assert capsys.readouterr().err.endswith("; SIMULATED: 2xH100\n")
+    assert capsys.readouterr().err.endswith("; SIMULATED: 2xH100; no real GPU data\n")
 
 
 def test_progress_counts_every_part(recorded: Path, tmp_path: Path) -> None:

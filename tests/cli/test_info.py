@@ -60,7 +60,7 @@ def test_json_tells_segments_downtime_and_what_was_measured(recorded: Path) -> N
 
 def test_people_read_first_that_it_was_simulated(recorded: Path) -> None:
     said = info("latest")
-    assert said.startswith("SIMULATED: 1xH100; nothing here was measured on a GPU\nrun       d16\n")
+    assert said.startswith("SIMULATED: 1xH100; no real GPU data\nrun       d16\n")
     assert "tags      lr=3e-4" in said
     assert "downtime  10.0 s" in said
     assert "2.0 KiB" in said

@@ -148,7 +148,7 @@ def test_record_leaves_its_page_in_the_runs_folder() -> None:
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert "wrote a/gputel-report.html" in told
     page = Path("a/gputel-report.html").read_text()
-    assert "SIMULATED: 1xH100; nothing here was measured on a GPU" in page
+    assert "SIMULATED: 1xH100; no real GPU data" in page
     assert call("report", "a").count("error") == 0
 
 

@@ -144,7 +144,7 @@ def test_a_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
     assert (row["device_batch"], row["accumulation"]) == (8, 16)
     assert row["origins"]["mfu"] == {"origin": "measured", "from": ["MFU of d16-base"]}
     assert row["dt_ms"] / 1000 == pytest.approx(2.94, rel=0.1)
-    assert "d16-base: COMPOSED, not printed by a program that trained" in found["notes"]
+    assert "d16-base: synthetic log" in found["notes"]
 
 
 def test_a_check_prints_what_was_planned_beside_what_happened() -> None:

@@ -107,7 +107,7 @@ def test_a_recording_of_few_refreshes_compares_nothing(folder: Callable[..., Pat
 
 def test_a_simulated_recording_says_so_first(folder: Callable[..., Path]) -> None:
     assert printed.lines(recorded.of(folder(simulated="1xH100")))[1] == (
-        "SIMULATED: 1xH100; nothing here was measured on a GPU"
+        "SIMULATED: 1xH100; no real GPU data"
     )
 
 

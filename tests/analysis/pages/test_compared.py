@@ -57,7 +57,7 @@ def test_the_tables_are_those_of_the_terminal(found: Comparison) -> None:
     page = compared.page(found)
     (first, *_) = [item for section in page.sections for item in section.items if isinstance(item, Table)]
     assert list(first.rows[1]) == ["1,000", "3.4627", "3.3553", "-0.1074"]
-    assert page.caution == "d16-base, d24-base: COMPOSED, not printed by a program that trained"
+    assert page.caution == "d16-base, d24-base: synthetic log"
 
 
 def test_seeds_are_a_mean_and_a_band() -> None:

@@ -77,7 +77,7 @@ def test_what_happened_stands_behind_the_telemetry_at_its_time(subject: Subject)
     start_s = (power.axes[0].start_ns or 0) / 1e9 - BEGUN / 1e9
     assert evaluated.end["time"] + start_s == pytest.approx(110, abs=0.2)
     assert 8 < evaluated.end["time"] - evaluated.x["time"] < 11
-    assert page.caution == "SIMULATED: 2xH100; nothing here was measured on a GPU"
+    assert page.caution == "SIMULATED: 2xH100; no real GPU data"
 
 
 def test_idle_ends_are_cut_and_shown_when_asked_for(subject: Subject) -> None:

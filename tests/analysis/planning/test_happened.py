@@ -274,7 +274,7 @@ def test_a_run_that_does_not_tell_its_gpus_needs_them_by_name(write: Write) -> N
 
 
 def test_a_composed_log_says_so_wherever_it_is_used() -> None:
-    said = "d16-base: COMPOSED, not printed by a program that trained"
+    said = "d16-base: synthetic log"
     assert gzip.decompress(D16.read_bytes()).startswith(b"# COMPOSED")
     assert said in calibrate.calibration(subjects.of(D16), Recipe(8)).notes
     assert said in check.check(subjects.of(D16), Recipe(8)).notes

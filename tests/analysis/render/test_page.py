@@ -61,8 +61,8 @@ def test_what_looks_like_a_key_is_masked_wherever_it_stands(key: str) -> None:
 
 
 def test_the_caution_stands_at_its_head() -> None:
-    text = html(curves(), caution="SIMULATED: 2xH100; nothing here was measured on a GPU")
-    assert '<p class="caution" role="alert">SIMULATED: 2xH100; nothing here was measured on a GPU</p>' in text
+    text = html(curves(), caution="SIMULATED: 2xH100; no real GPU data")
+    assert '<p class="caution" role="alert">SIMULATED: 2xH100; no real GPU data</p>' in text
 
 
 def test_it_says_from_how_many_points_to_how_many() -> None:
