@@ -16,7 +16,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gputel.analysis import document
-from gputel.analysis.render import whole_file
+from gputel.analysis.render import files
 from gputel.telemetry import run
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run import Run, Segment
@@ -69,19 +69,20 @@ def to_csv(
     path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
 ) -> None:
     """Null is an empty field; a time is ISO 8601 with all nine digits."""
-    _free(target, force)
+    files.refuse_others(target, force=force)  # a CSV bears no mark
     table = _table(run.open_folder(path), LAYOUTS[layout], done)
     if "time" in table.collect_schema():
         table = document.timed(table)
-    _written(target, lambda draft: table.sink_csv(draft))
+    files.write([files.File(target, lambda draft: table.sink_csv(draft))], force=force)
 
 
 def to_parquet(
     path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
 ) -> None:
-    _free(target, force or _is_ours(target))
+    files.refuse_others(target, _is_ours, force=force)
     table = _table(run.open_folder(path), LAYOUTS[layout], done)
-    _written(target, lambda draft: table.sink_parquet(draft, metadata=MARK))
+    write = files.File(target, lambda draft: table.sink_parquet(draft, metadata=MARK), _is_ours)
+    files.write([write], force=force)
 
 
 def _table(opened: Run, layout: Layout, done: Done) -> pl.LazyFrame:
@@ -155,28 +156,8 @@ def _gpu_of(column: str) -> list[int]:
     return [int(number) for number in numbers[: next(i for i, n in enumerate(numbers) if not n.isdigit())]]
 
 
-def _free(target: Path, allowed: bool) -> None:
-    if target.exists() and not allowed:
-        raise GputelError(str(target), "is there already", "choose another name, or --force")
-    if not target.parent.is_dir():
-        raise GputelError(
-            str(target),
-            f"cannot be written: there is no {target.parent}",
-            "make that folder, or choose another",
-        )
-
-
 def _is_ours(target: Path) -> bool:
     try:
         return MARK.items() <= pl.read_parquet_metadata(target).items()
     except (OSError, pl.exceptions.PolarsError):
         return False
-
-
-def _written(target: Path, write: Callable[[Path], object]) -> None:
-    try:
-        with whole_file.replacing(target) as draft:
-            write(draft)
-    except OSError as error:
-        fault = f"cannot be written: {error.strerror or error}"
-        raise GputelError(str(target), fault, "choose another place") from error

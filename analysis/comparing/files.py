@@ -13,8 +13,7 @@ import polars as pl
 
 from gputel.analysis.comparing import tables
 from gputel.analysis.comparing.axes import AXES
-from gputel.analysis.render import whole_file
-from gputel.telemetry.errors import GputelError
+from gputel.analysis.render import files
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
@@ -29,21 +28,11 @@ def write(found: Comparison, folder: Path, kind: str, *, force: bool) -> list[Pa
     if kind == "markdown" and folder.suffix == ".md":
         folder, name = folder.parent, folder.name
     texts = dict(_csv(found)) if kind == "csv" else {name: markdown(found)}
-    for name, text in texts.items():
-        if (folder / name).exists() and not force and not _is_ours(folder / name, text):
-            raise GputelError(
-                str(folder / name), "was not written by gputel", "choose another --out, or --force it"
-            )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            with whole_file.replacing(folder / name) as draft:
-                draft.write_text(text)
-    except OSError as error:
-        raise GputelError(
-            str(folder), f"cannot write here: {error.strerror}", "choose another --out"
-        ) from error
-    return [folder / name for name in texts]
+    planned = [
+        files.File(folder / name, text.encode(), files.begins_with(_mark(text).encode()))
+        for name, text in texts.items()
+    ]
+    return files.write(planned, force=force)
 
 
 def markdown(found: Comparison) -> str:
@@ -94,7 +83,6 @@ def _wide(found: Comparison) -> pl.DataFrame:
     return pl.concat([places, *values, *differences[1:]], how="horizontal")
 
 
-def _is_ours(path: Path, text: str) -> bool:
-    """The first line up to the first name of a run is always the same."""
-    with path.open(errors="replace") as file:
-        return file.readline().split(",")[0].strip() == text.splitlines()[0].split(",")[0]
+def _mark(text: str) -> str:
+    """The first line up to the first name of a run, which is always the same."""
+    return text.splitlines()[0].partition(",")[0]

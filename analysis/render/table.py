@@ -6,14 +6,14 @@ Only a table that gputel wrote itself is overwritten: it is known by its columns
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from gputel.analysis import columns, document
-from gputel.analysis.render import whole_file
-from gputel.telemetry.errors import GputelError
+from gputel.analysis.render import files
 from gputel.telemetry.file_names import file_names
 
 if TYPE_CHECKING:
@@ -38,19 +38,11 @@ def tables(log: Log) -> Iterator[tuple[str, pl.DataFrame]]:
 
 def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> list[Path]:
     """One file per table that has rows. A file that somebody else wrote is a GputelError before any is written."""
-    plan = list(_plan(logs, folder, kind))
-    for path, frame in plan:
-        if path.exists() and not force and not _is_ours(path, frame, kind):
-            raise GputelError(str(path), "was not written by gputel", "choose another --out, or --force it")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, frame in plan:
-            _write(path, frame, kind)
-    except OSError as error:
-        raise GputelError(
-            str(folder), f"cannot write here: {error.strerror}", "choose another --out"
-        ) from error
-    return [path for path, _ in plan]
+    planned = [
+        files.File(path, partial(_write, frame, kind), partial(_is_ours, frame, kind))
+        for path, frame in _plan(logs, folder, kind)
+    ]
+    return files.write(planned, force=force)
 
 
 def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.DataFrame]]:
@@ -60,15 +52,14 @@ def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.
                 yield folder / f"{name}.{table}.{kind}", frame
 
 
-def _write(path: Path, frame: pl.DataFrame, kind: Kind) -> None:
-    with whole_file.replacing(path) as draft:
-        if kind == "csv":
-            document.timed(frame).write_csv(draft)
-        else:
-            frame.write_parquet(draft)
+def _write(frame: pl.DataFrame, kind: Kind, path: Path) -> None:
+    if kind == "csv":
+        document.timed(frame).write_csv(path)
+    else:
+        frame.write_parquet(path)
 
 
-def _is_ours(path: Path, frame: pl.DataFrame, kind: Kind) -> bool:
+def _is_ours(frame: pl.DataFrame, kind: Kind, path: Path) -> bool:
     known = {"phase", "attempt", "line"} & set(frame.columns) or {"kind", "line"} & set(frame.columns)
     try:
         if kind == "csv":

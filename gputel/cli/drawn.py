@@ -42,9 +42,9 @@ def checked(
     """
     kinds, others = asked(flags), {flag: ending for flag, ending in tables.items() if flags.get(flag)}
     if kinds or others:
-        from gputel.analysis.render import writing
+        from gputel.analysis.render import files
 
-        writing.check(kinds, out, name, others, force=force)
+        files.check(kinds, out, name, others, force=force)
     elif _was_typed("out"):
         each = ", ".join(f"--{flag}" for flag in (*tables, *FLAGS) if flag in flags)
         raise click.UsageError(f"--out says where to write, and nothing is to be written; add one of {each}")
@@ -58,7 +58,7 @@ def _was_typed(option: str) -> bool:
 
 
 def write(page: Page, kinds: list[str], out: Path, name: str, *, force: bool = False) -> None:
-    from gputel.analysis.render import writing
+    from gputel.analysis.render import files
 
-    for path in writing.write(page, kinds, out, name, force=force):
+    for path in files.write_page(page, kinds, out, name, force=force):
         show.note(f"wrote {path}")

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 from gputel.analysis import document, text
 from gputel.cli import show, sources
-from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.gate import Check
@@ -86,9 +85,14 @@ def _suite(run: str, checks: Sequence[Check]) -> ElementTree.ElementTree:
 
 
 def _write(path: Path, tree: ElementTree.ElementTree, *, force: bool) -> None:
-    if path.exists() and not force and SUITE.encode() not in path.read_bytes()[:200]:
-        raise GputelError(str(path), "was not written by gputel", "choose another name, or --force it")
-    try:
-        tree.write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise GputelError(str(path), f"cannot be written: {error.strerror}", "name a file that can") from None
+    from gputel.analysis.render import files
+
+    def write(draft: Path) -> None:
+        tree.write(draft, encoding="utf-8", xml_declaration=True)
+
+    files.write([files.File(path, write, _is_ours)], force=force)
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return SUITE.encode() in file.read(200)

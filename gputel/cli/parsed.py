@@ -105,7 +105,9 @@ def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
 
 
 def learn(logs: list[Log], path: Path, *, force: bool) -> None:
-    """The format that was inferred, for its user to edit and give back with --format."""
+    """The format that was inferred, for its user to edit and give back with --format; never over an edited one."""
+    from gputel.analysis.render import files
+
     learned = next((log.learned for log in logs if log.learned), None)
     if learned is None:
         raise GputelError(
@@ -113,9 +115,7 @@ def learn(logs: list[Log], path: Path, *, force: bool) -> None:
             "nothing was inferred: the logs are of known formats, or of none",
             "see 'gputel formats'",
         )
-    if path.exists() and not force:
-        raise GputelError(str(path), "is there already", "choose another name, or --force it")
-    path.write_text(learned)
+    files.write([files.File(path, learned.encode())], force=force)
     show.note(f"wrote {path}\nnext: gputel parse LOG --format {path}")
 
 

@@ -153,7 +153,7 @@ def test_only_files_of_its_own_are_overwritten(gputel: Any, tmp_path: Path) -> N
     page.write_text("# my notes\n")
     code, _, err = gputel(*words)
     assert code == 1
-    assert err == f"error: {page}: was not written by gputel; choose another --out, or --force it\n"
+    assert err == f"error: {page}: was not written by gputel; choose another path, or --force it\n"
     assert page.read_text() == "# my notes\n"
     assert gputel(*words, "--force")[0] == 0
 

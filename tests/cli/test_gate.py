@@ -66,7 +66,7 @@ def test_it_writes_over_its_own_list_and_over_nothing_else(
     capsys.readouterr()
     assert gate(*words) == 1
     assert capsys.readouterr().err == (
-        "error: gate.xml: was not written by gputel; choose another name, or --force it\n"
+        "error: gate.xml: was not written by gputel; choose another path, or --force it\n"
     )
     assert gate(*words, "--force") == 0
 

@@ -49,7 +49,7 @@ def test_somebody_elses_page_is_left_alone() -> None:
     Path("gputel-compare.html").write_text("mine")
     answer = CliRunner().invoke(group, ["compare", D16, D24, "--html"], standalone_mode=False)
     assert str(answer.exception) == (
-        "gputel-compare.html: was not written by gputel; choose another --out, or --force it"
+        "gputel-compare.html: was not written by gputel; choose another path, or --force it"
     )
     call("compare", D16, D24, "--html", "--force")
     assert is_page(Path("gputel-compare.html"))

@@ -140,7 +140,7 @@ def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     theirs.write_text("step,loss\n1,2\n")
     told = run(log, "--csv", "--out", tmp_path)
     assert (told.returncode, theirs.read_text()) == (1, "step,loss\n1,2\n")
-    assert "d12.steps.csv: was not written by gputel; choose another --out, or --force it" in told.stderr
+    assert "d12.steps.csv: was not written by gputel; choose another path, or --force it" in told.stderr
     assert run(log, "--csv", "--out", tmp_path, "--force").returncode == 0
     assert run(log, "--csv", "--out", tmp_path).returncode == 0
 
@@ -152,7 +152,7 @@ def test_a_page_is_written_and_overwritten_but_not_one_of_somebody_else(log: Pat
     (tmp_path / "gputel-parse.html").write_text("<html>mine</html>")
     told = run(log, "--html", "--out", tmp_path)
     assert told.returncode == 1
-    assert "gputel-parse.html: was not written by gputel; choose another --out, or --force it" in told.stderr
+    assert "gputel-parse.html: was not written by gputel; choose another path, or --force it" in told.stderr
     assert run(log, "--html", "--out", tmp_path, "--force").returncode == 0
 
 

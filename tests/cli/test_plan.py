@@ -236,7 +236,7 @@ def test_a_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
     words = ("--depth", 16, "--on", "H100", "--csv", "--out", path)
     told = run(*words)
     assert told.returncode == 1
-    assert told.stderr == (f"error: {path}: was not written by gputel; choose another --out, or --force it\n")
+    assert told.stderr == (f"error: {path}: was not written by gputel; choose another path, or --force it\n")
     assert path.read_text() == "a,b\n1,2\n"
     assert run(*words, "--force").returncode == 0
     assert path.read_text().startswith("name,fits,depth")

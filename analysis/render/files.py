@@ -1,0 +1,150 @@
+"""Bytes -> files, each whole or not at all; and a page -> the page itself, or its panels as pictures.
+
+Only what gputel wrote itself is overwritten: each kind of file has a mark by which it is known.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from gputel.analysis.document import Page
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import file_names
+
+PICTURES = ("png", "svg", "pdf")
+KINDS = ("html", *PICTURES)
+NO_TABLES: Mapping[str, str] = MappingProxyType({})
+PICTURE_MARKS = (b"Software\0gputel", b"<dc:title>gputel</dc:title>", b"/Creator (gputel)")
+
+
+Content: TypeAlias = "bytes | Callable[[Path], object]"  # a function writes the path that it is given
+
+
+class File(NamedTuple):
+    """`is_ours` says of a file that is there already whether gputel wrote it; None where no mark can tell."""
+
+    path: Path
+    content: Content
+    is_ours: Callable[[Path], bool] | None = None
+
+
+def begins_with(mark: bytes) -> Callable[[Path], bool]:
+    """Knows a file by its first bytes."""
+
+    def is_ours(path: Path) -> bool:
+        try:
+            with path.open("rb") as file:
+                return file.read(len(mark)) == mark
+        except OSError:
+            return False
+
+    return is_ours
+
+
+def write(planned: Sequence[File], *, force: bool = False) -> list[Path]:
+    """Writes all files, or none where one of them is not gputel's; `force` overwrites whatever is there."""
+    for path, _, is_ours in planned:
+        refuse_others(path, is_ours, force=force)
+    for path, content, _ in planned:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, content)
+        except OSError as error:
+            fault = f"cannot be written: {error.strerror or error}"
+            raise GputelError(str(path), fault, "choose another path") from error
+    return [path for path, _, _ in planned]
+
+
+def refuse_others(path: Path, is_ours: Callable[[Path], bool] | None = None, *, force: bool) -> None:
+    if path.exists() and not force and not (is_ours and is_ours(path)):
+        fault = "was not written by gputel" if is_ours else "is there already"
+        raise GputelError(str(path), fault, "choose another path, or --force it")
+
+
+def _replace(path: Path, content: Content) -> None:
+    """Renames a draft into place, so that no reader sees half a file; each draft has a name of its own."""
+    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(number)
+    draft = Path(name)
+    try:
+        if callable(content):
+            content(draft)
+        else:
+            draft.write_bytes(content)
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's mask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def check(
+    kinds: Sequence[str], out: Path, name: str, tables: Mapping[str, str] = NO_TABLES, *, force: bool = False
+) -> None:
+    """Refuses before any work what would be refused after it, as far as the names are known then.
+
+    `tables` are what else is to be written: each kind with the ending by which `out` may name its one file, or "".
+    """
+    one = _names_a_file(out, kinds, tables)
+    if not one and out.is_file():
+        raise GputelError(
+            str(out), "is a file, and not one that this would write", "name a folder", exit_code=2
+        )
+    if "html" in kinds:
+        refuse_others(out if one else out / f"{name}.html", _is_ours, force=force)
+
+
+def write_page(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
+    """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
+    one = _names_a_file(out, kinds)
+    return write([file for kind in kinds for file in _files(page, kind, out, name, one)], force=force)
+
+
+def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = NO_TABLES) -> bool:
+    ending = out.suffix.lstrip(".").lower()
+    if out.is_dir() or not ending or ending not in (*KINDS, *tables.values()):
+        return False
+    if [*kinds, *tables.values()] != [ending]:
+        asked = " ".join(f"--{kind}" for kind in (*kinds, *tables))
+        raise GputelError(str(out), f"is one file, and {asked} was asked for", "name a folder", exit_code=2)
+    return True
+
+
+def _files(page: Page, kind: str, out: Path, name: str, one: bool) -> Iterator[File]:
+    if kind == "html":
+        from gputel.analysis.render import page as pages
+
+        yield File(out if one else out / f"{name}.html", pages.html(page), _is_ours)
+        return
+    from gputel.analysis.render import picture
+
+    panels = list(page.panels())
+    if not panels:
+        raise GputelError(f"--{kind}", "there is nothing to draw", "see what was read: --json")
+    if one:
+        yield File(out, picture.drawn(panels, kind, page), _is_ours)
+        return
+    for panel, own in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):
+        yield File(out / f"{name}-{own}.{kind}", picture.drawn([panel], kind, page), _is_ours)
+
+
+def _is_ours(path: Path) -> bool:
+    """By what a page and each kind of picture say of their maker."""
+    from gputel.analysis.render import page
+
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return page.is_ours(content) or any(mark in content for mark in PICTURE_MARKS)

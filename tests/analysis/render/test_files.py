@@ -1,0 +1,115 @@
+"""Pages and pictures as files: where they go, and whose files are overwritten."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gputel
+from gputel.analysis.document import Axis, Curves, Page, Section, Series
+from gputel.analysis.render import files
+from gputel.telemetry.errors import GputelError
+
+
+def panel(name: str) -> Curves:
+    series = Series("a", {"step": np.arange(3.0)}, np.arange(3.0))
+    return Curves(name, name, (Axis("step", "step"),), Axis("y", "y"), (series,))
+
+
+ROOT = Path(gputel.__file__).parent.parent
+PAGE = Page("a run", [Section(items=[panel("loss"), panel("m/f u"), panel("loss")])])
+
+
+def test_a_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
+    written = files.write_page(PAGE, ["html", "svg"], tmp_path / "new", "gputel-parse")
+    assert [path.name for path in written] == [
+        "gputel-parse.html",
+        "gputel-parse-loss.svg",
+        "gputel-parse-m-f-u.svg",
+        "gputel-parse-loss-2.svg",
+    ]
+    assert sorted(tmp_path.glob("new/.*")) == []
+
+
+@pytest.mark.parametrize("kind", files.KINDS)
+def test_what_gputel_wrote_is_overwritten_and_nothing_else(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / f"mine.{kind}"
+    for _ in range(2):
+        assert files.write_page(PAGE, [kind], out, "x") == [out]
+    out.write_bytes(b"mine")
+    with pytest.raises(GputelError, match="was not written by gputel; choose another path, or --force it"):
+        files.write_page(PAGE, [kind], out, "x")
+    assert out.read_bytes() == b"mine"
+    files.write_page(PAGE, [kind], out, "x", force=True)
+    assert out.read_bytes() != b"mine"
+
+
+def test_nothing_is_written_where_one_of_the_files_is_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "x-m-f-u.svg").write_text("<svg/>")
+    with pytest.raises(GputelError):
+        files.write_page(PAGE, ["html", "svg"], tmp_path, "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x-m-f-u.svg"]
+
+
+def test_one_file_cannot_be_two_kinds(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match=r"x\.svg: is one file, and --html was asked for; name a folder"):
+        files.write_page(PAGE, ["html"], tmp_path / "x.svg", "x")
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GputelError, match=r"cannot be written: .*; choose another path"):
+        files.write_page(PAGE, ["html"], tmp_path / "file" / "below", "x")
+
+
+def test_a_page_without_a_panel_has_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match="--png: there is nothing to draw"):
+        files.write_page(Page("a run", []), ["png"], tmp_path, "x")
+
+
+def test_two_writers_of_one_file_have_drafts_of_their_own(tmp_path: Path) -> None:
+    drafts: list[Path] = []
+
+    def other(draft: Path) -> None:
+        drafts.append(draft)
+        draft.write_text("other")
+
+    def first(draft: Path) -> None:
+        drafts.append(draft)
+        draft.write_text("first")
+        files.write([files.File(tmp_path / "x.csv", other)], force=True)
+
+    files.write([files.File(tmp_path / "x.csv", first)])
+    assert len(set(drafts)) == 2
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.csv": "first"}
+
+
+def test_a_draft_is_removed_where_the_disk_is_full(tmp_path: Path) -> None:
+    def full(draft: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(GputelError, match="cannot be written: No space left on device; choose another path"):
+        files.write([files.File(tmp_path / "x.csv", full)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_other_module_drafts_and_renames_or_tells_whose_a_file_is() -> None:
+    own = re.compile(r"\.part\"|was not written by gputel|is there already")
+    homes = [path for home in ("analysis", "gputel/cli") for path in (ROOT / home).rglob("*.py")]
+    found = {path.relative_to(ROOT).as_posix() for path in homes if own.search(path.read_text())}
+    assert found == {"analysis/render/files.py"}
+
+
+def test_a_link_in_place_of_a_page_is_not_followed(tmp_path: Path) -> None:
+    """A folder from elsewhere may hold links to files of the person who works in it."""
+    theirs, out = tmp_path / "theirs", tmp_path / "out"
+    theirs.write_text("theirs")
+    out.mkdir()
+    (out / "x.html").symlink_to(theirs)
+    files.write_page(PAGE, ["html"], out, "x", force=True)
+    assert theirs.read_text() == "theirs"
+    assert not (out / "x.html").is_symlink()
+    assert [path.name for path in out.iterdir()] == ["x.html"]
