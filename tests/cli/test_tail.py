@@ -112,8 +112,10 @@ def test_what_may_be_spent_is_a_rule() -> None:
         f"step {step}/1000 | loss: 3.0 | dt: 3600000.00ms | total time: {60 * step}m\n" for step in range(9)
     )
     said = tail("-", "--price", "2", "--budget", "100", "--hours", "31", stdin=log).stdout
-    assert "beyond the hours or dollars allowed: it will have taken 1000.0 h, and 31 h were allowed" in said
-    assert "it will have cost $2,000, and $100 were allowed" in said
+    assert (
+        "beyond the hours or dollars allowed: it will have taken 41 d 16 h, and 1 d 07 h were allowed" in said
+    )
+    assert "it will have cost $2,000, and $100.00 were allowed" in said
 
 
 def test_sigterm_ends_the_following_and_not_the_followed() -> None:
