@@ -28,7 +28,6 @@ PLACE = re.compile(r"{(rule|run|state|step|text)}")
 COMMAND_S = 60.0
 ANSWER_S = 10.0
 PAUSES_S = (1.0, 4.0, 15.0, 60.0)
-DISCORD_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class Command:
 
 
 class Webhook:
-    """One POST of JSON, in the form that Slack or Discord take where the address is theirs."""
+    """One POST of JSON. Slack, Discord and the like want a form of their own: apprise knows it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -101,7 +100,7 @@ class Webhook:
         return f"webhook at {self._host}"
 
     def send(self, notice: Notice) -> None:
-        body = json.dumps(self._body(notice)).encode()
+        body = json.dumps(_facts(notice)).encode()
         headers = {"Content-Type": "application/json", "User-Agent": "gputel"}
         try:
             with urllib.request.urlopen(
@@ -113,15 +112,6 @@ class Webhook:
             raise Undelivered(f"it answered {error.code}", final=final) from None
         except OSError as error:
             raise Undelivered(_reason(error)) from None
-
-    def _body(self, notice: Notice) -> dict[str, object]:
-        if self._host == "hooks.slack.com":
-            return {"text": notice.line}
-        if self._host in ("discord.com", "discordapp.com"):
-            return {"content": notice.line[:DISCORD_CHARACTERS], "allowed_mentions": {"parse": []}}
-        at = notice.alarm.at_s
-        time = None if at is None else text.moment(int(at * 1e9))
-        return {"schema": 1, "run": notice.run, "line": notice.line, "time": time, **asdict(notice.alarm)}
 
 
 class Apprise:
@@ -186,6 +176,13 @@ class Notifier:
             else:
                 return None
         return None
+
+
+def _facts(notice: Notice) -> dict[str, object]:
+    """Returns the body that a webhook is sent."""
+    at = notice.alarm.at_s
+    time = None if at is None else text.moment(int(at * 1e9))
+    return {"schema": 1, "run": notice.run, "line": notice.line, "time": time, **asdict(notice.alarm)}
 
 
 def _filled(word: str, facts: dict[str, object]) -> str:

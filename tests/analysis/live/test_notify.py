@@ -123,15 +123,6 @@ def test_a_server_that_is_gone_is_told_after_the_last_try() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "key"),
-    [("https://hooks.slack.com/services/x", "text"), ("https://discord.com/api/webhooks/x", "content")],
-)
-def test_slack_and_discord_get_their_own_form(url: str, key: str) -> None:
-    body = Webhook(url)._body(Notice("d16", ALARM))
-    assert body[key] == "d16: NaN or infinite loss at step 61: loss is nan"
-
-
-@pytest.mark.parametrize(
     ("make", "line"),
     [
         (lambda: Command("say 'x"), "--on-alarm: no closing quotation; close the quotes"),
