@@ -107,7 +107,9 @@ class Replays:
             return b""  # no more yet than was handed on before
         begun = self._line if whole.startswith(self._line) else b""
         torn = b"\n" if self._line and not begun else b""
-        for line in [self._line + torn] * bool(torn) + lines:
+        if torn:
+            self._remember(self._line + torn)
+        for line in lines:
             self._remember(line)
         self._line = self._part
         return torn + whole[len(begun) :]

@@ -150,7 +150,8 @@ def framed(
         return [fitted(one, width) for one in [line(("nothing to draw yet", "dim")), *[line()] * (rows - 1)]]
     low, high = (text.short(math.exp(edge) if log else edge, 5) for edge in (seen.bottom, seen.top))
     margin = max(len(low), len(high))
-    span = line((f"steps {seen.left:,.0f} to {seen.right:,.0f}{', log' * log}", "dim"))
+    scale = ", log" if log else ""
+    span = line((f"steps {seen.left:,.0f} to {seen.right:,.0f}{scale}", "dim"))
     key = flowed(list(keys), max(width - span.cell_len - margin - 3, 8))[:1] or [line()]
     head = line(" " * (margin + 1), fitted(key[0], max(width - margin - 2 - span.cell_len, 0)), " ", span)
     edges = {0: high, rows - 2: low}
