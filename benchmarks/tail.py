@@ -145,20 +145,21 @@ def compose(log: Path, lines: int) -> None:
 def measured(what: str, log: str) -> None:
     """In a process of its own: CPU seconds, MiB at most, rows."""
     from gputel.analysis import run_logs
-    from gputel.analysis.live import kept, plain, printed
+    from gputel.analysis.live import plain, printed, resume
     from gputel.analysis.live.follow import Follower
 
     rows = 0
     if what == "parse":
         rows = run_logs.parse(log).records.height
     else:
-        follower = Follower([log], kept=kept.remembered([what, log], None))
+        follower = Follower([log], positions=resume.opened([what, log]))
+        printer = plain.Printer(printed.text)
         with open(os.devnull, "w") as nothing:  # noqa: PTH123
             while news := follower.read():
                 for one in news:
                     rows += one.increment.records.height if one.increment else 0
                     if what == "print":
-                        nothing.writelines(f"{line}\n" for line in plain.lines(one, printed.text))
+                        nothing.writelines(f"{line}\n" for line in printer.lines(one))
                 follower.shown()
         rows += 1  # the last record is open
         follower.close()

@@ -25,19 +25,19 @@ class Lines:
     """Of one view, for as long as it lasts."""
 
     def __init__(self, write: printed.Writer) -> None:
-        self._write = write
+        self._printer = plain.Printer(write)
         self._said: set[tuple[object, ...]] = set()
 
     def rows(self, news: News) -> list[str]:
         """Everything that is new of a run, but alarms that were said when they were raised."""
         alarms = [event for event in news.happened if event.get("kind") == ALARM]
         if not alarms:
-            return plain.lines(news, self._write)
+            return self._printer.lines(news)
         rest = [event for event in news.happened if event.get("kind") != ALARM]
-        found = [] if news.again else [_alarm(event) for event in alarms]
+        found = [] if news.shown else [_alarm(event) for event in alarms]
         run = news.run.name
         said = [self._line(run, alarm, time) for alarm, time in found if self._is_new(run, alarm)]
-        return plain.lines(replace(news, happened=rest), self._write) + said
+        return self._printer.lines(replace(news, happened=rest)) + said
 
     def alarms(self, turn: Turn) -> Iterator[str]:
         for notice in turn.notices:
@@ -53,10 +53,10 @@ class Lines:
         return new
 
     def _line(self, run: str, alarm: Alarm, time: str | None) -> str:
-        facts = asdict(alarm) if self._write is printed.as_json else {"text": alarm.line}
+        facts = asdict(alarm) if self._printer.write is printed.as_json else {"text": alarm.line}
         facts.pop("at_s", None)
         dated = {"time": time} if time else {}
-        return plain.told(run, {"kind": ALARM, **dated, **facts}, self._write)
+        return plain.told(run, {"kind": ALARM, **dated, **facts}, self._printer.write)
 
 
 def _alarm(event: Mapping[str, Any]) -> tuple[Alarm, str | None]:

@@ -50,6 +50,8 @@ class Command:
         self._now = now
         self.written: float | None = None
         self.is_over = False  # it is started again
+        self.repeats, self.repeated = 0, False  # old lines are left out
+        self.position, self.place = 0, None
         self._process: subprocess.Popen[bytes] | None = None
         self._pause_s = FIRST_PAUSE_S
         self._start_at = now()
@@ -76,6 +78,7 @@ class Command:
         if fresh:
             self._pause_s, self.trouble = FIRST_PAUSE_S, None
             self.written = time.time()
+            self.position += len(fresh)
         return fresh
 
     def close(self) -> None:

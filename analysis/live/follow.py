@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gputel.analysis import run_logs
-from gputel.analysis.live.kept import Kept
-from gputel.analysis.live.past import Memory
 from gputel.analysis.live.pipes import is_packed
+from gputel.analysis.live.resume import Positions
 from gputel.analysis.live.runs import (
     Followed,
     FollowedCommands,
@@ -25,7 +24,6 @@ from gputel.analysis.live.runs import (
     Formats,
     News,
 )
-from gputel.analysis.live.streams import PIECE
 from gputel.analysis.live.watch import Watch
 
 LOOK_S = 1.0
@@ -39,7 +37,10 @@ __all__ = ["Followed", "Follower", "News"]
 
 
 class Follower:
-    """`runs` are those that are followed, `waiting` the words that name nothing yet; `piped` is what `-` reads."""
+    """`runs` are those that are followed, `waiting` the words that name nothing yet; `piped` is what `-` reads.
+
+    With `positions`, what an earlier follower has shown is read again and marked as `shown`.
+    """
 
     def __init__(
         self,
@@ -47,24 +48,24 @@ class Follower:
         commands: Sequence[tuple[str, list[str]]] = (),
         formats: Formats = None,
         *,
-        kept: Kept | None = None,
+        positions: Positions | None = None,
         piped: int = 0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runs: list[Followed] = []
         self.waiting: list[str] = []
         self._words, self._formats, self._now = list(words), formats, now
-        self._kept, self._memory = kept, Memory(kept)
+        self._positions = positions
         self._known: set[Path] = set()
         self.watch = Watch()
         self._looked = self._read_at = float("-inf")
         self._in_a_row = 0
-        self._full = self._unmarked = False
-        self.already = 0  # bytes of what is to be shown now that an earlier follower has written
+        self._is_full = self._is_changed = False
+        self._is_shown = True  # whether all that was read was shown, too
         if "-" in self._words:
-            self.runs.append(FollowedPipe("-", piped, self._memory, formats))
+            self.runs.append(FollowedPipe("-", piped, positions, formats))
         if commands:
-            self.runs.append(FollowedCommands(commands, self._memory, formats))
+            self.runs.append(FollowedCommands(commands, positions, formats))
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +86,6 @@ class Follower:
 
         Whoever asks for the next ones has shown the last.
         """
-        yield from self.again()
         while not stop():
             yield self.read()
             self.shown()
@@ -99,34 +99,28 @@ class Follower:
         if self._read_at - self._looked >= LOOK_S:
             self._look()
         found = [news for run in self.runs for news in run.read()]
-        pieces = [piece for _, piece in found if piece]
         self._in_a_row = self._in_a_row + 1 if found else 0
-        self._full = any(len(piece.data) >= PIECE for piece in pieces)
-        if pieces and self._kept:
-            self._kept.note(pieces)
-            self._unmarked = True
-        for news, _ in found:
+        self._is_full = any(run.is_full for run in self.runs)
+        if found:
+            self._is_changed, self._is_shown = True, False
+        for news in found:
             news.run.state.take(news)
-        return [news for news, _ in found]
+        return found
 
     def shown(self) -> None:
-        """What was read is known to whom it concerns."""
-        if self._kept and self._unmarked:
-            self._kept.said()
-            self._unmarked = False
-            if self._kept.is_full:
-                self.remember()
+        """Call this when all that was read has been shown: positions behind it are saved, once a second."""
+        self._is_shown = True
+        if self._positions and self._is_changed and self._positions.is_due:
+            self._save(self._positions)
 
-    def remember(self) -> None:
-        """Everything that is known now, for the next follower."""
-        if self._kept:
-            parsers = [stream.increments.parser for run in self.runs for stream in run.streams.values()]
-            runs = {run.source: (run.state, run.past()) for run in self.runs}
-            self._kept.checkpoint({"inferred": [p.inferred for p in parsers if p.inferred], "runs": runs})
+    @property
+    def notes(self) -> list[str]:
+        """What a user has to know of the positions."""
+        return [self._positions.trouble] if self._positions and self._positions.trouble else []
 
     def wait(self, timeout_s: float = LOOK_S) -> None:
         """Until there may be more, or the time is over."""
-        if self._full:
+        if self._is_full:
             return
         if self._in_a_row == BUSY:
             self.watch.pause()
@@ -143,32 +137,18 @@ class Follower:
         self.watch.wake()
 
     def close(self) -> None:
-        """Remembers, and lets go of everything; of what was read and not shown yet nothing is forgotten."""
-        if self._kept:
-            if not self._unmarked:
-                self.remember()
-            self._kept.close()
+        """Saves the positions, unless something was read and not shown, and lets go of everything."""
+        if self._positions:
+            if self._is_shown and self._is_changed:
+                self._save(self._positions)
+            self._positions.close()
         for run in self.runs:
             run.close()
         self.watch.close()
 
-    def again(self) -> Iterator[list[News]]:
-        """What was read after the checkpoint, in the same pieces; only the last of it may not have been shown."""
-        self._look()
-        batches = self._kept.batches if self._kept else []
-        runs = {run.source: run for run in self.runs}
-        for at, pieces in enumerate(batches, start=1):
-            again = [(runs[piece.run], piece) for piece in pieces if piece.run in runs]
-            shown = at < len(batches)
-            found = [news for run, piece in again if (news := run.again(piece, shown=shown))]
-            for news in found:
-                news.run.state.take(news)
-            self.already = self._kept.already if self._kept and not shown else 0
-            yield found
-            self.already = 0
-        if batches:
-            batches.clear()
-            self.remember()  # so that nobody has to read all of it again
+    def _save(self, positions: Positions) -> None:
+        positions.save({run.source: run.positions() for run in self.runs})
+        self._is_changed = False
 
     def _look(self) -> None:
         """For runs that have appeared, and what changes without a byte."""
@@ -188,22 +168,22 @@ class Follower:
         named = (
             [path] if path.exists() else [Path(found) for found in sorted(glob.glob(word, recursive=True))]
         )
-        gone = [path] if not named and word in self._memory.sources else []
+        gone = [path] if not named and self._positions and word in self._positions.sources else []
         found = [place for one in named for place in run_logs.walk(one)]
         for place in (*found, *gone):
             if place.resolve() not in self._known and (place == path or _is_log(place)):
                 self._known.add(place.resolve())
-                self.runs.append(_followed(place, self._memory, self._formats))
+                self.runs.append(_followed(place, self._positions, self._formats))
         if not found and not gone:
             self.waiting.append(word)
 
 
-def _followed(path: Path, memory: Memory, formats: Formats) -> Followed:
+def _followed(path: Path, positions: Positions | None, formats: Formats) -> Followed:
     if path.is_dir():
-        return FollowedRun(path, memory, formats)
+        return FollowedRun(path, positions, formats)
     if path.is_fifo():
-        return FollowedPipe(str(path), os.open(path, os.O_RDWR | os.O_NONBLOCK), memory, formats)
-    return FollowedLog(path, memory, formats)
+        return FollowedPipe(str(path), os.open(path, os.O_RDWR | os.O_NONBLOCK), positions, formats)
+    return FollowedLog(path, positions, formats)
 
 
 def _is_log(path: Path) -> bool:

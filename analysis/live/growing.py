@@ -8,6 +8,8 @@ beginning, beyond where it was read to. A line that lost its end that way is end
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 from collections import deque
@@ -23,13 +25,13 @@ _TURN = re.compile(r"[.\-_]?\d[\d.\-_T:]*")  # what rotation adds to a name: .1,
 
 @dataclass(frozen=True)
 class Place:
-    """How far a file was read, and how to know it again."""
+    """How far a file was read, and how to know it again: by the fingerprint of its first `size` bytes."""
 
     device: int
     inode: int
     position: int
-    head: bytes
-    torn: bool  # whether what was read last is no whole line
+    size: int
+    fingerprint: str
 
 
 class _Handle:
@@ -70,7 +72,11 @@ class _Handle:
 
 
 class GrowingFile:
-    """`read` gives what is new, at most so much of it. `turns` counts rotations and cuts."""
+    """`read` gives what is new, at most so much of it. `turns` counts rotations and cuts.
+
+    With a `place`, the file that was read up to there is found and read again from its beginning; `repeats` counts
+    the bytes ahead that were read before, and `repeated` tells whether the last read gave such bytes.
+    """
 
     def __init__(self, path: Path, place: Place | None = None) -> None:
         self.path = path
@@ -81,8 +87,9 @@ class GrowingFile:
         self._handle: _Handle | None = None
         self._waiting: deque[_Handle] = deque()  # files to be read before the one that bears the name
         self._done: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
-        self._torn = place.torn if place else False
-        self._owed = b""  # to be given before anything that is read
+        self._torn = False
+        self.repeats, self.repeated = 0, False
+        self._before = place
         if place:
             self._return_to(place)
         else:
@@ -90,10 +97,16 @@ class GrowingFile:
 
     @property
     def place(self) -> Place | None:
+        """Where another one may go on; None where no file was found yet."""
         handle = self._handle
-        if handle is None:
-            return None
-        return Place(handle.device, handle.inode, handle.position, handle.head, self._torn)
+        if handle is None or self.repeats:
+            return self._before if self.repeats else None
+        return Place(handle.device, handle.inode, handle.position, len(handle.head), fingerprint(handle.head))
+
+    @property
+    def position(self) -> int:
+        """Bytes of the present file that were read."""
+        return self._handle.position if self._handle else 0
 
     @property
     def written(self) -> float | None:
@@ -107,15 +120,17 @@ class GrowingFile:
         return max(os.fstat(handle.file).st_size - handle.position, 0) if handle else 0
 
     def read(self, most: int = PIECE) -> bytes:
-        owed, self._owed = self._owed, b""
-        handle = self._handle or (None if owed else self._open())
-        if owed or handle is None:
-            return owed
+        self.repeated = False
+        handle = self._handle or self._open()
+        if handle is None:
+            return b""
         if handle.is_cut():
             return self._cut(handle) or self.read(most)
-        data = handle.read(most)
+        data = handle.read(min(most, self.repeats or most))
         if data:
             self._torn = not data.endswith(b"\n")
+            self.repeated = self.repeats > 0
+            self.repeats = max(self.repeats - len(data), 0)
             return data
         return self.read(most) if self._turn_over(handle) else b""
 
@@ -156,6 +171,7 @@ class GrowingFile:
         handle.close()
         self._handle = self._waiting.popleft()
         self.turns += 1
+        self.repeats = 0
         return True
 
     def _is_written_anew(self, handle: _Handle) -> bool:
@@ -173,6 +189,7 @@ class GrowingFile:
     def _cut(self, handle: _Handle) -> bytes:
         """Begins again; the rest of what was cut away may be in a copy (logrotate's copytruncate)."""
         self.turns += 1
+        self.repeats = 0
         rest = self._copied(handle)
         torn = rest[-1:] != b"\n" if rest else self._torn
         self._remember(handle)
@@ -196,19 +213,26 @@ class GrowingFile:
         return b""
 
     def _return_to(self, place: Place) -> None:
-        """Where an earlier follower was: in the file itself, or in what became of it."""
-        found = self._known(self.path, place.head, place.position)
+        """Opens the file that an earlier follower read, whatever it is called now; none where it is gone."""
+        found = _recognised(self.path, place)
         if found is None or found.inode != place.inode:
             beside = sorted(self._beside(), key=lambda path: _inode(path) != place.inode)
-            known = (self._known(path, place.head, place.position) for path in beside)
-            rotated = next((old for old in known if old and (place.head or old.inode == place.inode)), None)
+            known = (_recognised(path, place) for path in beside)
+            rotated = next((old for old in known if old and (place.size or old.inode == place.inode)), None)
             if rotated and found:
                 found.close()
             found = rotated or found
-        self._handle = found
-        if found is None:
+        if found:
+            self.repeats = place.position
+        else:
             self.turns += 1
-            self._owed = b"\n" if place.torn else b""
+        self._handle = found or self._cut_since(place)
+
+    def _cut_since(self, place: Place) -> _Handle | None:
+        """The file that was cut and then rotated: all that is in it came later."""
+        with contextlib.suppress(OSError):
+            return next((_Handle(path) for path in self._beside() if _inode(path) == place.inode), None)
+        return None
 
     def _between(self, since_ns: int, old: _Handle) -> Iterator[_Handle]:
         """Files that bore the name since then and were rotated away before they were seen, oldest first."""
@@ -255,6 +279,23 @@ class GrowingFile:
             return handle
         handle.close()
         return None
+
+
+def fingerprint(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _recognised(path: Path, place: Place) -> _Handle | None:
+    """The file at its beginning, if it begins as it did and is at least as long."""
+    try:
+        handle = _Handle(path)
+    except OSError:
+        return None
+    head = os.pread(handle.file, place.size, 0)
+    if fingerprint(head) == place.fingerprint and os.fstat(handle.file).st_size >= place.position:
+        return handle
+    handle.close()
+    return None
 
 
 def _inode(path: Path) -> int | None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from gputel.analysis import pieces
-from gputel.analysis.live.growing import Place
+from gputel.analysis.live.growing import HEAD, Place, fingerprint
 
 
 class Source(Protocol):
-    """`read` gives what is new, b"" where nothing is, and never waits."""
+    """`read` gives what is new, b"" where nothing is, and never waits.
+
+    A file of which an earlier follower has left its place is read again from its beginning.
+    """
 
     trouble: str | None
     is_over: bool
@@ -28,6 +30,22 @@ class Source(Protocol):
     def written(self) -> float | None:
         """When the log was last written to, in seconds since 1970."""
 
+    @property
+    def repeats(self) -> int:
+        """Bytes ahead that an earlier follower has shown."""
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the last read gave such bytes."""
+
+    @property
+    def position(self) -> int:
+        """Bytes that were read, of a file that turns of the present one."""
+
+    @property
+    def place(self) -> Place | None:
+        """How to find the position again; None where that cannot be."""
+
     def read(self, most: int) -> bytes: ...
 
     def close(self) -> None: ...
@@ -40,6 +58,8 @@ class Pipe:
         self.trouble: str | None = None
         self.is_over = False
         self.written: float | None = None
+        self.repeats, self.repeated = 0, False
+        self.position, self.place = 0, None
         self._descriptor = descriptor
         os.set_blocking(descriptor, False)
 
@@ -56,6 +76,7 @@ class Pipe:
             return b""
         if data:
             self.written = time.time()
+        self.position += len(data)
         self.is_over = not data
         return data
 
@@ -71,18 +92,27 @@ class Packed:
         self.descriptors: list[int] = []
         self.is_over = False
         self.written = path.stat().st_mtime
-        self.place = Place(0, 0, 0, b"", False)
-        self._passed = place.position if place else 0  # bytes that an earlier follower has read
         self._file = path.open("rb", buffering=0)
+        self._head = os.pread(self._file.fileno(), HEAD, 0)
+        self.position = 0  # bytes as they are once unpacked
+        is_known = place is not None and place.fingerprint == fingerprint(self._head)
+        self.repeats, self.repeated = place.position if place and is_known else 0, False
         self._pieces = pieces.unpacked(self._file)
+        self._rest = b""
+
+    @property
+    def place(self) -> Place:
+        facts = os.fstat(self._file.fileno())
+        return Place(facts.st_dev, facts.st_ino, self.position, len(self._head), fingerprint(self._head))
 
     def read(self, most: int) -> bytes:
-        data = b"".join(self._unpacked(most))
+        data = b"".join([self._rest, *self._unpacked(most - len(self._rest))])
+        data, self._rest = data[:most], data[most:]
         self.is_over = not data
-        self.place = replace(self.place, position=self.place.position + len(data))
-        passed = min(self._passed, len(data))
-        self._passed -= passed
-        return data[passed:] if passed < len(data) or not data else self.read(most)
+        self.position += len(data)
+        self.repeated = bool(data) and self.repeats > 0
+        self.repeats = max(self.repeats - len(data), 0)
+        return data
 
     def _unpacked(self, most: int) -> Iterator[bytes]:
         """It comes in small pieces: about as many as were asked for."""

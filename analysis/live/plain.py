@@ -28,8 +28,8 @@ OWN = {"train": "step", "eval": "name", "event": "kind"}  # what tells rows of o
 
 
 @dataclass
-class Said:
-    """What was said of one log, as far as it may yet be changed or come again."""
+class Printed:
+    """What was printed of one log, as far as it may yet be changed or come again."""
 
     rows: dict[Key, Row] = field(default_factory=dict)
     _lines: set[tuple[str, int]] = field(default_factory=set)  # of all of these, while it is not settled
@@ -82,19 +82,26 @@ def _key(kind: str, row: Row) -> Key:
     return kind, row["line"], row[OWN[kind]]
 
 
-def lines(news: News, write: Writer) -> list[str]:
-    """What is to be said of them; of what was shown before it is only noted that it was."""
-    if news.increment is None:
-        return [] if news.again else [told(news.run.name, event, write) for event in news.happened]
-    stream = news.run.streams[news.stream]
-    found: list[str] = []
-    if news.increment.afresh and write is as_json and stream.said.rows:
-        stream.said = Said()
-        found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
-    sayings = list(stream.said.new(news.increment, settled=stream.increments.is_settled))
-    if news.again:
-        return []
-    return [*found, *in_order(news.run.name, news.stream, sayings, write)]
+class Printer:
+    """Turns what is new into lines; keeps what it has printed, by run and stream."""
+
+    def __init__(self, write: Writer) -> None:
+        self.write = write
+        self._printed: dict[tuple[str, str], Printed] = {}
+
+    def lines(self, news: News) -> list[str]:
+        """Returns the lines to print. What an earlier follower has shown is only taken note of."""
+        if news.increment is None:
+            return [] if news.shown else [told(news.run.name, event, self.write) for event in news.happened]
+        key = (news.run.source, news.stream)
+        found: list[str] = []
+        printed = self._printed.setdefault(key, Printed())
+        if news.increment.afresh and self.write is as_json and printed.rows:
+            printed = self._printed[key] = Printed()
+            found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
+        is_settled = news.run.streams[news.stream].increments.is_settled
+        sayings = list(printed.new(news.increment, settled=is_settled))
+        return [] if news.shown else [*found, *in_order(news.run.name, news.stream, sayings, self.write)]
 
 
 def in_order(run: str, stream: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:

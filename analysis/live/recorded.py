@@ -40,7 +40,7 @@ class Output:
         self._file = GrowingFile(segment.output, place)
         self._index = segment.index
         self._now = now
-        self._position = place.position if place else 0
+        self._position = 0
         self._indexed = 0  # records of the index that were read
         self._ends: Ints = np.empty(0, dtype=np.int64)
         self._walls: Ints = np.empty(0, dtype=np.int64)
@@ -52,6 +52,18 @@ class Output:
     @property
     def place(self) -> Place | None:
         return self._file.place
+
+    @property
+    def position(self) -> int:
+        return self._file.position
+
+    @property
+    def repeats(self) -> int:
+        return self._file.repeats
+
+    @property
+    def repeated(self) -> bool:
+        return self._file.repeated
 
     @property
     def written(self) -> float | None:
@@ -122,7 +134,7 @@ class Output:
 
 
 class Happenings:
-    """events.jsonl of one segment: `read` gives what is new of it, `told` what that says."""
+    """events.jsonl of one segment: `read` gives the events that are new, and whether they were shown before."""
 
     def __init__(self, segment: Segment, place: Place | None = None) -> None:
         self._file = GrowingFile(segment.path / events.NAME, place)
@@ -132,12 +144,9 @@ class Happenings:
     def place(self) -> Place | None:
         return self._file.place
 
-    def read(self) -> bytes:
-        return self._file.read()
-
-    def told(self, data: bytes) -> list[dict[str, Any]]:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [event for line in lines if (event := _object(line)) is not None]
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return [event for line in lines if (event := _object(line)) is not None], self._file.repeated
 
     def close(self) -> None:
         self._file.close()

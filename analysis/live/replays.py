@@ -10,8 +10,11 @@ with all before it. What cannot be known: a second run that prints, to the lette
 
 from __future__ import annotations
 
+import base64
 import re
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +53,28 @@ class Replays:
         places = np.arange(len(self._marks), dtype=np.int64)
         self._places = np.concatenate([[-before], places]) if before else places
 
-    def settle(self) -> None:
-        """Whoever followed before is gone: only what was handed on is known, and the next start is compared."""
-        self._places, self._held, self._sure, self._part = None, [], 0, self._line
+    def as_json(self) -> dict[str, Any]:
+        """Returns what is known of the lines that were handed on, for `from_json`; a line without an end is not."""
+        marks = np.concatenate([self._marks, np.array(self._fresh, dtype=np.int64)])[-LAST:]
+        return {
+            "last": base64.b64encode(marks.astype("<i8").tobytes()).decode(),
+            "first": self._first,
+            "chain": self._chain,
+            "sum": self._sum,
+            "lines": self._lines,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Replays:
+        """Raises ValueError, TypeError or KeyError for anything that `as_json` did not write."""
+        known = cls()
+        known._marks = np.frombuffer(base64.b64decode(found["last"], validate=True), "<i8").astype(np.int64)
+        known._first, known._chain = ([int(mark) for mark in found[name]] for name in ("first", "chain"))
+        known._sum, known._lines = int(found["sum"]), int(found["lines"])
+        expected = (min(known._lines, LAST), min(known._lines, FIRST), known._lines // EVERY)
+        if (len(known._marks), len(known._first), len(known._chain)) != expected:
+            raise ValueError(f"marks of {known._lines} lines are not complete")
+        return known
 
     def feed(self, data: bytes) -> bytes:
         data = self._part + data

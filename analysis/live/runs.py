@@ -12,17 +12,15 @@ from gputel.analysis import logs
 from gputel.analysis.formats import Format
 from gputel.analysis.live import mounts, recorded
 from gputel.analysis.live.commands import Command
-from gputel.analysis.live.growing import GrowingFile
+from gputel.analysis.live.growing import GrowingFile, Place
 from gputel.analysis.live.journals import Journals
-from gputel.analysis.live.kept import Piece
-from gputel.analysis.live.past import Memory, Past
 from gputel.analysis.live.pipes import Packed, Pipe, Source, is_packed
-from gputel.analysis.live.plain import Said
 from gputel.analysis.live.recorded import Output
+from gputel.analysis.live.resume import Position, Positions
 from gputel.analysis.live.state import State
 from gputel.analysis.live.streams import Stream
 from gputel.analysis.live.written import Written
-from gputel.analysis.parse.increments import Increment, Increments
+from gputel.analysis.parse.increments import Increment
 from gputel.telemetry import filesystem
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ class News:
     """What is new of one run: rows of one of its logs, seconds of its GPUs, or events that the recorder told.
 
     `stream` is the log: "" where there is only one, else the rank of a command, the segment of a run folder.
-    `live` is false while what was there before is caught up with; `again` is true of what an earlier follower
+    `live` is false while what was there before is caught up with; `shown` is true of what an earlier follower
     has shown, which is needed to know where the run stands, and not to be shown once more.
     """
 
@@ -49,19 +47,19 @@ class News:
     gpu: pl.DataFrame | None = None
     happened: list[dict[str, Any]] = field(default_factory=list)
     live: bool = True
-    again: bool = False
+    shown: bool = False
 
 
 class Followed:
     """A run that is followed. `state` is what is shown of it, `notes` what a user has to know of the following."""
 
-    def __init__(self, name: str, source: str, memory: Memory, formats: Formats) -> None:
+    def __init__(self, name: str, source: str, positions: Positions | None, formats: Formats) -> None:
         self.name, self.source = name, source
-        self.state = memory.state(source) or State(name, source)
+        self.state = State(name, source)
         self.notes: list[str] = []
         self.streams: dict[str, Stream] = {}
         self.paths: list[Path] = []  # files and folders of which changes are to be told
-        self._memory, self._formats = memory, formats
+        self._positions, self._formats = positions, formats
 
     @property
     def trouble(self) -> str | None:
@@ -81,30 +79,34 @@ class Followed:
     def look(self) -> None:
         """Once a second: what changes without a byte of a log."""
 
-    def read(self) -> Iterator[tuple[News, Piece | None]]:
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more to read at once."""
+        return any(stream.is_full for stream in self.streams.values())
+
+    def read(self) -> Iterator[News]:
         for stream in list(self.streams.values()):
-            if found := stream.read():
-                increment, piece = found
-                if piece.data or not increment.is_empty:
-                    yield News(self, stream.name, self._dated(stream, increment), live=piece.live), piece
+            piece = stream.read()
+            if piece and not (piece.is_empty and piece.increment.is_empty):
+                increment = self._dated(stream, piece.increment)
+                yield News(self, stream.name, increment, live=piece.live, shown=piece.shown)
 
-    def again(self, piece: Piece, *, shown: bool) -> News | None:
-        """What was read once before, and perhaps shown."""
-        stream = self.streams.get(piece.stream)
-        if stream is None:
-            return None
-        return News(self, piece.stream, stream.again(piece), live=False, again=shown)
-
-    def past(self) -> dict[str, Past]:
-        return {name: stream.past() for name, stream in self.streams.items()}
+    def positions(self) -> dict[str, Position]:
+        """Where the next follower may go on, by stream, once all that was read is shown."""
+        return {name: stream.position() for name, stream in self.streams.items()}
 
     def close(self) -> None:
         for stream in self.streams.values():
             stream.source.close()
 
-    def _open(self, name: str, source: Callable[[Past | None], Source]) -> None:
-        past = self._memory.past(self.source, name)
-        self.streams[name] = Stream(self.source, name, source(past), past, self._formats)
+    def _open(self, name: str, source: Callable[[Position], Source]) -> None:
+        before = self._before(name)
+        self.streams[name] = Stream(name, source(before), before, self._formats)
+
+    def _before(self, stream: str) -> Position:
+        """Where an earlier follower stopped."""
+        known = self._positions.position(self.source, stream) if self._positions else None
+        return known or Position()
 
     def _dated(self, stream: Stream, increment: Increment) -> Increment:
         return increment
@@ -113,10 +115,10 @@ class Followed:
 class FollowedLog(Followed):
     """A log file."""
 
-    def __init__(self, path: Path, memory: Memory, formats: Formats) -> None:
-        super().__init__(logs.name_of(path), str(path), memory, formats)
+    def __init__(self, path: Path, positions: Positions | None, formats: Formats) -> None:
+        super().__init__(logs.name_of(path), str(path), positions, formats)
         self.paths = [path]
-        self._open("", lambda past: _file(path, past))
+        self._open("", lambda before: _file(path, before.place))
         self._written = Written(path)
         if said := mounts.said(path, filesystem.kind(path)):
             self.notes.append(said)
@@ -134,34 +136,35 @@ class FollowedLog(Followed):
             self.state.tell_written(self._written.look(source.written))
 
 
-def _file(path: Path, past: Past | None) -> Source:
-    place = past.place if past else None
+def _file(path: Path, place: Place | None) -> Source:
     return Packed(path, place) if is_packed(path) else GrowingFile(path, place)
 
 
 class FollowedPipe(Followed):
     """Standard input, or a FIFO."""
 
-    def __init__(self, name: str, descriptor: int, memory: Memory, formats: Formats) -> None:
-        super().__init__(name, name, memory, formats)
+    def __init__(self, name: str, descriptor: int, positions: Positions | None, formats: Formats) -> None:
+        super().__init__(name, name, positions, formats)
         self._open("", lambda _: Pipe(descriptor))
 
 
 class FollowedCommands(Followed):
     """Several commands as the ranks of one run."""
 
-    def __init__(self, commands: Sequence[tuple[str, list[str]]], memory: Memory, formats: Formats) -> None:
+    def __init__(
+        self, commands: Sequence[tuple[str, list[str]]], positions: Positions | None, formats: Formats
+    ) -> None:
         name = commands[0][0] if len(commands) == 1 else f"{commands[0][0]}..{commands[-1][0]}"
-        super().__init__(name, "; ".join(shlex.join(words) for _, words in commands), memory, formats)
+        super().__init__(name, "; ".join(shlex.join(words) for _, words in commands), positions, formats)
         for label, words in commands:
-            self._open(label, lambda past, words=words: Command(words, past.replays if past else None))  # type: ignore[misc]
+            self._open(label, lambda before, words=words: Command(words, before.replays))  # type: ignore[misc]
 
 
 class FollowedRun(Followed):
     """A run folder: its segments on all nodes, their GPUs and events."""
 
-    def __init__(self, path: Path, memory: Memory, formats: Formats) -> None:
-        super().__init__(path.resolve().name, str(path), memory, formats)
+    def __init__(self, path: Path, positions: Positions | None, formats: Formats) -> None:
+        super().__init__(path.resolve().name, str(path), positions, formats)
         self._path = path
         self._outputs: dict[str, Output] = {}
         self._written: dict[str, Written] = {}
@@ -188,29 +191,20 @@ class FollowedRun(Followed):
         told = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
         self.state.tell_written(True if True in told else None if None in told or not told else False)
 
-    def read(self) -> Iterator[tuple[News, Piece | None]]:
+    def read(self) -> Iterator[News]:
         yield from super().read()
         for name, journals in self._journals.items():
             live = journals.has_begun
             if (seconds := journals.read()) is not None:
-                yield News(self, name, gpu=seconds, live=live), None
-            happened = self._happened[name]
-            if data := happened.read():
-                piece = Piece(self.source, EVENTS + name, data, happened.place, None, True, False, False)
-                yield News(self, name, happened=happened.told(data)), piece
+                yield News(self, name, gpu=seconds, live=live)
+            happened, shown = self._happened[name].read()
+            if happened:
+                yield News(self, name, happened=happened, shown=shown)
 
-    def again(self, piece: Piece, *, shown: bool) -> News | None:
-        if piece.stream.startswith(EVENTS):
-            name = piece.stream.removeprefix(EVENTS)
-            return News(self, name, happened=self._happened[name].told(piece.data), again=shown)
-        return super().again(piece, shown=shown)
-
-    def past(self) -> dict[str, Past]:
-        told = {
-            EVENTS + name: Past(Increments(()), Said(), happened.place, None, False)
-            for name, happened in self._happened.items()
-        }
-        return {**super().past(), **told}
+    def positions(self) -> dict[str, Position]:
+        places = {EVENTS + name: happened.place for name, happened in self._happened.items()}
+        events = {name: Position(place) if place else self._before(name) for name, place in places.items()}
+        return {**super().positions(), **events}
 
     def close(self) -> None:
         super().close()
@@ -218,14 +212,13 @@ class FollowedRun(Followed):
             happened.close()
 
     def _begin(self, name: str, segment: Segment) -> None:
-        def output(past: Past | None) -> Source:
-            self._outputs[name] = Output(segment, past.place if past else None)
+        def output(before: Position) -> Source:
+            self._outputs[name] = Output(segment, before.place)
             return self._outputs[name]
 
         self._open(name, output)
         self._written[name] = Written(segment.output)
-        told = self._memory.past(self.source, EVENTS + name)
-        self._happened[name] = recorded.Happenings(segment, told.place if told else None)
+        self._happened[name] = recorded.Happenings(segment, self._before(EVENTS + name).place)
         self._journals[name] = Journals(segment.gpu)
         self.paths += [segment.path, segment.gpu]
 

@@ -42,11 +42,6 @@ class State:
         self._facts: list[dict[str, Any]] = []
         self._heard: float | None = None  # when a row came last
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is seen again is not kept: descriptions, the last seconds of the GPUs, whether somebody writes."""
-        again = {"_cards": Cards(), "_facts": [], "has_grown": False, "is_written": None}
-        return {**vars(self), "_now": time.time, **again}
-
     def take(self, news: News) -> None:
         self.changed += 1
         increment = news.increment

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 read: Engine = fast.read
 
 
-def parser(chosen: tuple[Format, ...] | None = None, *, live: bool = False) -> Parser:
+def parser(chosen: tuple[Format, ...] | None = None, *, live: bool = False, first_line: int = 1) -> Parser:
     if chosen is not None:
-        return Parser(chosen, read, live=live)
-    return Parser(formats.shipped(), read, infer, live=live)
+        return Parser(chosen, read, live=live, first_line=first_line)
+    return Parser(formats.shipped(), read, infer, live=live, first_line=first_line)
 
 
 def feed_together(parsers: list[Parser], texts: list[bytes]) -> None:

@@ -6,9 +6,8 @@ ended now. Which of the two is believed may change until the log is long enough 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputel.analysis.parse import engine
 
@@ -22,15 +21,13 @@ SHARE = 1 / 50  # of the time that goes by may be spent on guessing
 class Guessing:
     """Bytes of one log in any pieces; `parser` is the one that is believed now."""
 
-    def __init__(self, formats: tuple[Format, ...] | None, now: Callable[[], float]) -> None:
-        self._main = engine.parser(formats, live=True)
+    def __init__(
+        self, formats: tuple[Format, ...] | None, now: Callable[[], float], first_line: int = 1
+    ) -> None:
+        self._main = engine.parser(formats, live=True, first_line=first_line)
         self._other: Parser | None = None
         self._now = now
         self._asked_bytes, self._ask_after = 0, float("-inf")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A clock is nobody's memory."""
-        return {**vars(self), "_now": time.monotonic, "_ask_after": float("-inf")}
 
     @property
     def parser(self) -> Parser:

@@ -89,9 +89,13 @@ class Increments:
     """Bytes of one log in any pieces -> increments. `parser` knows the rest: `config`, `summary`, `lines`."""
 
     def __init__(
-        self, formats: tuple[Format, ...] | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        formats: tuple[Format, ...] | None = None,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        first_line: int = 1,
     ) -> None:
-        self._log = Guessing(formats, now)
+        self._log = Guessing(formats, now, first_line)
         self._ended = False
         self.guessed = False  # at the last `take`
         self._begin()

@@ -55,8 +55,8 @@ class Chunk:
 class Splitter:
     """Cuts what is fed to it into chunks at line ends, and keeps the rest for the next piece."""
 
-    def __init__(self, *, live: bool = False) -> None:
-        self.number = 1
+    def __init__(self, *, live: bool = False, first: int = 1) -> None:
+        self.number = first
         self._live = live
         self._rest = b""
         self._skipping = False  # inside a line that was longer than LIMIT

@@ -46,8 +46,12 @@ class Parser:
         infer: Infer | None = None,
         *,
         live: bool = False,
+        first_line: int = 1,
     ) -> None:
-        """`live`: redraws of a bar are read as they come, and not when their line has ended."""
+        """`live`: redraws of a bar are read as they come, and not when their line has ended.
+
+        `first_line` is the number of the first line.
+        """
         self.formats = formats
         self.patterns = patterns_of(formats)
         self.engine = engine
@@ -57,7 +61,7 @@ class Parser:
         self._strange: list[bytes] = []  # the lines of it that no pattern has read
         self._seen = self._asked = 0
         self._ends = False  # whether the line that is read now is the last, and has no end
-        self._lines = Splitter(live=live)
+        self._lines = Splitter(live=live, first=first_line)
         self._live = live
         self._begin()
 
@@ -75,6 +79,11 @@ class Parser:
     @property
     def lines(self) -> int:
         return self._lines.lines
+
+    @property
+    def line(self) -> int:
+        """The number of the line that the next byte belongs to."""
+        return self._lines.number
 
     def feed(self, data: bytes) -> None:
         for chunk in self.split(data):

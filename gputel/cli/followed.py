@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from gputel.analysis import logs
-from gputel.analysis.live import alarmed, commands, kept, printed
+from gputel.analysis.live import alarmed, commands, printed, resume
 from gputel.analysis.live.follow import Follower
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.view import Terms
 from gputel.cli import alarming, keys, show, sources
 from gputel.telemetry.errors import GputelError
+
+LINES = ("plain", "json")  # views that print lines
 
 
 def opened(
@@ -27,20 +29,22 @@ def opened(
     fresh: bool = False,
     piped: int = 0,
 ) -> Follower:
-    """`view` names what shows the runs: each kind goes on where it was itself. `piped` is what `-` reads."""
+    """`view` names what shows the runs. Lines go on where those of the same view stopped; a screen and a page show
+    all of a run, and so does `-`, of which nobody can know what was shown before. `piped` is what `-` reads.
+    """
     if not paths and not froms:
         mend = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", mend, exit_code=2)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [commands.split(text) for text in froms]
     formats = logs.chosen(chosen)
-    if "-" in words:
-        return Follower(words, ranks, formats, piped=piped)  # nobody can know what of a pipe was shown before
+    if "-" in words or view not in LINES:
+        return Follower(words, ranks, formats, piped=piped)
     identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
-    memory = kept.remembered(identity, formats, fresh=fresh)
-    if memory is None:
-        show.note("this is followed elsewhere, too: all of it is shown, and nothing remembered")
-    return Follower(words, ranks, formats, kept=memory)
+    positions = resume.opened(identity, fresh=fresh)
+    if positions is None:
+        show.note("this is followed elsewhere, too: all of it is shown, and no position is saved")
+    return Follower(words, ranks, formats, positions=positions)
 
 
 def shown(asked: Mapping[str, Any]) -> int:
@@ -102,8 +106,9 @@ def plainly(following: Session, asked: Mapping[str, Any]) -> int:
             notes.tell(follower)
             rows = "".join(line + "\n" for one in turn.news for line in said.rows(one)).encode()
             alarms = "".join(line + "\n" for line in said.alarms(turn)).encode()
-            sys.stdout.buffer.write(rows[follower.already :] + alarms)
+            sys.stdout.buffer.write(rows + alarms)
             sys.stdout.buffer.flush()
+            follower.shown()
             if asked["bell"] and alarms:
                 show.bell()
             if asked["exit_on_alarm"] and following.is_alarmed:
@@ -120,7 +125,7 @@ class Notes:
     def tell(self, follower: Follower) -> None:
         said = [note for run in follower.runs for note in run.notes]
         said += [f"{run.source}: {run.trouble}" for run in follower.runs if run.trouble]
-        said += follower.awaited
+        said += [*follower.awaited, *follower.notes]
         for note in said:
             if note not in self._told:
                 self._told.add(note)

@@ -67,6 +67,24 @@ def test_exit_on_alarm_ends_with_4_also_for_who_was_told_before() -> None:
     assert ("alarm:" in first.stdout, "alarm:" in second.stdout) == (True, False)
 
 
+def test_second_tail_prints_no_row_again() -> None:
+    Path("d16.log").write_text(printed(3.0, math.nan, math.nan))
+    first, second, fresh = (
+        tail("d16.log", "--exit-on-alarm", "--plain", *words) for words in ([], [], ["--fresh"])
+    )
+    assert ("step 1 " in first.stdout, second.stdout, "step 1 " in fresh.stdout) == (True, "", True)
+
+
+def test_damaged_positions_are_a_line_and_all_rows_are_printed() -> None:
+    Path("d16.log").write_text(printed(3.0, math.nan, math.nan))
+    tail("d16.log", "--exit-on-alarm", "--plain")
+    (positions,) = Path("state/gputel/tail").glob("*/positions.json")
+    positions.write_text("{")
+    answer = tail("d16.log", "--exit-on-alarm", "--plain")
+    assert answer.stderr.count("positions.json: holds no positions that can be read") == 1
+    assert "step 1 " in answer.stdout
+
+
 def test_exit_on_alarm_ends_with_0_where_nothing_is_wrong() -> None:
     assert tail("-", "--exit-on-alarm", stdin=printed(3.0, 2.9, 2.8)).returncode == 0
 

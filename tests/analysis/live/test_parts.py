@@ -1,9 +1,8 @@
-"""The small parts of following: mounts, curves, what comes next, lines for pipes, and the memory of a follower."""
+"""The small parts of following: mounts, curves, what comes next and lines for pipes."""
 
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis import formats
-from gputel.analysis.live import kept, mounts, plain, printed
+from gputel.analysis.live import mounts, plain, printed
 from gputel.analysis.live.coming import Coming, coming
 from gputel.analysis.live.curve import Curve
-from gputel.analysis.live.kept import Kept, Piece
 from gputel.analysis.live.story import Story
 from gputel.analysis.parse.increments import Increments
 from gputel.telemetry import filesystem
@@ -113,7 +110,7 @@ def test_what_was_seen_once_is_not_foretold() -> None:
 
 
 def said(*pieces: str, as_json: bool = False) -> list[str]:
-    growing, known = Increments(now=lambda: 0.0), plain.Said()
+    growing, known = Increments(now=lambda: 0.0), plain.Printed()
     found: list[str] = []
     for piece in pieces:
         growing.feed(piece.encode())
@@ -176,106 +173,3 @@ def test_in_json_a_row_is_that_of_parse_and_says_when_it_is_revised() -> None:
         "dt_ms": 500.0,
         "tok_per_sec": 796060.0,
     }
-
-
-def piece(data: bytes) -> Piece:
-    return Piece("train.log", "", data, None, 1.0, True, False, False)
-
-
-def opened(folder: Path, output: int = 1) -> Kept:
-    return Kept(folder, formats.shipped(), output)
-
-
-def test_what_was_read_and_not_shown_is_the_last_of_what_is_recalled(tmp_path: Path) -> None:
-    first = opened(tmp_path)
-    first.note([piece(b"one\n")])
-    first.said()
-    first.note([piece(b"two\n")])
-    first.close()
-    again = opened(tmp_path)
-    assert [[one.data for one in batch] for batch in again.batches] == [[b"one\n"], [b"two\n"]]
-    again.said()
-    again.close()
-    assert opened(tmp_path).batches[-1] == []
-
-
-def test_a_journal_that_a_kill_has_torn_is_read_up_to_there(tmp_path: Path) -> None:
-    first = opened(tmp_path)
-    first.note([piece(b"one\n")])
-    first.said()
-    first.note([piece(b"two\n")])
-    first.close()
-    journal = tmp_path / "journal.0"
-    os.truncate(journal, journal.stat().st_size - 3)
-    again = opened(tmp_path)
-    assert [[one.data for one in batch] for batch in again.batches] == [[b"one\n"], []]
-
-
-def test_of_output_into_a_file_its_size_tells_how_much_was_written(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("ab", buffering=0) as out:
-        first = opened(tmp_path, out.fileno())
-        first.note([piece(b"one\n")])
-        out.write(b"half of")
-        first.close()
-        assert opened(tmp_path, out.fileno()).already == 7
-
-
-def test_a_parser_is_remembered_in_whatever_format_it_reads(tmp_path: Path) -> None:
-    growing = Increments(now=lambda: 0.0)
-    for number in range(40):
-        growing.feed(
-            b"[it %d] cross_entropy -> %.2f @ lr 0.1 (1234 tok/s)\n" % (number * 10, 5 - number / 10)
-        )
-    assert growing.take(NOW).records.height
-    memory = opened(tmp_path)
-    memory.checkpoint({"inferred": [growing.parser.inferred], "log": growing})
-    memory.close()
-    other: Increments = opened(tmp_path).recalled["log"]
-    line = b"[it 400] cross_entropy -> 1.5 @ lr 0.1 (1234 tok/s)\n[it 410] cross"
-    growing.feed(line)
-    other.feed(line)
-    assert other.take(NOW, guess=False).open_records.equals(growing.take(NOW, guess=False).open_records)
-
-
-def test_a_checkpoint_of_another_version_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory = opened(tmp_path)
-    memory.checkpoint({"log": 1})
-    memory.close()
-    monkeypatch.setattr(kept, "__version__", "9.9")
-    assert opened(tmp_path).recalled == {}
-
-
-def test_a_checkpoint_makes_nothing_but_what_it_may_hold(tmp_path: Path) -> None:
-    memory = opened(tmp_path)
-    memory.checkpoint({})
-    memory.close()
-    (tmp_path / "checkpoint.1").write_bytes(b"cposix\nsystem\n(S'touch harm'\ntR.")
-    assert opened(tmp_path).recalled == {}
-    assert not Path("harm").exists()
-
-
-def test_of_two_followers_of_the_same_one_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first = kept.remembered(["plain", "train.log"], None)
-    assert first
-    assert kept.remembered(["plain", "train.log"], None) is None
-    other = kept.remembered(["json", "train.log"], None)
-    assert other
-    for one in (first, other):
-        one.close()
-
-
-def test_a_full_disk_ends_the_remembering_and_not_the_following(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    memory = opened(tmp_path)
-    monkeypatch.setattr(os, "writev", full)
-    memory.note([piece(b"one\n")])
-    assert memory.is_broken
-    memory.said()
-    memory.close()
