@@ -1,8 +1,8 @@
 """Runs as they happen, from outside: bytes that grow -> rows that are new -> what is known at a moment -> views.
 
     follower = Follower(["runs/d16", "train.log"])        # follow.py; commands=[commands.split("rank0=...")]
-    for news in follower.news(stop):                      # [] at least once a second, at most 40 times a second
-        for one in news: one.run, one.increment, one.gpu  # parse/increments.py: rows that are new; gpu: seconds
+    for updates in follower.updates(stop):                # [] at least once a second, at most 40 times a second
+        for one in updates: one.increment, one.gpu        # parse/increments.py: rows that are new; gpu: seconds
         for run in follower.runs: run.state.view(terms)   # state.py: a View, plain values to draw
     follower.close()
 

@@ -15,8 +15,8 @@ from gputel.analysis.live import plain, printed
 from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.runs import News
     from gputel.analysis.live.session import Turn
+    from gputel.analysis.live.update import Update
 
 FACTS = ("rule", "what", "state", "key", "text", "step")
 
@@ -28,16 +28,16 @@ class Lines:
         self._printer = plain.Printer(write)
         self._said: set[tuple[object, ...]] = set()
 
-    def rows(self, news: News) -> list[str]:
+    def rows(self, update: Update) -> list[str]:
         """Everything that is new of a run, but alarms that were said when they were raised."""
-        alarms = [event for event in news.happened if event.get("kind") == ALARM]
+        alarms = [event for event in update.happened if event.get("kind") == ALARM]
         if not alarms:
-            return self._printer.lines(news)
-        rest = [event for event in news.happened if event.get("kind") != ALARM]
-        found = [] if news.shown else [_alarm(event) for event in alarms]
-        run = news.run.name
+            return self._printer.lines(update)
+        rest = [event for event in update.happened if event.get("kind") != ALARM]
+        found = [] if update.shown else [_alarm(event) for event in alarms]
+        run = update.run
         said = [self._line(run, alarm, time) for alarm, time in found if self._is_new(run, alarm)]
-        return self._printer.lines(replace(news, happened=rest)) + said
+        return self._printer.lines(replace(update, happened=rest)) + said
 
     def alarms(self, turn: Turn) -> Iterator[str]:
         for notice in turn.notices:

@@ -30,7 +30,7 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
     from gputel.analysis.live.exporter import Exporter
-    from gputel.analysis.live.runs import News
+    from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
 LAST_WORD_S = 600.0  # that the recorder may take to close
@@ -50,17 +50,17 @@ class Attendant:
     def attend(self) -> None:
         """Until command and recorder have ended; what was printed last, or before we were there, is judged too."""
         with contextlib.closing(Follower([self._orders.run])) as follower, self._serving():
-            for news in follower.news(self._is_over):
-                self._take(follower, news)
-            while news := follower.read():
-                self._take(follower, news)
+            for updates in follower.updates(self._is_over):
+                self._take(follower, updates)
+            while updates := follower.read():
+                self._take(follower, updates)
         self._afterwards()
 
-    def _take(self, follower: Follower, news: Sequence[News]) -> None:
+    def _take(self, follower: Follower, updates: Sequence[Update]) -> None:
         for followed in follower.runs:
             self._judge = self._judge or Judge(followed, self._rules)
-            for one in news:
-                self._hear(self._judge.take(one))
+            for update in updates:
+                self._hear(self._judge.take(update))
             self._look(self._judge, followed.state.view(Terms(self._orders.price, self._orders.budget)))
 
     @contextlib.contextmanager

@@ -22,8 +22,8 @@ from gputel.analysis.live.runs import (
     FollowedPipe,
     FollowedRun,
     Formats,
-    News,
 )
+from gputel.analysis.live.update import Update
 from gputel.analysis.live.watch import Watch
 
 LOOK_S = 1.0
@@ -33,7 +33,7 @@ BUSY = (
 )
 HEAD = 4096
 
-__all__ = ["Followed", "Follower", "News"]
+__all__ = ["Followed", "Follower", "Update"]
 
 
 class Follower:
@@ -81,7 +81,7 @@ class Follower:
             for word in self.waiting
         ]
 
-    def news(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[News]]:
+    def updates(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[Update]]:
         """Until everything is over or `stop` says so; an empty list at least once a second.
 
         Whoever asks for the next ones has shown the last.
@@ -93,19 +93,19 @@ class Follower:
                 return
             self.wait()
 
-    def read(self) -> list[News]:
+    def read(self) -> list[Update]:
         """What is new now, of each log a few megabytes at most."""
         self._read_at = self._now()
         if self._read_at - self._looked >= LOOK_S:
             self._look()
-        found = [news for run in self.runs for news in run.read()]
+        found = [(run, update) for run in self.runs for update in run.read()]
         self._in_a_row = self._in_a_row + 1 if found else 0
         self._is_full = any(run.is_full for run in self.runs)
         if found:
             self._is_changed, self._is_shown = True, False
-        for news in found:
-            news.run.state.take(news)
-        return found
+        for run, update in found:
+            run.state.take(update)
+        return [update for _, update in found]
 
     def shown(self) -> None:
         """Call this when all that was read has been shown: positions behind it are saved, once a second."""

@@ -21,7 +21,8 @@ from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
-    from gputel.analysis.live.runs import Followed, News
+    from gputel.analysis.live.runs import Followed
+    from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
 MOST_HISTORY = 200
@@ -46,11 +47,11 @@ class Judge:
     def active(self) -> list[Alarm]:
         return self._watch.active
 
-    def take(self, news: News) -> list[Alarm]:
+    def take(self, update: Update) -> list[Alarm]:
         """Alarms that are news; none while what was there before is caught up with."""
-        if news.increment is not None and news.increment.afresh:
+        if update.increment is not None and update.increment.afresh:
             self._watch, self._unclosed = Watch(self._rules), {}
-        alarms = [alarm for moment in self._moments(news) for alarm in self._watch.see(moment)]
+        alarms = [alarm for moment in self._moments(update) for alarm in self._watch.see(moment)]
         self.history.extend(alarms)
         return alarms if self._live else []
 
@@ -75,22 +76,24 @@ class Judge:
         self.history.extend(alarms)
         return caught_up + alarms
 
-    def _moments(self, news: News) -> Iterator[Moment]:
-        if news.increment is not None:
-            unclosed = self._unclosed.setdefault(news.stream, Unclosed())
-            came = self._came(news)
-            when = replay.stamped if self._run.state.is_recorded else lambda _: came
-            yield from unclosed.take(news.increment, when, _rank(news), came)
-        for event in news.happened:
+    def _moments(self, update: Update) -> Iterator[Moment]:
+        if update.increment is not None:
+            unclosed = self._unclosed.setdefault(update.stream, Unclosed())
+            came = self._came(update)
+            is_recorded = self._run.state.is_recorded
+            when = replay.stamped if is_recorded else lambda _: came
+            rank = _rank(update, is_recorded=is_recorded)
+            yield from unclosed.take(update.increment, when, rank, came)
+        for event in update.happened:
             if event.get("kind") != ALARM:
                 yield Happened(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
-        if news.gpu is not None and (news.live or not self._run.state.has_ended):
-            for row in news.gpu.iter_rows(named=True):
-                yield self._second(row, news.stream)
+        if update.gpu is not None and (update.live or not self._run.state.has_ended):
+            for row in update.gpu.iter_rows(named=True):
+                yield self._second(row, update.stream)
 
-    def _came(self, news: News) -> float:
+    def _came(self, update: Update) -> float:
         """Of rows that were there before nobody but a recorder knows more than when the log was last written."""
-        written = news.run.streams[news.stream].source.written
+        written = update.written
         return self._now() if self._live or written is None else min(written, self._now())
 
     def _second(self, row: Row, stream: str) -> GpuSecond:
@@ -122,11 +125,11 @@ class Judge:
         )
 
 
-def _rank(news: News) -> str | None:
+def _rank(update: Update, *, is_recorded: bool) -> str | None:
     """Of a row that names none: the command or the node that printed it."""
-    if news.stream.startswith("nodes/"):
-        return "node " + news.stream.split("/")[1]
-    return news.stream or None if not news.run.state.is_recorded else None
+    if update.stream.startswith("nodes/"):
+        return "node " + update.stream.split("/")[1]
+    return update.stream or None if not is_recorded else None
 
 
 def _named(gpu: str, stream: str) -> str:

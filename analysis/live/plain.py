@@ -19,7 +19,7 @@ from gputel.analysis.live.printed import Saying, Writer, as_json
 from gputel.analysis.parse.increments import Increment
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.runs import News
+    from gputel.analysis.live.update import Update
 
 Row = dict[str, Any]
 Key = tuple[str, int, object]
@@ -89,19 +89,19 @@ class Printer:
         self.write = write
         self._printed: dict[tuple[str, str], Printed] = {}
 
-    def lines(self, news: News) -> list[str]:
+    def lines(self, update: Update) -> list[str]:
         """Returns the lines to print. What an earlier follower has shown is only taken note of."""
-        if news.increment is None:
-            return [] if news.shown else [told(news.run.name, event, self.write) for event in news.happened]
-        key = (news.run.source, news.stream)
+        if update.increment is None:
+            return [] if update.shown else [told(update.run, event, self.write) for event in update.happened]
+        key = (update.source, update.stream)
         found: list[str] = []
         printed = self._printed.setdefault(key, Printed())
-        if news.increment.afresh and self.write is as_json and printed.rows:
+        if update.increment.afresh and self.write is as_json and printed.rows:
             printed = self._printed[key] = Printed()
-            found.append(json.dumps({"kind": "afresh", "run": news.run.name, "stream": news.stream}))
-        is_settled = news.run.streams[news.stream].increments.is_settled
-        sayings = list(printed.new(news.increment, settled=is_settled))
-        return [] if news.shown else [*found, *in_order(news.run.name, news.stream, sayings, self.write)]
+            found.append(json.dumps({"kind": "afresh", "run": update.run, "stream": update.stream}))
+        is_settled = update.log is not None and update.log.is_settled
+        sayings = list(printed.new(update.increment, settled=is_settled))
+        return [] if update.shown else [*found, *in_order(update.run, update.stream, sayings, self.write)]
 
 
 def in_order(run: str, stream: str, sayings: Iterable[Saying], write: Writer) -> Iterator[str]:

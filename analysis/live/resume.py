@@ -2,8 +2,8 @@
 
 A follower that starts again reads each log from its beginning, so that line numbers, attempts and alarms are right,
 and shows only what stands behind its position. A position is saved after what it covers was shown: after a kill -9
-the last second may be shown twice, and nothing is lost. What cannot be known: the line numbers of a log that was cut
-within the second before the kill; they begin too low.
+the last second may be shown twice, and nothing is lost. What cannot be known: line numbers of a log that was cut in
+the second before the kill; they begin too low.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputel.analysis import logs
 from gputel.analysis.formats import Format
@@ -19,35 +19,16 @@ from gputel.analysis.live.recorded import Output
 from gputel.analysis.live.resume import Position, Positions
 from gputel.analysis.live.state import State
 from gputel.analysis.live.streams import Stream
+from gputel.analysis.live.update import Update
 from gputel.analysis.live.written import Written
 from gputel.analysis.parse.increments import Increment
 from gputel.telemetry import filesystem
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from gputel.telemetry.run import Segment
 
 Formats = tuple[Format, ...] | None
 EVENTS = "events of "  # before a segment's name: what its recorder told
-
-
-@dataclass(frozen=True)
-class News:
-    """What is new of one run: rows of one of its logs, seconds of its GPUs, or events that the recorder told.
-
-    `stream` is the log: "" where there is only one, else the rank of a command, the segment of a run folder.
-    `live` is false while what was there before is caught up with; `shown` is true of what an earlier follower
-    has shown, which is needed to know where the run stands, and not to be shown once more.
-    """
-
-    run: Followed
-    stream: str = ""
-    increment: Increment | None = None
-    gpu: pl.DataFrame | None = None
-    happened: list[dict[str, Any]] = field(default_factory=list)
-    live: bool = True
-    shown: bool = False
 
 
 class Followed:
@@ -84,12 +65,19 @@ class Followed:
         """Whether there may be more to read at once."""
         return any(stream.is_full for stream in self.streams.values())
 
-    def read(self) -> Iterator[News]:
+    def read(self) -> Iterator[Update]:
         for stream in list(self.streams.values()):
             piece = stream.read()
             if piece and not (piece.is_empty and piece.increment.is_empty):
                 increment = self._dated(stream, piece.increment)
-                yield News(self, stream.name, increment, live=piece.live, shown=piece.shown)
+                yield replace(
+                    self._update(stream.name),
+                    increment=increment,
+                    log=stream.increments,
+                    written=stream.source.written,
+                    live=piece.live,
+                    shown=piece.shown,
+                )
 
     def positions(self) -> dict[str, Position]:
         """Where the next follower may go on, by stream, once all that was read is shown."""
@@ -102,6 +90,9 @@ class Followed:
     def _open(self, name: str, source: Callable[[Position], Source]) -> None:
         before = self._before(name)
         self.streams[name] = Stream(name, source(before), before, self._formats)
+
+    def _update(self, stream: str) -> Update:
+        return Update(self.name, self.source, stream)
 
     def _before(self, stream: str) -> Position:
         """Where an earlier follower stopped."""
@@ -191,15 +182,15 @@ class FollowedRun(Followed):
         told = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
         self.state.tell_written(True if True in told else None if None in told or not told else False)
 
-    def read(self) -> Iterator[News]:
+    def read(self) -> Iterator[Update]:
         yield from super().read()
         for name, journals in self._journals.items():
             live = journals.has_begun
             if (seconds := journals.read()) is not None:
-                yield News(self, name, gpu=seconds, live=live)
+                yield replace(self._update(name), gpu=seconds, live=live)
             happened, shown = self._happened[name].read()
             if happened:
-                yield News(self, name, happened=happened, shown=shown)
+                yield replace(self._update(name), happened=happened, shown=shown)
 
     def positions(self) -> dict[str, Position]:
         places = {EVENTS + name: happened.place for name, happened in self._happened.items()}

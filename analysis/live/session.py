@@ -1,6 +1,6 @@
 """What every view of `gputel tail` does besides showing: follow runs, judge them, tell of alarms, serve figures.
 
-for turn in session.turns(stop): turn.news, turn.notices, session.views()
+for turn in session.turns(stop): turn.updates, turn.notices, session.views()
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from gputel.analysis.live.exporter import Exporter
     from gputel.analysis.live.follow import Follower
     from gputel.analysis.live.notify import Notifier
-    from gputel.analysis.live.runs import Followed, News
+    from gputel.analysis.live.runs import Followed
+    from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class Turn:
     """What came, and the alarms that nobody was told of before."""
 
-    news: Sequence[News]
+    updates: Sequence[Update]
     notices: Sequence[Notice]
 
 
@@ -51,8 +52,8 @@ class Session:
 
     def turns(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Turn]:
         """As often as the follower has news, and once a second at least."""
-        for news in self.follower.news(stop):
-            yield Turn(news, self._judged(news))
+        for updates in self.follower.updates(stop):
+            yield Turn(updates, self._judged(updates))
         if not stop():  # what was over at once has not been looked at
             yield Turn([], self._judged([]))
 
@@ -67,9 +68,15 @@ class Session:
         """Whether something is wrong now, also where it was told before."""
         return any(judge.is_live and judge.active for judge in self._judges.values())
 
-    def _judged(self, news: Sequence[News]) -> list[Notice]:
-        notices = [notice for one in news for notice in self._new(one.run, self._judge(one.run).take(one))]
-        behind = {one.run.source for one in news if not one.live}  # what was there before is still being read
+    def _judged(self, updates: Sequence[Update]) -> list[Notice]:
+        runs = {run.source: run for run in self.follower.runs}
+        notices: list[Notice] = []
+        for update in updates:
+            run = runs[update.source]
+            notices += self._new(run, self._judge(run).take(update))
+        behind = {
+            update.source for update in updates if not update.live
+        }  # still reading what was there before
         due = [run for run in self.follower.runs if run.source not in behind and self._judge(run).is_due]
         for run in due:
             notices += self._new(run, self._judge(run).look(run.state.view(self.terms)))

@@ -1,6 +1,6 @@
 """Everything that is shown of a run that is followed, put together from its logs, GPUs and recorded events.
 
-News go in as they come; `view` gives what stands at a moment. Memory is bounded however long the run is.
+Updates go in as they come; `view` gives what stands at a moment. Memory is bounded however long the run is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gputel.analysis.live.view import Cost, Terms, View
 from gputel.telemetry import run
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.runs import News
+    from gputel.analysis.live.update import Update
 
 MOST_HAPPENED = 500
 
@@ -42,21 +42,20 @@ class State:
         self._facts: list[dict[str, Any]] = []
         self._heard: float | None = None  # when a row came last
 
-    def take(self, news: News) -> None:
+    def take(self, update: Update) -> None:
         self.changed += 1
-        increment = news.increment
+        increment = update.increment
         if increment is not None:
-            if increment.afresh or news.stream not in self.stories:
-                self.stories[news.stream] = Story()
-            self._sources[news.stream] = news.run.streams[news.stream].increments
-            self.stories[news.stream].take(increment, self._now(), live=news.live)
-            self.has_grown = self.has_grown or news.live
+            if increment.afresh or update.stream not in self.stories:
+                self.stories[update.stream] = Story()
+            self._sources[update.stream] = update.log
+            self.stories[update.stream].take(increment, self._now(), live=update.live)
+            self.has_grown = self.has_grown or update.live
             if increment.records.height or increment.open_records.height:
-                written = news.run.streams[news.stream].source.written
-                self._heard = self._now() if news.live else written
-        if news.gpu is not None:
-            self._cards.take(news.gpu, news.stream)
-        self._happened.extend(news.happened)
+                self._heard = self._now() if update.live else update.written
+        if update.gpu is not None:
+            self._cards.take(update.gpu, update.stream)
+        self._happened.extend(update.happened)
 
     def tell_written(self, is_written: bool | None) -> None:
         if is_written != self.is_written:

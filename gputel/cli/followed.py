@@ -104,7 +104,7 @@ def plainly(following: Session, asked: Mapping[str, Any]) -> int:
     with until_told(follower) as ended:
         for turn in following.turns(lambda: bool(ended)):
             notes.tell(follower)
-            rows = "".join(line + "\n" for one in turn.news for line in said.rows(one)).encode()
+            rows = "".join(line + "\n" for update in turn.updates for line in said.rows(update)).encode()
             alarms = "".join(line + "\n" for line in said.alarms(turn)).encode()
             sys.stdout.buffer.write(rows + alarms)
             sys.stdout.buffer.flush()

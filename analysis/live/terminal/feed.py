@@ -57,7 +57,7 @@ def pictures(
         if stands != seen and now() - drawn >= PAUSE_S:
             drawn, seen = now(), stands
             yield _picture(session, troubles, rings)
-        if turn.news and all(one.live for one in turn.news):
+        if turn.updates and all(update.live for update in turn.updates):
             ending.wait(PAUSE_S)
     if _stands(session, troubles, rings) != seen:
         yield _picture(session, troubles, rings)

@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from gputel.analysis import runs
-from gputel.analysis.live.follow import Followed, Follower, News
+from gputel.analysis.live.follow import Follower, Update
 from gputel.analysis.live.view import Terms
 from gputel.analysis.parse.increments import Increment
 from gputel.telemetry import events, run
@@ -50,7 +50,7 @@ def a_run(folder: Path) -> Path:
     return folder
 
 
-def together(news: list[News], table: str) -> pl.DataFrame:
+def together(news: list[Update], table: str) -> pl.DataFrame:
     found: list[pl.DataFrame] = []
     for one in news:
         if isinstance(one.increment, Increment):
@@ -74,7 +74,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def read(follower: Follower, clock: Clock) -> list[News]:
+def read(follower: Follower, clock: Clock) -> list[Update]:
     clock.now += 1
     return follower.read()
 
@@ -111,7 +111,7 @@ def test_lines_that_a_crash_left_without_a_stamp_come_after_a_second_without_a_m
     with (folder / "output.log").open("a") as output:
         output.write(STEP.format(2, 2, 0) + STEP.format(3, 2, 0))
     follower = Follower([str(folder)], now=clock)
-    news: list[News] = []
+    news: list[Update] = []
     deadline = 2000
     while together(news, "records").height < 2 if news else True:
         news += read(follower, clock)
@@ -248,7 +248,7 @@ def test_a_fifo_is_followed(tmp_path: Path, clock: Clock) -> None:
     with fifo.open("w") as writer:
         writer.write(STEP.format(1, 2, 0))
     (news,) = read(follower, clock)
-    assert isinstance(news.run, Followed)
+    assert news.run == str(fifo)
     assert news.increment
     assert news.increment.open_records["step"].to_list() == [1]
     follower.close()

@@ -58,7 +58,7 @@ class Scene:
         self.now += 1
         while news := self.follower.read():
             for one in news:
-                found += self._judge(one.run).take(one)
+                found += self._judge(self.follower.runs[0]).take(one)
         for followed in self.follower.runs:
             found += self._judge(followed).look(followed.state.view())
         return [(alarm.rule, alarm.state) for alarm in found]
