@@ -1,16 +1,10 @@
-"""Rows of one kind -> lines for people or as JSON, a block at a time.
-
-All rows of a block go through one form, into which a column goes as it is where it has no hole; a column with holes
-is put in words first. That costs a third of saying row by row.
-"""
+"""Rows of one kind -> lines for people, or as JSON."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from json.encoder import encode_basestring
 from typing import Any
 
 import polars as pl
@@ -40,125 +34,70 @@ def text(run: str, stream: str, saying: Saying) -> list[str]:
     frame, added = saying.rows, saying.added
     if added is not None and not added - set(PLACES):
         return [""] * frame.height
-    form = _Form(frame.height)
-    form.words(_clock(frame["time"]))
-    form.same(f"{run}/{stream} " if stream else f"{run} ")
-    form.words([f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()])
-    _step(form, frame)
+    name = f"{run}/{stream} " if stream else f"{run} "
+    columns = [_clock(frame["time"]), [name] * frame.height]
+    columns += [[f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()], _steps(frame)]
     if saying.kind == "event":
-        pairs = frame.select("kind", "text").iter_rows()
-        form.words([f"  {kind}: {words}" if words else f"  {kind}" for kind, words in pairs])
-        return [
-            "" if kind in UNSAID else line.rstrip()
-            for kind, line in zip(frame["kind"].to_list(), form.lines(), strict=True)
-        ]
+        events = list(frame.select("kind", "text").iter_rows())
+        columns.append([f"  {kind}: {words}" if words else f"  {kind}" for kind, words in events])
+        lines = _joined(columns)
+        return ["" if kind in UNSAID else line for (kind, _), line in zip(events, lines, strict=True)]
     if saying.kind == "eval":
-        form.words([f"  {name} " for name in frame["name"].to_list()])
-        form.numbers("", frame["value"])
+        values = frame.select("name", "value").iter_rows()
+        columns.append([f"  {name} " + ("" if value is None else number(value)) for name, value in values])
     else:
-        form.same("  +" if added else "")
-        for name in frame.columns:
-            if name not in PLACES and (added is None or name in added):
-                form.numbers(f"  {name} ", frame[name])
-    return [line.rstrip() for line in form.lines()]
+        columns += [["  +"] * frame.height] if added else []
+        shown = [name for name in frame.columns if name not in PLACES and (added is None or name in added)]
+        columns += [_values(frame[name]) for name in shown]
+    return _joined(columns)
 
 
 def as_json(run: str, stream: str, saying: Saying) -> list[str]:
-    """The same rows as those of `gputel parse --rows`."""
-    frame, form = document.timed(saying.rows), _Form(saying.rows.height)
-    form.same(f'{{"kind": "{saying.kind}", "run": {encode_basestring(run)}')
-    form.same(f', "stream": {encode_basestring(stream)}' if stream else "")
-    for name in WHERE:
-        form.fields(
-            name, frame[name] if name in frame.columns else pl.Series([None] * frame.height), always=True
-        )
+    """The same rows as those of `gputel parse --rows`, a line of JSON each."""
+    frame, always = saying.rows, {*WHERE, *ALWAYS.get(saying.kind, ())}
     if saying.kind == "event":
         frame = frame.select(pl.col("kind").alias("event"), pl.exclude("kind"))
-    for name in frame.columns:
-        if name not in WHERE:
-            form.fields(name, frame[name], always=name in ALWAYS.get(saying.kind, ()))
-    form.same("}" if saying.added is None else ', "revised": true}')
-    return form.lines()
-
-
-class _Form:
-    """Of a line, from left to right, and what goes into it."""
-
-    def __init__(self, height: int) -> None:
-        self._height = height
-        self._form = ""
-        self._columns: list[list[Any]] = []
-
-    def same(self, words: str) -> None:
-        """In each line."""
-        self._form += words.replace("%", "%%")
-
-    def words(self, column: list[str]) -> None:
-        if any(column):
-            self._put("%s", column)
-
-    def numbers(self, before: str, column: pl.Series) -> None:
-        """Nothing where nothing was measured."""
-        if column.null_count() == 0 and (verb := _verb(column, "%.10g")):
-            self.same(before)
-            self._put(verb, column.to_list())
-        else:
-            self.words(["" if value is None else before + number(value) for value in column.to_list()])
-
-    def fields(self, name: str, column: pl.Series, *, always: bool) -> None:
-        """A member of an object, null only where it is said in any case. JSON has no NaN."""
-        before = f", {encode_basestring(name)}: "
-        verb = _verb(column, "%r")
-        if verb and column.null_count() == 0 and (verb == "%d" or column.is_finite().all()):
-            self.same(before)
-            self._put(verb, column.to_list())
-        else:
-            values = column.to_list()
-            self.words([before + _value(value) if always or value is not None else "" for value in values])
-
-    def lines(self) -> list[str]:
-        if not self._columns:
-            return [self._form % ()] * self._height
-        return [self._form % row for row in zip(*self._columns, strict=True)]
-
-    def _put(self, verb: str, column: list[Any]) -> None:
-        self._form += verb
-        self._columns.append(column)
-
-
-def _verb(column: pl.Series, of_float: str) -> str | None:
-    return "%d" if column.dtype.is_integer() else of_float if column.dtype == pl.Float64 else None
-
-
-def _clock(times: pl.Series) -> list[str]:
-    if times.null_count() == len(times):
-        return []
-    return times.dt.strftime("%Y-%m-%d %H:%M:%S ").fill_null("").to_list()
-
-
-def _step(form: _Form, frame: pl.DataFrame) -> None:
-    steps = frame["step"]
-    totals = frame["total_steps"] if "total_steps" in frame.columns else pl.Series([None] * frame.height)
-    if not steps.null_count() and not totals.null_count():
-        form.numbers("step ", steps)
-        form.numbers("/", totals)
-        return
-    form.words(
-        [
-            "" if step is None else f"step {step}" if total is None else f"step {step}/{total}"
-            for step, total in zip(steps.to_list(), totals.to_list(), strict=True)
-        ]
-    )
+    head = {"kind": saying.kind, "run": run, **({"stream": stream} if stream else {}), **dict.fromkeys(WHERE)}
+    end = {} if saying.added is None else {"revised": True}
+    return [
+        json.dumps(
+            {
+                **head,
+                **{name: value for name, value in row.items() if value is not None or name in always},
+                **end,
+            },
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        for row in document.rows(frame)
+    ]
 
 
 def number(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _value(value: Any) -> str:
-    """JSON has no NaN."""
-    if isinstance(value, str):
-        return encode_basestring(value)
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "null"
-    return json.dumps(value, ensure_ascii=False)
+def _joined(columns: Sequence[Sequence[str]]) -> list[str]:
+    return ["".join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+def _clock(times: pl.Series) -> list[str]:
+    if times.null_count() == len(times):
+        return [""] * len(times)
+    return times.dt.strftime("%Y-%m-%d %H:%M:%S ").fill_null("").to_list()
+
+
+def _steps(frame: pl.DataFrame) -> list[str]:
+    totals = frame["total_steps"].to_list() if "total_steps" in frame.columns else [None] * frame.height
+    return [
+        "" if step is None else f"step {step}" if total is None else f"step {step}/{total}"
+        for step, total in zip(frame["step"].to_list(), totals, strict=True)
+    ]
+
+
+def _values(column: pl.Series) -> list[str]:
+    """`  loss 2.417931`; nothing where nothing was measured."""
+    before, values = f"  {column.name} ", column.to_list()
+    if column.dtype == pl.Float64 and not column.null_count():
+        return [f"{before}{value:.10g}" for value in values]
+    return ["" if value is None else before + number(value) for value in values]
