@@ -182,9 +182,7 @@ def caution(simulated: object, *, composed: bool = False) -> str | None:
 def as_json(value: Any) -> Any:
     """Strict JSON of an answer, frames as rows: 16.0 is 16, NaN and infinity are null, moments are ISO 8601."""
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < MOST_EXACT else value
+        return _number(value)
     if isinstance(value, Mapping):
         return {str(name): as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -196,8 +194,27 @@ def as_json(value: Any) -> Any:
 
 def rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Each row of a frame as strict JSON; moments keep all nine digits."""
-    for row in timed(frame).iter_rows(named=True):
-        yield {name: as_json(value) for name, value in row.items()}
+    table = timed(frame)
+    names = table.columns
+    for values in zip(*map(_plain, table.iter_columns()), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _plain(column: pl.Series) -> list[Any]:
+    values = column.to_list()
+    if column.dtype.is_float():
+        return [_number(value) for value in values]
+    return (
+        [as_json(value) for value in values]
+        if column.dtype.is_nested() or column.dtype.is_object()
+        else values
+    )
+
+
+def _number(value: float | None) -> float | int | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < MOST_EXACT else value
 
 
 def timed(frame: Frame) -> Frame:

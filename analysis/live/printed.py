@@ -16,6 +16,8 @@ WHERE = ("phase", "attempt", "step", "line", "time")  # what each row of JSON be
 ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # the same among the rest
 UNSAID = ("eval", "epoch")  # events that have rows of their own, or nothing to tell
 
+ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
 
 @dataclass(frozen=True)
 class Saying:
@@ -60,14 +62,12 @@ def as_json(run: str, stream: str, saying: Saying) -> list[str]:
     head = {"kind": saying.kind, "run": run, **({"stream": stream} if stream else {}), **dict.fromkeys(WHERE)}
     end = {} if saying.added is None else {"revised": True}
     return [
-        json.dumps(
+        ENCODE(
             {
                 **head,
                 **{name: value for name, value in row.items() if value is not None or name in always},
                 **end,
-            },
-            ensure_ascii=False,
-            allow_nan=False,
+            }
         )
         for row in document.rows(frame)
     ]

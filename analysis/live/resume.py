@@ -147,19 +147,19 @@ def _from_json(found: Mapping[str, Any]) -> Position:
     return Position(
         None if place is None else _place(place),
         None if replays is None else Replays.from_json(replays),
-        _whole(found["first_line"]),
-        _whole(found["next_line"]),
-        None if guessed is None else _whole(guessed),
+        _count(found["first_line"]),
+        _count(found["next_line"]),
+        None if guessed is None else _count(guessed),
         found["finished"] is True,
     )
 
 
 def _place(found: Mapping[str, Any]) -> Place:
-    device, inode, position, size = (_whole(found[name]) for name in ("device", "inode", "position", "size"))
+    device, inode, position, size = (_count(found[name]) for name in ("device", "inode", "position", "size"))
     return Place(device, inode, position, size, str(found["fingerprint"]))
 
 
-def _whole(value: Any) -> int:
+def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is no count")
     return value
