@@ -9,7 +9,8 @@ import resource
 from collections import Counter
 from dataclasses import dataclass, field
 
-SECOND = 1_000_000_000
+from gputel.telemetry.clock import SECOND
+
 BUCKETS_AN_OCTAVE = 16
 
 
