@@ -28,7 +28,7 @@ Style: TypeAlias = Literal["line", "dashed", "dots", "held"]  # `held`: each val
 
 
 @dataclass(frozen=True)
-class Axis:
+class PlotAxis:
     """`unit` s is shown as hours and minutes; `start_ns` is the moment since 1970 from which it counts."""
 
     name: str
@@ -58,7 +58,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Marker:
     """What happened at `x`, or from there to `end`; drawn behind the curves."""
 
     kind: str
@@ -85,10 +85,10 @@ class Curves:
 
     name: str
     title: str
-    axes: tuple[Axis, ...]  # the first is shown until another is chosen
-    y: Axis
+    axes: tuple[PlotAxis, ...]  # the first is shown until another is chosen
+    y: PlotAxis
     series: tuple[Series, ...]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Marker, ...] = ()
     levels: tuple[Level, ...] = ()
     note: str = ""
     noisy: bool = False
@@ -103,9 +103,9 @@ class Heat:
 
     name: str
     title: str
-    x: Axis
-    y: Axis
-    value: Axis
+    x: PlotAxis
+    y: PlotAxis
+    value: PlotAxis
     x_edges: Numbers
     y_edges: Numbers
     values: Numbers
@@ -156,7 +156,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class Document:
     """`caution` is what must be said of everything on it; `runs` may be switched on and off."""
 
     title: str

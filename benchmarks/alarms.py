@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from gputel.analysis import run_logs
-from gputel.analysis.alarms import replay, rules
-from gputel.analysis.alarms.watch import Alarm, Watch
-from gputel.analysis.parse.log import Log
+from gputel.analysis.alarms import observations, rules
+from gputel.analysis.alarms.watch import Alarm, RuleEngine
+from gputel.analysis.logs.log import Log
+from gputel.analysis.runs import paths
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def page(folders: list[Path]) -> Iterator[str]:
-    found = [log for folder in folders for log in run_logs.parse_all(folder) if not log.telemetry]
+    found = [log for folder in folders for log in paths.parse_all(folder) if not log.telemetry]
     fired = {id(log): alarms(log) for log in found}
     silent = [log.name for log in found if not fired[id(log)]]
     names = rules.names()
@@ -48,9 +48,9 @@ def page(folders: list[Path]) -> Iterator[str]:
 
 def alarms(log: Log) -> list[tuple[Alarm, Alarm | None]]:
     """Each with its end, where it came."""
-    watch = Watch(rules.load())
+    watch = RuleEngine(rules.load())
     begun: list[list[Alarm | None]] = []
-    placed = replay.placed(log.records, log.evals, log.events)
+    placed = observations.placed(log.records, log.evals, log.events)
     for alarm in (alarm for _, _, moment in placed for alarm in watch.see(moment)):
         if alarm.state == "on":
             begun.append([alarm, None])

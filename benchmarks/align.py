@@ -21,8 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis.align import measured
-from gputel.analysis.align.cutting import of_marks
-from gputel.analysis.align.marks import Mark
+from gputel.analysis.align.spans import LogMark, of_marks
 
 START = 1_772_359_200_000_000_000
 SECOND = 1_000_000_000
@@ -51,9 +50,9 @@ def main() -> None:
 
 def report(rows: int, steps: int, *, together: bool) -> Iterator[str]:
     gpu = samples(rows // 2, together=together)
-    marks = [Mark("began", START)]
+    marks = [LogMark("began", START)]
     marks += [
-        Mark("train", START + (n + 1) * STEP_NS, "base", 1, n, 1, first=n == 0, dt_ns=STEP_NS)
+        LogMark("train", START + (n + 1) * STEP_NS, "base", 1, n, 1, first=n == 0, dt_ns=STEP_NS)
         for n in range(steps)
     ]
     cut_s, spans = timed(lambda: of_marks(marks))

@@ -14,14 +14,15 @@ SAMPLES = Path(__file__).resolve().parents[1] / "sample_logs"
 
 
 def rows(data: bytes, fast: bool) -> list[object]:
-    from gputel.analysis.parse import engine, exact, listing, result
+    from gputel.analysis.logs import regex_engine, result, summary
+    from gputel.analysis.logs.parser import make_parser, read
 
-    parser = engine.parser()
-    parser.engine = engine.read if fast else exact.read
+    parser = make_parser()
+    parser.engine = read if fast else regex_engine.read
     parser.feed(data)
     parser.finish()
     log = result.conclude(parser, "noise", "noise.log")
-    return [*listing.rows(log), *((reject.line, reject.reason) for reject in log.rejects)]
+    return [*summary.rows(log), *((reject.line, reject.reason) for reject in log.rejects)]
 
 
 def one(data: bytes) -> None:

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import polars as pl
 
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.process import stamps
+from gputel.telemetry.process import keeper
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
-from gputel.telemetry.store import parquet, parts, seconds, wide
+from gputel.telemetry.store import parquet, parts, wide
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.tiers import Tier
+from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.tiers import Tier
 
 START_NS = 10**18  # of the wall clock
 PART = 600 * SECOND
@@ -60,7 +61,7 @@ def make(folder: Path, machine: str, hours: float, steps: int | None = None) -> 
         "exit_code": 0,
         "sampling": {"hz": HZ, "statistics": None},
     }
-    segment = run.create(folder, facts)
+    segment = run_folder.create(folder, facts)
     with tempfile.TemporaryDirectory() as short:
         tables = _ten_minutes(Path(short), machine)
     for number in range(rounds):
@@ -72,7 +73,7 @@ def make(folder: Path, machine: str, hours: float, steps: int | None = None) -> 
             parquet.write(frame, tier.as_json(), segment.gpu / name)
         tiers = [tier.as_json() for tier, _ in shifted]
         name = parts.compacted_name(parts.SECONDS, number + 1, number + 1)
-        parquet.write(seconds.of(shifted), {"tiers": tiers}, segment.gpu / name)
+        parquet.write(one_second_rows(shifted), {"tiers": tiers}, segment.gpu / name)
     parquet.compact(segment.gpu, everything=True)
     if steps:
         _log(segment, steps, rounds * 600.0)
@@ -120,12 +121,12 @@ def _shifted(frame: pl.DataFrame, tier: Tier, number: int, *, peak: bool) -> pl.
     return whole.with_columns(peaked.alias(name))
 
 
-def _log(segment: run.Segment, steps: int, seconds_long: float) -> None:
+def _log(segment: run_folder.Segment, steps: int, seconds_long: float) -> None:
     """As nanochat prints it: steps, evaluations and checkpoints, each line with its stamp."""
     with segment.output.open("wb") as output, segment.index.open("wb") as index:
         for at, line in _lines(steps, seconds_long - 20.0):
             output.write(line.encode())
-            index.write(stamps.pack(START_NS + int((at + 5.0) * SECOND), output.tell()))
+            index.write(keeper.pack(START_NS + int((at + 5.0) * SECOND), output.tell()))
 
 
 def _lines(steps: int, length: float) -> Iterator[tuple[float, str]]:

@@ -52,10 +52,10 @@ def per_line(story: str, paths: list[str]) -> tuple[int, float]:
 
 
 def gputel(story: str, paths: list[str]) -> tuple[int, float]:
-    from gputel.analysis import run_logs
+    from gputel.analysis.runs.paths import parse_all
 
     place = Path(paths[0]).parent if len(paths) > 1 else paths[0]
-    kept = run_logs.parse_all(place, format=parse_logs.chosen(story, paths[0]))
+    kept = parse_all(place, format=parse_logs.chosen(story, paths[0]))
     size = sum(frame.estimated_size() for log in kept for frame in (log.records, log.evals))
     return sum(log.records.height for log in kept), size / 2**20
 
@@ -83,9 +83,9 @@ def peak() -> float:
 def warm_up(way: str) -> None:
     """Every module that parsing imports."""
     if way == "gputel":
-        from gputel.analysis import logs
+        from gputel.analysis.logs import files
 
-        log = logs.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm")
+        log = files.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm")
         assert log.records.height == 1
 
 
@@ -150,12 +150,11 @@ def _mib(name: str, answers: list[Answer]) -> str:
 
 def agree(folder: Path) -> str:
     """Both engines, cell by cell, on the first two megabytes."""
-    from gputel.analysis import formats
-    from gputel.analysis.parse import exact, fast
+    from gputel.analysis.logs import formats, numpy_engine, regex_engine
 
     data = min(folder.glob("logs/*.log")).read_bytes()[: 2 * MB]
     patterns = formats.patterns(formats.shipped())
-    ours, theirs = fast.read(data, patterns), exact.read(data, patterns)
+    ours, theirs = numpy_engine.read(data, patterns), regex_engine.read(data, patterns)
     assert ours.rejects == theirs.rejects
     cells = 0
     for mine, other in zip(ours.hits, theirs.hits, strict=True):
@@ -191,8 +190,8 @@ def looking_for_escapes(log: Path) -> str:
 
     They are found with the line feeds: what counts is how much longer that takes than finding those alone.
     """
-    from gputel.analysis import run_logs
-    from gputel.analysis.parse import lines
+    from gputel.analysis.logs import lines
+    from gputel.analysis.runs import paths
 
     def taken(do: Callable[[], object]) -> float:
         times = []
@@ -209,7 +208,7 @@ def looking_for_escapes(log: Path) -> str:
     feeds = taken(lambda: lines._controls(whole))
     lines._CONTROLS = controls
     looked = max(every - feeds, 0.0) * len(data) / len(whole)
-    parsed = taken(lambda: run_logs.parse(log).records)
+    parsed = taken(lambda: paths.parse(log).records)
     return f"Looking for escapes and carriage returns: {100 * looked / parsed:.2f} % of parsing."
 
 

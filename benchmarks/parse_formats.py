@@ -165,11 +165,12 @@ def per_line(pattern: str, path: str) -> int:
 
 
 def gputel(_pattern: str, path: str) -> int:
-    from gputel.analysis import logs, run_logs
+    from gputel.analysis.logs import files
+    from gputel.analysis.runs import paths
 
-    assert logs.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm").records.height
+    assert files.stream(io.BytesIO(b"step 1: loss 2.5"), "warm", "warm").records.height
     before = time.process_time()
-    log = run_logs.parse(path)
+    log = paths.parse(path)
     rows = log.records.height
     print(json.dumps([time.process_time() - before, rows, log.format]))
     return rows

@@ -126,11 +126,11 @@ def sample(folder: Path, hz: float, seconds: float, gpus: int) -> dict[str, floa
     """The whole sampler as it is recorded with, measured from its first tick to its last."""
     import threading
 
-    from gputel.telemetry import run as runs
-    from gputel.telemetry.board import Board
+    from gputel.telemetry import run_folder as runs
     from gputel.telemetry.clock import SystemClock
     from gputel.telemetry.identity import facts
     from gputel.telemetry.sampling import sampler
+    from gputel.telemetry.sampling.status import Board
 
     runs.create(folder, facts([], env={}, cwd=folder.parent, name="benchmark", tags={}))
     spec = sampler.Spec(folder, "nvml", hz, None, max_overhead=NOTHING_LOWERED)

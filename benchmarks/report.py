@@ -27,10 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import long_recordings
 
-from gputel.analysis import reported, subjects
-from gputel.analysis.document import Curves, Heat, Page, Panel
-from gputel.analysis.figures import thin
-from gputel.analysis.pages import recorded
+from gputel.analysis import report
+from gputel.analysis.document import Curves, Document, Heat, Panel
+from gputel.analysis.documents.report import report_document
+from gputel.analysis.render import thin
+from gputel.analysis.report import make_report
+from gputel.analysis.runs import read_run
 from gputel.telemetry.clock import SECOND
 from tests import browser
 
@@ -105,7 +107,7 @@ def recording(folder: Path, name: str, machine: str, hours: float, steps: int) -
 def four_hours(cost: Cost, scratch: Path) -> Iterator[str]:
     yield from ("", "## Four hours of two GPUs at 100 Hz, with a log of 12,800 steps", "")
     yield f"`gputel report RUN --html`: {cost}."
-    told = recorded.page(reported.of(subjects.of(cost.run)))
+    told = report_document(make_report(read_run(cost.run)))
     plots, plots_s = plotly_of(told, scratch / "plots.html")
     raw, raw_s = raw_points(cost.run, scratch / "raw.html")
     yield from ("", "| | bytes | to write | to paint | heap |", "|---|---|---|---|---|")
@@ -120,11 +122,11 @@ def four_hours(cost: Cost, scratch: Path) -> Iterator[str]:
 
 
 def day(cost: Cost, hours: float) -> Iterator[str]:
-    told = reported.of(subjects.of(cost.run))
+    told = make_report(read_run(cost.run))
     samples = f"{hours * 3600 * long_recordings.HZ * 8:,.0f} samples a column"
     yield from ("", f"## {hours:g} hours of eight GPUs at 100 Hz ({samples}), with 33,600 steps", "")
     yield f"`gputel report RUN --html`: {cost}."
-    peak, joules = peak_of(recorded.page(told)), float(told.totals["energy_j"].sum())
+    peak, joules = peak_of(report_document(told)), float(told.totals["energy_j"].sum())
     raw_peak, raw_joules = of_all_ticks(told)
     yield f"Highest power on the page {peak:.3f} W, of all ticks {raw_peak:.3f} W."
     apart = joules / raw_joules - 1
@@ -144,7 +146,7 @@ def painted(chromium: browser.Browser, file: Path, rounds: int) -> tuple[float, 
     return statistics.median(times), statistics.median(heaps)
 
 
-def plotly_of(page: Page, file: Path) -> tuple[Path, float]:
+def plotly_of(page: Document, file: Path) -> tuple[Path, float]:
     """Every panel with the points that our page draws; bands as plotly draws them, filled between two lines."""
     panels = list(page.panels())
     curves = iter(thin.curves([panel for panel in panels if isinstance(panel, Curves)]))
@@ -191,7 +193,7 @@ def raw_points(run: Path, file: Path) -> tuple[Path, float]:
     import plotly.graph_objects as go
 
     start = time.perf_counter()
-    gpu = subjects.of(run).gpu
+    gpu = read_run(run).gpu
     assert gpu is not None
     figure = go.Figure()
     for (index,), own in gpu.group_by("gpu", maintain_order=True):
@@ -205,7 +207,7 @@ def raw_points(run: Path, file: Path) -> tuple[Path, float]:
     return file, time.perf_counter() - start
 
 
-def peak_of(page: Page) -> float:
+def peak_of(page: Document) -> float:
     power = next(panel for panel in page.panels() if panel.name == "power")
     assert isinstance(power, Curves)
     (thinned,) = thin.curves([power])
@@ -214,7 +216,7 @@ def peak_of(page: Page) -> float:
     )
 
 
-def of_all_ticks(told: reported.Reported) -> tuple[float, float]:
+def of_all_ticks(told: report.Report) -> tuple[float, float]:
     """Straight from the files: the highest tick of any GPU, and each tick held until the next, summed."""
     from gputel.telemetry.store import frames
 

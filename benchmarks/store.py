@@ -26,7 +26,7 @@ import polars as pl
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import compact, frames, parquet, parts
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 STEP = SECOND // 100
 Row = tuple[int, Sequence[int | None]]
@@ -85,7 +85,7 @@ def head() -> Iterator[str]:
 def real(log: Path, folder: Path) -> Iterator[str]:
     table = scaled_integers(log)
     values = table.height * (table.width - 1)
-    columns = tuple(Column(name, None, 1, "0") for name in table.columns[1:])
+    columns = tuple(GpuColumn(name, None, 1, "0") for name in table.columns[1:])
     tier = Tier("fast", 1000 / 13, columns)
     start = table["time_ns"][0]
     write(folder, tier, ((row[0] - start, row[1:]) for row in table.iter_rows()))

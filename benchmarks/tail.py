@@ -144,16 +144,16 @@ def compose(log: Path, lines: int) -> None:
 
 def measured(what: str, log: str) -> None:
     """In a process of its own: CPU seconds, MiB at most, rows."""
-    from gputel.analysis import run_logs
-    from gputel.analysis.live import plain, printed, resume
-    from gputel.analysis.live.follow import Follower
+    from gputel.analysis.live import lines, resume
+    from gputel.analysis.live.follower import Follower
+    from gputel.analysis.runs import paths
 
     rows = 0
     if what == "parse":
-        rows = run_logs.parse(log).records.height
+        rows = paths.parse(log).records.height
     else:
         follower = Follower([log], positions=resume.opened([what, log]))
-        printer = plain.Printer(printed.text)
+        printer = lines.Printer(lines.rows_text)
         with open(os.devnull, "w") as nothing:  # noqa: PTH123
             while news := follower.read():
                 for one in news:

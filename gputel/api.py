@@ -11,23 +11,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from gputel.analysis import run_logs, runs, subjects
+from gputel.analysis import runs
+from gputel.analysis.runs import paths, read_run, recording
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.compare import Comparison
-    from gputel.analysis.facts import Facts
-    from gputel.analysis.gate import Check
-    from gputel.analysis.parse.log import Log
-    from gputel.analysis.planning.plan import Plan
-    from gputel.analysis.render.inline import Figures
-    from gputel.analysis.reported import Reported
-    from gputel.analysis.runs import Recording
-    from gputel.analysis.subjects import Subject
+    from gputel.analysis.compare.gate import GateResult
+    from gputel.analysis.logs.log import Log
+    from gputel.analysis.plan import Plan
+    from gputel.analysis.render.notebook import Figures
+    from gputel.analysis.report import Report
+    from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.facts import Facts
+    from gputel.analysis.runs.recording import Recording
 
-Source: TypeAlias = "str | Path | Run | ParsedLog | Subject | Recording | Log"
+Source: TypeAlias = "str | Path | Run | ParsedLog | RunData | Recording | Log"
 
 
 class Run:
@@ -37,7 +38,7 @@ class Run:
     lazy. `per_step()`: what each step cost. What only a recording has is a GputelError of any other run.
     """
 
-    def __init__(self, source: Recording | Subject) -> None:
+    def __init__(self, source: Recording | RunData) -> None:
         self._source = source
 
     def __repr__(self) -> str:
@@ -47,15 +48,15 @@ class Run:
         return self.figures._repr_html_()
 
     @cached_property
-    def data(self) -> Subject:
+    def data(self) -> RunData:
         """The run as commands take it; a recording's log is parsed when this is first asked for."""
-        if isinstance(self._source, runs.Recording):
-            return subjects.Subject(self._source.log, self._source)
+        if isinstance(self._source, recording.Recording):
+            return runs.RunData(self._source.log, self._source)
         return self._source
 
     @property
     def recording(self) -> Recording | None:
-        return self._source if isinstance(self._source, runs.Recording) else self._source.recording
+        return self._source if isinstance(self._source, recording.Recording) else self._source.recording
 
     @property
     def name(self) -> str:
@@ -145,19 +146,19 @@ class Run:
 
         return align.per_step(self.data)
 
-    def report(self, *, keep_idle: bool = False) -> Reported:
+    def report(self, *, keep_idle: bool = False) -> Report:
         """What `gputel report` prints. `keep_idle`: with what was recorded before and after the work."""
-        from gputel.analysis import reported
+        from gputel.analysis.report import make_report
 
-        return reported.of(self.data, keep_idle=keep_idle)
+        return make_report(self.data, keep_idle=keep_idle)
 
     @cached_property
     def figures(self) -> Figures:
         """The panels of `gputel report --html` by name; a notebook shows the page, or each as a picture."""
-        from gputel.analysis.pages import recorded
-        from gputel.analysis.render.inline import Figures
+        from gputel.analysis.documents.report import report_document
+        from gputel.analysis.render.notebook import Figures
 
-        return Figures(recorded.page(self.report()))
+        return Figures(report_document(self.report()))
 
     @property
     def _recorded(self) -> Recording:
@@ -187,10 +188,10 @@ class ParsedLog:
     @cached_property
     def figures(self) -> Figures:
         """The panels of `gputel parse --html` by name; a notebook shows the page, or each as a picture."""
-        from gputel.analysis.pages import parsed
-        from gputel.analysis.render.inline import Figures
+        from gputel.analysis.documents.parse import parse_document
+        from gputel.analysis.render.notebook import Figures
 
-        return Figures(parsed.page([self.log]))
+        return Figures(parse_document([self.log]))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -210,35 +211,35 @@ class Compared:
 
     def _repr_html_(self) -> str:
         """The tables of `gputel compare`."""
-        from gputel.analysis.comparing import notebook
+        from gputel.analysis.documents import notebook
 
         return notebook.html(self.comparison)
 
     @cached_property
     def figures(self) -> Figures:
         """The panels of `gputel compare --html` by name; a notebook shows the page, or each as a picture."""
-        from gputel.analysis.pages import compared
-        from gputel.analysis.render.inline import Figures
+        from gputel.analysis.documents.compare import comparison_document
+        from gputel.analysis.render.notebook import Figures
 
-        return Figures(compared.page(self.comparison))
+        return Figures(comparison_document(self.comparison))
 
 
 def open_run(path: str | Path, *, gpu: str | Path | None = None, offset_s: float = 0.0) -> Run:
     """A run folder, or a log; with `gpu` a log beside a table of readings, whose clock `offset_s` is added to."""
     source = Path(path)
     if gpu is not None:
-        return Run(subjects.joined(Path(gpu), source, offset_s))
-    return Run(runs.open_run(source) if source.is_dir() else subjects.of(source))
+        return Run(runs.from_table_and_log(Path(gpu), source, offset_s))
+    return Run(recording.open_recording(source) if source.is_dir() else read_run(source))
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> ParsedLog:  # noqa: A002
     """One run from a log file or a run folder."""
-    return ParsedLog(run_logs.parse(path, format=format))
+    return ParsedLog(paths.parse(path, format=format))
 
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[ParsedLog]:  # noqa: A002
     """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
-    return [ParsedLog(log) for log in run_logs.parse_all(path, format=format)]
+    return [ParsedLog(log) for log in paths.parse_all(path, format=format)]
 
 
 def compare(
@@ -318,7 +319,7 @@ def plan(
 
     `on` is `8xH100`; `link` is in bytes a second. `like` is a run by whose figures the plan is corrected.
     """
-    from gputel.analysis.planning import request
+    from gputel.analysis.plan import request
 
     return request.plan(
         request.Request(
@@ -367,13 +368,13 @@ def gate(
     warmup: int = 10,
     lower: Sequence[str] = (),
     higher: Sequence[str] = (),
-) -> list[Check]:
+) -> list[GateResult]:
     """A result for each limit: `max_regress` is how much worse than `baseline` the run may be, as `"1%"` or 0.01.
 
     `target` is what the run must reach; `warmup` how many steps at the start do not count.
     `lower` and `higher` name metrics whose names do not say which way is better.
     """
-    from gputel.analysis import gate as gating
+    from gputel.analysis.compare import gate as gating
 
     shares = {
         name: gating.share(limit) if isinstance(limit, str) else limit
@@ -392,20 +393,20 @@ def gate(
     )
 
 
-def _data(source: Source) -> str | Path | Subject | Recording | Log:
+def _data(source: Source) -> str | Path | RunData | Recording | Log:
     """Without its figures."""
     if isinstance(source, Run):
         return source.data
     return source.log if isinstance(source, ParsedLog) else source
 
 
-def _one(source: Source) -> Subject:
+def _one(source: Source) -> RunData:
     data = _data(source)
-    if isinstance(data, subjects.Subject):
+    if isinstance(data, runs.RunData):
         return data
     if isinstance(data, (str, Path)):
-        return subjects.of(Path(data))
-    return subjects.Subject(data.log, data) if isinstance(data, runs.Recording) else subjects.Subject(data)
+        return read_run(Path(data))
+    return runs.RunData(data.log, data) if isinstance(data, recording.Recording) else runs.RunData(data)
 
 
 def _several(numbers: float | Sequence[float]) -> tuple[int, ...]:

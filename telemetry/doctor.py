@@ -26,7 +26,7 @@ SCHED_RESET_ON_FORK = 0x40000000
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """`mend` is empty where nothing is wrong."""
 
     check: str
@@ -38,7 +38,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(folder: Path) -> Iterator[Finding]:
+def examine(folder: Path) -> Iterator[Check]:
     """Everything but the GPUs; `folder` is where recordings will be written."""
     yield platform()
     if sys.platform == "linux":
@@ -53,14 +53,14 @@ def examine(folder: Path) -> Iterator[Finding]:
         yield container_memory()
 
 
-def platform() -> Finding:
+def platform() -> Check:
     system = os.uname()
     if system.sysname == "Linux":
-        return Finding("platform", "good", f"Linux {system.release}")
-    return Finding("platform", "poor", system.sysname, "record on Linux; every other command works here")
+        return Check("platform", "good", f"Linux {system.release}")
+    return Check("platform", "poor", system.sysname, "record on Linux; every other command works here")
 
 
-def realtime() -> Finding:
+def realtime() -> Check:
     """Tried for real, for this process alone, and given back."""
     policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
@@ -69,12 +69,12 @@ def realtime() -> Finding:
         nice = resource.getrlimit(resource.RLIMIT_NICE)[0] > 20 or os.geteuid() == 0
         instead = "a higher nice value will be used" if nice else "ordinary priority will be used"
         mend = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
-        return Finding("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", mend)
+        return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", mend)
     os.sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, parameter)
-    return Finding("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
+    return Check("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
 
 
-def clock_source() -> Finding:
+def clock_source() -> Check:
     cost_ns = _median_ns(time.monotonic_ns, 2000)
     try:
         source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
@@ -82,24 +82,24 @@ def clock_source() -> Finding:
         source = "unknown"
     found = f"{source}, {cost_ns:.0f} ns a reading"
     if cost_ns > 1000:
-        return Finding("clock", "poor", found, "boot with clocksource=tsc, or choose another kind of machine")
-    return Finding("clock", "good", found)
+        return Check("clock", "poor", found, "boot with clocksource=tsc, or choose another kind of machine")
+    return Check("clock", "good", found)
 
 
-def synchronised() -> Finding:
+def synchronised() -> Check:
     """adjtimex tells whether anything keeps the wall clock right; several nodes are compared by it."""
     buffer = ctypes.create_string_buffer(256)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
     if state == 5:  # TIME_ERROR
-        return Finding("wall clock", "poor", "nothing keeps it right", "start chrony or systemd-timesyncd")
+        return Check("wall clock", "poor", "nothing keeps it right", "start chrony or systemd-timesyncd")
     if state < 0:
-        return Finding(
+        return Check(
             "wall clock", "poor", f"cannot be asked ({os.strerror(ctypes.get_errno())})", "ask the host"
         )
-    return Finding("wall clock", "good", "synchronised")
+    return Check("wall clock", "good", "synchronised")
 
 
-def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Finding:
+def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Check:
     """How late a sleeping process is woken, as the sampler would be."""
     late = []
     deadline = time.monotonic_ns()
@@ -110,11 +110,11 @@ def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Finding:
     worst = statistics.quantiles(late, n=100)[98]
     found = f"{statistics.median(late):.2f} ms late in the middle, {worst:.2f} ms at the 99th percentile"
     if worst > 5:
-        return Finding("wake-ups", "poor", found, "leave a core free, or lower --hz")
-    return Finding("wake-ups", "good", found)
+        return Check("wake-ups", "poor", found, "leave a core free, or lower --hz")
+    return Check("wake-ups", "good", found)
 
 
-def disk_speed(folder: Path) -> Finding:
+def disk_speed(folder: Path) -> Check:
     """8 MiB written and flushed where recordings will be."""
     home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     try:
@@ -125,46 +125,46 @@ def disk_speed(folder: Path) -> Finding:
             os.fsync(file.fileno())
             seconds = time.perf_counter() - began
     except OSError as error:
-        return Finding(
+        return Check(
             "disk speed", "bad", f"cannot write in {home} ({error.strerror})", "choose another --out"
         )
     found = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem.kind(home) or 'unknown filesystem'})"
     if seconds > 4:
-        return Finding(
+        return Check(
             "disk speed", "poor", found, "record to a local disk with --out and copy the run afterwards"
         )
-    return Finding("disk speed", "good", found)
+    return Check("disk speed", "good", found)
 
 
-def disk_space(folder: Path) -> Finding:
+def disk_space(folder: Path) -> Check:
     """A day of eight GPUs at 100 Hz takes about a GiB, what the training prints besides."""
     home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(home).free
     found = f"{free / 2**30:.1f} GiB free"
     if free < 2 * 2**30:
-        return Finding("disk space", "poor", found, "make room, or choose another --out")
-    return Finding("disk space", "good", found)
+        return Check("disk space", "poor", found, "make room, or choose another --out")
+    return Check("disk space", "good", found)
 
 
-def container_cpu() -> Finding:
+def container_cpu() -> Check:
     cores = len(os.sched_getaffinity(0))
     quota = _control("cpu.max")
     share = None if quota is None or quota.startswith("max") else _ratio(quota)
     found = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
     if cores < 2 or (share and share < 2):
-        return Finding("cores", "poor", found, "give it two cores or more: the sampler wants one at times")
-    return Finding("cores", "good", found)
+        return Check("cores", "poor", found, "give it two cores or more: the sampler wants one at times")
+    return Check("cores", "good", found)
 
 
-def container_memory() -> Finding:
+def container_memory() -> Check:
     limit = _control("memory.max")
     if limit is None or limit == "max":
-        return Finding("memory", "good", "no limit of the container")
+        return Check("memory", "good", "no limit of the container")
     room = int(limit) - int(_control("memory.current") or 0)
     found = f"{room / 2**20:,.0f} MiB left under the container's limit"
     if room < 512 * MIB:
-        return Finding("memory", "poor", found, "raise the container's memory limit")
-    return Finding("memory", "good", found)
+        return Check("memory", "poor", found, "raise the container's memory limit")
+    return Check("memory", "good", found)
 
 
 def _control(name: str) -> str | None:

@@ -1,4 +1,7 @@
-"""events.jsonl: what happened during a recording, one JSON object a line, appended by any of its processes."""
+"""events.jsonl: what happened during a recording, one JSON object a line, appended by any of its processes.
+
+Marks: what a person, or a script beside the training, wants to find again on the curves.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gputel.telemetry.clock import iso
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import Clock, SystemClock, iso
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.identity import mask
 
 NAME = "events.jsonl"
 ALARM = "alarm"
@@ -36,3 +42,18 @@ def read(folder: Path) -> Iterator[dict[str, object]]:
             continue
         if isinstance(event, dict):
             yield event
+
+
+def write(path: Path, text: str, clock: Clock | None = None) -> None:
+    """Into the last segment that has no end, of the run at `path`."""
+    live = [
+        s for s in run_folder.open_folder(path).segments if run_folder.describe(s.path).get("ended") is None
+    ]
+    if not live:
+        raise GputelError(
+            str(path), "this run has ended", "marks go into a run while it is recorded; name another --run"
+        )
+    try:
+        append(live[-1].path, (clock or SystemClock()).stamp().wall, "mark", mask(text))
+    except OSError as error:
+        raise GputelError(str(live[-1].path / NAME), f"cannot write: {error.strerror}") from error

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Pace(Enum):
+class ReadingRate(Enum):
     """How often a reading is wanted; the fast ones follow `--hz`."""
 
     FAST = None
@@ -24,7 +24,7 @@ class Pace(Enum):
         return self.name.lower()
 
 
-class Field(NamedTuple):
+class NvmlField(NamedTuple):
     """One of the field ids that `nvmlDeviceGetFieldValues` answers in a batch."""
 
     id: int
@@ -53,7 +53,7 @@ class Gpm(NamedTuple):
         return f"GPM metric {self.metric}"
 
 
-Source = Field | Call | Gpm
+Source = NvmlField | Call | Gpm
 ALL_LINKS = 0xFFFFFFFF
 MIB = 1024 * 1024
 
@@ -63,7 +63,7 @@ class Reading:
     name: str
     unit: str | None
     per_unit: int
-    pace: Pace
+    pace: ReadingRate
     sources: tuple[Source, ...]
     bytes_a_count: int = 0
     """For a rate: how many bytes one count of the driver's counter stands for; 0 for what is no rate."""
@@ -71,23 +71,28 @@ class Reading:
 
 
 def _reading(
-    name: str, unit: str | None, per_unit: int, *sources: Source, pace: Pace = Pace.FAST, about: str = ""
+    name: str,
+    unit: str | None,
+    per_unit: int,
+    *sources: Source,
+    pace: ReadingRate = ReadingRate.FAST,
+    about: str = "",
 ) -> Reading:
     return Reading(name, unit, per_unit, pace, sources, about=about)
 
 
-def _rate(name: str, field: Field, bytes_a_count: int, about: str) -> Reading:
-    return Reading(name, "MiB/s", 1024, Pace.FAST, (field,), bytes_a_count, about)
+def _rate(name: str, field: NvmlField, bytes_a_count: int, about: str) -> Reading:
+    return Reading(name, "MiB/s", 1024, ReadingRate.FAST, (field,), bytes_a_count, about)
 
 
 READINGS: tuple[Reading, ...] = (
-    _reading("power_w", "W", 1000, Field(186), Call("nvmlDeviceGetPowerUsage"), about="power now"),
-    _reading("power_avg_w", "W", 1000, Field(185), about="power, mean of the last second"),
+    _reading("power_w", "W", 1000, NvmlField(186), Call("nvmlDeviceGetPowerUsage"), about="power now"),
+    _reading("power_avg_w", "W", 1000, NvmlField(185), about="power, mean of the last second"),
     _reading(
         "energy_j",
         "J",
         1000,
-        Field(83),
+        NvmlField(83),
         Call("nvmlDeviceGetTotalEnergyConsumption"),
         about="energy since the driver was loaded",
     ),
@@ -99,7 +104,7 @@ READINGS: tuple[Reading, ...] = (
         Call("nvmlDeviceGetTemperature"),
         about="temperature of the GPU",
     ),
-    _reading("temp_mem_c", "°C", 1, Field(82), about="temperature of its memory"),
+    _reading("temp_mem_c", "°C", 1, NvmlField(82), about="temperature of its memory"),
     _reading(
         "util",
         "%",
@@ -139,17 +144,17 @@ READINGS: tuple[Reading, ...] = (
         "power_limit_w",
         "W",
         1000,
-        Field(190),
+        NvmlField(190),
         Call("nvmlDeviceGetEnforcedPowerLimit"),
         about="power limit in force",
     ),
-    _reading("fan", "%", 1, Call("nvmlDeviceGetFanSpeed"), pace=Pace.SLOW, about="fan speed"),
+    _reading("fan", "%", 1, Call("nvmlDeviceGetFanSpeed"), pace=ReadingRate.SLOW, about="fan speed"),
     _reading(
         "ecc",
         None,
         1,
         Call("nvmlDeviceGetTotalEccErrors", "uncorrected"),
-        pace=Pace.SLOW,
+        pace=ReadingRate.SLOW,
         about="uncorrected memory errors since the driver was loaded",
     ),
     _reading(
@@ -157,18 +162,25 @@ READINGS: tuple[Reading, ...] = (
         None,
         1,
         Call("nvmlDeviceGetRemappedRows"),
-        pace=Pace.SLOW,
+        pace=ReadingRate.SLOW,
         about="memory rows remapped in the GPU's life",
     ),
-    _rate("pcie_rx_mib_s", Field(198), 1, "received over PCIe"),
-    _rate("pcie_tx_mib_s", Field(197), 1, "sent over PCIe"),
-    _rate("nvlink_rx_mib_s", Field(139, ALL_LINKS), 1024, "received over all NVLinks"),
-    _rate("nvlink_tx_mib_s", Field(138, ALL_LINKS), 1024, "sent over all NVLinks"),
-    _reading("sm_active", "%", 100, Gpm(2), pace=Pace.GPM, about="SMs that were busy"),
+    _rate("pcie_rx_mib_s", NvmlField(198), 1, "received over PCIe"),
+    _rate("pcie_tx_mib_s", NvmlField(197), 1, "sent over PCIe"),
+    _rate("nvlink_rx_mib_s", NvmlField(139, ALL_LINKS), 1024, "received over all NVLinks"),
+    _rate("nvlink_tx_mib_s", NvmlField(138, ALL_LINKS), 1024, "sent over all NVLinks"),
+    _reading("sm_active", "%", 100, Gpm(2), pace=ReadingRate.GPM, about="SMs that were busy"),
     _reading(
-        "tensor_active", "%", 100, Gpm(5), pace=Pace.GPM, about="cycles in which the tensor cores were busy"
+        "tensor_active",
+        "%",
+        100,
+        Gpm(5),
+        pace=ReadingRate.GPM,
+        about="cycles in which the tensor cores were busy",
     ),
-    _reading("dram_active", "%", 100, Gpm(10), pace=Pace.GPM, about="share of the memory bandwidth in use"),
+    _reading(
+        "dram_active", "%", 100, Gpm(10), pace=ReadingRate.GPM, about="share of the memory bandwidth in use"
+    ),
 )
 
 BY_NAME = {reading.name: reading for reading in READINGS}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Answer, Gpu, Report, Values
@@ -96,7 +96,7 @@ def open_machine(path: Path, clock: Clock) -> Replay:
     """The first segment of a run folder."""
     from gputel.telemetry.store import frames
 
-    segment = run.open_folder(path).segments[0]
+    segment = run_folder.open_folder(path).segments[0]
     return of_frame(str(path), frames.ticks(segment.gpu), clock, _gpus(segment.path))
 
 
@@ -117,7 +117,7 @@ def _counts(values: pl.Series, per_unit: int) -> Column:
 
 def _gpus(segment: Path) -> dict[str, Gpu]:
     """As run.json knows them."""
-    described = run.describe(segment).get("gpus")
+    described = run_folder.describe(segment).get("gpus")
     listed = described if isinstance(described, list) else []
     return {str(facts["gpu"]): _gpu(facts) for facts in listed}
 

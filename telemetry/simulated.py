@@ -1,4 +1,10 @@
-"""A machine with physics behind the same door as the driver: `2xH100` in, readings of two GPUs that train out.
+"""What a simulated GPU does: a true load over time with an exact integral, and sensors that see it as real ones do.
+
+A sensor holds what it measured at its last refresh: the mean over a window that may be shorter than the time
+between refreshes. So it misses part of the truth, as an H100's does with its 25 ms every 100 ms; the energy counter
+misses nothing.
+
+A machine with physics behind the same door as the driver: `2xH100` in, readings of two GPUs that train out.
 
 Everything follows from the clock that it is given: the same moment gives the same power and energy. Each kind has
 the sensor that was measured on it (its window and how often it refreshes), and lacks the readings that the real one
@@ -7,15 +13,88 @@ lacks.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Answer, Gpu, Report, Values
-from gputel.telemetry.physics import MS, SECOND, Sensor, Temperature, Waveform, training, wobble
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+
+
+class Waveform:
+    """A load between 0 and 1 that is constant in each of some stretches (ns, level), and then begins again."""
+
+    def __init__(self, stretches: Iterable[tuple[int, float]]) -> None:
+        listed = list(stretches)
+        self._levels = [level for _, level in listed]
+        self._edges = [0, *accumulate(duration for duration, _ in listed)]
+        self._sums = [0.0, *accumulate(duration * level for duration, level in listed)]
+        self.period: int = self._edges[-1]
+
+    def level(self, at: int) -> float:
+        return self._levels[bisect_right(self._edges, at % self.period) - 1]
+
+    def integral(self, until: int) -> float:
+        """Of the load, from 0 on, in nanoseconds of full load."""
+        rounds, rest = divmod(until, self.period)
+        i = bisect_right(self._edges, rest) - 1
+        return rounds * self._sums[-1] + self._sums[i] + (rest - self._edges[i]) * self._levels[i]
+
+    def mean(self, start: int, end: int) -> float:
+        return (self.integral(end) - self.integral(start)) / (end - start)
+
+
+def training() -> Waveform:
+    """Two minutes of a training: a start without load, steps with their dips, an evaluation, a checkpoint."""
+    step = [(330 * MS, 1.0), (140 * MS, 0.86), (40 * MS, 0.52), (60 * MS, 0.72)]
+    evaluation = [(180 * MS, 0.78), (20 * MS, 0.35)]
+    return Waveform([(1200 * MS, 0.02), *step * 120, *evaluation * 30, *step * 70, (1600 * MS, 0.06)])
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """Measures over `window` every `refresh` nanoseconds; `phase` is when its first refresh is."""
+
+    window: int
+    refresh: int
+    phase: int = 0
+
+    def last(self, now: int) -> int:
+        """The number of its last refresh."""
+        return (now - self.phase) // self.refresh
+
+    def span(self, number: int) -> tuple[int, int]:
+        end = number * self.refresh + self.phase
+        return end - self.window, end
+
+
+class Temperature:
+    """Follows power with a lag, as a block of metal on a cold plate does."""
+
+    def __init__(self, ambient: float, kelvin_per_watt: float, lag_s: float) -> None:
+        self.now, self._ambient, self._slope, self._lag = ambient, ambient, kelvin_per_watt, lag_s
+
+    def warm(self, watts: float, seconds: float) -> float:
+        goal = self._ambient + self._slope * watts
+        self.now = goal + (self.now - goal) * math.exp(-seconds / self._lag)
+        return self.now
+
+
+def wobble(seed: int) -> float:
+    """A sensor's noise: between -1 and 1, the same for the same seed on every machine."""
+    x = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return (x >> 11) / (1 << 52) - 1
+
 
 NO_DRIVER = "simulated"
 APART = 37 * MS
@@ -29,7 +108,7 @@ AVERAGE = Sensor(SECOND, 100 * MS)
 
 
 @dataclass(frozen=True)
-class Kind:
+class GpuKind:
     """One GPU as far as a simulation needs it; `lacks` are the readings that it answers with NotSupported."""
 
     name: str
@@ -43,15 +122,15 @@ class Kind:
 
 
 KINDS = {
-    "H100": Kind("NVIDIA H100 80GB HBM3", 81559, 72, 700, HOPPER, (345, 1980), 2619, ("fan",)),
-    "H100-PCIe": Kind("NVIDIA H100 PCIe", 81559, 48, 350, HOPPER, (345, 1755), 1593, ("fan", *NVLINK)),
-    "H200": Kind("NVIDIA H200", 143771, 76, 700, HOPPER, (345, 1980), 3201, ("fan",)),
-    "A100": Kind("NVIDIA A100-SXM4-80GB", 81920, 62, 400, HOPPER, (210, 1410), 1593, ("fan", *GPM)),
-    "V100": Kind(
+    "H100": GpuKind("NVIDIA H100 80GB HBM3", 81559, 72, 700, HOPPER, (345, 1980), 2619, ("fan",)),
+    "H100-PCIe": GpuKind("NVIDIA H100 PCIe", 81559, 48, 350, HOPPER, (345, 1755), 1593, ("fan", *NVLINK)),
+    "H200": GpuKind("NVIDIA H200", 143771, 76, 700, HOPPER, (345, 1980), 3201, ("fan",)),
+    "A100": GpuKind("NVIDIA A100-SXM4-80GB", 81920, 62, 400, HOPPER, (210, 1410), 1593, ("fan", *GPM)),
+    "V100": GpuKind(
         "Tesla V100-SXM2-32GB", 32768, 42, 300, Sensor(10 * MS, 20 * MS), (135, 1530), 877,
         ("fan", "power_avg_w", "remapped_rows", "pcie_rx_mib_s", "pcie_tx_mib_s", *GPM, *NVLINK),
     ),
-    "GB10": Kind(
+    "GB10": GpuKind(
         "NVIDIA GB10", 124610, 9, 100, Sensor(100 * MS, 100 * MS), (208, 2418), 0,
         ("fan", "power_limit_w", "energy_j", *UNIFIED_MEMORY, *GPM, *NVLINK),
     ),
@@ -81,7 +160,7 @@ class Simulated:
         self.simulated: str | None = wanted
         start = clock.monotonic()
         load = load or training()
-        self._models = {str(i): Model(KINDS[kind], load, start, i) for i, kind in enumerate(kinds)}
+        self._models = {str(i): GpuSimulation(KINDS[kind], load, start, i) for i, kind in enumerate(kinds)}
         self._clock = clock
         self.gpus = tuple(_gpu(index, model.kind) for index, model in self._models.items())
 
@@ -104,7 +183,7 @@ class Simulated:
 
 
 class SimulatedReader:
-    def __init__(self, model: Model, readings: Sequence[Reading]) -> None:
+    def __init__(self, model: GpuSimulation, readings: Sequence[Reading]) -> None:
         self._model, self._names = model, [reading.name for reading in readings]
         self._lacks = set(model.kind.lacks)
 
@@ -116,10 +195,10 @@ class SimulatedReader:
         return [None if name in self._lacks else held[name] for name in self._names]
 
 
-class Model:
+class GpuSimulation:
     """One GPU: what its true load is, and what its sensors held when they last refreshed."""
 
-    def __init__(self, kind: Kind, load: Waveform, start: int, number: int) -> None:
+    def __init__(self, kind: GpuKind, load: Waveform, start: int, number: int) -> None:
         self.kind, self._load, self._number = kind, load, number
         self._offset = number * APART - start
         self._gain = 0.985 - 0.012 * (number % 4)
@@ -194,7 +273,7 @@ class Model:
         }
 
 
-def _gpu(index: str, kind: Kind) -> Gpu:
+def _gpu(index: str, kind: GpuKind) -> Gpu:
     memory = None if "mem_used_mib" in kind.lacks else kind.memory_mib
     limit = None if "power_limit_w" in kind.lacks else kind.limit_w
     limits = {

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.tiers import Tier
+from gputel.telemetry.store.tiers import Tier
 
 ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("gputel", deadline=None, derandomize=bool(os.environ.get("CI")))

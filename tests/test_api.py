@@ -12,16 +12,16 @@ import click
 import pytest
 
 import gputel
-from gputel.analysis.planning.request import CHOICES, Request
+from gputel.analysis.plan.request import CHOICES, Request
 from gputel.cli.plan import command as plan_command
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.run import create
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.run_folder import create
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import clock, fill, step
 
 LOGS = Path(__file__).resolve().parents[1] / "sample_logs"
 D16, D24 = LOGS / "d16-base.log.gz", LOGS / "d24-base.log.gz"
-TIER = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"),))
+TIER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
 Compose = Callable[..., None]
 
 

@@ -17,7 +17,7 @@ ROOMS = {
     "trainer": "gputel.trainer",
     "gputel": "gputel",
 }
-FREE_OF_CIRCLES = ("telemetry", "trainer", "gputel")
+FREE_OF_CIRCLES = ("telemetry", "analysis", "trainer", "gputel")
 
 Graph = Mapping[str, frozenset[str]]
 

@@ -15,7 +15,7 @@ from gputel.trainer.budget import Progress
 from gputel.trainer.checkpoint import Store, manifest
 from gputel.trainer.data.corpus import Corpus, open_corpus
 from gputel.trainer.data.mixture import Mixture
-from gputel.trainer.data.questions import Question, questions
+from gputel.trainer.data.questions import MultipleChoice, questions
 from gputel.trainer.data.source import Source
 from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
@@ -24,24 +24,24 @@ from gputel.trainer.model import Model
 from gputel.trainer.optimizer import Optimizers, optimizers
 from gputel.trainer.options import Options
 from gputel.trainer.parallel import replicated, sharded
-from gputel.trainer.plan import Plan, settled
+from gputel.trainer.plan import TrainingPlan, settled
 from gputel.trainer.resume import chosen, restore, same_run
 from gputel.trainer.say import Voice
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """`engine` is the model as it trains, behind DDP where there are several ranks; `saved` the checkpoint from
     which the run goes on, if it is its own; `zero` when it would have begun, had it never been interrupted."""
 
-    plan: Plan
+    plan: TrainingPlan
     where: World
     folder: Path
     voice: Voice
     corpus: Corpus
     rows: Source | Mixture
     validation: Validation | None
-    asked: list[Question]
+    asked: list[MultipleChoice]
     model: Model
     engine: nn.Module
     optimizers: Optimizers
@@ -84,7 +84,7 @@ def run_folder(options: Options) -> Path:
     return folder.with_name(f"{name}-{number}")
 
 
-def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Run:
+def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
     """Check first what costs nothing to check, then the data, then build; a Run that stands where it was left."""
     with where.together():
         corpus = open_corpus(options.data, options.val_data, options.tokenizer)
@@ -100,13 +100,13 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Run
     trained = built(plan, where)
     store = Store(folder / "checkpoints", where, keep=options.keep)
     where.from_main(store.tidy)
-    run = Run(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
+    run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
     if options.resume:
         _go_on(run, options.resume)
     return run
 
 
-def built(plan: Plan, where: World) -> tuple[Model, nn.Module, Optimizers]:
+def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module, Optimizers]:
     """The model is laid out without memory, spread, and only then given weights: no rank ever holds more than its
     part, and all draw the same. It is compiled whole, so that the loss fuses with the head; where it is sharded,
     block by block, since gathering weights breaks a graph anyway."""
@@ -125,7 +125,7 @@ def built(plan: Plan, where: World) -> tuple[Model, nn.Module, Optimizers]:
     return model, engine, optimizers(model, options, plan.lr)
 
 
-def _validation(plan: Plan, corpus: Corpus, where: World) -> Validation:
+def _validation(plan: TrainingPlan, corpus: Corpus, where: World) -> Validation:
     seq, known = plan.shape.seq, corpus.tokenizer
     rows = corpus.validation(seq)[: max(1, plan.eval_tokens // seq)]
     lengths = torch.zeros(plan.shape.vocab, dtype=torch.int64)
@@ -134,7 +134,7 @@ def _validation(plan: Plan, corpus: Corpus, where: World) -> Validation:
     return Validation(rows, seq, plan.device_batch, lengths.to(where.device))
 
 
-def _go_on(run: Run, resume: str) -> None:
+def _go_on(run: TrainingRun, resume: str) -> None:
     found = run.where.from_main(lambda: chosen(resume, run.store.folder, run.voice.line))
     if found is None:
         return

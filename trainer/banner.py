@@ -1,9 +1,9 @@
 """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
 
-from gputel.trainer.assemble import Run
+from gputel.trainer.assemble import TrainingRun
 
 
-def banner(run: Run) -> list[str]:
+def banner(run: TrainingRun) -> list[str]:
     plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
     tokens = plan.budget.steps * plan.tokens_per_step
     lines = [

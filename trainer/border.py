@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.assemble import Run
+from gputel.trainer.assemble import TrainingRun
 from gputel.trainer.budget import SIGNALS
 from gputel.trainer.checkpoint import export
-from gputel.trainer.distributed import Watchdog
+from gputel.trainer.distributed import RankWatchdog
 from gputel.trainer.errors import RankError, TrainerError
 from gputel.trainer.evaluate import right
 from gputel.trainer.parallel import at_rest
@@ -26,7 +26,7 @@ VALUES_OF_A_HISTOGRAM = 2**16
 
 
 class Border:
-    def __init__(self, run: Run, watchdog: Watchdog) -> None:
+    def __init__(self, run: TrainingRun, watchdog: RankWatchdog) -> None:
         self.run, self.watchdog = run, watchdog
         self.options, self.progress = run.plan.options, run.progress
         self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None

@@ -139,7 +139,7 @@ def for_slow_network() -> dict[str, str]:
     return {name: os.environ.setdefault(name, value) for name, value in WAN.items()}
 
 
-class Watchdog(threading.Thread):
+class RankWatchdog(threading.Thread):
     """Ends this process with a clear line when nothing has happened for too long: another rank hangs or is gone."""
 
     def __init__(self, where: World, timeout_s: float) -> None:

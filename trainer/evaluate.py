@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gputel.trainer.data.questions import Question
+from gputel.trainer.data.questions import MultipleChoice
 from gputel.trainer.data.shard import Shard
 from gputel.trainer.distributed import World
 
@@ -52,7 +52,7 @@ class Validation:
         return torch.from_numpy(tokens), torch.tensor(counts, dtype=torch.float64)
 
 
-def right(asked: Sequence[Question], seq: int, losses: Losses, where: World) -> list[float]:
+def right(asked: Sequence[MultipleChoice], seq: int, losses: Losses, where: World) -> list[float]:
     """How many questions of this rank have the right ending as the likeliest per token; they go round the ranks.
     Eager: a compiled model would be made anew for every width."""
     count = 0
@@ -64,7 +64,7 @@ def right(asked: Sequence[Question], seq: int, losses: Losses, where: World) -> 
     return [float(count)]
 
 
-def _likeliest(question: Question, seq: int, losses: Losses, where: World) -> int:
+def _likeliest(question: MultipleChoice, seq: int, losses: Losses, where: World) -> int:
     """The ending with the fewest nats per token; all are one batch, padded to the longest."""
     rows = [(question.context + ending)[-(seq + 1) :] for ending in question.endings]
     width = max(map(len, rows))

@@ -20,7 +20,7 @@ TABLE = Path(__file__).with_name("gpus.toml")
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuModel:
     name: str
     names: tuple[str, ...]
     peak_tflops: float | None
@@ -42,12 +42,12 @@ class Gpu:
 
 
 @lru_cache(maxsize=1)
-def gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[GpuModel, ...]:
     with TABLE.open("rb") as table:
         return tuple(_gpu(**row) for row in tomllib.load(table)["gpu"])
 
 
-def find_gpu(name: str) -> Gpu | None:
+def find_gpu(name: str) -> GpuModel | None:
     """The GPU that a driver ("NVIDIA H100 80GB HBM3") or a person ("h100") means; None where the table has none."""
     wanted = _words(name)
     if "mig" in wanted:
@@ -58,8 +58,8 @@ def find_gpu(name: str) -> Gpu | None:
     return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
-def _gpu(names: list[str], peak_tflops: float | None = None, **figures: Any) -> Gpu:
-    return Gpu(name=names[0], names=tuple(names), peak_tflops=peak_tflops, **figures)
+def _gpu(names: list[str], peak_tflops: float | None = None, **figures: Any) -> GpuModel:
+    return GpuModel(name=names[0], names=tuple(names), peak_tflops=peak_tflops, **figures)
 
 
 def _words(name: str) -> list[str]:

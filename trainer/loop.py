@@ -17,34 +17,34 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.assemble import Run
+from gputel.trainer.assemble import TrainingRun
 from gputel.trainer.border import Border
 from gputel.trainer.budget import exit_code
 from gputel.trainer.clockwork import Marks, Travels, ms_between
 from gputel.trainer.data.feed import Feed
-from gputel.trainer.distributed import Watchdog
+from gputel.trainer.distributed import RankWatchdog
 from gputel.trainer.parallel import accumulating
 from gputel.trainer.shape import mfu_percent
-from gputel.trainer.signals import NAMES, Signals
+from gputel.trainer.signals import NAMES, StopSignals
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*NAMES, "minutes", "hours", "budget")
 ETA_STEPS = 50
 
 
-def train(run: Run) -> int:
+def train(run: TrainingRun) -> int:
     """Train until there is a reason to stop."""
     plan, where = run.plan, run.where
     feed = Feed(run.rows, run.progress.position, plan.device_batch, where.rank, where.size, where.device)
-    with feed, Signals() as signals:
-        training = Training(run, feed, signals, Watchdog(where, plan.options.rank_timeout))
+    with feed, StopSignals() as signals:
+        training = Training(run, feed, signals, RankWatchdog(where, plan.options.rank_timeout))
         reason = training.until_done()
         training.border.finish(reason)
     return 1 if training.border.save_failed else exit_code(reason)
 
 
 @dataclass(frozen=True)
-class Started:
+class OpenStep:
     """A step under way: what the device will tell of it, and what the host knew when it began."""
 
     step: int
@@ -57,7 +57,7 @@ class Started:
 
 
 class Training:
-    def __init__(self, run: Run, feed: Feed, signals: Signals, watchdog: Watchdog) -> None:
+    def __init__(self, run: TrainingRun, feed: Feed, signals: StopSignals, watchdog: RankWatchdog) -> None:
         self.run, self.feed, self.signals, self.watchdog = run, feed, signals, watchdog
         self.plan, self.progress = run.plan, run.progress
         self.border = Border(run, watchdog)
@@ -69,7 +69,7 @@ class Training:
 
     def until_done(self) -> str:
         """Why the run ends. Before a checkpoint, an evaluation and the end the step under way is read first."""
-        pending: Started | None = None
+        pending: OpenStep | None = None
         while True:
             if pending and (self.border.due() or self._reason()):
                 self._settle(pending)
@@ -87,7 +87,7 @@ class Training:
     def _reason(self) -> str | None:
         return self.asked_to_stop or self.plan.budget.reached(self.progress)
 
-    def _step(self) -> Started:
+    def _step(self) -> OpenStep:
         run, plan, progress = self.run, self.plan, self.progress
         self.watchdog.alive(f"at step {progress.step}")
         lrm = plan.schedule.multiplier(progress.step)
@@ -103,7 +103,7 @@ class Training:
         run.optimizers.zero_grad()
         told = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
         epoch = run.rows.epoch(progress.position)
-        started = Started(progress.step, told, marks, self.travels.taken(), data_s, lrm, epoch)
+        started = OpenStep(progress.step, told, marks, self.travels.taken(), data_s, lrm, epoch)
         progress.step += 1
         progress.position += plan.rows_per_step
         progress.tokens += plan.tokens_per_step
@@ -142,7 +142,7 @@ class Training:
         clock = (self.border.minutes_due(), over == "hours", over == "budget")
         return [float(vote) for vote in (*self.signals.votes(), *clock)]
 
-    def _settle(self, started: Started) -> None:
+    def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
         loss, *votes, norm, bad = started.marks.read(started.told)
         seconds, self.last_end = started.marks.ended - self.last_end, started.marks.ended
@@ -180,7 +180,9 @@ class Training:
             self.run.voice.event("skip", step=step, loss=loss, grad_norm=norm, in_a_row=in_a_row)
             self.run.voice.line(f"skipped the update of step {step}: loss or gradient is not finite")
 
-    def _figures(self, started: Started, loss: float, norm: float, seconds: float) -> dict[str, float | None]:
+    def _figures(
+        self, started: OpenStep, loss: float, norm: float, seconds: float
+    ) -> dict[str, float | None]:
         """None is what was not measured; names and order are those of say.py and metrics.jsonl."""
         plan, marks, travels = self.plan, started.marks, started.travels
         rate = plan.tokens_per_step / seconds

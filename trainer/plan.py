@@ -18,7 +18,7 @@ GPU_STEP_TOKENS = 524_288
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     options: Options
     shape: Shape
     schedule: Schedule
@@ -38,7 +38,7 @@ class Plan:
         return self.tokens_per_step // self.shape.seq
 
 
-def settled(options: Options, where: World, corpus: Corpus) -> Plan:
+def settled(options: Options, where: World, corpus: Corpus) -> TrainingPlan:
     gpu = where.device.type == "cuda"
     seq, vocab, known = options.seq or (2048 if gpu else 256), options.vocab or corpus.vocab, corpus.tokenizer
     if known and known.vocab > vocab:
@@ -51,7 +51,7 @@ def settled(options: Options, where: World, corpus: Corpus) -> Plan:
     steps = _steps(options, shape, tokens_per_step, corpus)
     lr = options.lr or 0.02 / math.sqrt(shape.dim)
     peak_flops, peak_from = _peak(where.device)
-    return Plan(
+    return TrainingPlan(
         options=options,
         shape=shape,
         schedule=_schedule(options, steps, lr),

@@ -43,7 +43,7 @@ def step_line(step: int, steps: int, figures: Figures) -> str:
     return " | ".join([begin, *fields])
 
 
-class Page:
+class LogFile:
     """A file that only grows. The first fault is told, and then nothing more is written to it."""
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class Voice:
     def __init__(self, folder: Path, *, speaks: bool) -> None:
         self.folder, self.speaks = folder, speaks
         self.board: Any = None
-        self.log, self.metrics = Page(folder / "log.txt"), Page(folder / "metrics.jsonl")
+        self.log, self.metrics = LogFile(folder / "log.txt"), LogFile(folder / "metrics.jsonl")
 
     def __enter__(self) -> "Voice":
         return self

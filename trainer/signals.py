@@ -14,11 +14,11 @@ IMPATIENT_SECONDS = 3.0
 
 
 @final
-class Signals:
+class StopSignals:
     def __init__(self) -> None:
         self.seen: dict[str, float] = {}
 
-    def __enter__(self) -> "Signals":
+    def __enter__(self) -> "StopSignals":
         self.before = {name: signal.signal(signal.Signals[name], self._note) for name in NAMES}
         return self
 

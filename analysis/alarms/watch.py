@@ -6,26 +6,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gputel.analysis.alarms import happenings, losses, machine, paces, silence, validation
-from gputel.analysis.alarms.finding import Detector, Finding
-from gputel.analysis.alarms.moments import Moment
+from gputel.analysis.alarms import loss, machine, stalls
+from gputel.analysis.alarms.observations import Detector, Finding, Moment
 from gputel.analysis.alarms.rules import Rule
 from gputel.telemetry.errors import GputelError
 
 DETECTORS: dict[str, Callable[..., Detector]] = {
-    "not_finite": losses.NotFinite,
-    "spike": losses.Spike,
-    "diverging": losses.Diverging,
-    "rising": losses.Rising,
-    "plateau": losses.Plateau,
-    "overfitting": validation.Overfitting,
-    "stalled": silence.Stalled,
-    "slower": paces.Slower,
-    "below": paces.Below,
-    "rank_behind": silence.RankBehind,
-    "ranks_missing": silence.RanksMissing,
-    "event": happenings.Event,
-    "failed": happenings.Failed,
+    "not_finite": loss.NotFinite,
+    "spike": loss.Spike,
+    "diverging": loss.Diverging,
+    "rising": loss.Rising,
+    "plateau": loss.Plateau,
+    "overfitting": loss.Overfitting,
+    "stalled": stalls.Stalled,
+    "slower": machine.Slower,
+    "below": machine.Below,
+    "rank_behind": stalls.RankBehind,
+    "ranks_missing": stalls.RanksMissing,
+    "event": machine.OnEvent,
+    "failed": machine.CommandFailed,
     "counted": machine.Counted,
     "throttled": machine.Throttled,
     "gpu_level": machine.GpuLevel,
@@ -52,7 +51,7 @@ class Alarm:
         return f"{'over: ' if self.state == 'off' else ''}{self.what}{at}: {self.text}"
 
 
-class Watch:
+class RuleEngine:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._hearing: dict[type[Moment], list[tuple[Rule, Callable[[Moment], Iterable[Finding]]]]] = {}
         for rule in rules:

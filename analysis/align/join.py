@@ -2,27 +2,32 @@
 
 Power, energy and memory are summed over GPUs, utilisation and clocks averaged, temperature is that of the hottest.
 What was not measured in a span is null; `measured` says of how much of it, and of how many GPUs, something was.
+
+Spans with what they cost -> a row per step, and sums by kind: where the time and the energy went.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.align import counter
-from gputel.analysis.align.gpus import AVERAGED, Gpu, Readings, Ticks, of_table
-from gputel.analysis.align.held import Holds, Moments, Numbers, divided
-from gputel.telemetry.sampling.news import SLOWED
+from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
+from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, divided, used
+from gputel.telemetry.sampling.status import SLOWED
+
+if TYPE_CHECKING:
+    from gputel.analysis.runs import RunData
 
 MEASURES = tuple(column.name for column in columns.MEASURES)
 JOULES = pl.coalesce("energy_counter_j", "energy_j")  # the counter misses nothing between two samples
 
-Power: TypeAlias = tuple[Holds, Numbers]
+Power: TypeAlias = tuple[SampleAndHold, Numbers]
 
 
 def measured(spans: pl.DataFrame, gpu: pl.DataFrame | Readings | None) -> pl.DataFrame:
@@ -122,7 +127,7 @@ def _together(
     return {**found, **{name: _mean(alone, name) for name in AVERAGED if any(name in one for one in alone)}}
 
 
-def _alone(gpu: Ticks, starts: Moments, stops: Moments) -> dict[str, Numbers]:
+def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]:
     windows = gpu.holds.over(starts, stops)
     power = gpu.get("power_w")
     joules, seconds = windows.integral(power)
@@ -134,9 +139,7 @@ def _alone(gpu: Ticks, starts: Moments, stops: Moments) -> dict[str, Numbers]:
         "power_mean_w": divided(joules, seconds),
         "power_peak_w": windows.peak(gpu.peak("power_w")),
         "energy_j": np.where(some, joules, np.nan),
-        "energy_counter_j": counter.used(
-            gpu.get("energy_j"), gpu.counted_at, power, gpu.holds, starts, stops
-        ),
+        "energy_counter_j": used(gpu.get("energy_j"), gpu.counted_at, power, gpu.holds, starts, stops),
         "refreshes": np.where(some, windows.count(_changed(power)), np.nan),
         "temp_c": windows.mean(gpu.get("temp_c")),
         "temp_peak_c": windows.peak(gpu.peak("temp_c")),
@@ -166,11 +169,11 @@ def _peak_of_all(powers: list[Power], starts: Moments, stops: Moments) -> Number
     holds, power = powers[0]
     if len(powers) > 1:
         moments, shown = _side_by_side([one for one, _ in powers], [own for _, own in powers])
-        holds, power = Holds(moments, np.append(moments[1:], moments[-1:])), _added(shown)
+        holds, power = SampleAndHold(moments, np.append(moments[1:], moments[-1:])), _added(shown)
     return holds.over(starts, stops).peak(power)
 
 
-def _side_by_side(holds: list[Holds], values: list[Numbers]) -> tuple[Moments, list[Numbers]]:
+def _side_by_side(holds: list[SampleAndHold], values: list[Numbers]) -> tuple[Moments, list[Numbers]]:
     """Every moment at which any of them changes, and what each showed then; NaN in a hole."""
     broken = [one.ends[np.append(one.ends[:-1] != one.times[1:], True)] for one in holds]
     parts = [*(one.times for one in holds), *broken]
@@ -211,3 +214,110 @@ def _most(alone: list[dict[str, Numbers]], name: str) -> Numbers:
 def _least(alone: list[dict[str, Numbers]], name: str) -> Numbers:
     found: Numbers = np.fmin.reduce([one[name] for one in alone])
     return found
+
+
+KINDS = ("start", "train", "eval", "checkpoint", "idle")
+WHOLE = 0.99  # measured of a step, for its energy to be that of its tokens
+SUMS = ("energy_j", "energy_counter_j", "throttled_s")
+MEANS = ("temp_c", *AVERAGED)
+
+
+def per_step(subject: RunData) -> pl.DataFrame:
+    """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
+    tokens = subject.facts.tokens_per_step
+    return of_spans(
+        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
+    )
+
+
+def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
+    """The same of spans that are measured already; `tokens` are those of one step."""
+    node = ["node"] if "node" in held.columns else []
+    record = pl.col("steps").gt(0).cum_sum().shift(1, fill_value=0)
+    numbered = held.filter(pl.col("kind") == "train").with_columns(
+        (record.over(node) if node else record).alias("record")
+    )
+    keys = ["phase", "attempt"]
+    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
+    if node:
+        rows = _over_nodes(rows, [*keys, "step"])
+    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
+    tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
+    told = pl.col("measured") >= WHOLE
+    return (
+        rows.with_columns(*each, tokens_each)
+        .with_columns(pl.when(told).then(JOULES / pl.col("tokens")).alias("j_per_token"))
+        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
+        .sort("start", maintain_order=True)
+    )
+
+
+def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
+    """Sums by kind, or by kind and phase, in a fixed order; `share` is of the time, `energy_share` of energy."""
+    node = ["node"] if "node" in held.columns else []
+    rows = _one_by_one(held, [*node, *by])
+    rows = _over_nodes(rows, by) if node else rows
+    place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
+    return rows.with_columns(
+        (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
+        (JOULES / JOULES.sum()).alias("energy_share"),
+    ).sort(place, maintain_order=True)
+
+
+def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+    """Stretches of time that follow each other."""
+    seconds = pl.col("duration_s")
+    seen = seconds * pl.col("measured")
+    grouped = rows.group_by(keys, maintain_order=True).agg(
+        *more,
+        pl.len().alias("spans"),
+        pl.col("steps").sum(),
+        pl.col("start").min(),
+        pl.col("end").max(),
+        seconds.sum(),
+        _weighted("measured", seconds),
+        _weighted("power_mean_w", seen),
+        pl.col("power_peak_w").max(),
+        *(_sum_of(name) for name in SUMS),
+        (pl.col("energy_j").filter(pl.col("energy_counter_j").is_not_null()).sum()).alias("_beside"),
+        _sum_of("refreshes"),
+        pl.col("temp_peak_c", "mem_peak_mib").max(),
+        *(_weighted(name, seen) for name in MEANS),
+    )
+    return _with_difference(grouped)
+
+
+def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The same stretch of time on several nodes."""
+    grouped = rows.group_by(keys, maintain_order=True).agg(
+        pl.col("spans", "steps").max(),
+        pl.col("start").min(),
+        pl.col("end").max(),
+        pl.col("duration_s", "measured").mean(),
+        *(
+            _sum_of(name)
+            for name in ("power_mean_w", "power_peak_w", "mem_peak_mib", "energy_j", "energy_counter_j")
+        ),
+        _sum_of("energy_j").alias("_beside"),
+        pl.col("throttled_s", "temp_c", "temp_peak_c").max(),
+        pl.col("refreshes").min(),
+        pl.col(AVERAGED).mean(),
+    )
+    return _with_difference(grouped)
+
+
+def _with_difference(grouped: pl.DataFrame) -> pl.DataFrame:
+    """Of the integral from the counter, where there are both."""
+    counted = pl.col("energy_counter_j")
+    apart = pl.when(counted > 0).then(pl.col("_beside") / counted - 1)
+    return grouped.with_columns(apart.alias("energy_difference")).drop("_beside")
+
+
+def _sum_of(name: str) -> pl.Expr:
+    """Null where nothing was measured, and not 0."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+
+
+def _weighted(name: str, by: pl.Expr) -> pl.Expr:
+    weight = pl.when(pl.col(name).is_not_null()).then(by)
+    return pl.when(weight.sum() > 0).then((pl.col(name) * weight).sum() / weight.sum()).alias(name)

@@ -58,7 +58,7 @@ class Channel(Protocol):
         """Without secrets."""
 
 
-class Command:
+class NotifyCommand:
     """A command's words, `{rule}`, `{run}`, `{state}`, `{step}` and `{text}` filled in; no shell sees them."""
 
     def __init__(self, template: str) -> None:

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gputel.analysis.live.growing import Place
-from gputel.analysis.live.replays import Replays
+from gputel.analysis.live.files import FilePosition
+from gputel.analysis.live.sources import Replays
 
 VERSION = 1
 NAME = "positions.json"
@@ -31,7 +31,7 @@ SHARE = 1 / 50  # of the time that goes by may be spent on saving
 class Position:
     """How far one log was shown. A file has a `place`; a command has the `replays` that recognise its lines."""
 
-    place: Place | None = None
+    place: FilePosition | None = None
     replays: Replays | None = None
     first_line: int = 1  # number of the first line of the file
     next_line: int = 1
@@ -154,9 +154,9 @@ def _from_json(found: Mapping[str, Any]) -> Position:
     )
 
 
-def _place(found: Mapping[str, Any]) -> Place:
+def _place(found: Mapping[str, Any]) -> FilePosition:
     device, inode, position, size = (_count(found[name]) for name in ("device", "inode", "position", "size"))
-    return Place(device, inode, position, size, str(found["fingerprint"]))
+    return FilePosition(device, inode, position, size, str(found["fingerprint"]))
 
 
 def _count(value: Any) -> int:

@@ -1,31 +1,39 @@
-"""The kinds of runs that can be followed: a log, a pipe, commands as the ranks of one run, a run folder."""
+"""The kinds of runs that can be followed: a log, a pipe, commands as the ranks of one run, a run folder.
+
+One log of a run that is followed: bytes of its source -> increments, and how far they were read.
+
+Whether somebody still writes a log that is followed: what tells a run that is silent from one that is over.
+
+Nobody can tell everywhere. A writer on another machine, in another container or of another user is not seen, nor is
+one that opens the log for each of its lines: where it grows, and nobody is seen to write it, silence says nothing.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import logs
-from gputel.analysis.formats import Format
-from gputel.analysis.live import mounts, recorded
-from gputel.analysis.live.commands import Command
-from gputel.analysis.live.growing import GrowingFile, Place
-from gputel.analysis.live.journals import Journals
-from gputel.analysis.live.pipes import Packed, Pipe, Source, is_packed
-from gputel.analysis.live.recorded import Output
+from gputel.analysis.live import files, run_folder
+from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.analysis.live.resume import Position, Positions
-from gputel.analysis.live.state import State
-from gputel.analysis.live.streams import Stream
+from gputel.analysis.live.run_folder import Journals, Output
+from gputel.analysis.live.sources import FollowedCommand, LiveSource, Packed, PipeSource, is_packed
+from gputel.analysis.live.state import RunState
 from gputel.analysis.live.update import Update
-from gputel.analysis.live.written import Written
-from gputel.analysis.parse.increments import Increment
+from gputel.analysis.logs import open_files
+from gputel.analysis.logs.files import name_of
+from gputel.analysis.logs.formats import Format
+from gputel.analysis.logs.incremental import Increment, Increments
 from gputel.telemetry import filesystem
 
 if TYPE_CHECKING:
-    from gputel.telemetry.run import Segment
+    from gputel.telemetry.run_folder import Segment
 
 Formats = tuple[Format, ...] | None
 EVENTS = "events of "  # before a segment's name: what its recorder told
@@ -36,7 +44,7 @@ class Followed:
 
     def __init__(self, name: str, source: str, positions: Positions | None, formats: Formats) -> None:
         self.name, self.source = name, source
-        self.state = State(name, source)
+        self.state = RunState(name, source)
         self.notes: list[str] = []
         self.streams: dict[str, Stream] = {}
         self.paths: list[Path] = []  # files and folders of which changes are to be told
@@ -87,7 +95,7 @@ class Followed:
         for stream in self.streams.values():
             stream.source.close()
 
-    def _open(self, name: str, source: Callable[[Position], Source]) -> None:
+    def _open(self, name: str, source: Callable[[Position], LiveSource]) -> None:
         before = self._before(name)
         self.streams[name] = Stream(name, source(before), before, self._formats)
 
@@ -107,11 +115,11 @@ class FollowedLog(Followed):
     """A log file."""
 
     def __init__(self, path: Path, positions: Positions | None, formats: Formats) -> None:
-        super().__init__(logs.name_of(path), str(path), positions, formats)
+        super().__init__(name_of(path), str(path), positions, formats)
         self.paths = [path]
         self._open("", lambda before: _file(path, before.place))
-        self._written = Written(path)
-        if said := mounts.said(path, filesystem.kind(path)):
+        self._written = WriterCheck(path)
+        if said := files.said(path, filesystem.kind(path)):
             self.notes.append(said)
 
     @property
@@ -127,7 +135,7 @@ class FollowedLog(Followed):
             self.state.tell_written(self._written.look(source.written))
 
 
-def _file(path: Path, place: Place | None) -> Source:
+def _file(path: Path, place: FilePosition | None) -> LiveSource:
     return Packed(path, place) if is_packed(path) else GrowingFile(path, place)
 
 
@@ -136,7 +144,7 @@ class FollowedPipe(Followed):
 
     def __init__(self, name: str, descriptor: int, positions: Positions | None, formats: Formats) -> None:
         super().__init__(name, name, positions, formats)
-        self._open("", lambda _: Pipe(descriptor))
+        self._open("", lambda _: PipeSource(descriptor))
 
 
 class FollowedCommands(Followed):
@@ -148,7 +156,7 @@ class FollowedCommands(Followed):
         name = commands[0][0] if len(commands) == 1 else f"{commands[0][0]}..{commands[-1][0]}"
         super().__init__(name, "; ".join(shlex.join(words) for _, words in commands), positions, formats)
         for label, words in commands:
-            self._open(label, lambda before, words=words: Command(words, before.replays))  # type: ignore[misc]
+            self._open(label, lambda before, words=words: FollowedCommand(words, before.replays))  # type: ignore[misc]
 
 
 class FollowedRun(Followed):
@@ -158,10 +166,10 @@ class FollowedRun(Followed):
         super().__init__(path.resolve().name, str(path), positions, formats)
         self._path = path
         self._outputs: dict[str, Output] = {}
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, WriterCheck] = {}
         self._journals: dict[str, Journals] = {}
-        self._happened: dict[str, recorded.Happenings] = {}
-        if said := mounts.said(path, filesystem.kind(path)):
+        self._happened: dict[str, run_folder.EventsFile] = {}
+        if said := files.said(path, filesystem.kind(path)):
             self.notes.append(said)
         self.look()
 
@@ -172,7 +180,7 @@ class FollowedRun(Followed):
 
     def look(self) -> None:
         """Segments that have begun, and descriptions that have changed; recorders that were killed."""
-        segments, facts = recorded.descriptions(self._path)
+        segments, facts = run_folder.descriptions(self._path)
         for segment, fact in zip(segments, facts, strict=True):
             name = str(segment.path.relative_to(self._path)) if segment.path != self._path else ""
             if name not in self._outputs:
@@ -203,13 +211,13 @@ class FollowedRun(Followed):
             happened.close()
 
     def _begin(self, name: str, segment: Segment) -> None:
-        def output(before: Position) -> Source:
+        def output(before: Position) -> LiveSource:
             self._outputs[name] = Output(segment, before.place)
             return self._outputs[name]
 
         self._open(name, output)
-        self._written[name] = Written(segment.output)
-        self._happened[name] = recorded.Happenings(segment, self._before(EVENTS + name).place)
+        self._written[name] = WriterCheck(segment.output)
+        self._happened[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
         self._journals[name] = Journals(segment.gpu)
         self.paths += [segment.path, segment.gpu]
 
@@ -219,3 +227,140 @@ class FollowedRun(Followed):
 
     def _dated(self, stream: Stream, increment: Increment) -> Increment:
         return increment.with_times(self._outputs[stream.name].dated)
+
+
+PIECE = 4 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was read at once. `shown`: an earlier follower has shown it; `live`: it was written just now."""
+
+    increment: Increment
+    live: bool
+    shown: bool
+    is_empty: bool
+
+
+class Stream:
+    """One log of a run: its bytes and its rows, from its beginning, also where an earlier follower has shown it."""
+
+    def __init__(
+        self, name: str, source: LiveSource, before: Position | None, formats: tuple[Format, ...] | None
+    ) -> None:
+        self.name, self.source = name, source
+        self._before = before or Position()
+        is_read_again = source.repeats > 0
+        self._first_line = self._before.first_line if is_read_again else self._before.next_line
+        self._guessed = self._before.guessed if is_read_again else None
+        self.increments = Increments(formats, first_line=self._first_line)
+        self.finished = False
+        self.caught_up = False  # whether all that was there at first has been read
+        self.is_full = False  # whether there may be more at once
+        self._is_shown = self._before.finished  # whether all that was read so far was shown before
+
+    def read(self) -> Piece | None:
+        """What is new; None where nothing is."""
+        line, most = self.increments.parser.line, self._most()
+        data = self.source.read(most)
+        over = self.source.is_over and not data and not self.finished
+        if not data and not over and not self.increments.is_puzzled:
+            self.is_full = False
+            return None
+        if data and self.source.position == len(data):
+            self._first_line, self._guessed = line, self._guessed if self.source.repeated else self._turned()
+        shown = self.source.repeated if data else over and self._is_shown
+        self._is_shown = self._is_shown and shown
+        increment = self._taken(data, over, guess=self._is_guess_repeated() if shown else None)
+        if self.increments.guessed and not shown:
+            self._guessed = self.source.position
+        piece = Piece(increment, self.caught_up and not shown, shown, is_empty=not data)
+        self.is_full = len(data) >= most
+        self.caught_up = self.caught_up or not self.is_full
+        return piece
+
+    def position(self) -> Position:
+        """Where the next follower may go on, once all that was read is shown."""
+        replays = self.source.replays if isinstance(self.source, FollowedCommand) else None
+        place = self.source.place
+        if self.source.repeats or (place is None and replays is None):
+            return self._before
+        line, finished = self.increments.parser.line, self.finished or self._is_shown
+        return Position(place, replays, self._first_line, line, self._guessed, finished)
+
+    def _most(self) -> int:
+        """Bytes to read at once: of what is read again no further than to where a format was inferred."""
+        if not self.source.repeats:
+            return PIECE
+        until_guess = self._guess_at() - self.source.position
+        return min(PIECE, self.source.repeats, until_guess if until_guess > 0 else PIECE)
+
+    def _is_guess_repeated(self) -> bool:
+        return self._before.guessed is not None and self.source.position == self._guess_at()
+
+    def _guess_at(self) -> int:
+        """Where the format was inferred; at the end of what was shown if that was in a file before this one."""
+        return self._before.guessed or (self._before.place.position if self._before.place else 0)
+
+    def _turned(self) -> int | None:
+        return None if self._guessed is None else 0
+
+    def _taken(self, data: bytes, over: bool, guess: bool | None) -> Increment:
+        if data:
+            self.increments.feed(data)
+        if over:
+            self.increments.finish()
+            self.finished = True
+        latest = self.source.written
+        written = None if latest is None else datetime.fromtimestamp(latest, timezone.utc)
+        return self.increments.take(written, guess=guess)
+
+
+FRESH_S = 60.0  # what was written so lately may be written by somebody who comes again
+RARELY_S = 60.0  # between two searches through all processes for a writer that is not seen
+
+
+class WriterCheck:
+    """Of one file. `look` once a second, with the moment at which it last grew."""
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self._path, self._now = path, now
+        self._handle: Path | None = None
+        self._was_seen = False  # the last time that we searched, or since
+        self._is_hidden = False  # nobody is seen, and it has grown, or may be written by whom we cannot see
+        self._searched = float("-inf")
+        self._changed: float | None = None  # when we searched
+
+    def look(self, changed: float) -> bool | None:
+        """True and False where that can be told."""
+        if self._handle and open_files.holds(self._handle, self._path):
+            return True
+        if self._is_search_due(changed):
+            self._search(changed)
+        if self._handle:
+            return True
+        is_fresh = not self._was_seen and self._now() - changed < FRESH_S
+        return None if is_fresh or self._is_hidden else False
+
+    def _is_search_due(self, changed: float) -> bool:
+        if self._handle is None and changed == self._changed:
+            return False
+        return not self._is_hidden or self._now() - self._searched >= RARELY_S
+
+    def _search(self, changed: float) -> None:
+        had, first = self._handle is not None, self._changed is None
+        self._handle = open_files.handle(self._path, changed)
+        self._was_seen = had or self._handle is not None
+        self._is_hidden = not self._was_seen and (not first or not _is_ours(self._path))
+        self._searched, self._changed = self._now(), changed
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether those who write it are likely among the processes that we may look at."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return (
+        os.geteuid() in (0, owner) and files.is_told(filesystem.kind(path)) and Path("/proc/self/fd").exists()
+    )

@@ -10,24 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis.live.judging import Judge
+from gputel.analysis.live.alarms import AlarmLog, RunAlarms, folder_for
 from gputel.analysis.live.notify import Notice
-from gputel.analysis.live.told import Told, folder_for
 from gputel.analysis.live.view import Terms
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
     from gputel.analysis.alarms.watch import Alarm
-    from gputel.analysis.live.exporter import Exporter
-    from gputel.analysis.live.follow import Follower
+    from gputel.analysis.live.follower import Follower
     from gputel.analysis.live.notify import Notifier
+    from gputel.analysis.live.prometheus import Exporter
     from gputel.analysis.live.runs import Followed
     from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
 
 @dataclass(frozen=True)
-class Turn:
+class SessionUpdate:
     """What came, and the alarms that nobody was told of before."""
 
     updates: Sequence[Update]
@@ -47,20 +46,20 @@ class Session:
     ) -> None:
         self.follower, self.terms = follower, terms or Terms()
         self._rules, self._notifier, self._exporter = rules, notifier, exporter
-        self._judges: dict[str, Judge] = {}
-        self._told: dict[str, Told] = {}
+        self._judges: dict[str, RunAlarms] = {}
+        self._told: dict[str, AlarmLog] = {}
 
-    def turns(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Turn]:
+    def turns(self, stop: Callable[[], bool] = lambda: False) -> Iterator[SessionUpdate]:
         """As often as the follower has news, and once a second at least."""
         for updates in self.follower.updates(stop):
-            yield Turn(updates, self._judged(updates))
+            yield SessionUpdate(updates, self._judged(updates))
         if not stop():  # what was over at once has not been looked at
-            yield Turn([], self._judged([]))
+            yield SessionUpdate([], self._judged([]))
 
-    def views(self) -> list[tuple[View, Judge]]:
+    def views(self) -> list[tuple[View, RunAlarms]]:
         return [(run.state.view(self.terms), judge) for run, judge in self.judged()]
 
-    def judged(self) -> list[tuple[Followed, Judge]]:
+    def judged(self) -> list[tuple[Followed, RunAlarms]]:
         return [(run, self._judge(run)) for run in self.follower.runs]
 
     @property
@@ -91,8 +90,8 @@ class Session:
         told = self._told[run.source]
         return [Notice(run.name, alarm) for alarm in alarms if told.is_new(alarm)]
 
-    def _judge(self, run: Followed) -> Judge:
+    def _judge(self, run: Followed) -> RunAlarms:
         if run.source not in self._judges:
-            self._judges[run.source] = Judge(run, self._rules)
-            self._told[run.source] = Told(folder_for(Path(run.source)))
+            self._judges[run.source] = RunAlarms(run, self._rules)
+            self._told[run.source] = AlarmLog(folder_for(Path(run.source)))
         return self._judges[run.source]

@@ -13,12 +13,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import document
-from gputel.analysis.live.cards import Cards
-from gputel.analysis.live.coming import coming
-from gputel.analysis.live.curve import Curve
-from gputel.analysis.live.story import Story
-from gputel.analysis.live.view import Cost, Terms, View
-from gputel.telemetry import run
+from gputel.analysis.live.gpus import GpuHistory
+from gputel.analysis.live.log_state import LogState, coming
+from gputel.analysis.live.series import Series
+from gputel.analysis.live.view import RunCost, Terms, View
+from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 MOST_HAPPENED = 500
 
 
-class State:
+class RunState:
     """`take` what is new; `view` what stands."""
 
     def __init__(self, name: str, source: str, now: Callable[[], float] = time.time) -> None:
         self.name, self.source = name, source
-        self.stories: dict[str, Story] = {}
+        self.stories: dict[str, LogState] = {}
         self.changed = 0  # counts what was taken, so that a view knows whether to draw
         self.has_grown = False  # since we came
         self.is_written: bool | None = None  # by somebody still; None where nobody knows
         self._now = now
         self._sources: dict[str, Any] = {}
-        self._cards = Cards()
+        self._cards = GpuHistory()
         self._happened: deque[dict[str, Any]] = deque(maxlen=MOST_HAPPENED)
         self._facts: list[dict[str, Any]] = []
         self._heard: float | None = None  # when a row came last
@@ -47,7 +46,7 @@ class State:
         increment = update.increment
         if increment is not None:
             if increment.afresh or update.stream not in self.stories:
-                self.stories[update.stream] = Story()
+                self.stories[update.stream] = LogState()
             self._sources[update.stream] = update.log
             self.stories[update.stream].take(increment, self._now(), live=update.live)
             self.has_grown = self.has_grown or update.live
@@ -133,18 +132,18 @@ class State:
             config=config,
         )
 
-    def _main(self) -> Story:
+    def _main(self) -> LogState:
         """The log that speaks for the run: the last segment that has rows, of ranks the one that is furthest."""
         told = [story for story in self.stories.values() if story.records or story.step is not None]
         if not told:
-            return next(iter(self.stories.values()), Story())
+            return next(iter(self.stories.values()), LogState())
         return told[-1] if self._facts else max(told, key=lambda story: story.step or 0)
 
-    def _curves(self, which: str) -> dict[str, Curve]:
+    def _curves(self, which: str) -> dict[str, Series]:
         """Of a run folder those of all segments, each up to where the next one began."""
         return dict(getattr(self._main(), which))
 
-    def _total(self, story: Story) -> int | None:
+    def _total(self, story: LogState) -> int | None:
         said = self._config().get("total_steps")
         return story.total_steps or (int(said) if isinstance(said, float) and math.isfinite(said) else None)
 
@@ -157,7 +156,7 @@ class State:
         simulated = next((fact["simulated"] for fact in self._facts if fact.get("simulated")), None)
         return document.caution(simulated, composed="composed" in config)
 
-    def _status(self, story: Story) -> tuple[str, str | None]:
+    def _status(self, story: LogState) -> tuple[str, str | None]:
         """As a parse would say it; `ended` where the log does not say how, and nothing will come any more."""
         causes = [source.cause for source in self._sources.values() if source.cause]
         if causes:
@@ -171,7 +170,7 @@ class State:
             return "ended", None
         return ("running" if self._facts or self.is_written or self.has_grown else "unknown"), None
 
-    def _eta_s(self, story: Story, step_s: float | None) -> float | None:
+    def _eta_s(self, story: LogState, step_s: float | None) -> float | None:
         """What the log prints, else the steps that are left times the median of the last ones."""
         printed = story.last.get("eta_min")
         if printed is not None and math.isfinite(printed):
@@ -181,12 +180,12 @@ class State:
             return None
         return max(total - story.step, 0) * step_s
 
-    def _elapsed_s(self, story: Story, now: float) -> float | None:
+    def _elapsed_s(self, story: LogState, now: float) -> float | None:
         """Recorded, printed, or from the first to the last stamp."""
-        started = [wall for fact in self._facts if (wall := run.wall_ns(fact, "started"))]
+        started = [wall for fact in self._facts if (wall := run_folder.wall_ns(fact, "started"))]
         if started:
             last = self._heard if self.has_ended and self._heard else now
-            ended = [run.wall_ns(fact, "ended") or last * 1e9 for fact in self._facts]
+            ended = [run_folder.wall_ns(fact, "ended") or last * 1e9 for fact in self._facts]
             return float(max(ended) - min(started)) / 1e9
         printed = story.last.get("total_time_min")
         if printed is not None and math.isfinite(printed):
@@ -197,7 +196,7 @@ class State:
 
     def _cost(
         self, terms: Terms, elapsed_s: float | None, eta_s: float | None, config: Mapping[str, float | str]
-    ) -> Cost | None:
+    ) -> RunCost | None:
         if terms.price is None or elapsed_s is None:
             return None
         seen = {(fact.get("node_rank"), gpu["gpu"]) for fact in self._facts for gpu in fact.get("gpus") or []}
@@ -205,7 +204,7 @@ class State:
         count = terms.gpus or len(seen) or (int(said) if isinstance(said, float) else 1)
         per_hour = terms.price * count
         at_end = None if eta_s is None else per_hour * (elapsed_s + eta_s) / 3600
-        return Cost(per_hour, per_hour * elapsed_s / 3600, at_end, terms.budget)
+        return RunCost(per_hour, per_hour * elapsed_s / 3600, at_end, terms.budget)
 
     def _ranks(self, now: float) -> dict[str, tuple[int | None, float]]:
         """The last step of each rank, and for how many seconds it has been silent."""

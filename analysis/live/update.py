@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-    from gputel.analysis.parse.increments import Increment, Increments
+    from gputel.analysis.logs.incremental import Increment, Increments
 
 
 @dataclass(frozen=True)

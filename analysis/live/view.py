@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.coming import Coming
-    from gputel.analysis.live.curve import Points
+    from gputel.analysis.live.log_state import Coming
+    from gputel.analysis.live.series import Points
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Cost:
+class RunCost:
     """In the currency of the price. `at_end` is None where the end is not known."""
 
     per_hour: float
@@ -36,7 +36,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuView:
     """`last` is its last whole second; `strips` are its last minutes, a value a second, NaN for none."""
 
     gpu: str
@@ -73,8 +73,8 @@ class View:
     eta_s: float | None
     silent_s: float | None
     coming: Sequence[Coming]
-    cost: Cost | None
-    gpus: Sequence[Gpu]
+    cost: RunCost | None
+    gpus: Sequence[GpuView]
     ranks: Mapping[str, tuple[int | None, float]]
     events: Sequence[Mapping[str, Any]]
     records: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from gputel.analysis.document import Page
+from gputel.analysis.document import Document
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names
 
@@ -105,7 +105,9 @@ def check(
         refuse_others(out if one else out / f"{name}.html", _is_ours, force=force)
 
 
-def write_page(page: Page, kinds: Sequence[str], out: Path, name: str, *, force: bool = False) -> list[Path]:
+def write_page(
+    page: Document, kinds: Sequence[str], out: Path, name: str, *, force: bool = False
+) -> list[Path]:
     """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
     one = _names_a_file(out, kinds)
     return write([file for kind in kinds for file in _files(page, kind, out, name, one)], force=force)
@@ -121,9 +123,9 @@ def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = N
     return True
 
 
-def _files(page: Page, kind: str, out: Path, name: str, one: bool) -> Iterator[File]:
+def _files(page: Document, kind: str, out: Path, name: str, one: bool) -> Iterator[File]:
     if kind == "html":
-        from gputel.analysis.render import page as pages
+        from gputel.analysis.render import html as pages
 
         yield File(out if one else out / f"{name}.html", pages.html(page), _is_ours)
         return
@@ -141,10 +143,10 @@ def _files(page: Page, kind: str, out: Path, name: str, one: bool) -> Iterator[F
 
 def _is_ours(path: Path) -> bool:
     """By what a page and each kind of picture say of their maker."""
-    from gputel.analysis.render import page
+    from gputel.analysis.render import html
 
     try:
         content = path.read_bytes()
     except OSError:
         return False
-    return page.is_ours(content) or any(mark in content for mark in PICTURE_MARKS)
+    return html.is_ours(content) or any(mark in content for mark in PICTURE_MARKS)

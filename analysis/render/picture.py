@@ -19,8 +19,19 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from gputel.analysis.document import Axis, Bars, Curves, Heat, Level, Mark, Numbers, Page, Panel, Series
-from gputel.analysis.figures import style, thin
+from gputel.analysis.document import (
+    Bars,
+    Curves,
+    Document,
+    Heat,
+    Level,
+    Marker,
+    Numbers,
+    Panel,
+    PlotAxis,
+    Series,
+)
+from gputel.analysis.render import style, thin
 from gputel.telemetry import identity
 
 if TYPE_CHECKING:
@@ -35,7 +46,7 @@ MAKER = {
 }
 
 
-def drawn(panels: Sequence[Panel], kind: str, page: Page) -> bytes:
+def drawn(panels: Sequence[Panel], kind: str, page: Document) -> bytes:
     """The bytes of a file of that kind. What the page must be cautioned of stands in it."""
     out = io.BytesIO()
     with mpl.rc_context(style.PICTURE):
@@ -107,7 +118,7 @@ def _curves(panel: Curves, axes: Axes) -> None:
     _legend(axes, panel, marks)
 
 
-def _one(series: Series, panel: Curves, axis: Axis, axes: Axes, count: int) -> None:
+def _one(series: Series, panel: Curves, axis: PlotAxis, axes: Axes, count: int) -> None:
     """A noisy curve faint under its running mean, with its extremes as a band, as the page has it."""
     x, y = series.x[axis.name], series.y
     colour = tint(series.tint)
@@ -152,7 +163,7 @@ def _cut(axes: Axes, values: Numbers) -> None:
     axes.set_ylim(max(low - more, known.min() - more / 10), min(high + more, known.max() + more / 10))
 
 
-def _marks(marks: Sequence[Mark], axis: Axis, axes: Axes) -> Iterator[str]:
+def _marks(marks: Sequence[Marker], axis: PlotAxis, axes: Axes) -> Iterator[str]:
     """Behind the curves; the kinds that there are, for the legend."""
     for mark in marks:
         if axis.name not in mark.x:
@@ -241,7 +252,7 @@ def _bars(panel: Bars, axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderaxespad=0)
 
 
-def _label(axes: Axes, x: Axis, y: Axis) -> None:
+def _label(axes: Axes, x: PlotAxis, y: PlotAxis) -> None:
     divisor, unit = _time_unit(axes.get_xlim()) if x.unit == "s" else (1.0, x.unit)
     if axes.get_xscale() == "linear":
         axes.xaxis.set_major_locator(_Ticks(divisor))
@@ -250,11 +261,11 @@ def _label(axes: Axes, x: Axis, y: Axis) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(partial(_tick, 1.0)))
-    axes.set_xlabel(titled(Axis(x.name, x.title, unit)))
+    axes.set_xlabel(titled(PlotAxis(x.name, x.title, unit)))
     axes.set_ylabel(titled(y))
 
 
-def titled(axis: Axis) -> str:
+def titled(axis: PlotAxis) -> str:
     """`Power (W)`."""
     return _text(f"{axis.title} ({axis.unit})" if axis.unit else axis.title)
 

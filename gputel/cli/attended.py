@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gputel.cli import defaults, values
+from gputel.cli import defaults
+from gputel.cli.options import duration
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.orders import Orders
+    from gputel.analysis.live.guard import Instructions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
     click.option(
         "--stop-on", metavar="RULES", help="Stop the command on these alarms, such as nan,overfit,stalled."
     ),
-    click.option("--stop-after", type=values.duration, metavar="31h", help="Stop the command after this."),
+    click.option("--stop-after", type=duration, metavar="31h", help="Stop the command after this."),
     click.option(
         "--budget", type=float, metavar="MONEY", help="Stop the command when this is spent; needs --price."
     ),
     click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour."),
     click.option(
         "--grace",
-        type=values.duration,
+        type=duration,
         default="10m",
         show_default=True,
         metavar="10m",
@@ -40,13 +41,13 @@ OPTIONS = (
 )
 
 
-def options(command: Command) -> Command:
+def guard_options(command: Command) -> Command:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
-def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
+def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions | None:
     """None where nothing was asked for. What cannot be done is told before the command runs."""
     stops = [asked[name] for name in ("stop_on", "stop_after", "budget")]
     if not any((*stops, asked["then"], asked["prometheus"])):
@@ -55,13 +56,13 @@ def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
         raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
     if asked["budget"] is not None and asked["price"] is None:
         raise click.UsageError("--budget needs a --price, what a GPU costs an hour")
-    from gputel.analysis.live.orders import Orders
+    from gputel.analysis.live.guard import Instructions
 
     if asked["prometheus"] is not None:
-        from gputel.analysis.live import exporter
+        from gputel.analysis.live import prometheus
 
-        exporter.check(asked["prometheus"])
-    return Orders(
+        prometheus.check(asked["prometheus"])
+    return Instructions(
         stop_on=_rules(asked["stop_on"] or ""),
         stop_after_s=asked["stop_after"],
         budget=asked["budget"],
@@ -73,7 +74,7 @@ def orders(asked: Mapping[str, Any], *, has_command: bool) -> Orders | None:
     )
 
 
-def beside(asked: Orders, run: Path, segment: Path) -> Callable[[int], Sequence[str]]:
+def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Sequence[str]]:
     """What is started once the command runs, and its number is known."""
     placed = replace(asked, run=str(run.resolve()), segment=str(segment.resolve()), recorder=os.getpid())
     return lambda command: replace(placed, command=command).as_argv()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gputel.cli import drawn, values
+from gputel.cli import options
 
 NAME = "gputel-compare"
 TABLES = {"csv": "", "markdown": "md"}
@@ -26,12 +26,12 @@ TABLES = {"csv": "", "markdown": "md"}
 @click.option("--phase", metavar="NAME", help="The phase; else the shared one with most steps.")
 @click.option(
     "--target",
-    type=values.target,
+    type=options.target,
     multiple=True,
     metavar="METRIC=VALUE",
     help="What each run had spent when it first got there.",
 )
-@values.directions
+@options.directions
 @click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
 @click.option("--kwh", type=click.FloatRange(min=0), metavar="$", help="Dollars for a kWh.")
 @click.option(
@@ -40,7 +40,7 @@ TABLES = {"csv": "", "markdown": "md"}
 @click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
-@drawn.options
+@options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
 )
@@ -52,15 +52,16 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
     RUN is a run folder, a log, a folder of either, a glob, or `latest`. The first is what the others differ from.
     """
     from gputel.cli import compared
+    from gputel.cli.compared import read_comparison
 
-    flags = {flag: asked.pop(flag) for flag in (*drawn.FLAGS, *TABLES)}
-    kinds = drawn.checked(flags, out, NAME, TABLES, force=force)
-    found = compared.of(runs, **asked)
+    flags = {flag: asked.pop(flag) for flag in (*options.FLAGS, *TABLES)}
+    kinds = options.checked(flags, out, NAME, TABLES, force=force)
+    found = read_comparison(runs, **asked)
     for kind in TABLES:
         if flags[kind]:
             compared.write(found, out, kind, force=force)
     if kinds:
-        drawn.write(compared.page(found), kinds, out, NAME, force=force)
+        options.write(compared.page(found), kinds, out, NAME, force=force)
     if as_json:
         compared.print_json(found)
     else:

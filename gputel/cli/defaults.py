@@ -104,7 +104,7 @@ def _table(place: str, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _is_shipped(format_name: object) -> bool:
     """Whether it is a format's name, which is never taken for a file."""
-    from gputel.analysis import formats
+    from gputel.analysis.logs import formats
 
     return format_name in {known.name for known in formats.shipped()}
 

@@ -14,7 +14,7 @@ import click
 
 from gputel import demo
 from gputel.cli import show
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
 GPUTEL = (sys.executable, "-m", "gputel")
@@ -74,7 +74,7 @@ def _clear(out: Path, folders: tuple[Path, ...]) -> None:
     if out.exists() and not out.is_dir():
         raise GputelError(str(out), "is a file, not a folder", "choose another --out")
     for folder in folders:
-        if folder.exists() and not run.is_run(folder):
+        if folder.exists() and not run_folder.is_run(folder):
             raise GputelError(str(folder), "is no run of a demo", "choose another --out")
     for folder in (*folders, out / "checkpoints"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gputel.telemetry.doctor import Finding
+    from gputel.telemetry.doctor import Check
 
 COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
 
@@ -23,12 +23,12 @@ COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
 @click.pass_context
 def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -> None:
     """Say what is wrong with this machine for a recording, and the mend of each."""
-    from gputel.analysis import instruments
+    from gputel.analysis.report import checkup
     from gputel.cli import show
     from gputel.telemetry import doctor
 
     findings = list(doctor.examine(Path(out)))
-    gpus, readings = instruments.examine(f"simulate:{simulate}" if simulate else "nvml")
+    gpus, readings = checkup.check_gpus(f"simulate:{simulate}" if simulate else "nvml")
     findings = [gpus, *findings]
     if as_json:
         show.as_json({"findings": [finding.as_json() for finding in findings], "readings": readings})
@@ -37,7 +37,7 @@ def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -
     ctx.exit(1 if any(finding.state == "bad" for finding in findings) else 0)
 
 
-def _print(findings: Sequence[Finding], readings: Sequence[dict[str, Any]]) -> None:
+def _print(findings: Sequence[Check], readings: Sequence[dict[str, Any]]) -> None:
     from gputel.cli import show
 
     width = max(len(finding.check) for finding in findings)

@@ -26,17 +26,18 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, force
 
     RUN is a run folder, or `latest`.
     """
-    from gputel.analysis import document, export, text
-    from gputel.analysis.runs import open_run
+    from gputel.analysis import document, text
+    from gputel.analysis.exports import recording
+    from gputel.analysis.runs.recording import open_recording
     from gputel.cli import show, sources
 
     if csv is None and parquet is None:
         raise click.UsageError("nothing to write: name a file with --csv or --parquet")
     path = sources.one_run(run)
-    caution = document.caution(open_run(path).simulated)
-    for target, write in ((csv, export.to_csv), (parquet, export.to_parquet)):
+    caution = document.caution(open_recording(path).simulated)
+    for target, write in ((csv, recording.to_csv), (parquet, recording.to_parquet)):
         if target is not None:
-            watched = click.progressbar(length=export.steps(path), file=sys.stderr, label=str(target))
+            watched = click.progressbar(length=recording.steps(path), file=sys.stderr, label=str(target))
             with watched if sys.stderr.isatty() else nullcontext() as bar:
                 write(path, target, layout, force=force, **({"done": bar.update} if bar else {}))
             said = [text.size(target.stat().st_size), *([caution] if caution else [])]

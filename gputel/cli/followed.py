@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gputel.analysis import logs
-from gputel.analysis.live import alarmed, commands, printed, resume
-from gputel.analysis.live.follow import Follower
+from gputel.analysis.live import lines, resume
+from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.session import Session
+from gputel.analysis.live.sources import split
 from gputel.analysis.live.view import Terms
-from gputel.cli import alarming, keys, show, sources
+from gputel.analysis.logs import files
+from gputel.cli import alarms, show, sources
 from gputel.telemetry.errors import GputelError
 
 LINES = ("plain", "json")  # views that print lines
@@ -36,8 +37,8 @@ def opened(
         mend = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", mend, exit_code=2)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
-    ranks = [commands.split(text) for text in froms]
-    formats = logs.chosen(chosen)
+    ranks = [split(text) for text in froms]
+    formats = files.chosen(chosen)
     if "-" in words or view not in LINES:
         return Follower(words, ranks, formats, piped=piped)
     identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
@@ -49,19 +50,19 @@ def opened(
 
 def shown(asked: Mapping[str, Any]) -> int:
     """On a terminal its view, else a line for each row, until everything is over or somebody ends it."""
-    if not (asked["plain"] or asked["as_json"]) and (piped := keys.taken()) is not None:
+    if not (asked["plain"] or asked["as_json"]) and (piped := show.taken()) is not None:
         return on_the_terminal(asked, piped)
     with session(asked, "json" if asked["as_json"] else "plain", show.note) as following:
         return plainly(following, asked)
 
 
 def on_the_terminal(asked: Mapping[str, Any], piped: int) -> int:
-    from gputel.analysis.live.terminal import app, feed
+    from gputel.analysis.live.terminal import app, snapshots
 
     troubles: list[str] = []
     with session(asked, "terminal", troubles.append, piped) as following:
         terminal = app.Terminal(
-            lambda ending: feed.pictures(following, troubles, ending),
+            lambda ending: snapshots.pictures(following, troubles, ending),
             following.follower.wake,
             bell=asked["bell"],
             exit_on_alarm=asked["exit_on_alarm"],
@@ -84,11 +85,11 @@ def session(
     asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], None], piped: int = 0
 ) -> Iterator[Session]:
     """With whoever is told of alarms; what cannot be done is said before anything is followed."""
-    rules = alarming.wanted(asked)
+    rules = alarms.wanted(asked)
     terms = Terms(asked["price"], asked["budget"])
     with (
-        alarming.notifier(asked, on_trouble) as notifier,
-        alarming.exporter(asked["prometheus"]) as exporter,
+        alarms.notifier(asked, on_trouble) as notifier,
+        alarms.exporter(asked["prometheus"]) as exporter,
         contextlib.closing(
             opened(
                 asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"], piped=piped
@@ -100,7 +101,7 @@ def session(
 
 def plainly(following: Session, asked: Mapping[str, Any]) -> int:
     follower, notes = following.follower, Notes()
-    said = alarmed.Lines(printed.as_json if asked["as_json"] else printed.text)
+    said = lines.LinePrinter(lines.rows_json if asked["as_json"] else lines.rows_text)
     with until_told(follower) as ended:
         for turn in following.turns(lambda: bool(ended)):
             notes.tell(follower)

@@ -13,8 +13,8 @@ def command(name: str | None, as_json: bool) -> int:
 
     NAME is one of the list, or a TOML file of your own.
     """
-    from gputel.analysis import formats
-    from gputel.analysis.formats import samples
+    from gputel.analysis.logs import formats
+    from gputel.analysis.logs.formats import samples
     from gputel.cli import show
 
     chosen = (formats.find(name),) if name else formats.shipped()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import values
+from gputel.cli import options
 
 
 @click.command("gate", short_help="Say whether a run got worse than its baseline: for CI.")
@@ -14,15 +14,15 @@ from gputel.cli import values
 @click.option("--baseline", metavar="RUN", help="What the run is measured against.")
 @click.option(
     "--max-regress",
-    type=values.limit,
+    type=options.limit,
     multiple=True,
     metavar="METRIC=3%",
     help="How much worse than the baseline it may be.",
 )
 @click.option(
-    "--target", type=values.target, multiple=True, metavar="METRIC=VALUE", help="What the run must reach."
+    "--target", type=options.target, multiple=True, metavar="METRIC=VALUE", help="What the run must reach."
 )
-@values.directions
+@options.directions
 @click.option("--phase", metavar="NAME", help="The phase to judge, else the one with most steps.")
 @click.option(
     "--warmup", default=10, show_default=True, metavar="STEPS", help="Steps at the start that do not count."

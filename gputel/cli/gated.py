@@ -12,7 +12,7 @@ from gputel.analysis import document, text
 from gputel.cli import show, sources
 
 if TYPE_CHECKING:
-    from gputel.analysis.gate import Check
+    from gputel.analysis.compare.gate import GateResult
 
 SUITE = "gputel gate"
 COLUMNS = ("metric", "limit", "baseline", "run", "worse by", "95 % of it", "verdict")
@@ -28,16 +28,18 @@ def judge(
     phase: str | None,
     lower: Collection[str],
     higher: Collection[str],
-) -> list[Check]:
-    from gputel.analysis import gate
+) -> list[GateResult]:
+    from gputel.analysis.compare import gate
 
     other = None if baseline is None else sources.one_subject(baseline).log
     log = sources.one_subject(run).log
     return gate.judge(log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher)
 
 
-def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | None, force: bool) -> int:
-    from gputel.analysis import gate
+def conclude(
+    run: str, checks: Sequence[GateResult], *, as_json: bool, junit: Path | None, force: bool
+) -> int:
+    from gputel.analysis.compare import gate
 
     code = gate.exit_code(checks)
     if junit is not None:
@@ -53,7 +55,7 @@ def conclude(run: str, checks: Sequence[Check], *, as_json: bool, junit: Path | 
     return code
 
 
-def _row(check: Check) -> tuple[object, ...]:
+def _row(check: GateResult) -> tuple[object, ...]:
     limit = f"{check.limit:.4g}" if check.kind == "target" else f"{check.limit:.2%}"
     return (
         check.metric,
@@ -66,7 +68,7 @@ def _row(check: Check) -> tuple[object, ...]:
     )
 
 
-def _suite(run: str, checks: Sequence[Check]) -> ElementTree.ElementTree:
+def _suite(run: str, checks: Sequence[GateResult]) -> ElementTree.ElementTree:
     """JUnit's form: a limit that was broken is a failure, one that cannot be judged was skipped."""
     counts = {
         verdict: str(sum(check.verdict == verdict for check in checks)) for verdict in ("failed", "unknown")

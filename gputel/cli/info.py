@@ -17,10 +17,10 @@ def command(run: str, as_json: bool) -> None:
 
     RUN is a run folder, or `latest`.
     """
-    from gputel.analysis import contents
+    from gputel.analysis.report.summary import run_contents
     from gputel.cli import show, sources
 
-    held = contents.of(sources.one_run(run))
+    held = run_contents(sources.one_run(run))
     if as_json:
         show.as_json(held)
     else:
@@ -28,7 +28,7 @@ def command(run: str, as_json: bool) -> None:
 
 
 def _print(held: dict[str, Any]) -> None:
-    from gputel.analysis.instruments import counted
+    from gputel.analysis.report.checkup import counted
     from gputel.cli import show
 
     caution = document.caution(held["simulated"])

@@ -16,8 +16,8 @@ def command(text: str, run: str) -> None:
     Inside a recorded command the run is known from the environment.
     """
     from gputel.cli import show, sources
-    from gputel.telemetry import marks
+    from gputel.telemetry import events
 
     path = sources.one_run(run)
-    marks.write(path, text)
+    events.write(path, text)
     show.note(f"marked {path}: {text}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import drawn
+from gputel.cli import options
 
 NAME = "gputel-parse"
 
@@ -21,7 +21,7 @@ NAME = "gputel-parse"
 )
 @click.option("--csv", is_flag=True, help="Write tables as CSV; the columns of old scripts stand first.")
 @click.option("--parquet", is_flag=True, help="Write tables as Parquet.")
-@drawn.options
+@options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
 )
@@ -39,14 +39,14 @@ def command(
     """
     from gputel.cli import parsed, show, sources
 
-    kinds = drawn.checked(asked, out, NAME, {"csv": "", "parquet": ""}, force=force)
+    kinds = options.checked(asked, out, NAME, {"csv": "", "parquet": ""}, force=force)
     logs, errors = parsed.read(paths, chosen, sources.find)
     if asked["csv"]:
         parsed.write(logs, out, "csv", force=force)
     if asked["parquet"]:
         parsed.write(logs, out, "parquet", force=force)
     if kinds:
-        drawn.write(parsed.page(logs), kinds, out, NAME, force=force)
+        options.write(parsed.page(logs), kinds, out, NAME, force=force)
     if learn:
         parsed.learn(logs, learn, force=force)
     if asked["as_json"]:

@@ -17,10 +17,10 @@ from gputel.cli import show
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.document import Page
-    from gputel.analysis.parse.log import Log
-    from gputel.analysis.render.table import Kind
-    from gputel.cli.sources import Source
+    from gputel.analysis.document import Document
+    from gputel.analysis.exports.logs import Kind
+    from gputel.analysis.logs.log import Log
+    from gputel.cli.sources import RunSource
 
 COLUMNS = (
     "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
@@ -30,13 +30,13 @@ MEANT = "tok/s and MFU are means of what was printed; time is what the log count
 
 
 def read(
-    paths: Sequence[str], chosen: str | None, find: Callable[[str], list[Source]]
+    paths: Sequence[str], chosen: str | None, find: Callable[[str], list[RunSource]]
 ) -> tuple[list[Log], list[dict[str, str]]]:
     """Every log that the paths name, and what could not be read: one fault keeps none of the others from it."""
-    from gputel.analysis import logs
+    from gputel.analysis.logs import files
 
-    formats = logs.chosen(chosen)
-    found: list[Source] = []
+    formats = files.chosen(chosen)
+    found: list[RunSource] = []
     errors: list[dict[str, str]] = []
     for word in paths:
         try:
@@ -55,24 +55,24 @@ def read(
 
 
 def answer(logs: list[Log], errors: list[dict[str, str]]) -> dict[str, Any]:
-    from gputel.analysis.parse import summary
+    from gputel.analysis.logs import summary
 
     return summary.answer(logs, errors)
 
 
 def print_rows(logs: list[Log]) -> None:
-    from gputel.analysis.parse import listing
+    from gputel.analysis.logs import summary
 
     for log in logs:
-        for row in listing.rows(log):
+        for row in summary.rows(log):
             sys.stdout.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def print_rejects(logs: list[Log]) -> None:
-    from gputel.analysis.parse import listing
+    from gputel.analysis.logs import summary
 
     for log in logs:
-        for line in listing.rejects(log):
+        for line in summary.rejects(log):
             show.say(line)
 
 
@@ -89,18 +89,18 @@ def print_table(logs: list[Log]) -> None:
         show.say(show.folded(f"{runs}: {said}"))
 
 
-def page(logs: list[Log]) -> Page:
+def page(logs: list[Log]) -> Document:
     """What is printed as a table, with its curves."""
     from gputel.analysis.document import Table
-    from gputel.analysis.pages import parsed
+    from gputel.analysis.documents.parse import parse_document
 
-    return parsed.page(logs, Table("Runs", COLUMNS, _table(logs), note=f"{MEANT}."))
+    return parse_document(logs, Table("Runs", COLUMNS, _table(logs), note=f"{MEANT}."))
 
 
 def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
-    from gputel.analysis.render import table
+    from gputel.analysis.exports.logs import write
 
-    for path in table.write(logs, folder, kind, force=force):
+    for path in write(logs, folder, kind, force=force):
         show.note(f"wrote {path}")
 
 
@@ -139,21 +139,22 @@ def conclude(logs: list[Log], errors: list[dict[str, str]]) -> int:
     return 1 if errors else 0
 
 
-def _open(found: Iterable[Source], formats: Any) -> Iterator[Log | GputelError]:
-    from gputel.analysis import logs, run_logs
+def _open(found: Iterable[RunSource], formats: Any) -> Iterator[Log | GputelError]:
+    from gputel.analysis.logs import files
+    from gputel.analysis.runs import paths
 
     for is_stdin, sources in groupby(found, key=lambda source: source.kind == "stdin"):
         if is_stdin:
-            yield from (logs.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in sources)
+            yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in sources)
         else:
-            yield from run_logs.read_all((source.path for source in sources), formats)
+            yield from paths.read_logs((source.path for source in sources), formats)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
     return {"path": error.place or path, "message": error.fault + (f"; {error.mend}" if error.mend else "")}
 
 
-def _with_progress(found: list[Source]) -> Iterator[Source]:
+def _with_progress(found: list[RunSource]) -> Iterator[RunSource]:
     if len(found) < 2 or not sys.stderr.isatty():
         yield from found
         return
@@ -162,7 +163,7 @@ def _with_progress(found: list[Source]) -> Iterator[Source]:
 
 
 def _table(logs: list[Log]) -> list[list[object]]:
-    from gputel.analysis.parse import summary
+    from gputel.analysis.logs import summary
 
     held = [log for log in logs if not log.is_empty]
     return [
@@ -177,10 +178,10 @@ def _names(logs: list[Log]) -> list[str]:
     own = [log.name for log in logs]
     if len(set(own)) == len(own):
         return own
-    from gputel.analysis.comparing import choices
-    from gputel.analysis.subjects import Subject
+    from gputel.analysis.compare import select
+    from gputel.analysis.runs import RunData
 
-    return choices.names([Subject(log) for log in logs])
+    return select.names([RunData(log) for log in logs])
 
 
 def _rows(log: Log, run: dict[str, Any]) -> list[list[object]]:

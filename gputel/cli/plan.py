@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gputel.cli import drawn, values
+from gputel.cli import options
 
 COUNT = click.IntRange(1)
 NUMBER = click.IntRange(2)
@@ -18,8 +18,8 @@ flag = partial(click.option, is_flag=True)
 
 
 @click.command("plan", short_help="Say what a run will take: memory, time, money, energy.")
-@option("--depth", type=values.counts, metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
-@option("--params", type=values.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
+@option("--depth", type=options.counts, metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
+@option("--params", type=options.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
 @option("--layers", type=COUNT, metavar="N", help="Instead: any layers, with --dim and --heads.")
 @option("--dim", type=NUMBER, metavar="N", help="Width, with --layers.")
 @option("--heads", type=COUNT, metavar="N", help="Attention heads, with --layers.  [default: dim / 128]")
@@ -28,17 +28,17 @@ flag = partial(click.option, is_flag=True)
 @option("--seq", type=NUMBER, metavar="N", help="Tokens in a sequence.  [default: 2048]")
 @option("--on", metavar="NxGPU", help="GPUs of all nodes together, such as 8xH100-PCIe.")
 @option("--nodes", type=COUNT, metavar="N", default=1, help="In how many nodes they stand.")
-@option("--link", type=values.bytes_per_second, metavar="RATE", help="What links the nodes, such as 10Gbit.")
+@option("--link", type=options.bytes_per_second, metavar="RATE", help="What links the nodes, such as 10Gbit.")
 @option(
     "--device-batch-size", type=COUNT, metavar="N", help="Sequences at once.  [default: the most that fit]"
 )
-@option("--total-batch-size", type=values.count, metavar="N", help="Tokens a step.  [default: 524288]")
+@option("--total-batch-size", type=options.count, metavar="N", help="Tokens a step.  [default: 524288]")
 @option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
-@option("--tokens", type=values.count, metavar="N", help="Tokens to train on, such as 100B.")
+@option("--tokens", type=options.count, metavar="N", help="Tokens to train on, such as 100B.")
 @option("--hours", type=POSITIVE, metavar="HOURS", help="The most hours.")
 @option("--budget", type=POSITIVE, metavar="$", help="The most dollars.")
 @option("--price", type=click.FloatRange(0), metavar="$", help="Dollars for an hour of a GPU.")
-@option("--data-tokens", type=values.count, metavar="N", help="How much text there is.")
+@option("--data-tokens", type=options.count, metavar="N", help="How much text there is.")
 @option(
     "--optimizer",
     type=click.Choice(["adamw", "muon", "sgd"]),
@@ -70,7 +70,7 @@ flag = partial(click.option, is_flag=True)
 @option("--keep", type=COUNT, metavar="N", help="Checkpoints that stay on disk.  [default: all]")
 @option(
     "--target-tok-s",
-    type=values.count,
+    type=options.count,
     metavar="N",
     help="A rate hoped for, of all GPUs: what MFU would it be?",
 )
@@ -98,7 +98,7 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
 
     if check:
         return planned.print_check(planned.check(check, asked), as_json=as_json)
-    drawn.checked(asked, out, "gputel-plan", {"csv": "csv"}, force=force)
+    options.checked(asked, out, "gputel-plan", {"csv": "csv"}, force=force)
     plan = planned.plan(asked)
     for kind in ("csv", "html"):
         if asked[kind]:

@@ -12,9 +12,9 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.document import Table
-    from gputel.analysis.planning.check import Check
-    from gputel.analysis.planning.plan import Plan
-    from gputel.analysis.planning.request import Request
+    from gputel.analysis.plan import Plan
+    from gputel.analysis.plan.check import PlanCheck
+    from gputel.analysis.plan.request import Request
 
 WIDTH = 80
 WORDS = 46  # of the last column of a table of sentences
@@ -23,13 +23,13 @@ Asked = dict[str, Any]
 
 
 def plan(asked: Asked) -> Plan:
-    from gputel.analysis.planning import request
+    from gputel.analysis.plan import request
 
     return request.plan(_request(asked))
 
 
-def check(word: str, asked: Asked) -> Check:
-    from gputel.analysis.planning import request
+def check(word: str, asked: Asked) -> PlanCheck:
+    from gputel.analysis.plan import request
 
     if asked["csv"] or asked["html"]:
         raise GputelError(
@@ -39,41 +39,42 @@ def check(word: str, asked: Asked) -> Check:
 
 
 def _request(asked: Asked) -> Request:
-    from gputel.analysis.planning.request import Request
+    from gputel.analysis.plan.request import Request
 
     like = sources.one_subject(asked["like"]) if asked["like"] else None
     return Request(**{field.name: asked[field.name] for field in fields(Request)} | {"like": like})
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
-    from gputel.analysis.planning import answer, sections
+    from gputel.analysis.documents.plan import heading, remarks, tables
+    from gputel.analysis.plan import answer
 
     if as_json:
         show.as_json(answer.answer(plan))
         return
-    show.say(_wrapped(sections.heading(plan)))
-    for table in sections.tables(plan):
+    show.say(_wrapped(heading(plan)))
+    for table in tables(plan):
         _print(table)
     refused = [target.words for target in plan.targets if not target.possible]  # `conclude` says them
-    _print_remarks([remark for remark in sections.remarks(plan) if remark not in refused])
+    _print_remarks([remark for remark in remarks(plan) if remark not in refused])
 
 
-def print_check(found: Check, *, as_json: bool) -> int:
-    from gputel.analysis.planning import check as checking
-    from gputel.analysis.planning import sections
+def print_check(found: PlanCheck, *, as_json: bool) -> int:
+    from gputel.analysis.documents.plan import check_table
+    from gputel.analysis.plan import check as checking
 
     if as_json:
         show.as_json(checking.answer(found))
     else:
-        _print(sections.check_table(found))
+        _print(check_table(found))
         _print_remarks(list(found.notes))
     return 0
 
 
 def write(plan: Plan, kind: str, out: Path, *, force: bool) -> None:
-    from gputel.analysis.planning import files
+    from gputel.analysis.exports.plan import write
 
-    show.note(f"wrote {files.write(plan, kind, out, force=force)}")
+    show.note(f"wrote {write(plan, kind, out, force=force)}")
 
 
 def conclude(plan: Plan) -> int:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import attended, drawn, values
+from gputel.cli import attended, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gputel.telemetry.process.viewer import Outcome
+    from gputel.telemetry.process.viewer import CommandEnd
 
 
 @click.command(
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--for",
     "duration",
-    type=values.duration,
+    type=options.duration,
     help="End a recording without a command after this.",
     metavar="30s",
 )
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--name", help="What the run is called; otherwise as its --out, or the command.", metavar="NAME"
 )
-@click.option("--tag", "tags", type=values.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
+@click.option("--tag", "tags", type=options.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
 @click.option("--simulate", help="Record a simulated machine.", metavar="2xH100")
 @click.option(
     "--follow",
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--max-overhead",
-    type=values.share,
+    type=options.share,
     default="2%",
     show_default=True,
     help="How much of a core calls into the driver may take.",
 )
-@attended.options
-@drawn.options
+@attended.guard_options
+@options.options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
@@ -67,11 +67,11 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     The command's exit code is ours, and nothing that goes wrong here harms it.
     """
     _refuse_nonsense(argv, asked)
-    orders = attended.orders(asked, has_command=bool(argv))
+    orders = attended.instructions(asked, has_command=bool(argv))
     from gputel.cli import recording
 
     run, outcome = recording.record(argv, asked, orders, show=2 if as_json else 1)
-    _report(run, outcome, drawn.asked(asked), as_json=as_json)
+    _report(run, outcome, options.wanted_outputs(asked), as_json=as_json)
     _end(outcome)
 
 
@@ -90,11 +90,11 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
 
 
-def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> None:
+def _report(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
     """Whatever goes wrong here, on a full disk or by another Ctrl-C, must not cost the command its exit code."""
     import contextlib
 
-    from gputel.analysis import recorded as account
+    from gputel.analysis.report.summary import recording_summary
     from gputel.cli import recorded, show
 
     try:
@@ -104,7 +104,7 @@ def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> 
             return
         if kinds:
             _draw(run, kinds)
-        told = account.of(run)
+        told = recording_summary(run)
         if as_json:
             show.as_json(told)
         else:
@@ -116,13 +116,14 @@ def _report(run: Path, outcome: Outcome, kinds: list[str], *, as_json: bool) -> 
 
 def _draw(run: Path, kinds: list[str]) -> None:
     """Into the run's own folder: the page of `gputel report`."""
-    from gputel.analysis import reported, subjects
-    from gputel.analysis.pages import recorded
+    from gputel.analysis.documents.report import report_document
+    from gputel.analysis.report import make_report
+    from gputel.analysis.runs import read_run
 
-    drawn.write(recorded.page(reported.of(subjects.of(run))), kinds, run, "gputel-report", force=True)
+    options.write(report_document(make_report(read_run(run))), kinds, run, "gputel-report", force=True)
 
 
-def _shortcomings(run: Path, outcome: Outcome) -> list[str]:
+def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
     lines = [f"{run}: closing was cut short; see 'gputel info {run}'"] if outcome.cut_short else []
     if outcome.lost:
         lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: the disk did not take them in time")
@@ -131,7 +132,7 @@ def _shortcomings(run: Path, outcome: Outcome) -> list[str]:
     return lines
 
 
-def _end(outcome: Outcome) -> None:
+def _end(outcome: CommandEnd) -> None:
     """Of the signal that the command died of, so that a shell's loop stops; else with its exit code."""
     import sys
 

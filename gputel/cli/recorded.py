@@ -78,7 +78,7 @@ def energy(gpu: dict[str, Any]) -> str | None:
 
 def _sensors(told: dict[str, Any]) -> list[str]:
     """`power refreshed 9.9 Hz`: of the first GPU, since those of one machine are alike."""
-    from gputel.analysis.recorded import refreshed
+    from gputel.analysis.report.summary import refreshed
 
     if not told["gpus"]:
         return []

@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gputel.cli import attended, sources
-from gputel.telemetry import events, identity, run
+from gputel.telemetry import events, identity, run_folder
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process import command, launch, viewer
+from gputel.telemetry.process import spawn, viewer
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.orders import Orders
-    from gputel.telemetry.board import Board
-    from gputel.telemetry.process.supervise import Sample
+    from gputel.analysis.live.guard import Instructions
+    from gputel.telemetry.process.children import Sample
+    from gputel.telemetry.sampling.status import Board
 
 
 def record(
-    argv: tuple[str, ...], asked: Mapping[str, Any], orders: Orders | None, *, show: int
-) -> tuple[Path, viewer.Outcome]:
+    argv: tuple[str, ...], asked: Mapping[str, Any], orders: Instructions | None, *, show: int
+) -> tuple[Path, viewer.CommandEnd]:
     """Returns when it has ended; the command's output goes to the descriptor `show`."""
-    launch.require_linux()
+    spawn.require_linux()
     if argv:
-        command.check(argv)
+        spawn.check(argv)
     path, segment = _folder(argv, asked)
     outcome = viewer.record(
         viewer.Job(
@@ -52,16 +52,16 @@ def record(
     return path, outcome
 
 
-def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, run.Segment]:
+def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, run_folder.Segment]:
     own = Path(asked["out"]).resolve().name if asked["out"] else ""
     name = asked["name"] or own or _named_after(argv, asked["follow"])
     facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
     node = identity.node(os.environ).rank
     if asked["onto"]:
         path = sources.one_run(asked["onto"])
-        return path, run.add_segment(path, facts, node=node)
-    path = Path(asked["out"]) if asked["out"] else run.default_path(SystemClock().stamp(), name)
-    return path, run.create(path, facts, node=node)
+        return path, run_folder.add_segment(path, facts, node=node)
+    path = Path(asked["out"]) if asked["out"] else run_folder.default_path(SystemClock().stamp(), name)
+    return path, run_folder.create(path, facts, node=node)
 
 
 def _named_after(argv: tuple[str, ...], follow: str | None) -> str:
@@ -72,7 +72,7 @@ def _named_after(argv: tuple[str, ...], follow: str | None) -> str:
     return Path(word).stem or "run"
 
 
-def _sampler(segment: run.Segment, asked: Mapping[str, Any]) -> Sample:
+def _sampler(segment: run_folder.Segment, asked: Mapping[str, Any]) -> Sample:
     machine = f"simulate:{asked['simulate']}" if asked["simulate"] else "nvml"
     words = [part.strip() for part in (asked["gpus"] or "").split(",")]
     gpus = tuple(word for word in words if word) if asked["gpus"] else None
@@ -92,10 +92,10 @@ def _environment(path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
 
 
-def _abandon(segment: run.Segment, fault: dict[str, str]) -> None:
+def _abandon(segment: run_folder.Segment, fault: dict[str, str]) -> None:
     """Nothing was recorded: take back what was made for it, and nothing else."""
     shutil.rmtree(segment.gpu, ignore_errors=True)
-    for name in (events.NAME, f".{run.DESCRIPTION}.lock", run.DESCRIPTION):
+    for name in (events.NAME, f".{run_folder.DESCRIPTION}.lock", run_folder.DESCRIPTION):
         (segment.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         segment.path.rmdir()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import drawn, values
+from gputel.cli import options
 
 NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -16,9 +16,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.argument("run", required=False)
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that went on meanwhile.")
-@click.option("--offset", callback=values.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
+@click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count what is idle before and after the run too.")
-@drawn.options
+@options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
 )
@@ -40,17 +40,18 @@ def command(
     RUN is a run folder, a log, or `latest`, which is meant where nothing is named. With --gpu and --log it is a
     table of readings and a log that were never recorded together.
     """
-    from gputel.analysis import reported
+    from gputel.analysis import report
+    from gputel.analysis.report import make_report
     from gputel.cli import reporting, show
 
-    kinds = drawn.checked(asked, out, NAME, {}, force=force)
-    told = reported.of(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
+    kinds = options.checked(asked, out, NAME, {}, force=force)
+    told = make_report(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
     if kinds:
-        from gputel.analysis.pages import recorded
+        from gputel.analysis.documents.report import report_document
 
-        drawn.write(recorded.page(told, keep_idle=keep_idle), kinds, out, NAME, force=force)
+        options.write(report_document(told, keep_idle=keep_idle), kinds, out, NAME, force=force)
     if as_json:
-        show.as_json(reported.answer(told))
+        show.as_json(report.answer(told))
     else:
         reporting.print_report(told)
     return reporting.conclude(told)

@@ -15,8 +15,8 @@ from gputel.cli.recorded import MIB, SHORT
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.reported import Reported
-    from gputel.analysis.subjects import Subject
+    from gputel.analysis.report import Report
+    from gputel.analysis.runs import RunData
 
 KEPT = "\N{NO-BREAK SPACE}"
 WORDS = {
@@ -28,12 +28,12 @@ WORDS = {
 }
 
 
-def subject(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -> Subject:
+def subject(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
     """What the arguments name; a run, or a table and a log."""
-    from gputel.analysis import subjects
+    from gputel.analysis import runs
 
     if gpu and log and not run:
-        return subjects.joined(gpu, log, offset_s)
+        return runs.from_table_and_log(gpu, log, offset_s)
     if gpu or log or offset_s:
         raise GputelError(
             "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2
@@ -41,10 +41,10 @@ def subject(run: str | None, gpu: Path | None, log: Path | None, offset_s: float
     return sources.one_subject(run or "latest")
 
 
-def print_report(told: Reported) -> None:
-    from gputel.analysis import reported
+def print_report(told: Report) -> None:
+    from gputel.analysis import report
 
-    answer = reported.answer(told)
+    answer = report.answer(told)
     if answer["caution"]:
         show.say(show.folded(answer["caution"]))
     facts = {name: said for name, said in _run(told, answer).items() if said}
@@ -62,8 +62,8 @@ def print_report(told: Reported) -> None:
     show.note(_next(told))
 
 
-def _run(told: Reported, answer: dict[str, Any]) -> dict[str, str | None]:
-    from gputel.analysis.instruments import counted
+def _run(told: Report, answer: dict[str, Any]) -> dict[str, str | None]:
+    from gputel.analysis.report.checkup import counted
 
     recording = told.subject.recording
     described = recording.descriptions if recording else []
@@ -83,13 +83,13 @@ def _run(told: Reported, answer: dict[str, Any]) -> dict[str, str | None]:
     }
 
 
-def conclude(told: Reported) -> int:
+def conclude(told: Report) -> int:
     """A table and a log that have nothing in common are a failure."""
     apart = told.subject.readings is not None and told.shared is not None and not told.shared["shared_s"]
     return 1 if apart else 0
 
 
-def _name(told: Reported, answer: dict[str, Any]) -> str:
+def _name(told: Report, answer: dict[str, Any]) -> str:
     """`d16: completed, 4 h 19 min`; of readings alone there is nothing to complete."""
     seconds = sum(told.totals["duration_s"].to_list())
     if told.subject.recording and told.subject.recording.duration_s is not None:
@@ -119,7 +119,7 @@ def _named(known: dict[str, Any]) -> str | None:
     return f"{known['gpus']:.0f}" + (f" x {known['gpu']}" if "gpu" in known else "")
 
 
-def _clock(told: Reported, clock: dict[str, Any]) -> str | None:
+def _clock(told: Report, clock: dict[str, Any]) -> str | None:
     if told.subject.log.telemetry is not None and told.readings is None:
         return "the readings do not say when they were taken"
     if told.subject.log.records.is_empty():
@@ -221,7 +221,7 @@ def _gpus(answer: dict[str, Any]) -> None:
 
 def _apart(row: dict[str, Any]) -> str | None:
     """Of too few refreshes it says little: each energy may be wrong by one at either end."""
-    from gputel.analysis.sensors import FEW_REFRESHES
+    from gputel.analysis.runs.sensors import FEW_REFRESHES
 
     off, refreshes = row["energy_difference"], row["refreshes"]
     return None if off is None or (refreshes or 0) < FEW_REFRESHES else f"{100 * off:+.1f} %"
@@ -252,7 +252,7 @@ def _verdicts(answer: dict[str, Any]) -> None:
             _wrapped("", line)
 
 
-def _next(told: Reported) -> str:
+def _next(told: Report) -> str:
     recording = told.subject.recording
     name = recording.path if recording else told.subject.log.source
     if told.subject.log.telemetry is not None:

@@ -22,13 +22,13 @@ def check(asked: Mapping[str, Any]) -> None:
 
 
 def shown(asked: Mapping[str, Any]) -> int:
-    from gputel.analysis.live.web.server import Page
+    from gputel.analysis.live.web.server import LivePage
     from gputel.cli import followed
 
     with followed.session(asked, "web", show.note) as following:
         follower = following.follower
         with (
-            contextlib.closing(Page(asked["host"] or "127.0.0.1", asked["port"], follower.wake)) as page,
+            contextlib.closing(LivePage(asked["host"] or "127.0.0.1", asked["port"], follower.wake)) as page,
             followed.until_told(follower) as ended,
         ):
             notes = followed.Notes()

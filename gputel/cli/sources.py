@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.subjects import Subject
+    from gputel.analysis.runs import RunData
 
 RUNS = Path("runs")
 COMPRESSED = (".gz", ".zst")
@@ -22,7 +22,7 @@ NO_LOGS = (".html", ".png", ".svg", ".pdf")  # what gputel itself may have writt
 
 
 @dataclass(frozen=True)
-class Source:
+class RunSource:
     """One thing that a command can open. A FIFO is a log; standard input has no path of its own."""
 
     kind: Literal["run", "log", "stdin"]
@@ -39,13 +39,13 @@ class Source:
         return name.rpartition(".")[0] or name
 
 
-def find(word: str) -> list[Source]:
+def find(word: str) -> list[RunSource]:
     """Everything that one argument names, in a stable order. Names nothing: a GputelError."""
     if word == "-":
-        return [Source("stdin", Path("-"))]
+        return [RunSource("stdin", Path("-"))]
     path = Path(word)
     if word == "latest" and not path.exists():
-        return [Source("run", latest())]
+        return [RunSource("run", latest())]
     if path.exists():
         return list(_in(path)) or _nothing(word, _lacking(path), "name a folder that holds logs or runs")
     matches = (
@@ -57,16 +57,18 @@ def find(word: str) -> list[Source]:
     )
 
 
-def subject(source: Source) -> Subject:
+def subject(source: RunSource) -> RunData:
     """What compares, reports and judges takes."""
-    from gputel.analysis import logs, subjects
+    from gputel.analysis import runs
+    from gputel.analysis.logs import files
+    from gputel.analysis.runs import read_run
 
     if source.kind == "stdin":
-        return subjects.Subject(logs.stream(sys.stdin.buffer, "stdin", "-"))
-    return subjects.of(source.path)
+        return runs.RunData(files.stream(sys.stdin.buffer, "stdin", "-"))
+    return read_run(source.path)
 
 
-def one_subject(word: str) -> Subject:
+def one_subject(word: str) -> RunData:
     """The run or log that an argument names; nothing to parse in it is a GputelError."""
     found = find(word)
     if len(found) > 1:
@@ -85,7 +87,7 @@ def one_run(word: str) -> Path:
     """The run folder that an argument names, for commands that open just one."""
     runs = [source.path for source in find(word) if source.kind == "run"]
     if not runs:
-        _nothing(word, "no run is here", f"a run folder holds a {run.DESCRIPTION}")
+        _nothing(word, "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}")
     if len(runs) > 1:
         _nothing(word, f"holds {len(runs)} runs, and this needs one", f"name one of them, such as {runs[-1]}")
     return runs[0]
@@ -93,7 +95,11 @@ def one_run(word: str) -> Path:
 
 def latest(under: Path = RUNS) -> Path:
     """The run under `runs/` that started last."""
-    runs = [path for path in under.glob("*") if path.is_dir() and run.is_run(path)] if under.is_dir() else []
+    runs = (
+        [path for path in under.glob("*") if path.is_dir() and run_folder.is_run(path)]
+        if under.is_dir()
+        else []
+    )
     if not runs:
         _nothing("latest", f"there is no run under {under}/", "record one: gputel record -- COMMAND")
     return max(runs, key=_started)
@@ -102,19 +108,19 @@ def latest(under: Path = RUNS) -> Path:
 def _started(path: Path) -> int:
     """The last start of any of its segments; a run.json that cannot be read goes by its date."""
     moments = []
-    for segment in run.open_folder(path).segments:
+    for segment in run_folder.open_folder(path).segments:
         try:
-            moments.append(run.wall_ns(run.describe(segment.path), "started") or 0)
+            moments.append(run_folder.wall_ns(run_folder.describe(segment.path), "started") or 0)
         except GputelError:
-            moments.append((segment.path / run.DESCRIPTION).stat().st_mtime_ns)
+            moments.append((segment.path / run_folder.DESCRIPTION).stat().st_mtime_ns)
     return max(moments)
 
 
-def _in(path: Path) -> Iterator[Source]:
+def _in(path: Path) -> Iterator[RunSource]:
     if not path.is_dir():
-        yield Source("log", path)
-    elif run.is_run(path):
-        yield Source("run", path)
+        yield RunSource("log", path)
+    elif run_folder.is_run(path):
+        yield RunSource("run", path)
     else:
         for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
             if not entry.name.startswith(".") and not entry.name.endswith(NO_LOGS):
@@ -125,5 +131,5 @@ def _lacking(folder: Path) -> str:
     return "no log and no run is in it" if any(folder.iterdir()) else "the folder is empty"
 
 
-def _nothing(word: str, fault: str, mend: str) -> list[Source]:
+def _nothing(word: str, fault: str, mend: str) -> list[RunSource]:
     raise GputelError(word, fault, mend)

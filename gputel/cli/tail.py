@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gputel.cli import alarming, served
+from gputel.cli import alarms, served
 
 
 @click.command("tail", short_help="Follow runs as they happen, with alarms.")
@@ -30,13 +30,13 @@ from gputel.cli import alarming, served
     help="The page's.  [default: 8765, or a free one]",
 )
 @click.option("--host", metavar="ADDRESS", help="Serve it there, behind a token.  [default: 127.0.0.1]")
-@alarming.options
+@alarms.options
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
 
     PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
     """
-    alarming.check(asked)
+    alarms.check(asked)
     served.check(asked)
     from gputel.cli import followed
 

@@ -2,6 +2,8 @@
 
 All fields are one call. A value is null by the return code of its own call or field; which types the fields have is
 learnt from the first answer, and looked at again whenever anything is not as it was then.
+
+Rates from the driver's byte counters, which wrap: PCIe's at 32 bits, at full speed fifteen times a second.
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from functools import cache
 from operator import itemgetter
 
 from gputel.telemetry.machine import GpuLost, Values
-from gputel.telemetry.nvml.counters import Counter, Rates
 from gputel.telemetry.nvml.library import LOST, OK, UNKNOWN, Handle, Library, Prepared, error_name
-from gputel.telemetry.readings import Call, Field, Reading, Source
+from gputel.telemetry.readings import Call, NvmlField, Reading, Source
 
 FIELD = struct.Struct("=IIqqII8x")  # id, scope, stamp, latency, type of value, return code; then the value
 TYPES = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
@@ -26,7 +27,7 @@ UNKNOWN_PSTATE = 32
 
 
 @dataclass(frozen=True)
-class Shape:
+class CallShape:
     """How a function is called: numbers before the pointers, what its memory holds first, where its value is."""
 
     code: str
@@ -43,30 +44,30 @@ MEMORY_2 = struct.pack("=I4x4Q", 40 | 2 << 24, 0, 0, 0, 0)
 GPU_TEMPERATURE, SM_CLOCK, MEMORY_CLOCK, UNCORRECTED, VOLATILE = 0, 1, 2, 1, 0
 
 SHAPES = {
-    Call("nvmlDeviceGetPowerUsage"): Shape("I", 4),
-    Call("nvmlDeviceGetTotalEnergyConsumption"): Shape("Q", 8),
-    Call("nvmlDeviceGetTemperatureV"): Shape("i", 12, at=8, preset=TEMPERATURE),
-    Call("nvmlDeviceGetTemperature"): Shape("I", 4, arguments=(GPU_TEMPERATURE,)),
-    Call("nvmlDeviceGetUtilizationRates", "gpu"): Shape("I", 8),
-    Call("nvmlDeviceGetUtilizationRates", "memory"): Shape("I", 8, at=4),
-    Call("nvmlDeviceGetMemoryInfo_v2", "used"): Shape("Q", 40, at=32, preset=MEMORY_2),
-    Call("nvmlDeviceGetMemoryInfo", "used"): Shape("Q", 24, at=16),
-    Call("nvmlDeviceGetClockInfo", "sm"): Shape("I", 4, arguments=(SM_CLOCK,)),
-    Call("nvmlDeviceGetClockInfo", "memory"): Shape("I", 4, arguments=(MEMORY_CLOCK,)),
-    Call("nvmlDeviceGetPerformanceState"): Shape("I", 4, mend=lambda p: None if p == UNKNOWN_PSTATE else p),
-    Call("nvmlDeviceGetCurrentClocksEventReasons"): Shape("Q", 8),
-    Call("nvmlDeviceGetCurrentClocksThrottleReasons"): Shape("Q", 8),
-    Call("nvmlDeviceGetEnforcedPowerLimit"): Shape("I", 4),
-    Call("nvmlDeviceGetFanSpeed"): Shape("I", 4),
-    Call("nvmlDeviceGetTotalEccErrors", "uncorrected"): Shape("Q", 8, arguments=(UNCORRECTED, VOLATILE)),
-    Call("nvmlDeviceGetRemappedRows"): Shape(
+    Call("nvmlDeviceGetPowerUsage"): CallShape("I", 4),
+    Call("nvmlDeviceGetTotalEnergyConsumption"): CallShape("Q", 8),
+    Call("nvmlDeviceGetTemperatureV"): CallShape("i", 12, at=8, preset=TEMPERATURE),
+    Call("nvmlDeviceGetTemperature"): CallShape("I", 4, arguments=(GPU_TEMPERATURE,)),
+    Call("nvmlDeviceGetUtilizationRates", "gpu"): CallShape("I", 8),
+    Call("nvmlDeviceGetUtilizationRates", "memory"): CallShape("I", 8, at=4),
+    Call("nvmlDeviceGetMemoryInfo_v2", "used"): CallShape("Q", 40, at=32, preset=MEMORY_2),
+    Call("nvmlDeviceGetMemoryInfo", "used"): CallShape("Q", 24, at=16),
+    Call("nvmlDeviceGetClockInfo", "sm"): CallShape("I", 4, arguments=(SM_CLOCK,)),
+    Call("nvmlDeviceGetClockInfo", "memory"): CallShape("I", 4, arguments=(MEMORY_CLOCK,)),
+    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, mend=lambda p: None if p == UNKNOWN_PSTATE else p),
+    Call("nvmlDeviceGetCurrentClocksEventReasons"): CallShape("Q", 8),
+    Call("nvmlDeviceGetCurrentClocksThrottleReasons"): CallShape("Q", 8),
+    Call("nvmlDeviceGetEnforcedPowerLimit"): CallShape("I", 4),
+    Call("nvmlDeviceGetFanSpeed"): CallShape("I", 4),
+    Call("nvmlDeviceGetTotalEccErrors", "uncorrected"): CallShape("Q", 8, arguments=(UNCORRECTED, VOLATILE)),
+    Call("nvmlDeviceGetRemappedRows"): CallShape(
         "Q", 16, pointers=(0, 4, 8, 12), mend=lambda both: (both >> 32) + (both & 0xFFFFFFFF)
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Place:
+class ValueSlot:
     """Where one reading stands in the block: `owner` is the number of its call, `field` of its field."""
 
     reading: Reading
@@ -81,7 +82,7 @@ class CallReader:
     """Fields and calls of one GPU."""
 
     def __init__(self, library: Library, handle: Handle, wanted: Sequence[tuple[Reading, Source]]) -> None:
-        fields = [source for _, source in wanted if isinstance(source, Field)]
+        fields = [source for _, source in wanted if isinstance(source, NvmlField)]
         calls = list(dict.fromkeys(_call_key(s) for _, s in wanted if isinstance(s, Call)))
         starts, size = _layout(calls, FIELD.size * len(fields))
         self._buffer = ctypes.create_string_buffer(size)
@@ -120,7 +121,7 @@ class CallReader:
         heads = self._heads.unpack_from(self._buffer)
         return [self._status(place, heads) for place in self._places]
 
-    def _status(self, place: Place, heads: Sequence[int]) -> int:
+    def _status(self, place: ValueSlot, heads: Sequence[int]) -> int:
         status = self._statuses[place.owner]
         return status or (heads[2 * place.field + 1] if place.field is not None else OK)
 
@@ -161,13 +162,13 @@ class CallReader:
             self._rates.into(values, now)
         return values
 
-    def _value(self, place: Place, status: int, heads: Sequence[int]) -> int | None:
+    def _value(self, place: ValueSlot, status: int, heads: Sequence[int]) -> int | None:
         code = place.code or TYPES.get(heads[2 * (place.field or 0)])
         if status != OK or code is None:
             return None
         return place.mend(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
 
-    def _fields_call(self, library: Library, handle: Handle, fields: Sequence[Field]) -> Prepared:
+    def _fields_call(self, library: Library, handle: Handle, fields: Sequence[NvmlField]) -> Prepared:
         for i, field in enumerate(fields):
             FIELD.pack_into(self._buffer, i * FIELD.size, field.id, field.scope, 0, 0, 0, 0)
         return library.prepare(
@@ -199,19 +200,21 @@ def _layout(calls: Sequence[Call], start: int) -> tuple[list[int], int]:
 
 def _places(
     wanted: Sequence[tuple[Reading, Source]],
-    fields: Sequence[Field],
+    fields: Sequence[NvmlField],
     calls: Sequence[Call],
     starts: Sequence[int],
-) -> list[Place]:
+) -> list[ValueSlot]:
     places = []
     for reading, source in wanted:
-        if isinstance(source, Field):
+        if isinstance(source, NvmlField):
             number = fields.index(source)
-            places.append(Place(reading, number * FIELD.size + 32, 0, field=number))
+            places.append(ValueSlot(reading, number * FIELD.size + 32, 0, field=number))
         elif isinstance(source, Call):
             number, shape = calls.index(_call_key(source)), SHAPES[source]
             places.append(
-                Place(reading, starts[number] + shape.at, number + bool(fields), shape.code, mend=shape.mend)
+                ValueSlot(
+                    reading, starts[number] + shape.at, number + bool(fields), shape.code, mend=shape.mend
+                )
             )
     return places
 
@@ -242,3 +245,60 @@ def _one(heads: tuple[int, ...]) -> tuple[int, ...]:
 def _layout_of(layout: str) -> struct.Struct:
     """Equal GPUs share one: at 100 Hz the processor's caches are cold at every tick, and each object counts."""
     return struct.Struct(layout)
+
+
+SECOND = 1_000_000_000
+FASTEST = {1: 128e9, 1024: 2e12}
+"""Bytes a second that no PCIe link (counted in bytes) and no GPU's NVLinks (counted in KiB) surpass."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One of a row's values: where it stands, how many bytes a count is, and whether it wraps at 32 bits."""
+
+    place: int
+    bytes_a_count: int
+    narrow: bool
+
+
+class Rates:
+    """Replaces counters in rows of values by KiB a second since the row before; None where that cannot be told."""
+
+    def __init__(self, counters: Sequence[Counter]) -> None:
+        self._rows = _rows(tuple(counters))
+        self._narrow = {n for n, counter in enumerate(counters) if counter.narrow}
+        self._last: list[int | None] = [None] * len(counters)
+        self._at = 0
+
+    def into(self, values: list[int | None], now: int) -> None:
+        elapsed, last, narrow = now - self._at, self._last, self._narrow
+        self._at = now
+        for n, place, scale, most in self._rows:
+            value, before = values[place], last[n]
+            last[n] = value
+            if value is None or before is None or elapsed <= 0:
+                values[place] = None
+                continue
+            moved: float = value - before
+            if moved < 0 or n in narrow:
+                moved = self._unwrapped(n, before, moved, elapsed * most)
+            rate = moved * scale / elapsed
+            values[place] = int(rate) if rate <= most else None  # else the driver began to count anew
+
+    def _unwrapped(self, n: int, before: int, moved: float, at_most: float) -> float:
+        """Infinite where it may have gone round more than once."""
+        if moved < 0 and before < 1 << 32:
+            self._narrow.add(n)
+        bits = 32 if n in self._narrow else 64
+        if moved < 0:
+            moved += 1 << bits
+        return float("inf") if at_most > self._rows[n][2] * (1 << bits) else moved
+
+
+@cache
+def _rows(counters: tuple[Counter, ...]) -> tuple[tuple[int, int, float, float], ...]:
+    """Number, place, KiB a second of one count a nanosecond, the most there can be. Equal GPUs share them."""
+    return tuple(
+        (n, counter.place, counter.bytes_a_count * SECOND / 1024, FASTEST[counter.bytes_a_count] / 1024)
+        for n, counter in enumerate(counters)
+    )

@@ -14,8 +14,8 @@ from typing import cast
 from gputel.telemetry.machine import Answer, Gpu, GpuLost, Reader, Report, Values
 from gputel.telemetry.nvml import gpm, library
 from gputel.telemetry.nvml.calls import CallReader
-from gputel.telemetry.nvml.events import XidListener
 from gputel.telemetry.nvml.library import LOST, OK, UNINITIALIZED, Handle, Library, error_name
+from gputel.telemetry.nvml.xid import XidListener
 from gputel.telemetry.readings import READINGS, Gpm, Reading, Source
 
 MIG_ENABLED = 1

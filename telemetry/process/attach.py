@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import libc
-from gputel.telemetry.process.ledger import Ledger
+from gputel.telemetry.process.shared_memory import Ledger
 
 
 class Growing:

@@ -3,6 +3,12 @@
 It starts the command, so that it is there to reap it when the viewer is gone; it witnesses signals; and it never
 holds the command: what the disk does not take stands in a queue in memory, and what the queue does not take is
 dropped and counted. The queue is shared, so that a keeper that was killed is succeeded by one that goes on with it.
+
+output.idx: when each line of output.log was written.
+
+One record of 16 bytes per read of the command's output, little-endian: wall clock in nanoseconds since 1970 (0: not
+known), and where output.log ended after that read. A line has the stamp of the read that brought its last byte; no
+stamp is interpolated. A torn record at the end is "not yet".
 """
 
 from __future__ import annotations
@@ -10,16 +16,16 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.process import stamps
-from gputel.telemetry.process.ledger import Ledger
-from gputel.telemetry.process.pour import Pourer
-from gputel.telemetry.process.ring import Ring
+from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.shared_memory import Ledger, Ring
 from gputel.telemetry.process.signals import Signals, bear_witness
 
 QUEUE_BYTES = 64 << 20
@@ -34,7 +40,7 @@ LAST_WORD = 2 * SECOND
 LOOK_MS = 100
 
 
-class Source(Protocol):
+class OutputSource(Protocol):
     """Where the output comes from: a pipe, a pseudo-terminal, a log that somebody else writes."""
 
     @property
@@ -51,7 +57,7 @@ class Source(Protocol):
     def descriptors(self) -> set[int]: ...
 
 
-class Pipe:
+class OutputPipe:
     """A pseudo-terminal is read likewise; its end is told by EIO."""
 
     fresh = True
@@ -73,11 +79,11 @@ class Pipe:
 
 
 @dataclass(frozen=True)
-class Post:
+class KeeperState:
     """What a keeper needs, and its successor finds."""
 
     folder: Path
-    source: Source
+    source: OutputSource
     log: int
     index: int
     news: int
@@ -91,16 +97,16 @@ class Post:
         return self.source.descriptors() | {self.log, self.index, self.news, self.signals.descriptor}
 
 
-def take_over(post: Post) -> None:
+def take_over(post: KeeperState) -> None:
     """Go on where a keeper was killed: what it read and could not publish is published now."""
     post.stamps.recover(os.fstat(post.index).st_size, 0)
-    post.stamps.forget_unpublished(stamps.RECORD.size)
+    post.stamps.forget_unpublished(RECORD.size)
     if post.output.recover(os.fstat(post.log).st_size, PIPE_BYTES):
-        post.stamps.put(stamps.pack(time.time_ns(), post.output.head))
+        post.stamps.put(pack(time.time_ns(), post.output.head))
 
 
 class Keeper:
-    def __init__(self, post: Post, process: int | None, *, parent: bool) -> None:
+    def __init__(self, post: KeeperState, process: int | None, *, parent: bool) -> None:
         """`process`: a pidfd of the command. Its `parent` reaps it; a successor's viewer does."""
         self._post, self._process, self._parent = post, process, parent
         self._pourer = Pourer(
@@ -176,9 +182,9 @@ class Keeper:
 
     def _stamp(self, wall: int | None, end: int) -> None:
         """Where no more stamps fit, as after minutes of a hung disk, lines stay without one."""
-        if self._unstamped is not None and self._post.stamps.put(stamps.pack(None, self._unstamped)):
+        if self._unstamped is not None and self._post.stamps.put(pack(None, self._unstamped)):
             self._unstamped = None
-        if self._unstamped is not None or not self._post.stamps.put(stamps.pack(wall, end)):
+        if self._unstamped is not None or not self._post.stamps.put(pack(wall, end)):
             self._unstamped = end
 
     def _pause(self, count: int) -> None:
@@ -214,3 +220,34 @@ def _survive_memory_pressure() -> None:
     """Where that is allowed, the machine kills others first when its memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-900")
+
+
+RECORD = struct.Struct("<QQ")
+UNKNOWN = 0
+
+
+def pack(wall_ns: int | None, end: int) -> bytes:
+    return RECORD.pack(UNKNOWN if wall_ns is None else wall_ns, end)
+
+
+def read(index: Path) -> list[tuple[int | None, int]]:
+    """(wall ns, end) of every read, oldest first; empty where there is no index."""
+    try:
+        data = index.read_bytes()
+    except FileNotFoundError:
+        return []
+    whole = memoryview(data)[: len(data) // RECORD.size * RECORD.size]
+    return [(wall or None, end) for wall, end in RECORD.iter_unpack(whole)]
+
+
+def lines(log: Path, index: Path) -> Iterator[tuple[int | None, bytes]]:
+    """Every line of a log with its stamp; the last one perhaps without a newline."""
+    records = iter(read(index))
+    wall, covered = next(records, (None, None))
+    end = 0
+    with log.open("rb") as texts:
+        for text in texts:
+            end += len(text)
+            while covered is not None and covered < end:
+                wall, covered = next(records, (None, None))
+            yield wall, text

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import libc
-from gputel.telemetry.process.ledger import Ledger, Witness
+from gputel.telemetry.process.shared_memory import Ledger, Witness
 
 FORWARDED = (
     signal.SIGHUP,
@@ -63,7 +63,7 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
 
-class Waiting(NamedTuple):
+class PendingSignal(NamedTuple):
     arrival: libc.Arrival
     since: int
     due: int
@@ -74,13 +74,13 @@ class Forwarder:
 
     def __init__(self, ledger: Ledger, send: Callable[[int], None]) -> None:
         self._ledger, self._send = ledger, send
-        self._waiting: list[Waiting] = []
+        self._waiting: list[PendingSignal] = []
 
     def arrived(self, arrival: libc.Arrival, since: int) -> None:
         """`since`: when the viewer looked last, before which this signal had not come."""
         # two Ctrl-C in a row may be one to the keeper: its witness of the first counts for the second too
         slack = SECOND if arrival.code == libc.SENT_BY_KERNEL else WITNESS_WAIT
-        self._waiting.append(Waiting(arrival, since - slack, time.monotonic_ns() + WITNESS_WAIT))
+        self._waiting.append(PendingSignal(arrival, since - slack, time.monotonic_ns() + WITNESS_WAIT))
 
     @property
     def due(self) -> int | None:
@@ -96,14 +96,14 @@ class Forwarder:
                 self._send(waiting.arrival.number)
         return [waiting.arrival.number for waiting in ripe]
 
-    def _reached_keeper(self, waiting: Waiting, keeper: int | None) -> bool:
+    def _reached_keeper(self, waiting: PendingSignal, keeper: int | None) -> bool:
         if keeper is None:
             return waiting.arrival.code == libc.SENT_BY_KERNEL
         if self._is_witnessed(waiting) or waiting.arrival.number in libc.pending_signals(keeper):
             return True
         return self._is_witnessed(waiting)  # it may have been read between those two looks
 
-    def _is_witnessed(self, waiting: Waiting) -> bool:
+    def _is_witnessed(self, waiting: PendingSignal) -> bool:
         seen, arrival = self._ledger.witnessed(waiting.arrival.number), waiting.arrival
         return seen.monotonic >= waiting.since and (seen.code, seen.sender) == (arrival.code, arrival.sender)
 

@@ -15,14 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, Stamp, SystemClock
-from gputel.telemetry.process import command, keeping, launch, libc
-from gputel.telemetry.process.screen import STANDARD_ERROR, Screen
+from gputel.telemetry.process import children, libc, spawn
+from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
-from gputel.telemetry.process.supervise import Sample, Supervisor
-from gputel.telemetry.process.telling import Teller
-from gputel.telemetry.process.terminal import KEYBOARD, Pseudo
+from gputel.telemetry.process.status_line import Teller
+from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, Pseudo, Screen
 from gputel.telemetry.store import compact
 
 TICK_MS = 250
@@ -49,7 +48,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandEnd:
     exit_code: int
     signal: int | None
     """Of which the command died, where we are to end likewise."""
@@ -62,10 +61,10 @@ class Outcome:
     cut_short: bool
 
 
-def record(job: Job) -> Outcome:
+def record(job: Job) -> CommandEnd:
     """Until the command, the process, the time or the user's patience ends. Reaps every child of this process."""
-    launch.require_linux()
-    command.fill_standard()
+    spawn.require_linux()
+    spawn.fill_standard()
     viewer = Viewer(job)
     try:
         return viewer.view()
@@ -81,11 +80,11 @@ class Viewer:
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._began = self._clock.stamp()
         with contextlib.suppress(OSError):
-            run.update(job.folder, started=self._began.as_json())
+            run_folder.update(job.folder, started=self._began.as_json())
         self._pseudo = Pseudo() if job.pty and job.argv else None
         self._kept = self._keep()
         if job.beside:
-            launch.beside(job.beside((self._kept and self._kept.command) or 0), job.env)
+            spawn.beside(job.beside((self._kept and self._kept.command) or 0), job.env)
         self._forwarder = Forwarder(self._kept.ledger, self._kept.send) if self._kept else None
         post = self._kept.post if self._kept else None
         self._screen = Screen(post, job.show if job.argv else None)
@@ -96,7 +95,7 @@ class Viewer:
         status = self._pseudo is None and os.isatty(STANDARD_ERROR)
         self._teller = Teller(self._screen, self._sampling, self._kept, self._began, status=status)
 
-    def view(self) -> Outcome:
+    def view(self) -> CommandEnd:
         self._sampling.start()
         if self._pseudo:
             self._pseudo.begin()
@@ -106,7 +105,7 @@ class Viewer:
             self._kept.write_end()
         elif self._stopped:
             with contextlib.suppress(OSError):
-                run.update(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
+                run_folder.update(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
         self._close()
         return self._outcome()
 
@@ -117,19 +116,19 @@ class Viewer:
         if self._pseudo:
             self._pseudo.restore()
 
-    def _keep(self) -> keeping.Keeping | None:
+    def _keep(self) -> children.Keeping | None:
         job = self._job
         if job.argv:
-            return keeping.wrap(job.folder, job.argv, job.env, self._signals, self._news, self._pseudo)
+            return children.wrap(job.folder, job.argv, job.env, self._signals, self._news, self._pseudo)
         if job.follow:
-            return keeping.follow(job.folder, job.follow, job.pid, self._signals, self._news)
+            return children.follow(job.folder, job.follow, job.pid, self._signals, self._news)
         return None
 
     def _life(self) -> int:
         """Sampling ends with the command, with the process that is followed, or with us."""
         if self._kept and self._kept.process is not None:
             return self._kept.process
-        return keeping.open_process(self._job.pid or os.getpid())
+        return children.open_process(self._job.pid or os.getpid())
 
     def _is_over(self) -> bool:
         if self._job.argv:
@@ -262,10 +261,10 @@ class Viewer:
             child.kill()
         child.communicate()
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> CommandEnd:
         kept = self._kept
         status = kept.ledger.status if kept else 0
-        return Outcome(
+        return CommandEnd(
             exit_code=kept.ledger.exit_code or 0 if kept else 0,
             signal=-status if status is not None and -status in ENDING else None,
             fault=None if self._sampling.ever_sampled else self._sampling.fault,

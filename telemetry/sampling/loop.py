@@ -3,10 +3,15 @@
 A late tick fires late and is counted. One that is later than a quarter of a second is missed: it is counted, and
 nothing is filled in for it. The thread that runs it may be stuck in a call for ever; `Turn` says whether it still
 has the right to write when it comes back.
+
+How a thread asks to be woken on time, as far as it may: for itself alone, its children get none of it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +21,13 @@ from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import Gpu, GpuLost, Machine, Reader, Report, Values
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
 
 
-class Store(Protocol):
+class TickStore(Protocol):
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
 
     def close(self) -> None: ...
@@ -53,7 +57,7 @@ class Stale(Exception):  # noqa: N818 - how a thread ends whose place was taken
 
 
 @dataclass
-class Part:
+class GpuShare:
     """One GPU's share of a tier's row; without a reader it is null."""
 
     gpu: Gpu
@@ -63,13 +67,13 @@ class Part:
 
 
 @dataclass
-class Post:
+class TierLoop:
     """One tier at work."""
 
     number: int
     name: str
     due: int
-    parts: list[Part]
+    parts: list[GpuShare]
 
 
 class Loop:
@@ -78,11 +82,11 @@ class Loop:
     def __init__(
         self,
         machine: Machine,
-        plan: planning.Plan,
-        store: Store,
+        plan: planning.SamplingPlan,
+        store: TickStore,
         clock: Clock,
         *,
-        cost: Cost,
+        cost: SamplingCost,
         budget: Budget,
         turn: Turn,
         report: Report,
@@ -134,7 +138,7 @@ class Loop:
                 post.due = self._tick + self._budget.every[post.number]
                 self._read(post, deadline)
 
-    def _read(self, post: Post, deadline: int) -> None:
+    def _read(self, post: TierLoop, deadline: int) -> None:
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
         stamp = now = monotonic()
         for part in post.parts:
@@ -156,7 +160,7 @@ class Loop:
         if self._show is not None:
             self._show(post.number, values)
 
-    def _answers(self, parts: Sequence[Part], now: int) -> list[int | None]:
+    def _answers(self, parts: Sequence[GpuShare], now: int) -> list[int | None]:
         values: list[int | None] = []
         for part in parts:
             try:
@@ -212,15 +216,15 @@ class Loop:
         self._turn.returned.pop(gpu, None)
         self._report("gpu_back", f"GPU {gpu.index} {how}", gpu=gpu.index)
 
-    def _parts(self, gpu: Gpu) -> list[Part]:
+    def _parts(self, gpu: Gpu) -> list[GpuShare]:
         return [part for post in self._posts for part in post.parts if part.gpu is gpu]
 
-    def _post(self, number: int, planned: planning.PlannedTier) -> Post:
+    def _post(self, number: int, planned: planning.PlannedTier) -> TierLoop:
         parts = [
-            Part(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
+            GpuShare(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
             for gpu, readings in planned.parts
         ]
-        return Post(number, planned.tier.name, number if planned.every > number else 0, parts)
+        return TierLoop(number, planned.tier.name, number if planned.every > number else 0, parts)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """None for a GPU that is lost or hangs: the chores try it again."""
@@ -233,3 +237,22 @@ class Loop:
             return None
         finally:
             self._leave(gpu)
+
+
+PR_SET_TIMERSLACK = 29
+SCHED_RESET_ON_FORK = 0x40000000
+NICE = -10
+
+
+def raise_own() -> str:
+    """What was allowed: `SCHED_FIFO`, `nice -10` or `normal`."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | SCHED_RESET_ON_FORK, os.sched_param(1))
+        return "SCHED_FIFO"
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_OTHER | SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        return f"nice {NICE}"
+    return "normal"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
-from gputel.telemetry.readings import READINGS, Pace, Reading
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.readings import READINGS, Reading, ReadingRate
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 PROBES = 5
 SLOWER_THAN_FAST_NS = 500_000
@@ -24,7 +24,7 @@ CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_u
 
 
 @dataclass(frozen=True)
-class Finding:
+class Probe:
     """What probing one reading of one GPU found. A lost GPU keeps all its readings, without a latency."""
 
     gpu: Gpu
@@ -36,15 +36,15 @@ class Finding:
     """It goes to 10 Hz, since all readings at the full rate would cost more than the budget."""
 
     @property
-    def pace(self) -> Pace | None:
+    def pace(self) -> ReadingRate | None:
         """None for what is not read at all."""
         cost, pace = self.latency_ns or 0, self.reading.pace
         if (self.answer.fault is not None and not self.lost) or cost > TOO_SLOW_NS:
             return None
         if cost > SLOWER_THAN_MEDIUM_NS:
-            return Pace.SLOW
+            return ReadingRate.SLOW
         slow = cost > SLOWER_THAN_FAST_NS or self.waits
-        return Pace.MEDIUM if slow and pace is Pace.FAST else pace
+        return ReadingRate.MEDIUM if slow and pace is ReadingRate.FAST else pace
 
     @property
     def call(self) -> str:
@@ -74,11 +74,11 @@ class PlannedTier:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplingPlan:
     hz: float
     max_overhead: float
     tiers: tuple[PlannedTier, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Probe, ...]
 
     def as_json(self) -> dict[str, object]:
         tiers = [
@@ -99,56 +99,58 @@ def make(
     *,
     max_overhead: float = 0.02,
     entering: Callable[[Gpu], object] = id,
-) -> Plan:
+) -> SamplingPlan:
     """`entering` hears of each GPU before the driver is asked about it."""
-    findings: list[Finding] = []
+    findings: list[Probe] = []
     for gpu in gpus:
         entering(gpu)
         findings += probe(machine, gpu, clock)
     return arrange(findings, hz, max_overhead)
 
 
-def probe(machine: Machine, gpu: Gpu, clock: Clock) -> list[Finding]:
+def probe(machine: Machine, gpu: Gpu, clock: Clock) -> list[Probe]:
     try:
         return [_probe(machine, gpu, reading, clock) for reading in READINGS]
     except GpuLost as lost:
-        return [Finding(gpu, reading, Answer(None, None, str(lost)), lost=True) for reading in READINGS]
+        return [Probe(gpu, reading, Answer(None, None, str(lost)), lost=True) for reading in READINGS]
 
 
-def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock) -> Finding:
+def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock) -> Probe:
     answer = machine.probe(gpu, reading)
     if answer.fault is not None:
-        return Finding(gpu, reading, answer)
+        return Probe(gpu, reading, answer)
     reader = machine.reader(gpu, [reading])
     latencies = []
     for _ in range(PROBES):
         before = clock.monotonic()
         reader.ask()
         latencies.append(clock.monotonic() - before)
-    return Finding(gpu, reading, answer, round(statistics.median(latencies)))
+    return Probe(gpu, reading, answer, round(statistics.median(latencies)))
 
 
-def arrange(findings: Sequence[Finding], hz: float, max_overhead: float = 0.02) -> Plan:
+def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) -> SamplingPlan:
     """Tiers from what was found. Over the budget, what can wait does."""
     for name in CAN_WAIT:
         if fast_cost(findings) * hz <= max_overhead:
             break
         findings = [replace(f, waits=f.waits or f.reading.name == name) for f in findings]
-    planned = [_tier(pace, findings, hz) for pace in Pace]
-    return Plan(hz, max_overhead, tuple(tier for tier in planned if tier.tier.columns), tuple(findings))
+    planned = [_tier(pace, findings, hz) for pace in ReadingRate]
+    return SamplingPlan(
+        hz, max_overhead, tuple(tier for tier in planned if tier.tier.columns), tuple(findings)
+    )
 
 
-def fast_cost(findings: Sequence[Finding]) -> float:
+def fast_cost(findings: Sequence[Probe]) -> float:
     """Seconds inside the driver that one tick of the fast tier takes."""
     calls: dict[tuple[str, str], int] = {}
     for finding in findings:
-        if finding.pace is Pace.FAST:
+        if finding.pace is ReadingRate.FAST:
             key = finding.gpu.index, finding.call
             calls[key] = max(calls.get(key, 0), finding.latency_ns or 0)
     return sum(calls.values()) / 1e9
 
 
-def _tier(pace: Pace, findings: Sequence[Finding], hz: float) -> PlannedTier:
+def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:
     parts: dict[Gpu, list[Reading]] = {}
     for finding in sorted(
         findings, key=lambda f: f.call != "fields"
@@ -156,7 +158,7 @@ def _tier(pace: Pace, findings: Sequence[Finding], hz: float) -> PlannedTier:
         if finding.pace is pace:
             parts.setdefault(finding.gpu, []).append(finding.reading)
     columns = tuple(
-        Column(reading.name, reading.unit, reading.per_unit, gpu.index)
+        GpuColumn(reading.name, reading.unit, reading.per_unit, gpu.index)
         for gpu, readings in parts.items()
         for reading in readings
     )

@@ -2,12 +2,19 @@
 
 In: what to record (`Spec`) and descriptors that end it. Out: gpu/ in the segment's folder, facts in run.json,
 events, and a page of memory with the latest. This thread writes nothing to disk: a slow one must not stop it.
+
+Writes the sampler's events and its part of run.json, in a thread of its own: a shared folder may take 30 s.
+
+Nothing that is told to it raises or waits. A full disk loses what could not be written, and is tried again with the
+next word.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import queue
 import select
 import sys
 import threading
@@ -15,18 +22,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputel.telemetry import run as runs
-from gputel.telemetry.board import Board
+from gputel.telemetry import events, run_folder
+from gputel.telemetry import run_folder as runs
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
-from gputel.telemetry.sampling.loop import Loop, Stale, Turn
-from gputel.telemetry.sampling.news import News
-from gputel.telemetry.sampling.priority import raise_own
-from gputel.telemetry.sampling.scribe import Scribe
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_own
+from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
@@ -83,10 +87,10 @@ class Ready:
     """What sampling takes, once the machine has been probed."""
 
     machine: Machine
-    plan: planning.Plan
+    plan: planning.SamplingPlan
     budget: Budget
     store: Writer
-    news: News
+    news: StatusWriter
     facts: dict[str, object]
     """Of `sampling` in run.json, as far as they are known at the start."""
 
@@ -96,7 +100,7 @@ class Sampler:
         self._spec, self._board, self._clock = spec, board, clock
         self._seen_alive = board.heartbeat
         self._began = clock.monotonic()
-        self._turn, self.cost = Turn(), Cost(round(SECOND / spec.hz))
+        self._turn, self.cost = Turn(), SamplingCost(round(SECOND / spec.hz))
         self._scribe = Scribe(spec.folder, clock)
         self._watchdog = Watchdog(self._turn, self._succeed, self._scribe.event)
         self._ready: Ready | None = None
@@ -188,7 +192,7 @@ class Sampler:
         tiers = [planned.tier for planned in plan.tiers]
         store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         machine.listen(report)
-        return Ready(machine, plan, Budget(plan, report), store, News(gpus, plan, report), facts)
+        return Ready(machine, plan, Budget(plan, report), store, StatusWriter(gpus, plan, report), facts)
 
     def _starts(self) -> int:
         """How often this segment's sampler has been started; after the first time there was a gap."""
@@ -268,3 +272,27 @@ def _sampling_so_far(folder: Path) -> dict[str, object]:
     except GputelError:
         return {}
     return sampling if isinstance(sampling, dict) else {}
+
+
+class Scribe:
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder, self._clock = folder, clock
+        self._words: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="scribe", daemon=True)
+        self._thread.start()
+
+    def event(self, kind: str, text: str, **facts: object) -> None:
+        wall = self._clock.stamp().wall
+        self._words.put(lambda: events.append(self._folder, wall, kind, text, **facts))
+
+    def describe(self, **facts: object) -> None:
+        self._words.put(lambda: run_folder.update(self._folder, **facts))
+
+    def close(self, patience_s: float = 30.0) -> None:
+        self._words.put(None)
+        self._thread.join(patience_s)
+
+    def _write(self) -> None:
+        while (word := self._words.get()) is not None:
+            with contextlib.suppress(OSError, GputelError):
+                word()

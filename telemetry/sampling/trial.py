@@ -9,15 +9,15 @@ import os
 import select
 from pathlib import Path
 
-from gputel.telemetry import run
-from gputel.telemetry.board import Board
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.sampling import sampler
+from gputel.telemetry.sampling.status import Board
 
 
 def record(folder: Path, machine: str, seconds: float, hz: float = 100.0) -> Path:
     """The segment that was recorded; a GputelError where this machine cannot be sampled."""
-    segment = run.create(folder, {"run": "trial"})
+    segment = run_folder.create(folder, {"run": "trial"})
     board = Board()
     spec = sampler.Spec(segment.path, machine, hz, None)
     reading, writing = os.pipe()

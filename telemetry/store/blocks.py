@@ -43,7 +43,7 @@ class Ticks:
 
 
 @dataclass(frozen=True)
-class Block:
+class JournalBlock:
     offset: int
     flags: int
     tier: int
@@ -76,7 +76,7 @@ def pack(
     return head + CRC.pack(zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
-def scan(data: bytes) -> Iterator[Block | Fault]:
+def scan(data: bytes) -> Iterator[JournalBlock | Fault]:
     """Every whole block in order. What a crash left half written at the end is not yet there, and no fault."""
     at, lost = 0, -1
     while at >= 0:
@@ -108,7 +108,7 @@ def encode(ticks: Ticks, period_ns: int) -> tuple[bytes, int]:
     return b"".join([*parts, np.packbits(ticks.valid, bitorder="little").tobytes()]), NULLS
 
 
-def decode(block: Block, columns: int, period_ns: int) -> Ticks:
+def decode(block: JournalBlock, columns: int, period_ns: int) -> Ticks:
     """The ticks of a block. Raises ValueError where a payload with a good checksum is none of ours."""
     payload, rows, wide = inflate(block), block.rows, columns + 2
     widths = np.frombuffer(payload, np.uint8, wide)
@@ -132,7 +132,7 @@ def decode(block: Block, columns: int, period_ns: int) -> Ticks:
     return Ticks(block.anchor, deadlines, table[:, 1], table[:, 2:], valid)
 
 
-def inflate(block: Block) -> bytes:
+def inflate(block: JournalBlock) -> bytes:
     if not block.flags & DEFLATED:
         return block.payload
     try:
@@ -151,7 +151,7 @@ def unzigzag(values: Unsigned) -> Integers:
     return numbers
 
 
-def _block_at(data: bytes, at: int) -> Block | None:
+def _block_at(data: bytes, at: int) -> JournalBlock | None:
     if len(data) - at < HEADER.size or not data.startswith(MAGIC, at):
         return None
     _, version, flags, tier, length, sequence, schema, rows, *clocks, crc = HEADER.unpack_from(data, at)
@@ -162,7 +162,7 @@ def _block_at(data: bytes, at: int) -> Block | None:
     if zlib.crc32(payload, zlib.crc32(data[at : at + HEADER.size - CRC.size])) != crc:
         return None
     monotonic, wall, boot = clocks
-    return Block(at, flags, tier, sequence, schema, rows, Stamp(wall, monotonic, boot), payload)
+    return JournalBlock(at, flags, tier, sequence, schema, rows, Stamp(wall, monotonic, boot), payload)
 
 
 def _length_at(data: bytes, at: int) -> int:

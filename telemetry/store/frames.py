@@ -21,8 +21,9 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parts, wide
 from gputel.telemetry.store import seconds as whole_seconds
 from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 from gputel.telemetry.store.wide import Journals
-from gputel.telemetry.tiers import Column, Tier
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
@@ -297,7 +298,7 @@ def _parts_of_seconds(
 def _reduced(
     held: Files, readings: Sequence[str] | None, journals: Journals | None, last: int | None = None
 ) -> Seconds:
-    table = whole_seconds.of(
+    table = one_second_rows(
         [(tier.only(readings), _load(part, tier, readings, journals)) for part, tier in held]
     )
     return [tier.only(readings) for _, tier in held], table if last is None else table.tail(last)
@@ -335,7 +336,7 @@ def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.
     return frame.with_columns(_energy_of_second()).drop("energy_j_first")
 
 
-def _statistic(column: Column, name: str, tier: Tier) -> pl.Expr:
+def _statistic(column: GpuColumn, name: str, tier: Tier) -> pl.Expr:
     """A tier slower than a second has a value for a few of its periods."""
     raw = pl.col(whole_seconds.kept_name(column, name))
     if tier.hz <= 1:

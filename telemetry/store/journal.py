@@ -3,13 +3,24 @@
 Ticks go in, one file a tier comes out: a block a second with one write call. A `kill -9` costs what came since the
 last whole second. The caller never waits for the disk: a thread encodes and writes, what it cannot keep up with
 waits in bounded memory, and what does not fit there is dropped, counted and told.
+
+The running second of one tier: a preallocated row of 64-bit integers a tick, filled by the sampling thread.
+
+It ends with a second of wall time, so that no block, and no part, cuts one in two.
+
+A thread that makes files durable, so that no writer waits: power may fail, and a sync may take half a minute.
+
+A kill needs none of this: what a write call took stays. `seal` hands a file over for its last sync, closes it and
+then calls `sealed`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import struct
 import threading
 import zlib
 from collections import deque
@@ -17,12 +28,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
-from gputel.telemetry.store.blocks import Block, Fault, Ticks
-from gputel.telemetry.store.durable import Syncer
-from gputel.telemetry.store.running_second import RunningSecond
-from gputel.telemetry.tiers import Tier, tier_from_json
+from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
+from gputel.telemetry.store.tiers import Tier, tier_from_json
 
 HEAD = 64 * 1024  # both schema blocks are in it
 SEAL_AFTER_S = 600
@@ -47,12 +58,12 @@ class Journal:
 def read(path: Path) -> Journal | None:
     """None where not even the schema is there yet."""
     whole = list(blocks.scan(path.read_bytes()))
-    tier = tier_of(block for block in whole if isinstance(block, Block))
+    tier = tier_of(block for block in whole if isinstance(block, JournalBlock))
     if tier is None:
         return None
     held = Journal(path, tier, [], [block for block in whole if isinstance(block, Fault)])
     for block in whole:
-        if isinstance(block, Block) and block.rows:
+        if isinstance(block, JournalBlock) and block.rows:
             try:
                 held.ticks.append(blocks.decode(block, len(tier.columns), tier.period_ns))
             except ValueError:
@@ -63,11 +74,13 @@ def read(path: Path) -> Journal | None:
 def read_tier(path: Path) -> Tier | None:
     """What a journal holds, from its first blocks."""
     with path.open("rb") as file:
-        tier = tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, Block))
-        return tier or tier_of(block for block in blocks.scan(path.read_bytes()) if isinstance(block, Block))
+        tier = tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, JournalBlock))
+        return tier or tier_of(
+            block for block in blocks.scan(path.read_bytes()) if isinstance(block, JournalBlock)
+        )
 
 
-def tier_of(found: Iterable[Block]) -> Tier | None:
+def tier_of(found: Iterable[JournalBlock]) -> Tier | None:
     schema = next((block for block in found if block.flags & blocks.SCHEMA), None)
     return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
 
@@ -288,3 +301,105 @@ def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
                 os.close(journal.file)
             continue
         return made
+
+
+class RunningSecond:
+    def __init__(self, index: int, tier: Tier) -> None:
+        self.index, self.tier = index, tier
+        self.rows = self.ends = 0
+        self.capacity = int(tier.hz) + 8
+        self.anchor = Stamp(0, 0, 0)
+        self._row = struct.Struct(f"<{len(tier.columns) + 2}q")
+        self._memory = bytearray(self.capacity * self._row.size)
+        self._nulls: list[tuple[int, list[int]]] = []
+
+    @property
+    def size(self) -> int:
+        return len(self._memory)
+
+    def begin(self, now: Stamp, deadline: int, stamp: int) -> None:
+        to_wall = now.wall - now.monotonic
+        self.anchor = Stamp(deadline + to_wall, deadline, deadline + now.boot - now.monotonic)
+        self.ends = stamp + SECOND - (stamp + to_wall) % SECOND
+
+    def add(self, deadline: int, stamp: int, values: Sequence[int | None]) -> None:
+        at = self.rows * self._row.size
+        try:
+            self._row.pack_into(self._memory, at, deadline, stamp, *values)
+        except struct.error:
+            self._row.pack_into(self._memory, at, deadline, stamp, *self._without_nulls(values))
+        self.rows += 1
+
+    def _without_nulls(self, values: Sequence[int | None]) -> list[int]:
+        """What 64 bits with a sign cannot hold, such as NVML's 2^64 - 1, was not measured either."""
+        held = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
+        self._nulls.append((self.rows, [column for column, value in enumerate(held) if value is None]))
+        return [0 if value is None else value for value in held]
+
+    def ticks(self) -> Ticks:
+        table = np.frombuffer(self._memory, "<i8").reshape(self.capacity, -1)[: self.rows]
+        valid = None
+        if self._nulls:
+            valid = np.ones((self.rows, len(self.tier.columns)), np.bool_)
+            for row, columns in self._nulls:
+                valid[row, columns] = False
+        late_us = (table[:, 1] - table[:, 0]) // 1000
+        return Ticks(self.anchor, table[:, 0], late_us, table[:, 2:], valid)
+
+
+EVERY_S = 5.0
+
+
+class Syncer:
+    """`open_files` says which descriptors are being written; those it gives are copies, and are closed here."""
+
+    def __init__(
+        self, open_files: Callable[[], Sequence[int]], on_trouble: Callable[[str, str], None]
+    ) -> None:
+        self._open_files = open_files
+        self._on_trouble = on_trouble
+        self._sealed: list[tuple[Sequence[int], Callable[[], None]]] = []
+        self._wake = threading.Event()
+        self._closing = False
+        self._told = False
+        self._thread = threading.Thread(target=self._run, name="gputel-sync", daemon=True)
+        self._thread.start()
+
+    def seal(self, files: Sequence[int], sealed: Callable[[], None]) -> None:
+        self._sealed.append((files, sealed))
+        self._wake.set()
+
+    def close(self, timeout_s: float) -> bool:
+        """True when everything handed over is on the disk; a disk that hangs is not waited for longer."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait(EVERY_S)
+            self._wake.clear()
+            self._sync(self._open_files())
+            self._finish_sealed()
+        self._finish_sealed()
+
+    def _finish_sealed(self) -> None:
+        while self._sealed:
+            files, sealed = self._sealed.pop(0)
+            self._sync(files)
+            sealed()
+
+    def _sync(self, files: Sequence[int]) -> None:
+        for file in files:
+            try:
+                getattr(os, "fdatasync", os.fsync)(file)
+            except OSError as error:
+                self._tell(error)
+            with contextlib.suppress(OSError):
+                os.close(file)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            self._on_trouble("disk_error", f"telemetry may not survive a power failure: {error.strerror}")

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import polars as pl
 
-from gputel.telemetry import events, lock
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.store import journal, parts, seconds, wide
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.tiers import Tier
+from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.tiers import Tier
 
 LEVEL = 15  # of zstd: of noise it takes a core four seconds for ten minutes of 64 readings, of telemetry 0.3
 MERGE = 8
@@ -27,7 +28,7 @@ MERGES = 2  # a table of seconds then holds 64 parts, ten hours and a half, and 
 
 def compact(folder: Path, *, everything: bool) -> None:
     """All parts but the newest, which is still being written; with `everything` that one too."""
-    with lock.held(folder / ".compact.lock"):  # without locks two do the same work, which harms nothing
+    with run_folder.held(folder / ".compact.lock"):  # without locks two do the same work, which harms nothing
         _clear_up(folder)
         current = parts.current(folder)
         newest = max((part.last for part in current), default=0)
@@ -62,7 +63,7 @@ def _compact_part(folder: Path, files: list[Part]) -> None:
     if loaded and not any(part.tier == parts.SECONDS for part in files):
         tiers = [tier.as_json() for tier, _ in loaded]
         name = parts.compacted_name(parts.SECONDS, number, number)
-        write(seconds.of(loaded), {"tiers": tiers}, folder / name)
+        write(one_second_rows(loaded), {"tiers": tiers}, folder / name)
     for part, (tier, frame) in held.items():
         if not part.compacted:
             target = folder / parts.compacted_name(tier.name, number, number)

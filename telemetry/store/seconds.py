@@ -17,7 +17,7 @@ import polars as pl
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import wide
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.tiers import Column, Tier, tier_from_json
+from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_json
 
 MEAN_PARTS = 100
 STATISTICS = {
@@ -28,7 +28,7 @@ USUAL = ("min", "mean", "max", "last")
 SECOND_COLUMN, TICKS_COLUMN = "second", "ticks"
 
 
-def of(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
+def one_second_rows(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
     """The seconds of one part; a tier slower than that has seconds without a value."""
     by_rate = sorted(loaded, key=lambda held: -held[0].hz)
     tables = [_of_tier(tier, frame, counts=index == 0) for index, (tier, frame) in enumerate(by_rate)]
@@ -84,15 +84,15 @@ def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFram
     return whole.group_by(SECOND_COLUMN, maintain_order=True).agg(ticks, *again).sort(SECOND_COLUMN)
 
 
-def statistics(column: Column) -> tuple[str, ...]:
+def statistics(column: GpuColumn) -> tuple[str, ...]:
     return STATISTICS.get(column.name, USUAL)
 
 
-def kept_name(column: Column, statistic: str) -> str:
+def kept_name(column: GpuColumn, statistic: str) -> str:
     return f"{wide.column_name(column)}.{statistic}"
 
 
-def per_unit(column: Column, statistic: str) -> int:
+def per_unit(column: GpuColumn, statistic: str) -> int:
     return column.per_unit * (MEAN_PARTS if statistic == "mean" else 1)
 
 
@@ -107,7 +107,7 @@ def _of_tier(tier: Tier, frame: pl.DataFrame, *, counts: bool) -> pl.DataFrame:
     return frame.group_by(second, maintain_order=True).agg(*ticks, *kept)
 
 
-def _statistic(column: Column, statistic: str) -> pl.Expr:
+def _statistic(column: GpuColumn, statistic: str) -> pl.Expr:
     values = pl.col(wide.column_name(column))
     if statistic == "mean":
         return _whole(values.mean() * MEAN_PARTS)

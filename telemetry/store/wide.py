@@ -18,7 +18,7 @@ import polars as pl
 from gputel.telemetry.store import blocks, journal
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.tiers import Column, Tier, tier_from_json
+from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_json
 
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described as in a journal's schema block
 TIME = ("anchor_ns", "to_wall_ns", "to_boot_ns", "offset_ns", "late_us")
@@ -46,7 +46,7 @@ class Journals:
         return frame
 
 
-def column_name(column: Column) -> str:
+def column_name(column: GpuColumn) -> str:
     return f"{column.gpu}.{column.name}"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gputel.analysis.parse import engine, result
-from gputel.analysis.parse.log import Log
-from gputel.analysis.parse.parser import Parser
+from gputel.analysis.logs import result
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.parser import Parser, make_parser
 
 LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -26,7 +26,7 @@ def read(conclude: Callable[[Parser], Log]) -> Callable[[str], Log]:
     """The log that a text is."""
 
     def read(text: str) -> Log:
-        parser = engine.parser()
+        parser = make_parser()
         parser.feed(text.encode())
         parser.finish()
         return conclude(parser)

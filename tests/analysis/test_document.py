@@ -11,11 +11,13 @@ from typing import Any
 import polars as pl
 
 import gputel
-from gputel.analysis import reported, subjects
+from gputel.analysis import report
 from gputel.analysis.compare import compare
-from gputel.analysis.comparing import answer as compared
+from gputel.analysis.compare.answer import comparison_json
 from gputel.analysis.document import as_json, caution, rows
-from gputel.analysis.parse import summary
+from gputel.analysis.logs import summary
+from gputel.analysis.report import make_report
+from gputel.analysis.runs import read_run
 
 ROOT = Path(gputel.__file__).parent.parent
 LOG = ROOT / "sample_logs"
@@ -44,11 +46,11 @@ def test_a_frame_is_rows_with_all_nine_digits_of_a_moment() -> None:
 
 
 def test_the_depth_of_a_log_is_written_alike_by_parse_compare_and_report() -> None:
-    first, second = (subjects.of(path) for path in (LOG / "d16-base.log.gz", LOG / "d24-base.log.gz"))
+    first, second = (read_run(path) for path in (LOG / "d16-base.log.gz", LOG / "d24-base.log.gz"))
     answers: list[Any] = [
         summary.run(first.log)["config"],
-        {"depth": reported.answer(reported.of(first))["facts"]["depth"]["value"]},
-        compared.of(compare([first, second]))["summary"][first.name],
+        {"depth": report.answer(make_report(first))["facts"]["depth"]["value"]},
+        comparison_json(compare([first, second]))["summary"][first.name],
     ]
     assert {json.dumps(answer["depth"]) for answer in answers} == {str(int(first.log.config["depth"]))}
 

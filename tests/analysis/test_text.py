@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import gputel
 from gputel.analysis import text
-from gputel.analysis.comparing import tables
-from gputel.analysis.planning import sections
-from gputel.analysis.planning.estimate import Estimate
+from gputel.analysis.documents import compare, plan
+from gputel.analysis.plan.estimate import Estimate
 from gputel.cli import recorded
 from tests import browser
 
@@ -81,9 +80,11 @@ def test_a_duration_is_off_by_at_most_half_of_its_last_unit(seconds: float) -> N
 def test_every_output_writes_a_quantity_in_the_same_words() -> None:
     """An hour and a minute, and a few gigajoules, at the end of a recording, in a comparison and in a plan."""
     told = {"energy_counter_j": 3.1e9, "energy_integral_j": None, "energy_difference": None}
-    assert recorded.energy(told) == f"{tables.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
+    assert (
+        recorded.energy(told) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
+    )
     stop = Estimate(3700 / 3600, 1, 2, "computed", ())
-    assert sections.lasting(stop) == tables.AMOUNTS["time"](3700) == "1 h 02 min"
+    assert plan.lasting(stop) == compare.AMOUNTS["time"](3700) == "1 h 02 min"
 
 
 def test_only_text_divides_a_quantity_into_its_units() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gputel.cli import main
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 D16, D24 = SAMPLES / "d16-base.log.gz", SAMPLES / "d24-base.log.gz"
@@ -193,9 +193,9 @@ def test_what_cannot_be_compared_is_one_line(
 def test_tags_of_recordings_are_settings_also_where_the_run_went_on(gputel: Any, tmp_path: Path) -> None:
     """Two recordings of one name, told apart by their folders; the second has a segment without tags."""
     for name, tags in (("a", {"lr": "60"}), ("b", {"lr": "30"})):
-        folder = run.create(tmp_path / name, {"run": "tiny", "tags": tags})
+        folder = run_folder.create(tmp_path / name, {"run": "tiny", "tags": tags})
         folder.output.write_text("step 0 | loss: 5.0\nstep 1 | loss: 4.0\n")
-    later = run.add_segment(tmp_path / "b", {"run": "tiny", "tags": {}})
+    later = run_folder.add_segment(tmp_path / "b", {"run": "tiny", "tags": {}})
     later.output.write_text("step 2 | loss: 3.0\n")
     _, out, _ = gputel("compare", tmp_path / "a", tmp_path / "b", "--json")
     found = json.loads(out)

@@ -7,21 +7,22 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis import export, telemetry_logs
+from gputel.analysis.exports import recording
+from gputel.analysis.logs import gpu_tables
 from gputel.cli import main
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parquet
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 Compose = Callable[..., None]
-FAST = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"), Column("power_w", "W", 1000, "1")))
-MEDIUM = Tier("medium", 5.0, (Column("temp_c", "°C", 1, "0"), Column("fan", "%", 1, "0")))
+FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+MEDIUM = Tier("medium", 5.0, (GpuColumn("temp_c", "°C", 1, "0"), GpuColumn("fan", "%", 1, "0")))
 
 
 @pytest.fixture
 def recorded(tmp_path: Path, compose: Compose) -> Path:
-    segment = run.create(tmp_path / "run", {})
+    segment = run_folder.create(tmp_path / "run", {})
     ticks = [(0, n * SECOND // 10, [70_000 + n, None if n == 3 else n]) for n in range(40)]
     ticks += [(1, n * SECOND // 5, [50 + n, 30]) for n in range(20)]
     compose(segment.gpu, [FAST, MEDIUM], sorted(ticks, key=lambda tick: tick[1]), seal_after_s=2)
@@ -61,7 +62,7 @@ def test_the_first_users_layout_is_what_their_scripts_read(recorded: Path, tmp_p
     assert lines[0] == "timestamp,elapsed_sec,gpu0_power_w,gpu0_temp_c,gpu1_power_w"
     assert lines[1].startswith("2001-09-09T01:46:40.000000Z,0.0,70.0,")
     assert lines[12].startswith("2001-09-09T01:46:41.100000Z,1.1,70.011,")
-    again = telemetry_logs.parse(target.read_bytes()).rows
+    again = gpu_tables.parse(target.read_bytes()).rows
     assert again.filter(gpu="0")["power_w"].to_list() == [(70_000 + n) / 1000 for n in range(40)]
 
 
@@ -74,7 +75,7 @@ def test_a_compacted_run_gives_the_same_table(recorded: Path, tmp_path: Path) ->
 
 def test_nodes_have_rows_of_their_own(tmp_path: Path, compose: Compose) -> None:
     for node in ("0", "1"):
-        segment = run.create(tmp_path / "run", {}, node=node)
+        segment = run_folder.create(tmp_path / "run", {}, node=node)
         compose(segment.gpu, [FAST], [(0, n * SECOND, [n, n]) for n in range(3)])
     assert gputel("export", tmp_path / "run", "--parquet", tmp_path / "wide.parquet") == 0
     table = pl.read_parquet(tmp_path / "wide.parquet")
@@ -102,19 +103,19 @@ def test_what_is_there_already_is_not_overwritten_unless_it_is_ours(
 def test_what_was_simulated_is_said(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run.update(recorded, simulated="2xH100")
+    run_folder.update(recorded, simulated="2xH100")
     assert gputel("export", recorded, "--csv", tmp_path / "a.csv") == 0
     assert capsys.readouterr().err.endswith("; SIMULATED: 2xH100; no real GPU data\n")
 
 
 def test_progress_counts_every_part(recorded: Path, tmp_path: Path) -> None:
     steps: list[int] = []
-    export.to_csv(recorded, tmp_path / "a.csv", done=steps.append)
-    assert sum(steps) == export.steps(recorded) == 2
+    recording.to_csv(recorded, tmp_path / "a.csv", done=steps.append)
+    assert sum(steps) == recording.steps(recorded) == 2
 
 
 def test_a_run_without_telemetry_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run.create(tmp_path / "run", {})
+    run_folder.create(tmp_path / "run", {})
     assert gputel("export", tmp_path / "run", "--csv", tmp_path / "a.csv") == 1
     assert capsys.readouterr().err == (
         f"error: {tmp_path / 'run'}: no telemetry was recorded; see what it holds: gputel info\n"

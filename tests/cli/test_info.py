@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gputel.analysis import subjects
-from gputel.analysis.parse import summary
+from gputel.analysis.logs import summary
+from gputel.analysis.runs import read_run
 from gputel.cli import group
-from gputel.telemetry import events, run
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
-TIER = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"), Column("temp_c", "°C", 1, "0")))
+TIER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[
             "tags": {"lr": "3e-4"},
         }
         path = Path("runs/a")
-        segment = run.create(path, facts) if number == 1 else run.add_segment(path, facts)
+        segment = run_folder.create(path, facts) if number == 1 else run_folder.add_segment(path, facts)
         (segment.path / "gpu").rmdir()
         compose(segment.gpu, [TIER], [(0, tick * SECOND // 10, [watts * 1000, None]) for tick in range(50)])
         events.append(segment.path, 10**18, "mark", "here")
@@ -67,7 +67,7 @@ def test_people_read_first_that_it_was_simulated(recorded: Path) -> None:
 
 
 def test_a_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
-    run.create(tmp_path / "b", {"run": "b"})
+    run_folder.create(tmp_path / "b", {"run": "b"})
     assert json.loads(info(str(tmp_path / "b"), "--json"))["telemetry"] is None
     assert "no end" in info(str(tmp_path / "b"))
 
@@ -81,7 +81,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
 
 
 def test_the_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
-    log = subjects.of(recorded).log
+    log = read_run(recorded).log
     times = [json.loads(info(str(recorded), "--json"))["segments"][0]["started"], summary.run(log)["started"]]
     assert len(set(times)) == 1
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", times[0])

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gputel.cli import group
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from tests.recordings.printed import clock, fill, step
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,8 +111,8 @@ def test_report_writes_the_page_of_a_run_of_a_log_and_of_readings() -> None:
     Path("dmon.txt").write_text(
         "# gpu   pwr gtemp\n# Idx     W     C\n    0   300    50\n    0   310    51\n"
     )
-    run.create(Path("empty"), {"run": "empty"})
-    segment = run.create(Path("printed"), {"run": "printed", "started": clock(0), "ended": clock(30)})
+    run_folder.create(Path("empty"), {"run": "empty"})
+    segment = run_folder.create(Path("printed"), {"run": "printed", "started": clock(0), "ended": clock(30)})
     fill(segment, [(1.0 + n, step(n, dt_ms=1000)) for n in range(20)])
     for number, name in enumerate(("d12.log", "dmon.txt", "empty", "printed")):
         call("report", name, "--html", "--out", f"{number}.html")

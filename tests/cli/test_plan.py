@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from gputel.telemetry.run import create
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.run_folder import create
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import SECOND, clock, fill, step, validation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +183,7 @@ def recorded(tmp_path: Path, compose: Callable[..., None]) -> Path:
     }
     segment = create(tmp_path / "runs" / "d12", facts)
     segment.gpu.rmdir()
-    columns = [Column(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
+    columns = [GpuColumn(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
     ticks = [(0, n * SECOND // 10, power(n / 10)) for n in range(700)]
     compose(segment.gpu, [Tier("fast", 10.0, tuple(columns))], ticks)
     fill(segment, lines)

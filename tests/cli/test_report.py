@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from gputel.cli import group
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import SECOND, clock, fill, saved, step, validation
 
 BEGUN = 10**9  # seconds; when the clock of `compose` began
@@ -25,7 +25,7 @@ TIER = Tier(
     "fast",
     10.0,
     tuple(
-        Column(name, unit, per_unit, gpu)
+        GpuColumn(name, unit, per_unit, gpu)
         for gpu in ("0", "1")
         for name, unit, per_unit in (
             ("power_w", "W", 1000), ("util", "%", 1), ("mem_used_mib", "MiB", 1), ("sm_mhz", "MHz", 1)
@@ -54,7 +54,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[
         "gpus": [{"gpu": gpu, "uuid": gpu, **H100} for gpu in "01"],
         "sampling": {"hz": 10.0},
     }
-    segment = run.create(Path("runs/a"), facts)
+    segment = run_folder.create(Path("runs/a"), facts)
     segment.gpu.rmdir()
     compose(segment.gpu, [TIER], [(0, tick * SECOND // 10, ticked(tick / 10)) for tick in range(1400)])
     fill(segment, lines)
@@ -119,7 +119,7 @@ def test_verdicts_that_rest_on_gpu_readings_are_unknown_where_those_are_simulate
     for question in ("bottleneck", "headroom", "stragglers"):
         assert simulated[question]["answer"] == "unknown"
         assert simulated[question]["evidence"] == ["the GPU readings are simulated (2xH100): no verdict"]
-    run.update(recorded, simulated=None)
+    run_folder.update(recorded, simulated=None)
     measured = verdicts()
     assert measured["headroom"]["answer"] == "yes: a batch or model 1.9 times as large"
     assert measured["stragglers"]["answer"] == "none"
@@ -149,7 +149,7 @@ def test_a_script_in_the_command_is_cut_and_its_letters_stay_on_their_lines(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     script = "set -e\nfor i in 1 2 3; do\n    echo step $i\ndone\n" + "echo on and on\n" * 40
-    run.create(Path("runs/b"), {"run": "b", "argv": ["bash", "-c", script, "", "--lr", "3e-4"]})
+    run_folder.create(Path("runs/b"), {"run": "b", "argv": ["bash", "-c", script, "", "--lr", "3e-4"]})
     (line,) = [line for line in report("runs/b").splitlines() if line.startswith("command")]
     assert line == (
         "command  bash -c 'set -e for i in 1 2 3; do echo step $i done echo on and on …' '' --lr 3e-4"
@@ -283,13 +283,15 @@ def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:
-    run.create(tmp_path / "b", {"run": "b"})
+    run_folder.create(tmp_path / "b", {"run": "b"})
     assert report(str(tmp_path / "b")) == "run  b\nnothing was printed, and nothing was sampled\n"
 
 
 def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:
     for node, late in (("0", 0.0), ("1", 3.5)):
-        segment = run.create(tmp_path / "r", {"run": "r", "started": clock(0), "ended": clock(60)}, node=node)
+        segment = run_folder.create(
+            tmp_path / "r", {"run": "r", "started": clock(0), "ended": clock(60)}, node=node
+        )
         fill(segment, [(10 + n + late, step(n, dt_ms=1000)) for n in range(20)])
     told = json.loads(report(str(tmp_path / "r"), "--json"))
     assert [(row["source"], row["offset_s"]) for row in told["sources"]] == [("0", 0), ("1", 3.5)]

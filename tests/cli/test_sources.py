@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gputel.cli import sources
-from gputel.telemetry import run
+from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
 
@@ -11,8 +11,8 @@ from gputel.telemetry.errors import GputelError
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two runs and some logs."""
     monkeypatch.chdir(tmp_path)
-    run.create(Path("runs/new"), {"run": "new", "started": {"wall_ns": 2}})
-    run.create(Path("runs/old"), {"run": "old", "started": {"wall_ns": 1}})
+    run_folder.create(Path("runs/new"), {"run": "new", "started": {"wall_ns": 2}})
+    run_folder.create(Path("runs/old"), {"run": "old", "started": {"wall_ns": 1}})
     (tmp_path / "runs" / "new" / "output.log").touch()
     (tmp_path / "logs" / "deep").mkdir(parents=True)
     for name in ("b.log", "a.txt.gz", "deep/c.log.zst", ".hidden"):
@@ -96,4 +96,4 @@ def test_a_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> 
     [("logs/d16-base.log.gz", "d16-base"), ("x.log", "x"), ("train", "train"), ("a.b.txt.zst", "a.b")],
 )
 def test_a_log_is_named_without_its_endings(path: str, name: str) -> None:
-    assert sources.Source("log", Path(path)).name == name
+    assert sources.RunSource("log", Path(path)).name == name

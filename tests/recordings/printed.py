@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from gputel.telemetry import run
-from gputel.telemetry.process import stamps
+from gputel.telemetry import run_folder
+from gputel.telemetry.process import keeper
 
 START = 1_772_359_200_000_000_000  # 1 March 2026, 10:00:00
 SECOND = 1_000_000_000
@@ -35,12 +35,12 @@ def clock(second: float) -> dict[str, int]:
     return {"wall_ns": START + round(second * SECOND)}
 
 
-def fill(segment: run.Segment, lines: Lines) -> None:
+def fill(segment: run_folder.Segment, lines: Lines) -> None:
     texts = [f"{line}\n" for _, line in lines]
     ends = [sum(len(text) for text in texts[: i + 1]) for i in range(len(texts))]
     segment.output.write_text("".join(texts))
     reads = [
-        stamps.pack(START + round(second * SECOND), end) for (second, _), end in zip(lines, ends, strict=True)
+        keeper.pack(START + round(second * SECOND), end) for (second, _), end in zip(lines, ends, strict=True)
     ]
     segment.index.write_bytes(b"".join(reads))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry import events, marks, run, settings
-from gputel.telemetry.board import Board
+from gputel.telemetry import events, run_folder, settings
 from gputel.telemetry.clock import SystemClock, iso
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.sampling.status import Board
 
 
 def test_an_error_is_one_line_of_place_fault_and_mend() -> None:
@@ -131,14 +131,14 @@ def test_the_users_own_settings_are_found_where_xdg_says(
 
 
 def test_a_mark_goes_into_the_segment_that_is_being_recorded(tmp_path: Path) -> None:
-    run.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
-    segment = run.add_segment(tmp_path / "a", {"run": "a", "ended": None})
-    marks.write(tmp_path / "a", "new data from here; token=abc")
+    run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
+    segment = run_folder.add_segment(tmp_path / "a", {"run": "a", "ended": None})
+    events.write(tmp_path / "a", "new data from here; token=abc")
     (mark,) = events.read(segment.path)
     assert (mark["kind"], mark["text"]) == ("mark", "new data from here; token=***")
 
 
 def test_a_run_that_has_ended_takes_no_marks(tmp_path: Path) -> None:
-    run.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
+    run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
     with pytest.raises(GputelError, match="this run has ended"):
-        marks.write(tmp_path / "a", "late")
+        events.write(tmp_path / "a", "late")

@@ -13,13 +13,12 @@ import pynvml  # type: ignore[import-untyped]
 import pytest
 
 from gputel.telemetry.machine import GpuLost
-from gputel.telemetry.nvml.counters import Counter, Rates
+from gputel.telemetry.nvml.calls import Counter, Rates
 from gputel.telemetry.nvml.devices import Nvml
 from gputel.telemetry.nvml.gpm import METRIC, SIZE
 from gputel.telemetry.readings import BY_NAME, READINGS
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.fake_nvml import (
     A100,
@@ -310,7 +309,7 @@ class Recording:
         self.events: list[tuple[str, str]] = []
         self.machine: Nvml = driver.open()
         self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock)
-        self.cost = Cost(round(SECOND / hz))
+        self.cost = SamplingCost(round(SECOND / hz))
         self.loop = Loop(
             self.machine,
             self.plan,
@@ -378,7 +377,7 @@ def test_a_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFak
         made,
         rows,
         clock,
-        cost=Cost(10 * MS),
+        cost=SamplingCost(10 * MS),
         budget=Budget(made, print, Spending()),
         turn=Turn(),
         report=lambda kind, *_, **__: events.append(kind),

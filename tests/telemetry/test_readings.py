@@ -3,7 +3,7 @@
 import pytest
 
 from gputel.telemetry.nvml.calls import SHAPES
-from gputel.telemetry.readings import READINGS, Call, Pace
+from gputel.telemetry.readings import READINGS, Call, ReadingRate
 
 PROMISED = (
     "power_w power_avg_w energy_j temp_c temp_mem_c util mem_util mem_used_mib sm_mhz mem_mhz pstate throttle "
@@ -30,7 +30,7 @@ def test_a_unit_in_a_name_is_the_unit(ending: str, unit: str) -> None:
 
 
 def test_what_hardly_changes_is_read_slowly() -> None:
-    assert {reading.name for reading in READINGS if reading.pace is Pace.SLOW} == {
+    assert {reading.name for reading in READINGS if reading.pace is ReadingRate.SLOW} == {
         "fan",
         "ecc",
         "remapped_rows",

@@ -6,13 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.telemetry import replay, run
+from gputel.telemetry import replay, run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.identity import facts
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store.journal import Writer
@@ -61,8 +60,8 @@ def test_a_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
     """Recorded from a simulation, then replayed: the same readings, and it says that it is a replay."""
     folder, clock = tmp_path / "run", SteppedClock()
     simulated = open_machine("2xH100", clock)
-    segment = run.create(folder, facts([], env={}, cwd=tmp_path, name="test", tags={}))
-    run.update(folder, gpus=[gpu.as_json() for gpu in simulated.gpus])
+    segment = run_folder.create(folder, facts([], env={}, cwd=tmp_path, name="test", tags={}))
+    run_folder.update(folder, gpus=[gpu.as_json() for gpu in simulated.gpus])
     clock.advance(10 * SECOND)
     made = plan.make(simulated, simulated.gpus, 100, clock)
     store = Writer(
@@ -75,7 +74,7 @@ def test_a_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
             made,
             destination,
             clock,
-            cost=Cost(10_000_000),
+            cost=SamplingCost(10_000_000),
             budget=Budget(made, print, Spending()),
             turn=Turn(),
             report=lambda *_, **__: None,

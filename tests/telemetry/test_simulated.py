@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.physics import MS, Sensor, Waveform, training, wobble
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.simulated import KINDS, Simulated, open_machine
+from gputel.telemetry.simulated import KINDS, MS, Sensor, Simulated, Waveform, open_machine, training, wobble
 from tests.telemetry.conftest import SteppedClock
 
 SECOND = 1_000_000_000

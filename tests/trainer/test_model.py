@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from gputel.trainer import loss as losses
-from gputel.trainer.data.questions import Question
+from gputel.trainer.data.questions import MultipleChoice
 from gputel.trainer.data.tokenizer import remade
 from gputel.trainer.distributed import World
 from gputel.trainer.evaluate import right
@@ -118,9 +118,9 @@ def test_multiple_choice_takes_the_likeliest_ending_per_token_and_not_the_longes
 
     here = World(0, 0, 1, CPU)
     asked = [
-        Question([9, 9], [[1], [2, 3, 3], [1, 1, 1, 1, 1]], 1),
-        Question([9], [[3], [2, 2]], 0),
-        Question([9], [[3], [2, 2]], 1),
+        MultipleChoice([9, 9], [[1], [2, 3, 3], [1, 1, 1, 1, 1]], 1),
+        MultipleChoice([9], [[3], [2, 2]], 0),
+        MultipleChoice([9], [[3], [2, 2]], 1),
     ]
     assert right(asked, 32, losses, here) == [2.0]
     assert right(asked[:1], 3, losses, here) == [1.0], "of what is too long the end counts"

@@ -9,7 +9,7 @@ from gputel.trainer.errors import TrainerError
 
 
 @dataclass(frozen=True)
-class Question:
+class MultipleChoice:
     """Token ids of the context, and of every ending."""
 
     context: list[int]
@@ -17,7 +17,7 @@ class Question:
     label: int
 
 
-def questions(path: Path, tokenizer: Tokenizer | None) -> list[Question]:
+def questions(path: Path, tokenizer: Tokenizer | None) -> list[MultipleChoice]:
     """HellaSwag's lines: `ctx`, `endings`, `label`. Read whole before step 0, so that nothing is missing later."""
     place = f"--hellaswag {path}"
     if tokenizer is None:
@@ -32,7 +32,7 @@ def questions(path: Path, tokenizer: Tokenizer | None) -> list[Question]:
     return found
 
 
-def _question(place: str, line: str, tokenizer: Tokenizer) -> Question:
+def _question(place: str, line: str, tokenizer: Tokenizer) -> MultipleChoice:
     try:
         row = json.loads(line)
         label = range(len(row["endings"]))[int(row["label"])]
@@ -40,4 +40,4 @@ def _question(place: str, line: str, tokenizer: Tokenizer) -> Question:
     except (ValueError, KeyError, IndexError, TypeError) as error:
         fault = "is no question of HellaSwag's form (ctx, endings, label)"
         raise TrainerError(place, fault, "fetch it again") from error
-    return Question(context.tolist(), [ending.tolist() for ending in endings], label)
+    return MultipleChoice(context.tolist(), [ending.tolist() for ending in endings], label)

@@ -26,7 +26,7 @@ def shuffled(count: int, *what: object) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Span:
+class RowSpan:
     """The rows of one shard in one epoch, as numbers of the source."""
 
     epoch: int
@@ -40,7 +40,7 @@ class Span:
 class Source:
     def __init__(self, name: str, shards: Sequence[Shard], seq: int, seed: int) -> None:
         self.name, self.shards, self.seq, self.seed = name, shards, seq, seed
-        self._spans: tuple[Span, ...] = (self._first_of_epoch(0, 0),)
+        self._spans: tuple[RowSpan, ...] = (self._first_of_epoch(0, 0),)
 
     def row(self, number: int) -> Ids:
         """seq + 1 tokens."""
@@ -56,7 +56,7 @@ class Source:
         """Rows of an epoch; tokenises whatever has not been."""
         return sum(shard.rows(self.seq) for shard in self.shards)
 
-    def _span_of(self, number: int) -> Span:
+    def _span_of(self, number: int) -> RowSpan:
         """Two threads ask, one of them ahead: the last few spans are kept, so that neither walks from the start."""
         known = self._spans
         span = max((s for s in known if s.start <= number), key=lambda s: s.start, default=None)
@@ -67,10 +67,10 @@ class Source:
             self._spans = (*known[1 - SPANS_KEPT :], span)
         return span
 
-    def _first_of_epoch(self, epoch: int, start: int) -> Span:
+    def _first_of_epoch(self, epoch: int, start: int) -> RowSpan:
         return self._at(epoch, 0, start)
 
-    def _after(self, span: Span, number: int) -> Span:
+    def _after(self, span: RowSpan, number: int) -> RowSpan:
         if span.place + 1 < len(self.shards):
             return self._at(span.epoch, span.place + 1, span.stop)
         whole = self.rows
@@ -81,11 +81,11 @@ class Source:
         skipped = (number - span.stop) // whole
         return self._first_of_epoch(span.epoch + 1 + skipped, span.stop + skipped * whole)
 
-    def _at(self, epoch: int, place: int, start: int) -> Span:
+    def _at(self, epoch: int, place: int, start: int) -> RowSpan:
         order = shuffled(len(self.shards), self.seed, self.name, "shards", epoch)
         shard = int(order[place])
         rows = self.shards[shard].rows(self.seq)
         if place + 1 < len(order):
             self.shards[int(order[place + 1])].make_ready()
         inside = shuffled(rows, self.seed, self.name, "rows", epoch, shard)
-        return Span(epoch, place, shard, start, start + rows, inside)
+        return RowSpan(epoch, place, shard, start, start + rows, inside)

@@ -26,26 +26,26 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputel.analysis.live.terminal import panes, screen
-from gputel.analysis.live.terminal.feed import Picture
 from gputel.analysis.live.terminal.screen import MODES, SHARES, Look
+from gputel.analysis.live.terminal.snapshots import Snapshot
 
-Feed = Callable[[threading.Event], Iterator[Picture]]
+Feed = Callable[[threading.Event], Iterator[Snapshot]]
 ALARMED = 4
 
 
 class Drawn(Message):
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Snapshot) -> None:
         super().__init__()
         self.picture = picture
 
 
-class Failed(Message):
+class FeedFailed(Message):
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
 
-class Screen(LinuxDriver):
+class OutputDriver(LinuxDriver):
     """Draws on standard output, whatever becomes of standard error."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -109,12 +109,12 @@ class Terminal(App[int]):
         bell: bool = False,
         exit_on_alarm: bool = False,
     ) -> None:
-        super().__init__(driver_class=Screen, ansi_color=True)
+        super().__init__(driver_class=OutputDriver, ansi_color=True)
         self._feed, self._wake = feed, wake
         self._rings_bell, self._exits = bell, exit_on_alarm
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
-        self.picture = Picture(datetime.now(timezone.utc))
+        self.picture = Snapshot(datetime.now(timezone.utc))
         self.look = Look()
         self.canvas = Canvas()
         self.fault: BaseException | None = None
@@ -148,7 +148,7 @@ class Terminal(App[int]):
         if self._exits and self.picture.alarmed:
             self.exit(ALARMED)
 
-    def on_failed(self, message: Failed) -> None:
+    def on_failed(self, message: FeedFailed) -> None:
         self.fault = message.error
         self.exit(1)
 
@@ -200,4 +200,4 @@ class Terminal(App[int]):
             for picture in self._feed(self._ending):
                 self.post_message(Drawn(picture))
         except BaseException as error:  # whoever started the view is to hear of it
-            self.post_message(Failed(error))
+            self.post_message(FeedFailed(error))

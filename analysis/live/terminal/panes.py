@@ -1,4 +1,7 @@
-"""What is shown of one run: each pane is a function from a run and a width to lines of text."""
+"""What is shown of one run: each pane is a function from a run and a width to lines of text.
+
+The GPUs of a run: power, temperature, utilisation and memory of the last minutes as strips, or in few words.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,18 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.text import Text
 
 from gputel.analysis import text
-from gputel.analysis.live.coming import Coming
-from gputel.analysis.live.curve import Points
+from gputel.analysis.live.log_state import Coming
+from gputel.analysis.live.series import Points
 from gputel.analysis.live.terminal import plots
-from gputel.analysis.live.terminal.feed import Shown
-from gputel.analysis.live.terminal.wording import (
-    clean,
-    clock,
-    fitted,
-    flowed,
-    line,
-    moment,
-    stamped,
-)
-from gputel.analysis.live.view import View
+from gputel.analysis.live.terminal.snapshots import RunSnapshot
+from gputel.analysis.live.terminal.text import clean, clock, fitted, flowed, line, moment, stamped
+from gputel.analysis.live.view import GpuView, View
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
@@ -41,7 +36,7 @@ def label(metric: str) -> str:
     return LABELS.get(metric, metric)
 
 
-def heading(shown: Shown, width: int) -> list[Text]:
+def heading(shown: RunSnapshot, width: int) -> list[Text]:
     view = shown.view
     status = line((view.status, STYLES.get(view.status, "dim")))
     phase = f"  {clean(view.phase)}" if view.phase else ""
@@ -110,7 +105,7 @@ def _value(value: float) -> tuple[str, str]:
     return text.short(value, 5), "bold" if math.isfinite(value) else "bold red"
 
 
-def metrics(runs: Sequence[Shown]) -> list[str]:
+def metrics(runs: Sequence[RunSnapshot]) -> list[str]:
     """What can be drawn of any of them, the ones that matter first."""
     known = dict.fromkeys(name for shown in runs for name in (*shown.view.curves, *shown.view.evals))
     return [name for name in FIRST if name in known] + [name for name in known if name not in FIRST]
@@ -128,14 +123,16 @@ def curve(
     drawn = {metric: (points_of(view, metric), "cyan")}
     if metric == "loss":
         drawn |= {name: (view.evals[name], VALIDATION) for name in view.evals if name == "val_loss"}
-    lines = {name: plots.Line(points, style) for name, (points, style) in drawn.items() if points is not None}
+    lines = {
+        name: plots.PlotLine(points, style) for name, (points, style) in drawn.items() if points is not None
+    }
     keys = [line(("● ", one.style), clean(label(name))) for name, one in lines.items()]
     return framed(keys, list(lines.values()), width, rows, share, log=log)
 
 
 def framed(
     keys: Sequence[Text],
-    lines: Sequence[plots.Line],
+    lines: Sequence[plots.PlotLine],
     width: int,
     rows: int,
     share: float = 1.0,
@@ -185,7 +182,7 @@ def _coming(one: Coming, now: datetime) -> Text:
     return line((one.kind, "bold"), f" {one.step:,}", (f" {moment(one.at, now)}" if one.at else "", "green"))
 
 
-def alarms(shown: Shown, width: int, rows: int) -> list[Text]:
+def alarms(shown: RunSnapshot, width: int, rows: int) -> list[Text]:
     """What is wrong now, then what began and what is over, latest first."""
     active = [line(("▲ ", "bold red"), (clean(alarm.line), "red")) for alarm in reversed(shown.active)]
     past = [alarm for alarm in reversed(shown.history) if alarm not in shown.active]
@@ -210,3 +207,82 @@ def _event(event: Mapping[str, Any], count: int) -> Text:
     kind, words = clean(event.get("kind")), clean(event.get("text") or "")
     times = f"×{count} " if count > 1 else ""
     return line((f"{when}{where}", "dim"), (f"{kind} {times}", "bold"), words)
+
+
+GPU_VALUE = 9
+LEAST = 50  # columns below which strips say nothing
+
+
+class StripReading(NamedTuple):
+    """`low` and `high` are the edges of its strip; the GPU's own `limit` goes before `high`."""
+
+    name: str
+    column: str
+    unit: str
+    high: float
+    low: float = 0
+    limit: str = ""
+    times: float = 1
+
+
+READINGS = (
+    StripReading("power", "power_w_mean", "W", 700, limit="power_w"),
+    StripReading("temp", "temp_c_max", "°C", 95, low=20),
+    StripReading("util", "util_mean", "%", 100),
+    StripReading("memory", "mem_used_mib_max", "GiB", 81_920, limit="memory_total_mib", times=1 / 1024),
+)
+
+
+def gpus(found: Sequence[GpuView], width: int, rows: int) -> list[Text]:
+    """A line each where there is room for all of them, else as many as fit in few words."""
+    if not found or rows < 1:
+        return []
+    if rows > len(found) and width >= LEAST:
+        return _table(found, width)
+    lines = flowed([_brief(gpu) for gpu in found], width, " · ")
+    if len(lines) > rows:
+        lines = lines[:rows]
+        shown = sum(text.plain.count("°C") for text in lines)
+        lines[-1] = fitted(line(fitted(lines[-1], width - 12), f" +{len(found) - shown} GPUs"), width)
+    return lines
+
+
+def _table(found: Sequence[GpuView], width: int) -> list[Text]:
+    names = [_name(gpu) for gpu in found]
+    margin = max(3, *(len(name) for name in names))
+    column = (width - margin) // len(READINGS)
+    heads = "".join(f" {reading.name}".ljust(column) for reading in READINGS)
+    lines = [line((f"{'gpu'.ljust(margin)}{heads}", "dim"))]
+    for name, gpu in zip(names, found, strict=True):
+        cells = [_cell(gpu, reading, column) for reading in READINGS]
+        lines.append(line((name.ljust(margin), "bold"), *cells))
+    return [fitted(text, width) for text in lines]
+
+
+def _cell(gpu: GpuView, reading: StripReading, width: int) -> Text:
+    room = width - GPU_VALUE - 1
+    drawn = plots.strip(gpu.strips.get(reading.column, []), room, reading.low, _high(gpu, reading))
+    return line(" ", (drawn, _style(gpu, reading)), _said(gpu, reading).rjust(GPU_VALUE))
+
+
+def _brief(gpu: GpuView) -> Text:
+    return line((_name(gpu), "bold"), *(f" {_said(gpu, reading).replace(' ', '')}" for reading in READINGS))
+
+
+def _said(gpu: GpuView, reading: StripReading) -> str:
+    value = gpu.last.get(reading.column)
+    return "-" if value is None else f"{value * reading.times:.0f} {reading.unit}"
+
+
+def _high(gpu: GpuView, reading: StripReading) -> float:
+    return gpu.limits.get(reading.limit, reading.high)
+
+
+def _style(gpu: GpuView, reading: StripReading) -> str:
+    """A temperature near its edge is no good news; a full memory and a busy GPU are."""
+    value = gpu.last.get(reading.column, 0)
+    return "red" if reading.unit == "°C" and value > 0.9 * reading.high else "green"
+
+
+def _name(gpu: GpuView) -> str:
+    return clean(f"{gpu.node}/{gpu.gpu}" if gpu.node else gpu.gpu)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.text import Text
 
-from gputel.analysis.live.curve import Numbers, Points
+from gputel.analysis.live.series import Numbers, Points
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -25,12 +25,12 @@ USUAL = 98  # percent of them do
 Dots = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     points: Points
     style: str
 
 
-class Window(NamedTuple):
+class PlotRange(NamedTuple):
     """Steps from left to right, values from bottom to top; values are logarithms where `log`."""
 
     left: float
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     log: bool
 
 
-def window(curves: Sequence[Points], share: float = 1.0, *, log: bool = False) -> Window | None:
+def window(curves: Sequence[Points], share: float = 1.0, *, log: bool = False) -> PlotRange | None:
     """What shows the last `share` of the steps; None where there is nothing to be drawn."""
     steps = np.concatenate([points.step for points in curves]) if curves else np.array([])
     if not len(steps):
@@ -60,10 +60,10 @@ def window(curves: Sequence[Points], share: float = 1.0, *, log: bool = False) -
     if not top > bottom:
         room = math.log(2) if log else 0.5 * abs(bottom or 1)
         bottom, top = bottom - room, top + room
-    return Window(left, right, float(bottom), float(top), log)
+    return PlotRange(left, right, float(bottom), float(top), log)
 
 
-def plot(lines: Sequence[Line], seen: Window, width: int, height: int) -> list[Text]:
+def plot(lines: Sequence[PlotLine], seen: PlotRange, width: int, height: int) -> list[Text]:
     """Later lines lie above earlier ones."""
     dots = np.zeros((4 * height, 2 * width), dtype=bool)
     owners = np.full((height, width), -1)
@@ -96,7 +96,7 @@ def _finite(values: Numbers, *, log: bool) -> Numbers:
     return np.log(kept[kept > 0]) if log else kept
 
 
-def _dots(points: Points, seen: Window, width: int, height: int) -> Dots:
+def _dots(points: Points, seen: PlotRange, width: int, height: int) -> Dots:
     """The mean as a line, above and below it the largest and the least value as dots."""
     rows = np.arange(height)[:, None]
     scale = (height - 1) / (seen.top - seen.bottom)
@@ -113,7 +113,7 @@ def _dots(points: Points, seen: Window, width: int, height: int) -> Dots:
     return drawn
 
 
-def _columns(points: Points, seen: Window, width: int) -> tuple[Numbers, Numbers, Numbers]:
+def _columns(points: Points, seen: PlotRange, width: int) -> tuple[Numbers, Numbers, Numbers]:
     """Mean, least and largest value of each column of dots, NaN where there is none; the mean is joined up."""
     inside = points.step >= seen.left
     step, *values = (numbers[inside] for numbers in points)
@@ -144,7 +144,7 @@ def _bridged(values: Numbers, gaps: Numbers) -> Numbers:
     return np.where(torn, values, filled)
 
 
-def _row(codes: Numbers, owners: Numbers, lines: Sequence[Line]) -> Text:
+def _row(codes: Numbers, owners: Numbers, lines: Sequence[PlotLine]) -> Text:
     """A blank bears the colour of what stands before it, so that a row is few pieces."""
     text, run, owner = Text(end="", no_wrap=True), "", -1
     for code, here in zip(codes.tolist(), owners.tolist(), strict=True):

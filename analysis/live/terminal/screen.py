@@ -1,6 +1,8 @@
 """A picture -> exactly as many lines of text as the terminal has, each as wide as it is.
 
 One run fills the screen. Several lie over one another, or stand side by side.
+
+Several runs as a table, a line each, with the colour that its curve has.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from gputel.analysis import text
 from gputel.analysis.live.terminal import panes, plots
-from gputel.analysis.live.terminal.feed import Picture, Shown
-from gputel.analysis.live.terminal.gpus import gpus
-from gputel.analysis.live.terminal.table import COLOURS, NAME, table
-from gputel.analysis.live.terminal.wording import clean, elided, fitted, line
+from gputel.analysis.live.terminal.panes import gpus
+from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot
+from gputel.analysis.live.terminal.text import clean, elided, fitted, line
+from gputel.analysis.live.view import View
 
 WIDE, TALL = 120, 30  # from here on figures stand beside the plots
 NARROWEST = 36  # of a run among others
@@ -37,7 +40,7 @@ class Look:
 
 
 def screen(
-    picture: Picture, look: Look, width: int, height: int, keys: Sequence[tuple[str, str]] = ()
+    picture: Snapshot, look: Look, width: int, height: int, keys: Sequence[tuple[str, str]] = ()
 ) -> list[Text]:
     foot = [_keys(keys, width)] if keys else []
     notes = [fitted(line(("· ", "yellow"), (clean(note), "dim")), width) for note in picture.notes[:2]]
@@ -45,11 +48,11 @@ def screen(
     return [*padded(_runs(picture, look, width, room), width, room), *notes, *foot]
 
 
-def chosen(picture: Picture, look: Look) -> Shown:
+def chosen(picture: Snapshot, look: Look) -> RunSnapshot:
     return picture.runs[look.chosen % len(picture.runs)]
 
 
-def metric(runs: Sequence[Shown], look: Look) -> str:
+def metric(runs: Sequence[RunSnapshot], look: Look) -> str:
     known = panes.metrics(runs)
     return look.metric if look.metric in known and look.metric else next(iter(known), "loss")
 
@@ -58,7 +61,7 @@ def padded(lines: Sequence[Text], width: int, height: int) -> list[Text]:
     return [*lines[:height], *[fitted(line(), width)] * (height - len(lines))]
 
 
-def _runs(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+def _runs(picture: Snapshot, look: Look, width: int, height: int) -> list[Text]:
     if not picture.runs:
         return [fitted(line(("waiting for a run", "dim")), width)]
     one = chosen(picture, look)
@@ -71,7 +74,7 @@ def _runs(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
     return _overlaid(picture, look, width, height)
 
 
-def _one(shown: Shown, picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+def _one(shown: RunSnapshot, picture: Snapshot, look: Look, width: int, height: int) -> list[Text]:
     view = shown.view
     top = [
         *panes.heading(shown, width),
@@ -90,7 +93,7 @@ def _one(shown: Shown, picture: Picture, look: Look, width: int, height: int) ->
     ]
 
 
-def _column(shown: Shown, picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+def _column(shown: RunSnapshot, picture: Snapshot, look: Look, width: int, height: int) -> list[Text]:
     """Everything in one column: the plot gets what the rest leaves."""
     view = shown.view
     drawn = panes.strips(view, width, 3)
@@ -106,7 +109,7 @@ def _column(shown: Shown, picture: Picture, look: Look, width: int, height: int)
     return [*plot, *drawn, *cards, *coming, *told, *happened][:height]
 
 
-def _plots(shown: Shown, look: Look, width: int, height: int) -> list[Text]:
+def _plots(shown: RunSnapshot, look: Look, width: int, height: int) -> list[Text]:
     """The chosen metric large, the next ones below it."""
     first = metric([shown], look)
     names = list(dict.fromkeys([first, *panes.FIRST, *shown.view.evals]))
@@ -121,7 +124,7 @@ def _plots(shown: Shown, look: Look, width: int, height: int) -> list[Text]:
     ]
 
 
-def _happening(shown: Shown, picture: Picture, width: int, height: int) -> list[Text]:
+def _happening(shown: RunSnapshot, picture: Snapshot, width: int, height: int) -> list[Text]:
     """GPUs, what comes next, alarms and events, below one another."""
     view = shown.view
     blocks: list[tuple[str, Callable[[int], list[Text]]]] = [
@@ -139,7 +142,7 @@ def _happening(shown: Shown, picture: Picture, width: int, height: int) -> list[
     return found[:height]
 
 
-def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+def _overlaid(picture: Snapshot, look: Look, width: int, height: int) -> list[Text]:
     one = chosen(picture, look)
     rows = table(picture.runs, look.chosen % len(picture.runs), width, max(height // 3, 4))
     cautions = list(dict.fromkeys(shown.view.caution for shown in picture.runs if shown.view.caution))
@@ -154,7 +157,7 @@ def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Tex
     for at, shown in enumerate(picture.runs):
         points = panes.points_of(shown.view, name)
         if points is not None:
-            lines.append(plots.Line(points, COLOURS[at % len(COLOURS)]))
+            lines.append(plots.PlotLine(points, COLOURS[at % len(COLOURS)]))
             keys.append(line(("● ", lines[-1].style), elided(clean(shown.view.name), NAME)))
     size = left - len(cards) - len(happened)
     title = line((panes.label(name), "bold"))
@@ -162,7 +165,7 @@ def _overlaid(picture: Picture, look: Look, width: int, height: int) -> list[Tex
     return [*rows, *warned, *plot, *cards, *coming, *told, *happened]
 
 
-def _called(runs: Sequence[Shown], width: int, rows: int) -> list[Text]:
+def _called(runs: Sequence[RunSnapshot], width: int, rows: int) -> list[Text]:
     """What is wrong with any of them; what there is no room for is counted."""
     said = [
         f"{elided(clean(shown.view.name), NAME)}: {clean(alarm.line)}"
@@ -174,7 +177,7 @@ def _called(runs: Sequence[Shown], width: int, rows: int) -> list[Text]:
     return [fitted(line(("▲ ", "bold red"), (words, "red")), width) for words in said]
 
 
-def _side_by_side(picture: Picture, look: Look, width: int, height: int) -> list[Text]:
+def _side_by_side(picture: Snapshot, look: Look, width: int, height: int) -> list[Text]:
     """As many as fit, the chosen one among them."""
     fit = max(1, (width + GAP) // (NARROWEST + GAP))
     at = look.chosen % len(picture.runs)
@@ -197,7 +200,7 @@ def beside(columns: Sequence[list[Text]], widths: Sequence[int]) -> list[Text]:
     return found
 
 
-def _events(shown: Shown, width: int, height: int) -> list[Text]:
+def _events(shown: RunSnapshot, width: int, height: int) -> list[Text]:
     """Alarms and events, as many as there is room for."""
     top = panes.heading(shown, width)
     told = panes.alarms(shown, width, (height - len(top)) // 2)
@@ -209,3 +212,66 @@ def _keys(keys: Sequence[tuple[str, str]], width: int) -> Text:
     for key, said in keys:
         text.append(f" {key} ", "reverse").append(f" {said}  ")
     return fitted(text, width)
+
+
+COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_white")
+COLUMNS = (("status", 11), ("step", 15), ("loss", 8), ("tok/s", 10), ("MFU", 6), ("ETA", 12), ("cost", 10))
+NAME, LEAST = 24, 12
+
+
+def table(runs: Sequence[RunSnapshot], chosen: int, width: int, rows: int) -> list[Text]:
+    """With more runs than rows, those around the chosen one."""
+    known = [_cells(shown) for shown in runs]
+    columns = [(name, size) for name, size in COLUMNS if any(cells[name] for cells in known)]
+    longest = max(len(clean(shown.view.name)) for shown in runs)
+    names = min(max(longest + 3, LEAST), NAME if width < 120 else 2 * NAME)
+    while len(columns) > 2 and names + sum(size for _, size in columns) > width:
+        columns.pop()
+    fit = rows - 1
+    start = min(max(chosen - fit + 1, 0), max(len(runs) - fit, 0))
+    head = "".join(name.rjust(size) if name != "status" else name.ljust(size) for name, size in columns)
+    more = f" {len(runs)} runs" if len(runs) > fit else ""
+    lines = [line((f"{more.ljust(names)}{head}", "dim"))]
+    for at in range(start, min(start + fit, len(runs))):
+        lines.append(_row(runs[at], known[at], at, columns, names, at == chosen))
+    return [fitted(one, width) for one in lines]
+
+
+def _row(
+    shown: RunSnapshot,
+    cells: dict[str, str],
+    at: int,
+    columns: Sequence[tuple[str, int]],
+    names: int,
+    is_chosen: bool,
+) -> Text:
+    name = fitted(line(elided(clean(shown.view.name), names - 3)), names - 3)
+    if is_chosen:
+        name.stylize("bold reverse")
+    row = line(("● ", COLOURS[at % len(COLOURS)]), name, " ")
+    for column, size in columns:
+        if column == "status":
+            mark = "▲ " if shown.active else ""
+            style = "bold red" if shown.active else panes.STYLES.get(shown.view.status, "dim")
+            row.append(f"{mark}{cells[column]}".ljust(size), style)
+        else:
+            row.append(cells[column].rjust(size))
+    return row
+
+
+def _cells(shown: RunSnapshot) -> dict[str, str]:
+    view: View = shown.view
+    total = f"/{view.total_steps}" if view.total_steps else ""
+
+    def last(name: str) -> str:
+        return text.short(view.last[name], 5) if name in view.last else ""
+
+    return {
+        "status": view.status,
+        "step": "" if view.step is None else f"{view.step}{total}",
+        "loss": last("loss"),
+        "tok/s": last("tok_per_sec"),
+        "MFU": last("mfu"),
+        "ETA": "" if view.eta_s is None else text.duration(view.eta_s),
+        "cost": "" if view.cost is None else text.money(view.cost.spent),
+    }

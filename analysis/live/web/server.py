@@ -2,6 +2,11 @@
 
 It has a thread of its own and is handed what stands from the one that follows. Whoever sends too much, or too
 slowly, or does not take what it is sent is let go. Nothing is logged, so that no token stands in a log.
+
+What all viewers of a page are told, and what one of them lacks: a short memory instead of a queue for each.
+
+Every message has a number. Who has seen one of the last few gets those since; who is behind them, or comes new,
+gets all that stands, written once for all who ask. So a slow viewer costs nothing but its own socket.
 """
 
 from __future__ import annotations
@@ -9,21 +14,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gputel.analysis.live.web import door, parts
-from gputel.analysis.live.web.viewers import Viewers
+from gputel.analysis.live.web import access, messages
+from gputel.analysis.live.web.messages import Parts, page_parts
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.judging import Judge
+    from gputel.analysis.live.alarms import RunAlarms
     from gputel.analysis.live.view import View
 
 PORT = 8765
@@ -51,7 +58,7 @@ HEADERS = (
 )
 
 
-class Page:
+class LivePage:
     """`link` is what a person opens. `wake` is called, from another thread, when somebody has come to look."""
 
     def __init__(
@@ -64,7 +71,7 @@ class Page:
         pause_s: float = PAUSE_S,
     ) -> None:
         self._socket = _listening(host, port)
-        self.door = door.Door(host, self._socket.getsockname()[1])
+        self.door = access.AccessCheck(host, self._socket.getsockname()[1])
         self.link = self.door.link
         self._wake, self._patience_s, self._pause_s = wake, patience_s, pause_s
         self._asked = threading.Event()  # somebody new is to be told, whether anything changed or not
@@ -76,14 +83,14 @@ class Page:
         self._thread.start()
         self._started.wait()
 
-    def show(self, views: Callable[[], Sequence[tuple[View, Judge]]]) -> None:
+    def show(self, views: Callable[[], Sequence[tuple[View, RunAlarms]]]) -> None:
         """What stands, for whoever looks."""
         due = time.monotonic() - self._shown >= self._pause_s and self._viewers.count
         if not due and not self._asked.is_set():
             return
         self._asked.clear()
         self._shown = time.monotonic()
-        self._loop.call_soon_threadsafe(self._viewers.tell, parts.of(views()))
+        self._loop.call_soon_threadsafe(self._viewers.tell, page_parts(views()))
 
     def wait(self, timeout_s: float) -> None:
         """Until somebody comes to look, or the time is over."""
@@ -98,7 +105,7 @@ class Page:
             self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        self._viewers, self._stop = Viewers(), asyncio.Event()
+        self._viewers, self._stop = Broadcast(), asyncio.Event()
         server = await asyncio.start_server(self._answer, sock=self._socket, limit=MOST_HEAD)
         self._started.set()
         await self._stop.wait()
@@ -127,7 +134,7 @@ class Page:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._patience_s)
         except asyncio.LimitOverrunError:
             return await self._send(writer, _refused(431, "the request is too long"))
-        request = door.read(head)
+        request = access.read(head)
         if request is None:
             return await self._send(writer, _refused(400, "this is no request for a page"))
         refusal = self.door.refusal(request)
@@ -138,7 +145,7 @@ class Page:
         head, data = self._page(request)
         return await self._send(writer, head + data if request.method == "GET" else head)
 
-    def _page(self, request: door.Request) -> tuple[bytes, bytes]:
+    def _page(self, request: access.Request) -> tuple[bytes, bytes]:
         if request.path == "/" and self.door.token is not None and self.door.is_carried(request):
             return _head(303, "text/plain", 0, f"Location: /\r\nSet-Cookie: {self.door.cookie}\r\n"), b""
         found = _pages().get(request.path)
@@ -148,7 +155,7 @@ class Page:
         return _head(200, kind, len(data)), data
 
     async def _follow(
-        self, request: door.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: access.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Tells a viewer what it lacks, for as long as it takes it."""
         viewers = self._viewers
@@ -221,3 +228,58 @@ def _listening(host: str, port: int | None) -> socket.socket:
     known = not isinstance(failed, socket.gaierror) and failed.errno
     fault = f"cannot listen there: {(os.strerror(known) if known else str(failed.strerror)).lower()}"
     raise GputelError(where, fault, "name another, or leave it away")
+
+
+MOST_KEPT = 64
+MOST_KEPT_BYTES = 4 << 20
+
+
+class Broadcast:
+    """Of one thread, in which a loop runs; `count` is how many look."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: Parts | None = None
+        self._number = 0
+        self._boot = secrets.token_hex(4)  # numbers of another life of the server mean nothing here
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=MOST_KEPT)
+        self._whole: tuple[int, bytes] = (0, b"")
+        self._next: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    def tell(self, parts: Parts) -> None:
+        """What stands now."""
+        if self._parts is not None:
+            message = messages.news(self._parts, parts, f"{self._boot}-{self._number + 1}")
+            self._kept.append((self._number + 1, message))
+            while sum(len(one) for _, one in self._kept) > MOST_KEPT_BYTES:
+                self._kept.popleft()
+        self._number += 1
+        self._parts = parts
+        self._next.set_result(None)
+        self._next = asyncio.get_running_loop().create_future()
+
+    def since(self, seen: int | None) -> bytes:
+        """Nothing where nothing was told yet, or nothing since."""
+        if seen == self._number or self._parts is None:
+            return b""
+        missed = [message for number, message in self._kept if seen is not None and number > seen]
+        if seen is not None and seen < self._number and len(missed) == self._number - seen:
+            return b"".join(missed)
+        if self._whole[0] != self._number:
+            message = messages.whole(self._parts, f"{self._boot}-{self._number}")
+            self._whole = self._number, message
+        return self._whole[1]
+
+    def seen(self, identity: str) -> int | None:
+        """The number that a page has seen last, by the identity that it was sent with."""
+        boot, _, number = identity.rpartition("-")
+        return int(number) if boot == self._boot and number.isascii() and number.isdigit() else None
+
+    @property
+    def next(self) -> asyncio.Future[None]:
+        """Done when something is told."""
+        return self._next

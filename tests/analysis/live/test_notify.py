@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.alarms.watch import Alarm
-from gputel.analysis.live.notify import Apprise, Channel, Command, Notice, Notifier, Webhook
+from gputel.analysis.live.notify import Apprise, Channel, Notice, Notifier, NotifyCommand, Webhook
 from gputel.telemetry.errors import GputelError
 
 ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
@@ -67,7 +67,7 @@ def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Pa
     out = tmp_path / "argv.json"
     script = tmp_path / "hook.py"
     script.write_text("import json, sys; open(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))")
-    hook = Command(
+    hook = NotifyCommand(
         f"{sys.executable} {script} {out} '{{rule}} of {{run}}' {{state}} {{step}} {{text}} {{other}}"
     )
     assert delivered(hook, HOSTILE) == []
@@ -76,9 +76,11 @@ def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Pa
 
 
 def test_a_command_that_fails_or_is_not_there_is_told_once_each() -> None:
-    assert delivered(Command("false")) == ["command 'false': 'nan' was not delivered: it ended with 1"] * 2
     assert (
-        delivered(Command("no-such-program"))
+        delivered(NotifyCommand("false")) == ["command 'false': 'nan' was not delivered: it ended with 1"] * 2
+    )
+    assert (
+        delivered(NotifyCommand("no-such-program"))
         == ["command 'no-such-program': 'nan' was not delivered: No such file or directory"] * 2
     )
 
@@ -125,8 +127,8 @@ def test_a_server_that_is_gone_is_told_after_the_last_try() -> None:
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda: Command("say 'x"), "--on-alarm: no closing quotation; close the quotes"),
-        (lambda: Command(" "), "--on-alarm: names no command; such as 'notify-send {rule} {run}'"),
+        (lambda: NotifyCommand("say 'x"), "--on-alarm: no closing quotation; close the quotes"),
+        (lambda: NotifyCommand(" "), "--on-alarm: names no command; such as 'notify-send {rule} {run}'"),
         (lambda: Webhook("ftp://x/secret"), "--webhook: is no address of the web; it begins with https://"),
     ],
 )

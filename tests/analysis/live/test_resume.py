@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.live import plain, printed, resume
-from gputel.analysis.live.follow import Follower
-from gputel.analysis.live.growing import Place
-from gputel.analysis.live.replays import Replays
+from gputel.analysis.live import lines, resume
+from gputel.analysis.live.files import FilePosition
+from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.resume import Position, Positions
-from gputel.telemetry import events, run
+from gputel.analysis.live.sources import Replays
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 
 STEP = "step {:05d}/00900 (0.1%) | loss: {} | lrm: 1.00 | dt: 500.00ms | tok/sec: 796,060\n"
@@ -43,7 +43,7 @@ def tail(log: Path, folder: Path, *, killed: bool = False, until: int = 0) -> li
     """Everything that one tail prints; killed, it saves nothing when it ends."""
     positions = Positions(folder)
     follower = Follower([str(log)], positions=positions)
-    printer = plain.Printer(printed.as_json)
+    printer = lines.Printer(lines.rows_json)
     found = list(shown(follower, printer, until))
     assert positions.trouble is None
     if killed:
@@ -54,7 +54,7 @@ def tail(log: Path, folder: Path, *, killed: bool = False, until: int = 0) -> li
     return found
 
 
-def shown(follower: Follower, printer: plain.Printer, until: int = 0) -> Iterator[str]:
+def shown(follower: Follower, printer: lines.Printer, until: int = 0) -> Iterator[str]:
     while news := follower.read():
         for one in news:
             yield from printer.lines(one)
@@ -111,7 +111,7 @@ def test_after_a_kill_unsaved_rows_are_printed_again_and_none_is_lost(log: Path,
     positions = Positions(folder, now=lambda: 0.0)
     positions._due = 1.0
     follower = Follower([str(log)], positions=positions)
-    assert rows(list(shown(follower, plain.Printer(printed.as_json)))) == [(6, 5), (7, 6)]
+    assert rows(list(shown(follower, lines.Printer(lines.rows_json)))) == [(6, 5), (7, 6)]
     positions.close()
     follower.watch.close()
     assert rows(tail(log, folder)) == [(6, 5), (7, 6)]
@@ -128,12 +128,12 @@ def test_rows_that_were_read_and_not_printed_are_printed_by_the_next_tail(log: P
 def test_tail_that_stops_while_it_reads_the_log_again_keeps_its_position(
     log: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gputel.analysis.live import streams
+    from gputel.analysis.live import runs
 
     add(log, steps(0, 50))
     tail(log, folder)
     add(log, steps(50, 51))
-    monkeypatch.setattr(streams, "PIECE", 1000)
+    monkeypatch.setattr(runs, "PIECE", 1000)
     assert tail(log, folder, until=1) == []
     assert rows(tail(log, folder)) == [(51, 50)]
 
@@ -174,7 +174,7 @@ def test_compressed_log_that_was_read_to_its_end_prints_nothing_more(log: Path, 
 
 
 def test_events_of_a_recorder_are_printed_once(tmp_path: Path, folder: Path) -> None:
-    run.create(tmp_path / "d16", {"run": "d16", "started": {"wall_ns": SECOND}, "gpus": []})
+    run_folder.create(tmp_path / "d16", {"run": "d16", "started": {"wall_ns": SECOND}, "gpus": []})
     events.append(tmp_path / "d16", SECOND, "xid", "Xid 79 on GPU 0")
     assert len(tail(tmp_path / "d16", folder)) == 1
     events.append(tmp_path / "d16", 2 * SECOND, "xid", "Xid 31 on GPU 0")
@@ -187,7 +187,7 @@ def test_command_that_prints_its_log_again_gives_what_is_new(log: Path, folder: 
         log.write_text(steps(0, steps_there))
         command = ("rank0", [sys.executable, "-c", COMMAND, str(log)])
         follower = Follower([], [command], positions=Positions(folder))
-        printer, found = plain.Printer(printed.as_json), list[str]()
+        printer, found = lines.Printer(lines.rows_json), list[str]()
         while len(found) < wanted:
             found += shown(follower, printer)
             follower.wait(5)
@@ -202,7 +202,7 @@ def test_command_that_prints_its_log_again_gives_what_is_new(log: Path, folder: 
 def test_position_is_what_was_saved(folder: Path) -> None:
     replays = Replays()
     replays.feed(b"one\ntwo\nthr")
-    file = Position(Place(1, 2, 300, 7, "abc"), None, 4, 9, 120, finished=True)
+    file = Position(FilePosition(1, 2, 300, 7, "abc"), None, 4, 9, 120, finished=True)
     first = Positions(folder)
     first.save({"train.log": {"": file}, "kubectl": {"rank0": Position(replays=replays, next_line=3)}})
     first.close()
@@ -268,7 +268,7 @@ def test_full_disk_ends_the_saving_and_not_the_following(log: Path, folder: Path
     positions = Positions(folder)
     follower = Follower([str(log)], positions=positions)
     (folder / resume.NAME).with_suffix(".draft").mkdir()  # nothing can be written there
-    assert len(list(shown(follower, plain.Printer(printed.as_json)))) == 5
+    assert len(list(shown(follower, lines.Printer(lines.rows_json)))) == 5
     assert follower.notes == [f"{positions.path}: Is a directory; the next tail shows rows of this one again"]
     follower.close()
 

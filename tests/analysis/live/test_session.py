@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.alarms import rules
-from gputel.analysis.live.follow import Follower
+from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.notify import Notice
 from gputel.analysis.live.session import Session
 

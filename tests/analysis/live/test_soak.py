@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from gputel.analysis.live import mounts, plain, printed
-from gputel.analysis.live.follow import Follower
+from gputel.analysis.live import files, lines
+from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.resume import Positions
-from gputel.analysis.parse import engine, listing, result
+from gputel.analysis.logs import result, summary
+from gputel.analysis.logs.parser import make_parser
 
 HOUR_S = 3600
 ROTATIONS, CUTS, KILLS, STOPS = 100, 20, 50, 20
@@ -121,7 +122,7 @@ class Tail:
         self._output = os.open(self._out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._positions = Positions(self._memory, now=lambda: self._clock[0])
         self._follower = Follower([str(self._log)], positions=self._positions, now=lambda: self._clock[0])
-        self._printer = plain.Printer(printed.as_json)
+        self._printer = lines.Printer(lines.rows_json)
 
     def _show(self, news: list[Any]) -> None:
         text = "".join(f"{line}\n" for one in news for line in self._printer.lines(one)).encode()
@@ -153,7 +154,7 @@ class Tail:
 def test_an_hour_of_rotations_cuts_and_kills_gives_the_rows_of_everything_that_was_written(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mounts, "is_told", lambda name: False)
+    monkeypatch.setattr(files, "is_told", lambda name: False)
     chance = random.Random(seed)
     log, out, memory = tmp_path / "train.log", tmp_path / "rows.jsonl", tmp_path / "memory"
     memory.mkdir()
@@ -202,11 +203,11 @@ def said(out: Path) -> list[dict[str, Any]]:
 
 
 def parsed(data: bytes) -> list[dict[str, Any]]:
-    parser = engine.parser()
+    parser = make_parser()
     parser.feed(data)
     parser.finish()
     log = result.conclude(parser, "train", "train.log")
-    return ordered({**row, "run": "train"} for row in listing.rows(log))
+    return ordered({**row, "run": "train"} for row in summary.rows(log))
 
 
 def ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

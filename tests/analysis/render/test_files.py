@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import gputel
-from gputel.analysis.document import Axis, Curves, Page, Section, Series
+from gputel.analysis.document import Curves, Document, PlotAxis, Section, Series
 from gputel.analysis.render import files
 from gputel.telemetry.errors import GputelError
 
 
 def panel(name: str) -> Curves:
     series = Series("a", {"step": np.arange(3.0)}, np.arange(3.0))
-    return Curves(name, name, (Axis("step", "step"),), Axis("y", "y"), (series,))
+    return Curves(name, name, (PlotAxis("step", "step"),), PlotAxis("y", "y"), (series,))
 
 
 ROOT = Path(gputel.__file__).parent.parent
-PAGE = Page("a run", [Section(items=[panel("loss"), panel("m/f u"), panel("loss")])])
+PAGE = Document("a run", [Section(items=[panel("loss"), panel("m/f u"), panel("loss")])])
 
 
 def test_a_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
 
 def test_a_page_without_a_panel_has_no_picture(tmp_path: Path) -> None:
     with pytest.raises(GputelError, match="--png: there is nothing to draw"):
-        files.write_page(Page("a run", []), ["png"], tmp_path, "x")
+        files.write_page(Document("a run", []), ["png"], tmp_path, "x")
 
 
 def test_two_writers_of_one_file_have_drafts_of_their_own(tmp_path: Path) -> None:

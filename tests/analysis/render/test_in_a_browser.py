@@ -12,27 +12,26 @@ import numpy.typing as npt
 import pytest
 
 from gputel.analysis.document import (
-    Axis,
     Bars,
     Curves,
+    Document,
     Heat,
     Level,
-    Mark,
-    Page,
+    Marker,
     Panel,
+    PlotAxis,
     Section,
     Series,
     Table,
 )
-from gputel.analysis.figures import style
-from gputel.analysis.render import page
-from gputel.analysis.render.packing import Packer
+from gputel.analysis.render import html, style
+from gputel.analysis.render.html import Packer
 from tests.browser import Browser, Tab
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
 
 EVIL = "<script>document.title='pwned'</script>"
-STEP, TIME = Axis("step", "step"), Axis("time", "time", "s", 1_763_700_000 * 10**9)
+STEP, TIME = PlotAxis("step", "step"), PlotAxis("time", "time", "s", 1_763_700_000 * 10**9)
 OVER = '[data-panel="{}"] .over'
 
 
@@ -42,13 +41,13 @@ def series(name: str, tint: int, slope: float) -> Series:
 
 
 def panel(name: str = "loss", *, noisy: bool = False) -> Curves:
-    mark = Mark("nan", f"step 500: {EVIL}", {"step": 500.0, "time": 250_000.0})
+    mark = Marker("nan", f"step 500: {EVIL}", {"step": 500.0, "time": 250_000.0})
     own = (series("d16", 0, 0.001), series(EVIL, 1, 0.002))
-    drawn = Curves(name, name.title(), (STEP, TIME), Axis(name, name, "W"), own, (mark,), noisy=noisy)
+    drawn = Curves(name, name.title(), (STEP, TIME), PlotAxis(name, name, "W"), own, (mark,), noisy=noisy)
     return replace(drawn, levels=(Level(9.5, "limit"),), link="runs")
 
 
-HEAT = Heat("rhythm", "Rhythm", TIME, Axis("f", "frequency", "Hz"), Axis("p", "density", "dB"),
+HEAT = Heat("rhythm", "Rhythm", TIME, PlotAxis("f", "frequency", "Hz"), PlotAxis("p", "density", "dB"),
             np.arange(11.0), np.arange(6.0), np.where(np.eye(5, 10) > 0, np.nan, 7.0))  # fmt: skip
 BARS = Bars("spent", "Spent", "s", ("d16",), ("train", "eval"), np.array([[90.0, 10.0]]))
 
@@ -57,7 +56,7 @@ def shown(
     chromium: Browser, folder: Path, *panels: Panel | Table, phone: bool = False, dark: bool = False
 ) -> Tab:
     file = folder / "page.html"
-    file.write_bytes(page.html(Page(EVIL, [Section(EVIL, panels, EVIL)], EVIL, EVIL, ("d16", EVIL))))
+    file.write_bytes(html.html(Document(EVIL, [Section(EVIL, panels, EVIL)], EVIL, EVIL, ("d16", EVIL))))
     tab = chromium.tab(390 if phone else 1280, 900, phone=phone, dark=dark)
     tab.open(file)
     return tab

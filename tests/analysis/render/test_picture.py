@@ -7,21 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gputel.analysis.document import Axis, Bars, Curves, Heat, Level, Mark, Page, Panel, Series
-from gputel.analysis.figures import style
-from gputel.analysis.render import picture
+from gputel.analysis.document import Bars, Curves, Document, Heat, Level, Marker, Panel, PlotAxis, Series
+from gputel.analysis.render import picture, style
 
-HOURS = Axis("time", "time", "s")
+HOURS = PlotAxis("time", "time", "s")
 X = np.linspace(0, 4 * 3600, 2000)
 LOSS = Curves(
     "loss",
     "Loss",
     (HOURS,),
-    Axis("loss", "loss"),
+    PlotAxis("loss", "loss"),
     tuple(Series(f"d{n}", {"time": X}, n + np.cos(X), run=f"d{n}", tint=i) for i, n in enumerate((16, 24))),
     marks=(
-        Mark("eval", "validation", {"time": 60.0}, {"time": 90.0}),
-        Mark("checkpoint", "saved", {"time": 99.0}),
+        Marker("eval", "validation", {"time": 60.0}, {"time": 90.0}),
+        Marker("checkpoint", "saved", {"time": 99.0}),
     ),
     levels=(Level(20.0, "target 20"),),
     noisy=True,
@@ -30,8 +29,8 @@ HEAT = Heat(
     "s",
     "Spectrogram",
     HOURS,
-    Axis("f", "frequency", "Hz"),
-    Axis("p", "density", "dB"),
+    PlotAxis("f", "frequency", "Hz"),
+    PlotAxis("p", "density", "dB"),
     np.arange(5) * 3600.0,
     np.arange(4.0),
     np.arange(12.0).reshape(3, 4),
@@ -97,7 +96,7 @@ def test_bars_are_hours_where_they_are_long() -> None:
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("panel", [LOSS, HEAT, BARS], ids=lambda panel: panel.name)
 def test_every_panel_is_a_file_of_every_kind_that_says_its_caution(panel: Panel, kind: str) -> None:
-    drawn = picture.drawn([panel], kind, Page("a run", [], caution="SIMULATED: 2xH100"))
+    drawn = picture.drawn([panel], kind, Document("a run", [], caution="SIMULATED: 2xH100"))
     assert drawn.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
     if kind == "svg":
         assert b"SIMULATED: 2xH100" in drawn
@@ -125,7 +124,7 @@ def test_names_are_text_and_no_formula_and_keys_are_masked() -> None:
     odd = replace(
         LOSS, series=(replace(LOSS.series[0], name="a_$x^2 sk-abcdefghijklmnopqrstuvwx"), LOSS.series[1])
     )
-    drawn = picture.drawn([odd], "svg", Page("a run", []))
+    drawn = picture.drawn([odd], "svg", Document("a run", []))
     assert b"a_$x^2 ***" in drawn
 
 
@@ -133,4 +132,4 @@ def test_a_picture_of_nothing_measured_is_still_a_picture() -> None:
     empty = replace(
         LOSS, series=(Series("a", {"time": X}, np.full(len(X), np.nan)),), marks=(), levels=(), steady=True
     )
-    assert picture.drawn([empty], "png", Page("a run", [])).startswith(b"\x89PNG")
+    assert picture.drawn([empty], "png", Document("a run", [])).startswith(b"\x89PNG")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process import stamps
+from gputel.telemetry.process import keeper
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]
 
 
 def stamped(recorder: Recorder) -> list[tuple[int | None, bytes]]:
-    return list(stamps.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
+    return list(keeper.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.ledger import Ledger
-from gputel.telemetry.process.pour import Pourer
-from gputel.telemetry.process.ring import Ring
+from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.shared_memory import Ledger, Ring
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]

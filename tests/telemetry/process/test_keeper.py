@@ -10,9 +10,9 @@ import pytest
 
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process import launch, libc, stamps
-from gputel.telemetry.process.keeper import Keeper, Pipe, Post
-from gputel.telemetry.process.ledger import Ledger, Witness
+from gputel.telemetry.process import keeper, libc, spawn
+from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe
+from gputel.telemetry.process.shared_memory import Ledger, Witness
 from gputel.telemetry.process.signals import Forwarder, Signals
 
 
@@ -28,7 +28,7 @@ def test_the_viewer_stays_light_since_it_forks() -> None:
 def test_elsewhere_than_on_linux_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     with pytest.raises(GputelError, match=r"^gputel record: needs Linux 5\.4 or newer; record there"):
-        launch.require_linux()
+        spawn.require_linux()
 
 
 def test_an_end_is_told_once_and_in_a_shells_words() -> None:
@@ -57,7 +57,7 @@ def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
     news = os.eventfd(0, os.EFD_NONBLOCK)
-    post = Post(tmp_path, Pipe(reading), log, index, news, Quiet())
+    post = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
     pid = os.fork()
     if pid == 0:
         os.close(writing)
@@ -67,7 +67,7 @@ def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     post.ledger.end(0, Stamp(1, 2, 3))
     assert os.waitpid(pid, 0)[1] == 0
     assert post.ledger.drained
-    (line, half) = stamps.lines(tmp_path / "log", tmp_path / "idx")
+    (line, half) = keeper.lines(tmp_path / "log", tmp_path / "idx")
     assert (line[1], half[1]) == (b"one\n", b"two")
     assert line[0] == half[0] is not None
 

@@ -6,7 +6,7 @@ import signal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.process.ring import Ring
+from gputel.telemetry.process.shared_memory import Ring
 
 SIZE = 1 << 16
 STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), max_size=40)

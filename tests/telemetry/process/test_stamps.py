@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gputel.telemetry.process import stamps
+from gputel.telemetry.process import keeper
 
 
 def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, Path]:
@@ -11,32 +11,32 @@ def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, 
     end, records = 0, b""
     for wall, data in reads:
         end += len(data)
-        records += stamps.pack(wall, end)
+        records += keeper.pack(wall, end)
     index.write_bytes(records)
     return log, index
 
 
 def test_a_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(10, b"a\nb"), (20, b"c\nd\n"), (30, b"e")])
-    assert list(stamps.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
+    assert list(keeper.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
 
 
 def test_what_is_not_stamped_is_none(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(None, b"old\n"), (20, b"new\n")])
     with log.open("ab") as more:
         more.write(b"not yet\n")
-    assert [wall for wall, _ in stamps.lines(log, index)] == [None, 20, None]
+    assert [wall for wall, _ in keeper.lines(log, index)] == [None, 20, None]
 
 
 def test_a_torn_record_is_not_yet(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(10, b"a\n"), (20, b"b\n")])
     index.write_bytes(index.read_bytes()[:-3])
-    assert [wall for wall, _ in stamps.lines(log, index)] == [10, None]
+    assert [wall for wall, _ in keeper.lines(log, index)] == [10, None]
 
 
 def test_without_an_index_no_line_has_a_stamp(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_bytes(b"a\nb\n")
-    assert [wall for wall, _ in stamps.lines(tmp_path / "output.log", tmp_path / "output.idx")] == [
+    assert [wall for wall, _ in keeper.lines(tmp_path / "output.log", tmp_path / "output.idx")] == [
         None,
         None,
     ]

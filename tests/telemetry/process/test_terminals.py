@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.telling import status_line
+from gputel.telemetry.process.status_line import status_line
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]

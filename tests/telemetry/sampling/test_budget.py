@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, lower, spent_by_thread
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost, lower, spent_by_thread
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced
@@ -21,7 +20,7 @@ class Recording:
         self.machine = Priced(self.clock, {})
         self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock)
         self.events: list[tuple[str, dict[str, object]]] = []
-        self.budget, self.cost = Budget(self.plan, self.report, self.spending), Cost(10 * MS)
+        self.budget, self.cost = Budget(self.plan, self.report, self.spending), SamplingCost(10 * MS)
         self.loop = Loop(
             self.machine,
             self.plan,
@@ -124,7 +123,7 @@ def test_a_thread_that_takes_over_keeps_the_lowered_rate() -> None:
         recording.plan,
         recording.rows,
         recording.clock,
-        cost=Cost(10 * MS),
+        cost=SamplingCost(10 * MS),
         budget=recording.budget,
         turn=Turn(),
         report=recording.report,

@@ -3,8 +3,7 @@
 import itertools
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
@@ -18,7 +17,7 @@ class Recording:
         self.clock, self.rows, self.turn = SteppedClock(), Rows(), Turn()
         simulated = open_machine(machine, self.clock)
         self.plan = plan.make(simulated, simulated.gpus, hz, self.clock)
-        self.cost = Cost(round(SECOND / hz))
+        self.cost = SamplingCost(round(SECOND / hz))
         self.loop = Loop(
             simulated,
             self.plan,
@@ -97,7 +96,7 @@ def test_a_thread_whose_turn_is_over_writes_nothing() -> None:
 
 
 def test_the_cost_of_each_tier_is_what_was_spent_inside_the_driver() -> None:
-    clock, cost = SteppedClock(), Cost(10 * MS)
+    clock, cost = SteppedClock(), SamplingCost(10 * MS)
     machine = Priced(clock, {})
     made = plan.make(machine, machine.gpus, 100, clock, max_overhead=0.5)
     budget = Budget(made, print, Spending())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gputel.telemetry.machine import Answer, Gpu, Report, Values
-from gputel.telemetry.readings import Pace, Reading
+from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan
 from tests.telemetry.conftest import SteppedClock
 
@@ -99,4 +99,4 @@ def test_a_slow_tier_is_never_faster_than_the_recording() -> None:
 
 
 def test_every_pace_but_the_fast_one_has_a_rate() -> None:
-    assert [pace.value for pace in Pace] == [None, 10.0, 5.0, 1.0]
+    assert [pace.value for pace in ReadingRate] == [None, 10.0, 5.0, 1.0]

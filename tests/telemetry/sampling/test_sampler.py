@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry import events, run
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.identity import facts
 from gputel.telemetry.store.journal import read
 from tests.fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, H100, NO_PERMISSION, VERSION_MISMATCH
@@ -21,7 +21,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from gputel.telemetry.sampling import sampler
-from gputel.telemetry.board import Board
+from gputel.telemetry.sampling.status import Board
 
 class Told(Board):
     def publish(self, news):
@@ -76,7 +76,7 @@ class Process:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "run"
-    run.create(place, facts([], env={}, cwd=tmp_path, name="test", tags={}))
+    run_folder.create(place, facts([], env={}, cwd=tmp_path, name="test", tags={}))
     return place
 
 
@@ -103,7 +103,7 @@ def test_a_simulated_machine_is_recorded_and_says_that_it_is_simulated(folder: P
     assert (news["state"], news["simulated"]) == ("sampling", "2xH100")
     code, last = process.end()
     assert (code, last["state"], last["error"]) == (0, "ended", None)
-    described = run.describe(folder)
+    described = run_folder.describe(folder)
     assert described["simulated"] == "2xH100"
     assert [gpu["gpu"] for gpu in described["gpus"]] == ["0", "1"]  # type: ignore[attr-defined]
     statistics = described["sampling"]["statistics"]  # type: ignore[index]
@@ -133,7 +133,7 @@ def test_after_a_kill_the_next_sampler_goes_on_in_the_same_folder_and_the_gap_is
     assert isinstance(last["ticks"], int)
     assert len(column(folder, "power_w", "0")) == kept + last["ticks"]
     assert kinds(folder) == ["gap"]
-    assert run.describe(folder)["sampling"]["starts"] == 2  # type: ignore[index]
+    assert run_folder.describe(folder)["sampling"]["starts"] == 2  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_the_heart_beats_while_it_samples(folder: Path) -> None:
     """By fork, as the viewer does it: the page outlives the process."""
     script = (
         "import os, sys, time\nfrom pathlib import Path\n"
-        "from gputel.telemetry.board import Board\n"
+        "from gputel.telemetry.sampling.status import Board\n"
         "board = Board(); ours, theirs = os.pipe()\n"
         "child = os.fork()\n"
         "if child == 0:\n"

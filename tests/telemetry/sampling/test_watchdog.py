@@ -8,8 +8,7 @@ import pytest
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.machine import Gpu
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget
-from gputel.telemetry.sampling.cost import Cost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn
 from gputel.telemetry.sampling.watchdog import Watchdog
 from tests.fake_nvml import H100, FakeNvml
@@ -47,7 +46,7 @@ class Threads:
         self.machine = driver.open()
         self.plan = plan.make(self.machine, self.machine.gpus, 100, self.clock, max_overhead=1.0)
         self.events: list[tuple[str, dict[str, object]]] = []
-        self.cost, self.threads = Cost(10 * MS), list[threading.Thread]()
+        self.cost, self.threads = SamplingCost(10 * MS), list[threading.Thread]()
         self.budget = Budget(self.plan, self.report)
         self.watchdog = Watchdog(self.turn, self.start, self.report)
 

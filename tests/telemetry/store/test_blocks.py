@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.store import blocks
-from gputel.telemetry.store.blocks import Block, Fault, Ticks
+from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 READINGS = st.one_of(st.none(), st.integers(-300, 300), INT64)
@@ -47,8 +47,8 @@ def journal_of(count: int) -> list[bytes]:
     return [packed([[n, None, -n], [n + 1, 5, 2**40]], n) for n in range(count)]
 
 
-def whole(data: bytes) -> list[Block]:
-    return [block for block in blocks.scan(data) if isinstance(block, Block)]
+def whole(data: bytes) -> list[JournalBlock]:
+    return [block for block in blocks.scan(data) if isinstance(block, JournalBlock)]
 
 
 @given(tables())
@@ -95,7 +95,7 @@ def test_a_flipped_byte_costs_the_block_it_is_in_and_is_told(data: st.DataObject
     ends = np.cumsum([len(block) for block in journal])
     hit = int((ends <= at).sum())
     found = list(blocks.scan(bytes(damaged)))
-    assert [block.sequence for block in found if isinstance(block, Block)] == [
+    assert [block.sequence for block in found if isinstance(block, JournalBlock)] == [
         n for n in range(4) if n != hit
     ]
     faults = [fault for fault in found if isinstance(fault, Fault)]

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import compact, frames, parquet, parts
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
-FAST = Tier("fast", 10.0, (Column("power_w", "W", 1000, "0"), Column("power_w", "W", 1000, "1")))
-SLOW = Tier("slow", 1.0, (Column("fan", "%", 1, "0"),))
+FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
 Compose = Callable[..., None]
 
 
@@ -202,7 +202,7 @@ def test_any_readings_survive_writing_and_compaction(
     tmp_path_factory: pytest.TempPathFactory, compose: Compose, rows: list[tuple[int | None, int | None]]
 ) -> None:
     folder = tmp_path_factory.mktemp("gpu")
-    tier = Tier("fast", 10.0, (Column("ecc", None, 1, "0"), Column("pstate", None, 1, "0")))
+    tier = Tier("fast", 10.0, (GpuColumn("ecc", None, 1, "0"), GpuColumn("pstate", None, 1, "0")))
     compose(folder, [tier], [(0, n * SECOND // 10, row) for n, row in enumerate(rows)], seal_after_s=1)
     assert frames.ticks(folder).select("ecc", "pstate").rows() == rows
     parquet.compact(folder, everything=True)

@@ -13,11 +13,11 @@ import pytest
 
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.store import blocks, frames, journal, parts
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings import until
 
-FAST = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"), Column("temp_c", "°C", 1, "0")))
-SLOW = Tier("slow", 1.0, (Column("fan", "%", 1, "0"),))
+FAST = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
+SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
 PERIOD = FAST.period_ns
 
 
@@ -134,7 +134,7 @@ def test_the_end_that_a_crash_left_half_written_is_not_there_yet(
     compose(tmp_path, [FAST], [(0, n * SECOND, [n, n]) for n in range(4)])
     path = tmp_path / "fast-000001.gtb"
     data = path.read_bytes()
-    seconds = [one.offset for one in blocks.scan(data) if isinstance(one, blocks.Block) and one.rows]
+    seconds = [one.offset for one in blocks.scan(data) if isinstance(one, blocks.JournalBlock) and one.rows]
     path.write_bytes(data[: seconds[place] + 56])
     assert frames.ticks(tmp_path)["temp_c"].to_list() == list(range(place))
     assert held(tmp_path)[0].faults == []
@@ -174,7 +174,7 @@ import resource, signal, sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import Column, Tier
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 tier = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"),))
@@ -207,7 +207,7 @@ import sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import Column, Tier
 tier = Tier("fast", 200.0, (Column("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
 tick = 0

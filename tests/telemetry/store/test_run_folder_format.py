@@ -13,7 +13,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import frames, parquet
-from gputel.telemetry.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 PAGE = Path(__file__).parents[3] / "docs" / "run-folder.md"
 Row = tuple[int, list[int | None]]
@@ -89,7 +89,11 @@ def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
 TIER = Tier(
     "fast",
     100.0,
-    (Column("power_w", "W", 1000, "0"), Column("energy_j", "J", 1000, "0"), Column("ecc", None, 1, "1")),
+    (
+        GpuColumn("power_w", "W", 1000, "0"),
+        GpuColumn("energy_j", "J", 1000, "0"),
+        GpuColumn("ecc", None, 1, "1"),
+    ),
 )
 
 

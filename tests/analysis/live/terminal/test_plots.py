@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.live.curve import Curve, Points
+from gputel.analysis.live.series import Points, Series
 from gputel.analysis.live.terminal import plots
 
 BLANK = {" ", "⠀"}
 
 
 def curve(*values: float, every: int = 1) -> Points:
-    grown = Curve()
+    grown = Series()
     grown.add(np.arange(0, every * len(values), every, dtype=float), np.array(values, dtype=float))
     return grown.points()
 
@@ -21,7 +21,7 @@ def curve(*values: float, every: int = 1) -> Points:
 def drawn(points: Points, width: int, height: int, share: float = 1.0, *, log: bool = False) -> list[str]:
     seen = plots.window([points], share, log=log)
     assert seen is not None
-    return [text.plain for text in plots.plot([plots.Line(points, "cyan")], seen, width, height)]
+    return [text.plain for text in plots.plot([plots.PlotLine(points, "cyan")], seen, width, height)]
 
 
 def test_a_falling_curve_goes_from_the_upper_left_to_the_lower_right() -> None:

@@ -1,0 +1,311 @@
+"""Rules about a loss as it comes: not finite, a spike, a divergence, a rise, a plateau.
+
+The rule of overfitting: validation gets worse while training goes on, and which checkpoint was the best.
+
+Median and spread of the last so many values, kept sorted: a value costs microseconds, whatever came before.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from gputel.analysis import columns
+from gputel.analysis.alarms.observations import Evaluation, EventSeen, Finding, Moment, Record
+
+
+class NotFinite:
+    """NaN or infinite in a record. A format's placeholder for "not measured" is null and does not come here."""
+
+    hears = (Record,)
+
+    def __init__(self, metrics: list[str]) -> None:
+        self._metrics = metrics
+        self._wrong: set[str] = set()
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        assert isinstance(moment, Record)
+        for name in self._metrics:
+            value = moment.values.get(name)
+            if value is None or (math.isfinite(value) and name not in self._wrong):
+                continue
+            wrong = not math.isfinite(value)
+            if wrong:
+                self._wrong.add(name)
+            else:
+                self._wrong.discard(name)
+            yield Finding(name, wrong, f"{name} is {value}", moment.step)
+
+
+class _OfLoss:
+    """Feeds finite values of one metric, and starts anew where a phase or an attempt begins.
+
+    `take` says whether something is wrong, or None where it cannot tell yet; `say` what it is.
+    """
+
+    hears = (Record,)
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._place: tuple[str, int] | None = None
+        self._wrong = False
+
+    def see(self, moment: Moment) -> Iterable[Finding]:
+        assert isinstance(moment, Record)
+        value = moment.values.get(self._metric)
+        if value is None or not math.isfinite(value):
+            return ()
+        place = moment.phase, moment.attempt
+        if place != self._place:
+            self._place = place
+            self.begin()
+        wrong = self.take(value, moment.step)
+        if wrong is None or not (wrong or self._wrong):
+            return ()
+        self._wrong = wrong
+        return (Finding(self._metric, wrong, self.say(value), moment.step),)
+
+    def begin(self) -> None:
+        raise NotImplementedError
+
+    def take(self, value: float, step: int | None) -> bool | None:
+        raise NotImplementedError
+
+    def say(self, value: float) -> str:
+        raise NotImplementedError
+
+
+class Spike(_OfLoss):
+    """Far above the median of the last records, both in their own deviations and as a share of it."""
+
+    def __init__(self, metric: str, records: int, fewest: int, deviations: float, share: float) -> None:
+        super().__init__(metric)
+        self._fewest, self._deviations, self._share = fewest, deviations, share
+        self._window = RunningWindow(records)
+        self._usual = math.nan
+
+    def begin(self) -> None:
+        self._window.clear()
+
+    def take(self, value: float, step: int | None) -> bool | None:
+        wrong = self._judge(value) if len(self._window) >= self._fewest else None
+        self._window.add(value)
+        return wrong
+
+    def _judge(self, value: float) -> bool:
+        self._usual = usual = self._window.median()
+        above = value - usual
+        return above > self._share * abs(usual) and above > self._deviations * self._window.deviation()
+
+    def say(self, value: float) -> str:
+        return f"{self._metric} {value:.4g}, usual {self._usual:.4g}"
+
+
+class Diverging(_OfLoss):
+    """The median of the last records is far above the lowest that it has been, and not by their scatter."""
+
+    def __init__(self, metric: str, records: int, share: float, deviations: float) -> None:
+        super().__init__(metric)
+        self._share, self._deviations = share, deviations
+        self._window = RunningWindow(records)
+        self._now = self._lowest = math.inf
+        self._at: int | None = None
+
+    def begin(self) -> None:
+        self._window.clear()
+        self._lowest, self._at = math.inf, None
+
+    def take(self, value: float, step: int | None) -> bool | None:
+        self._window.add(value)
+        if not self._window.full:
+            return None
+        self._now = now = self._window.median()
+        if now < self._lowest:
+            self._lowest, self._at = now, step
+        above = now - self._lowest
+        return above > self._share * abs(self._lowest) and above > self._deviations * self._window.error()
+
+    def say(self, value: float) -> str:
+        return f"{self._metric} is {self._now:.4g}, and was {self._lowest:.4g} at step {self._at}"
+
+
+class Rising(_OfLoss):
+    """The last records lie above those before them by more than their scatter explains."""
+
+    def __init__(self, metric: str, records: int, share: float, deviations: float) -> None:
+        super().__init__(metric)
+        self._share, self._deviations = share, deviations
+        self._late, self._early = RunningWindow(records), RunningWindow(records)
+        self._rises = False
+
+    def begin(self) -> None:
+        self._late.clear()
+        self._early.clear()
+
+    def take(self, value: float, step: int | None) -> bool | None:
+        gone = self._late.add(value)
+        if gone is not None:
+            self._early.add(gone)
+        if not self._early.full:
+            return None
+        before, now = self._early.median(), self._late.median()
+        self._rises = now - before > self._share * abs(before)
+        if not self._rises:
+            return False
+        return now - before > self._deviations * max(self._early.error(), self._late.error())
+
+    def say(self, value: float) -> str:
+        if not self._rises:
+            return f"{self._metric} no longer rises"
+        return f"{self._metric} rose from {self._early.median():.4g} to {self._late.median():.4g}"
+
+
+class Plateau(_OfLoss):
+    """Nothing was gained over the last third of the run. Of a long run the blocks that are compared get longer."""
+
+    BLOCKS = 96
+
+    def __init__(self, metric: str, fewest: int, share: float) -> None:
+        super().__init__(metric)
+        self._fewest, self._share = fewest, share
+        self.begin()
+
+    def begin(self) -> None:
+        self._blocks: list[float] = []
+        self._held: list[float] = []
+        self._length, self._records = max(1, self._fewest // self.BLOCKS), 0
+        self._before = self._now = math.nan
+
+    def take(self, value: float, step: int | None) -> bool | None:
+        self._records += 1
+        self._held.append(value)
+        if len(self._held) < self._length:
+            return None
+        self._blocks.append(sorted(self._held)[len(self._held) // 2])
+        self._held = []
+        if len(self._blocks) == 2 * self.BLOCKS:
+            self._blocks = [(a + b) / 2 for a, b in zip(self._blocks[::2], self._blocks[1::2], strict=True)]
+            self._length *= 2
+        return self._judge() if self._records >= self._fewest else None
+
+    def _judge(self) -> bool:
+        third = len(self._blocks) // 3
+        self._before, self._now = min(self._blocks[:-third]), min(self._blocks[-third:])
+        return self._before - self._now < self._share * abs(self._before)
+
+    def say(self, value: float) -> str:
+        was = f"{self._metric} was {self._before:.4g} before the last third of the run"
+        return f"{was}, and is {self._now:.4g} at best since"
+
+
+PATH = re.compile(r"[\w./~-]*/[\w./=-]+|\b[\w=-]+\.(?:pt|pth|ckpt|safetensors|bin)\b")
+
+
+@dataclass
+class _Seen:
+    best: float | None = None
+    at: int | None = None
+    worse: int = 0
+
+
+@dataclass
+class Overfitting:
+    """So many evaluations in a row are worse than the best by more than a share of it."""
+
+    metrics: list[str]
+    evaluations: int
+    share: float
+    hears: ClassVar = (Evaluation, EventSeen)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _checkpoints: list[tuple[int | None, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """A metric of unknown direction is refused: whether it got worse cannot be said."""
+        for name in self.metrics:
+            columns.better_or_refuse(name, hint="name validation losses or accuracies in `metrics`")
+
+    def see(self, moment: Moment) -> Iterator[Finding]:
+        if isinstance(moment, EventSeen) and moment.kind == "checkpoint":
+            self._checkpoints.append((moment.step, moment.text))
+        elif isinstance(moment, Evaluation) and moment.name in self.metrics and math.isfinite(moment.value):
+            yield self._judge(moment, self._seen.setdefault(moment.name, _Seen()))
+
+    def _judge(self, moment: Evaluation, seen: _Seen) -> Finding:
+        sign = 1 if columns.better(moment.name) == "lower" else -1
+        if seen.best is None or sign * (moment.value - seen.best) < 0:
+            seen.best, seen.at, seen.worse = moment.value, moment.step, 0
+        elif sign * (moment.value - seen.best) > self.share * abs(seen.best):
+            seen.worse += 1
+        else:
+            seen.worse = 0
+        text = f"{moment.name} is {moment.value:.4f}, and was {seen.best:.4f} at step {seen.at}"
+        return Finding(moment.name, seen.worse >= self.evaluations, text + self._best(seen.at), moment.step)
+
+    def _best(self, step: int | None) -> str:
+        """The checkpoint saved nearest to a step."""
+        known = [
+            (abs(at - step), at, text)
+            for at, text in self._checkpoints
+            if at is not None and step is not None
+        ]
+        if not known:
+            return ""
+        _, at, text = min(known)
+        path = PATH.search(text)
+        return f"; nearest checkpoint: step {at}" + (f", {path[0]}" if path else "")
+
+
+NORMAL = 1.4826  # of a normal distribution: standard deviation over median absolute deviation
+
+OF_MEDIAN = 1.2533  # the error of a median over that of a mean
+
+
+class RunningWindow:
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def full(self) -> bool:
+        return len(self._values) == self._size
+
+    def add(self, value: float) -> float | None:
+        """The value that left, once the window is full."""
+        gone = None
+        values, ordered = self._values, self._sorted
+        if len(values) == self._size:
+            gone = values.popleft()
+            del ordered[bisect_left(ordered, gone)]
+        values.append(value)
+        insort(ordered, value)
+        return gone
+
+    def clear(self) -> None:
+        self._values.clear()
+        self._sorted.clear()
+
+    def median(self) -> float:
+        return _middle(self._sorted)
+
+    def deviation(self) -> float:
+        """By the median of deviations, so that a spike inside the window does not hide the next."""
+        middle = self.median()
+        return NORMAL * _middle(sorted(abs(value - middle) for value in self._sorted))
+
+    def error(self) -> float:
+        """How far the median of so many values lies from the true one, about."""
+        return OF_MEDIAN * self.deviation() / math.sqrt(len(self))
+
+
+def _middle(ordered: list[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -1,0 +1,247 @@
+"""Which of the runs can be compared with each other: subjects go in, one curve a run comes out.
+
+A run is left out of what it lacks, and a sentence says so; where fewer than two are left, that is the answer.
+
+What is compared: names that tell the runs apart, and the metric that they share.
+
+Which phase of each run is compared: the one that most runs share, and of these the one with most steps.
+
+A log that announces no stage has one phase without a name (`train`): it stands for any that the log does not name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gputel.analysis import text
+from gputel.analysis.compare import axes, curves, settings
+from gputel.analysis.compare.axes import AXES, Prices
+from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve, run_phase
+from gputel.analysis.logs.log import DEFAULT_PHASE
+from gputel.analysis.runs import RunData
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
+
+SEE = "see what each holds: gputel parse RUN"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`phases` are all that could have been chosen; `tokenisers` is why losses cannot be compared."""
+
+    curves: list[MetricCurve]
+    metric: str
+    phase: str
+    phases: list[str]
+    tokenisers: str | None
+    notes: list[str]
+
+
+def select(
+    given: Sequence[RunData], by: str, metric: str | None, phase: str | None, prices: Prices
+) -> Selection:
+    choice = choose([subject.log for subject in given], phase)
+    phased, unphased = _with_phase(given, choice, phase, prices)
+    why = settings.tokenisers([track.subject for track in phased])
+    chosen, found, silent = _with_metric(phased, metric, why)
+    found, lacking = _on_axis(found, by)
+    notes = [*chosen.notes, *unphased, *silent, *lacking]
+    return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
+
+
+def _with_phase(
+    given: Sequence[RunData], choice: Choice, asked: str | None, prices: Prices
+) -> tuple[list[RunPhase], list[str]]:
+    named = list(zip(given, names(given), choice.own, strict=True))
+    have = [(subject, name, own) for subject, name, own in named if own is not None]
+    if len(have) < 2:
+        there = ", ".join(choice.shared) or "none at all"
+        fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
+        raise _nothing(names(given), f"{fault} (there is {there})", SEE)
+    clock = axes.shared([curves.rows_of(subject, own) for subject, _, own in have])
+    found = [run_phase(subject, name, own, prices, clock) for subject, name, own in have]
+    return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
+
+
+def _with_metric(
+    given: list[RunPhase], asked: str | None, tokenisers: str | None
+) -> tuple[MetricChoice, list[MetricCurve], list[str]]:
+    chosen = metric(given, asked, tokenisers)
+    found = [metric_curve(track, chosen.name) for track in given]
+    have = [curve for curve in found if len(curve.y)]
+    if len(have) < 2:
+        raise _nothing([track.name for track in given], "no metric that two runs have", SEE)
+    silent = [curve.track.name for curve in found if not len(curve.y)]
+    return chosen, have, left_out(silent, f"no {chosen.name}")
+
+
+def _on_axis(found: list[MetricCurve], by: str) -> tuple[list[MetricCurve], list[str]]:
+    """Those that have the axis, if two of them meet on it."""
+    lacking = {curve.track.name: curve.track.lacks[by] for curve in found if by in curve.track.lacks}
+    have = [curve for curve in found if curve.track.name not in lacking]
+    if len(have) < 2:
+        name, why = next(iter(lacking.items()))
+        raise GputelError(f"--by {by}", f"{name}: {why}", f"compare by {others(found)}")
+    starts = [float(np.nanmin(curve.x(by))) for curve in have]
+    ends = [float(np.nanmax(curve.x(by))) for curve in have]
+    if len(have) == 2 and max(starts) > min(ends):
+        late, early = have[int(np.argmax(starts))].track.name, have[int(np.argmin(ends))].track.name
+        column = AXES[by].column
+        fault = f"{early} ends at {column} {min(ends):g}, and {late} begins at {max(starts):g}"
+        raise _nothing([curve.track.name for curve in have], fault, f"compare by {others(found, by)}")
+    reasons = dict.fromkeys(lacking.values())
+    return have, [
+        note
+        for why in reasons
+        for note in left_out([name for name, own in lacking.items() if own == why], why)
+    ]
+
+
+def others(found: Sequence[MetricCurve], but: str = "") -> str:
+    """The axes that all have."""
+    return " or ".join(
+        name
+        for name in AXES
+        if name != but and (name == "step" or all(name in curve.track.costs for curve in found))
+    )
+
+
+def left_out(names: Sequence[str], why: str) -> list[str]:
+    """A sentence for the runs that are not compared; many are counted."""
+    return [f"left out: {text.names(names)}: {why}"] if names else []
+
+
+def _nothing(names: Sequence[str], fault: str, mend: str) -> GputelError:
+    return GputelError(text.names(names), f"nothing in common: {fault}", mend)
+
+
+FIRST = ("loss", "val_loss", "val_bpb")
+BITS = "bpb"
+LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    name: str
+    notes: list[str]
+
+
+def names(subjects: Sequence[RunData]) -> list[str]:
+    """Their own names; where several have one, as much of their paths as tells them apart, else a number."""
+    own = [subject.name for subject in subjects]
+    counts = Counter(own)
+    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[own[i]] > 1}
+    told = {**dict(enumerate(own)), **_apart(rivals)}
+    taken: Counter[str] = Counter()
+    found = []
+    for i in range(len(own)):
+        taken[told[i]] += 1
+        found.append(told[i] if taken[told[i]] == 1 else f"{told[i]} ({taken[told[i]]})")
+    return found
+
+
+def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
+    """The shortest ends of paths that no other has; those of one path have none."""
+    found: dict[int, str] = {}
+    for deep in range(1, max(map(len, paths.values()), default=0)):
+        counts = Counter(path[-deep:] for path in paths.values())
+        found |= {
+            i: "/".join(p[-deep:]) for i, p in paths.items() if i not in found and counts[p[-deep:]] == 1
+        }
+    return found
+
+
+def _path(subject: RunData) -> tuple[str, ...]:
+    """Of a log with its name for its file, which may end in .log.gz; of a run as it is: many have one name."""
+    path = Path(subject.log.source).absolute()
+    return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
+
+
+def metric(tracks: Sequence[RunPhase], asked: str | None, tokenisers: str | None) -> MetricChoice:
+    """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
+    have = [curves.metrics(track) for track in tracks]
+    every = list(dict.fromkeys(name for own in have for name in own))
+    if tokenisers and (asked is None or depends_on_tokeniser(asked)):
+        return _in_bits(have, every, tokenisers)
+    if asked is not None:
+        if asked not in every:
+            raise GputelError(
+                f"--metric {asked}", "no run has it", f"they have {', '.join(every) or 'no metric'}"
+            )
+        return MetricChoice(asked, [])
+    evaluated = {name for track in tracks for name in curves.evaluated(track)}
+    ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
+    best = max(ranked, key=lambda name: sum(name in own for own in have))
+    return MetricChoice(best, [])
+
+
+def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
+    bits = [name for name in every if BITS in name]
+    if not bits:
+        raise GputelError(
+            "loss", f"cannot be compared: {why}", "compare runs that print validation bits per byte"
+        )
+    best = max(bits, key=lambda name: sum(name in own for own in have))
+    return MetricChoice(best, [f"compared by {best}, bits per byte, and not by loss: {why}"])
+
+
+def depends_on_tokeniser(metric: str) -> bool:
+    """Whether it is a mean over tokens."""
+    return "loss" in metric or "perplexity" in metric or "ppl" in metric
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`own` has, for each run, what it calls the phase itself; None where it has none such."""
+
+    phase: str
+    own: list[str | None]
+    shared: list[str]  # all that could have been chosen, most steps first
+
+
+def choose(logs: Sequence[Log], asked: str | None) -> Choice:
+    names = [list(dict.fromkeys(phase for phase, _ in log.places)) for log in logs]
+    candidates = list(dict.fromkeys(name for own in names for name in own))
+    owns = {phase: [_own(own, phase) for own in names] for phase in candidates}
+    ranked = sorted(candidates, key=lambda phase: _rank(logs, owns[phase], phase), reverse=True)
+    if asked is not None:
+        return Choice(asked, owns.get(asked, [None] * len(logs)), ranked)
+    if not ranked:
+        return Choice(DEFAULT_PHASE, [None] * len(logs), [])
+    most = _sharers(owns[ranked[0]])
+    shared = [phase for phase in ranked if _sharers(owns[phase]) == most and _is_named(phase, ranked)]
+    return Choice(ranked[0], owns[ranked[0]], shared)
+
+
+def _own(names: list[str], phase: str) -> str | None:
+    if phase in names:
+        return phase
+    return DEFAULT_PHASE if DEFAULT_PHASE in names else None
+
+
+def _rank(logs: Sequence[Log], own: list[str | None], phase: str) -> tuple[int, int, bool]:
+    steps = [_steps(log, name) for log, name in zip(logs, own, strict=True) if name]
+    return len(steps), sum(steps), phase != DEFAULT_PHASE
+
+
+def _steps(log: Log, phase: str) -> int:
+    if len(log.places) == 1:
+        return log.records.height
+    return int((log.records["phase"] == phase).sum())
+
+
+def _sharers(own: list[str | None]) -> int:
+    return sum(name is not None for name in own)
+
+
+def _is_named(phase: str, ranked: list[str]) -> bool:
+    return phase != DEFAULT_PHASE or len(ranked) == 1

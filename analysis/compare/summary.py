@@ -1,0 +1,266 @@
+"""What each run comes to: a row a run; its validations; the metric where all are equal; what a target cost.
+
+Every frame has a column `run`, and null where a run does not tell.
+
+The table that people make by hand: the metric at round points of an axis, run by run, and how far each is off.
+
+Values are as printed, not smoothed; one between two records lies on the line between them, and is marked.
+Differences are from the first run, and of unrounded values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis import columns
+from gputel.analysis.compare import curves
+from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
+from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
+
+if TYPE_CHECKING:
+    from gputel.analysis.columns import Direction
+    from gputel.analysis.compare.curves import MetricCurve
+
+WHOLE = ("parameters", "gpus", "interruptions")
+TEXT = ("run", "phase", "status")
+COLUMNS = (
+    "run", "phase", "status", "depth", "parameters", "gpus", "steps", "tokens", "tokens_per_parameter", "time_s",
+    "flops", "energy_j", "cost", "tok_per_sec", "mfu", "j_per_token", "power_mean_w", "power_peak_w",
+    "mem_peak_mib", "mem_printed_mib", "interruptions",
+)  # fmt: skip
+VALIDATIONS = {
+    "name": pl.String, "run": pl.String, "best": pl.Float64, "best_step": pl.Float64, "last": pl.Float64,
+    "last_step": pl.Float64,
+}  # fmt: skip
+EQUAL = {"axis": pl.String, "x": pl.Float64, "run": pl.String, "value": pl.Float64, "difference": pl.Float64}
+COSTS = {axis.column: pl.Float64 for axis in AXES.values()}
+TARGETS = {"metric": pl.String, "target": pl.Float64, "run": pl.String, **COSTS}
+
+
+def summarize_runs(tracks: Sequence[RunPhase]) -> pl.DataFrame:
+    rows = [_row(track) for track in tracks]
+    schema = {name: pl.String if name in TEXT else pl.Float64 for name in COLUMNS}
+    return pl.DataFrame(rows, schema=schema).with_columns(pl.col(WHOLE).cast(pl.Int64))
+
+
+def validations(tracks: Sequence[RunPhase], metric: str, asked: Mapping[str, Direction]) -> pl.DataFrame:
+    """The best and the last value of every validation metric that a run printed, and at which steps.
+
+    No best where neither its name nor `asked` says which way is better.
+    """
+    rows = []
+    for track in tracks:
+        for name in curves.evaluated(track):
+            curve = metric_curve(track, name) if name.startswith("val_") or name == metric else None
+            if curve is not None and len(curve.y):
+                rows.append((name, track.name, *_best(curve, asked), curve.y[-1], curve.step[-1]))
+    return pl.DataFrame(rows, schema=VALIDATIONS, orient="row")
+
+
+def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
+    """The metric where the run that came least far ends, on each axis that all runs have."""
+    rows = []
+    for axis in AXES.values():
+        if axis.name != "step" and not all(axis.name in curve.track.costs for curve in lines):
+            continue
+        xs = [curve.x(axis.name) for curve in lines]
+        x = common_end(xs)
+        values = [
+            curves.finite(curves.interpolated(own, curve.smoothed(window), np.array([x]))[0])
+            for own, curve in zip(xs, lines, strict=True)
+        ]
+        rows += [
+            (axis.name, x, curve.track.name, value, _less(value, values[0]) if i else None)
+            for i, (curve, value) in enumerate(zip(lines, values, strict=True))
+        ]
+    return pl.DataFrame(rows, schema=EQUAL, orient="row")
+
+
+def targets(
+    tracks: Sequence[RunPhase],
+    wanted: Mapping[str, float],
+    window: float | None,
+    asked: Mapping[str, Direction],
+) -> pl.DataFrame:
+    """What each run had spent when it first was as good as each target; null where it never was."""
+    rows = []
+    for metric, target in wanted.items():
+        better = columns.better_or_refuse(metric, asked)
+        for track in tracks:
+            curve = metric_curve(track, metric)
+            y = curve.smoothed(window)
+            spent = {
+                axis.column: curves.reached(curve.x(axis.name), y, target, better)
+                for axis in AXES.values()
+                if len(y) and (axis.name == "step" or axis.name in track.costs)
+            }
+            rows.append({"metric": metric, "target": target, "run": track.name, **spent})
+    return pl.DataFrame(rows, schema=TARGETS)
+
+
+def _best(curve: MetricCurve, asked: Mapping[str, Direction]) -> tuple[float | None, float | None]:
+    better = columns.better(curve.metric, asked)
+    if better is None:
+        return None, None
+    best = int(np.argmin(curve.y) if better == "lower" else np.argmax(curve.y))
+    return float(curve.y[best]), float(curve.step[best])
+
+
+def _row(track: RunPhase) -> dict[str, Any]:
+    facts, log = track.subject.facts, track.subject.log
+    tokens, flops, seconds, energy, cost = (
+        track.total(axis) for axis in ("tokens", "flops", "time", "energy", "cost")
+    )
+    parameters = amount(facts.parameters)
+    rows = track.rows
+    return {
+        "run": track.name,
+        "phase": track.phase,
+        "status": log.status,
+        "depth": amount(facts.depth),
+        "parameters": parameters,
+        "gpus": amount(facts.gpus),
+        "steps": float(track.done[-1]) if len(track.done) else None,
+        "tokens": tokens,
+        "tokens_per_parameter": tokens / parameters if tokens and parameters else None,
+        "time_s": seconds,
+        "flops": flops,
+        "energy_j": energy,
+        "cost": cost,
+        "tok_per_sec": _mean(rows, "tok_per_sec") or _rate(tokens, seconds),
+        "mfu": _mean(rows, "mfu") or _mfu(flops, seconds, amount(facts.peak_flops)),
+        "mem_printed_mib": _memory(track),
+        "interruptions": interruptions(track),
+        **track.measured.figures(amount(facts.tokens_per_step)),
+    }
+
+
+def interruptions(track: RunPhase) -> float:
+    """How often the run was cut short: steps or recordings that began again, and an end before its time."""
+    log, recording = track.subject.log, track.subject.recording
+    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
+    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
+    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
+    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
+
+
+def _memory(track: RunPhase) -> float | None:
+    """What the log says of the memory of a GPU."""
+    log = track.subject.log
+    told = log.summary.get("peak_memory_mib")
+    if isinstance(told, float):
+        return told
+    peak: Any = log.records["memory_gib"].max() if "memory_gib" in log.records.columns else None
+    return None if peak is None else float(peak) * 1024
+
+
+def _mean(rows: pl.DataFrame, name: str) -> float | None:
+    """As `gputel parse` has it: over all that was printed."""
+    if name not in rows.columns:
+        return None
+    values = floats(rows[name])
+    values = values[np.isfinite(values)]
+    return float(values.mean()) if len(values) else None
+
+
+def _rate(tokens: float | None, seconds: float | None) -> float | None:
+    return tokens / seconds if tokens and seconds else None
+
+
+def _mfu(flops: float | None, seconds: float | None, peak: float | None) -> float | None:
+    return 100 * flops / seconds / peak if flops and seconds and peak else None
+
+
+def _less(value: float | None, first: float | None) -> float | None:
+    return None if value is None or first is None else value - first
+
+
+FULL = 1000
+EXACT = 1e-9
+MINUTE = 60.0
+SCHEMA = {
+    "x": pl.Float64,
+    "run": pl.String,
+    "value": pl.Float64,
+    "difference": pl.Float64,
+    "interpolated": pl.Boolean,
+}
+
+
+def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
+    """`x`, `run`, `value`, `difference` from the first run, and whether the value was `interpolated`."""
+    xs = [curve.x(axis) for curve in curves]
+    points = np.array(_points(axis, common_end(xs)))
+    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
+    wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
+    points, values = points[wanted], [own[wanted] for own in values]
+    parts = [
+        pl.DataFrame(
+            {
+                "x": points,
+                "run": [curve.track.name] * len(points),
+                "value": own,
+                "difference": own - values[0] if i else np.full(len(points), np.nan),
+                "interpolated": ~np.isin(points, x) & np.isfinite(own),
+            },
+            schema=SCHEMA,
+        )
+        for i, (x, curve, own) in enumerate(zip(xs, curves, values, strict=True))
+    ]
+    return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
+
+
+def _points(axis: str, end: float) -> list[float]:
+    if axis == "step":
+        return steps(end)
+    unit = MINUTE if axis == "time" else 1.0
+    return [point * unit for point in rounds(end / unit)]
+
+
+def steps(end: float) -> list[float]:
+    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached.
+
+    Where none reached 1,000, hundreds are counted in tens and less by ones.
+    """
+    if not end >= 0:
+        return []
+    full = _unit(end)
+    last = float(math.floor(end / full) * full)
+    found = [0.0, *_ones_and_fives(full, last)]
+    return found if last in found else [*found, last]
+
+
+def _unit(end: float) -> int:
+    if end >= FULL:
+        return FULL
+    return 10 if end >= 100 else 1
+
+
+def rounds(end: float) -> list[float]:
+    """Of any other axis: 1 and 5 of each power of ten over three of them, then the end to two digits."""
+    if not (math.isfinite(end) and end > 0):
+        return []
+    ten = 10.0 ** math.floor(math.log10(end))
+    last = math.floor(end / ten * 10 * (1 + EXACT)) * ten / 10
+    found = _ones_and_fives(ten / 1000, last)
+    return found if math.isclose(last, found[-1], rel_tol=EXACT) else [*found, last]
+
+
+def common_end(xs: Sequence[Numbers]) -> float:
+    """How far all have come; NaN where one has not come anywhere."""
+    ends = [np.nanmax(x) if np.isfinite(x).any() else np.nan for x in xs]
+    return float(np.min(ends)) if ends else math.nan
+
+
+def _ones_and_fives(start: float, last: float) -> list[float]:
+    tens = (
+        [start * 10**n for n in range(math.floor(math.log10(last / start) + EXACT) + 1)]
+        if last >= start
+        else []
+    )
+    return [point for ten in tens for point in (ten, 5 * ten) if point <= last * (1 + EXACT)]

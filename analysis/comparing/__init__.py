@@ -1,1 +1,0 @@
-"""Runs beside each other: subjects go in, tables of what they share and where they differ come out."""

@@ -1,0 +1,1 @@
+"""Results -> documents: one function per command."""

@@ -1,0 +1,1 @@
+"""Panels of documents: curves, heat maps and bars."""

@@ -1,0 +1,289 @@
+"""Readings of GPUs -> panels over time: power, temperature, utilisation, clocks, memory; a curve per GPU.
+
+Ticks go in as they were sampled or as whole seconds: of these the mean is drawn between the extremes of the second,
+so that a peak of 10 ms is as high in the page of a week as in that of a minute.
+
+What each step cost -> panels: energy and power of a step, joules a token, by time and by step.
+
+Where the time and the energy of a run went -> bars by kind: start, training, evaluation, checkpoint, idle.
+
+What happened in a run -> marks behind its curves: events of its log by step, spans of its recording by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.windows import Gaps, gaps, gaps_between
+from gputel.analysis.document import Bars, Curves, Level, Marker, Numbers, PlotAxis, Series
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.readings import BY_NAME
+
+if TYPE_CHECKING:
+    from gputel.analysis.compare.curves import RunPhase
+
+MOST_GPUS = 16  # more are drawn as one curve a node: their mean between the lowest and the highest of them
+
+
+@dataclass(frozen=True)
+class GpuPanel:
+    """`words` stand behind the GPU's name, for panels of several readings."""
+
+    name: str
+    title: str
+    readings: tuple[tuple[str, str], ...]
+    noisy: bool = False
+
+
+KINDS = (
+    GpuPanel("power", "Power", (("power_w", ""),), noisy=True),
+    GpuPanel("power-average", "Power, the driver's average", (("power_avg_w", ""),)),
+    GpuPanel("temperature", "Temperature", (("temp_c", ""), ("temp_mem_c", "memory"))),
+    GpuPanel("utilisation", "Utilisation", (("util", ""),), noisy=True),
+    GpuPanel("sm-activity", "SMs busy", (("sm_active", ""),), noisy=True),
+    GpuPanel("tensor-activity", "Tensor cores busy", (("tensor_active", ""),), noisy=True),
+    GpuPanel("dram-activity", "Memory bandwidth in use", (("dram_active", ""),), noisy=True),
+    GpuPanel("clocks", "Clocks", (("sm_mhz", "SM"), ("mem_mhz", "memory"))),
+    GpuPanel("memory", "Memory in use", (("mem_used_mib", ""),)),
+    GpuPanel("pcie", "PCIe", (("pcie_rx_mib_s", "received"), ("pcie_tx_mib_s", "sent")), noisy=True),
+    GpuPanel("nvlink", "NVLink", (("nvlink_rx_mib_s", "received"), ("nvlink_tx_mib_s", "sent")), noisy=True),
+)
+
+
+def panels(
+    readings: pl.DataFrame,
+    axis: PlotAxis | None = None,
+    marks: Sequence[Marker] = (),
+    levels: dict[str, Level] | None = None,
+    link: str = "recording",
+) -> list[Curves]:
+    """`readings` as `Recording.gpu`, `Recording.gpu_1s` or a table of readings has them; `levels` by panel.
+
+    Without `axis` time counts from the first of them.
+    """
+    readings = readings.filter(pl.col("time").is_not_null())
+    if readings.is_empty():
+        return []
+    axis = axis or PlotAxis("time", "time", "s", int(readings["time"].dt.epoch("ns").min()))  # type: ignore[arg-type]
+    gpus = list(_gpus(readings, axis.start_ns or 0))
+    found = [_panel(kind, gpus, axis, marks) for kind in KINDS]
+    limits = levels or {}
+    return [
+        replace(panel, link=link, levels=(limits[panel.name],) if panel.name in limits else ())
+        for panel in found
+        if panel
+    ]
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """`breaks` are the rows before which nothing was measured for a while."""
+
+    name: str
+    tint: int
+    x: Numbers
+    rows: pl.DataFrame
+    breaks: Numbers
+    ticks: int
+
+
+def _gpus(readings: pl.DataFrame, start_ns: int) -> Iterator[_Gpu]:
+    keys = [name for name in ("node", "gpu") if name in readings.columns]
+    parts = readings.partition_by(keys, as_dict=True, maintain_order=True)
+    if len(parts) > MOST_GPUS:
+        parts = _by_node(readings)
+    for tint, (key, rows) in enumerate(sorted(parts.items(), key=lambda part: _order(part[0]))):
+        seconds = np.round((rows["time"].dt.epoch("ns").to_numpy() - start_ns) / 1e9, 3)
+        breaks: Numbers = np.flatnonzero(_gaps(rows).after) + 1
+        ticks = int(rows["ticks"].sum()) if "ticks" in rows.columns else rows.height
+        yield _Gpu(_name(key), tint, np.insert(seconds, breaks, seconds[breaks]), rows, breaks, ticks)
+
+
+def _gaps(rows: pl.DataFrame) -> Gaps:
+    """Of ticks, or of rows that stand for a second or more."""
+    times = rows["time"].dt.epoch("ns").to_numpy()
+    if "ticks" not in rows.columns:
+        return gaps(times)
+    apart = np.diff(times)
+    polls = rows["polls" if "polls" in rows.columns else "ticks"].fill_null(0).to_numpy()
+    return gaps_between(times, polls, int(apart.min()) if len(apart) else SECOND)
+
+
+def _order(key: tuple[object, ...]) -> list[tuple[int, str]]:
+    return [(len(str(part)), str(part)) for part in key]
+
+
+def _name(key: tuple[object, ...]) -> str:
+    parts = [str(part) for part in key]
+    if len(parts) == 1:
+        return parts[0] if " " in parts[0] else f"GPU {parts[0]}"
+    return f"node {parts[0]} GPU {parts[1]}"
+
+
+def _by_node(readings: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Whole seconds of all GPUs of a node together; `polls` are the ticks of one of them."""
+    node = pl.col("node") if "node" in readings.columns else pl.lit("all")
+    names = [name for kind in KINDS for name, _ in kind.readings]
+    means = [name for name in names if _has(readings, name)]
+    ticks = pl.col("ticks").sum() if "ticks" in readings.columns else pl.len()
+    seconds = readings.group_by(
+        node.alias("node"), pl.col("time").dt.truncate("1s"), maintain_order=True
+    ).agg(
+        ticks.alias("ticks"),
+        (ticks / pl.col("gpu").n_unique()).alias("polls"),
+        *(pl.col(_column(readings, name, "mean")).mean().alias(f"{name}_mean") for name in means),
+        *(pl.col(_column(readings, name, "min")).min().alias(f"{name}_min") for name in means),
+        *(pl.col(_column(readings, name, "max")).max().alias(f"{name}_max") for name in means),
+    )
+    gpus = readings.group_by(node.alias("node")).agg(pl.col("gpu").n_unique())
+    count = dict(gpus.iter_rows())
+    parts = seconds.sort("time", maintain_order=True).partition_by("node", as_dict=True)
+    return {(f"node {key[0]}, {count[key[0]]} GPUs",): rows for key, rows in parts.items()}
+
+
+def _panel(kind: GpuPanel, gpus: Sequence[_Gpu], axis: PlotAxis, marks: Sequence[Marker]) -> Curves | None:
+    series = [
+        _series(gpu, reading, words if len(kind.readings) > 1 else "", place)
+        for gpu in gpus
+        for place, (reading, words) in enumerate(kind.readings)
+        if _measured(gpu.rows, reading)
+    ]
+    if not series:
+        return None
+    unit = BY_NAME[kind.readings[0][0]].unit
+    return Curves(
+        kind.name, kind.title, (axis,), PlotAxis(kind.name, kind.title, unit), tuple(series), tuple(marks),
+        noisy=kind.noisy,
+    )  # fmt: skip
+
+
+def _series(gpu: _Gpu, reading: str, words: str, place: int) -> Series:
+    whole_seconds = "ticks" in gpu.rows.columns
+    return Series(
+        name=f"{gpu.name} {words}".strip(),
+        x={"time": gpu.x},
+        y=_values(gpu, reading, "mean"),
+        low=_values(gpu, reading, "min") if whole_seconds else None,
+        high=_values(gpu, reading, "max") if whole_seconds else None,
+        tint=gpu.tint,
+        style="dashed" if place else "line",
+        measured=gpu.ticks,
+    )
+
+
+def _values(gpu: _Gpu, reading: str, statistic: str) -> Numbers:
+    column = gpu.rows[_column(gpu.rows, reading, statistic)]
+    values: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return np.insert(values, gpu.breaks, np.nan)
+
+
+def _measured(rows: pl.DataFrame, reading: str) -> bool:
+    return _has(rows, reading) and rows[_column(rows, reading, "mean")].count() > 0
+
+
+def _has(rows: pl.DataFrame, reading: str) -> bool:
+    return _column(rows, reading, "mean") in rows.columns
+
+
+def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
+    """In whole seconds a reading is three columns."""
+    return f"{reading}_{statistic}" if "ticks" in rows.columns else reading
+
+
+COSTS = (
+    ("energy-per-step", "Energy of a step", "J", JOULES),
+    ("energy-per-token", "Energy of a token", "J", pl.col("j_per_token")),
+)
+
+
+def energy_panels(
+    steps: pl.DataFrame, time: PlotAxis, run: str, marks: Sequence[Marker] = (), link: str = "recording"
+) -> Iterator[Curves]:
+    """`steps` as `align.per_step` has them. A step lies where it ended."""
+    if steps.is_empty() or time.start_ns is None:
+        return
+    x = {
+        "time": np.round((steps["end"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9, 3),
+        "step": _numbers(steps["step"]),
+    }
+    for name, title, unit, column in COSTS:
+        y = _numbers(steps.select(column.alias("value"))["value"])
+        if np.isfinite(y).any():
+            axes = (time, PlotAxis("step", "step"))
+            series = (Series(run, x, y, run=run),)
+            curves = Curves(name, title, axes, PlotAxis(name, title, unit), series, tuple(marks))
+            yield replace(curves, noisy=True, steady=True, link=link)
+
+
+def _numbers(column: pl.Series) -> Numbers:
+    numbers: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return numbers
+
+
+NAMES = {"train": "training", "eval": "evaluation"}
+
+
+def time_panels(totals: pl.DataFrame, run: str) -> Iterator[Bars]:
+    """`totals` as `align.totals` has them; nothing where nothing was printed, or no energy was measured."""
+    for name, title, unit, column in (
+        ("time-spent", "Where the time went", "s", pl.col("duration_s")),
+        ("energy-spent", "Where the energy went", "J", JOULES),
+    ):
+        values = totals.select(column.cast(pl.Float64).fill_null(float("nan")).alias("value"))[
+            "value"
+        ].to_numpy()
+        if len(values) and np.nansum(values) > 0:
+            yield Bars(name, title, unit, (run,), tuple(totals["kind"].to_list()), values[None, :])
+
+
+SHOWN = ("checkpoint", "resume", "restart", "nan", "oom", "nccl", "traceback", "stop")
+"""Events of a log; evaluations have panels of their own."""
+MOST = 200  # of one kind: more would hide the curves
+MOST_SPANS = 2000
+
+
+def in_log(track: RunPhase, run: str) -> Iterator[Marker]:
+    """Only of a log with one phase: an event does not say to which it belongs."""
+    log = track.subject.log
+    if len({phase for phase, _ in log.places}) > 1:
+        return
+    for kind in SHOWN:
+        events = log.events.filter((pl.col("kind") == kind) & pl.col("step").is_not_null())
+        for step, text in events.select("step", "text").head(MOST).iter_rows():
+            yield Marker(kind, f"{run}, {kind} at step {step:,}: {text}"[:300], _places(track, step), run=run)
+
+
+def _places(track: RunPhase, step: int) -> dict[str, float]:
+    done = np.array([step + track.from_zero], dtype=np.float64)
+    places = {name: float(track.at(name, done)[0]) for name in track.costs}
+    return {"step": float(step), **{name: x for name, x in places.items() if np.isfinite(x)}}
+
+
+def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
+    """What was not training, from where to where; of many the longest."""
+    others = spans.filter(pl.col("kind") != "train")
+    length = pl.col("end") - pl.col("start")
+    shown = others.sort(length, descending=True).head(MOST_SPANS).sort("start", maintain_order=True)
+    for kind, start, end, step, text in shown.select(
+        "kind", pl.col("start", "end").dt.epoch("ns"), "step", "text"
+    ).iter_rows():
+        at, until = (start - start_ns) / 1e9, (end - start_ns) / 1e9
+        words = [kind, "" if step is None else f"at step {step:,}", f"{until - at:.3f} s", text or ""]
+        yield Marker(kind, ", ".join(word for word in words if word)[:300], {"time": at}, {"time": until})
+
+
+def at_moments(events: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
+    """Events of a log or a recorder: `time`, `kind`, `text`. Spans tell of evaluations and checkpoints."""
+    told = events.filter(
+        pl.col("time").is_not_null() & ~pl.col("kind").is_in(["eval", "checkpoint", "epoch"])
+    )
+    for kind in told["kind"].unique(maintain_order=True):
+        own = told.filter(pl.col("kind") == kind).head(MOST)
+        for moment, text in own.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
+            yield Marker(str(kind), f"{kind}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9})

@@ -1,0 +1,239 @@
+"""A printed metric of some runs -> one panel: loss, throughput, MFU, gradient norm, learning rate, validation.
+
+What is known of a metric is a row of a table; any other that a log prints is drawn under its own name.
+
+A comparison -> panels: its metric on every axis that the runs have, what lies between them, bands of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.compare import curves
+from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve
+from gputel.analysis.document import Curves, Level, Marker, Numbers, PlotAxis, Series, Style
+from gputel.analysis.documents.panels import gpus
+
+if TYPE_CHECKING:
+    from gputel.analysis.compare import Comparison
+
+AXES: Mapping[str, PlotAxis] = {
+    axis.name: axis
+    for axis in (
+        PlotAxis("step", "step"),
+        PlotAxis("tokens", "tokens"),
+        PlotAxis("time", "time", "s"),
+        PlotAxis("flops", "FLOPs"),
+        PlotAxis("energy", "energy", "J"),
+        PlotAxis("cost", "cost", "$"),
+    )
+}
+DIGITS = {"time": 3, "energy": 1, "cost": 6}  # behind the point: finer than any screen, and it packs well
+
+
+@dataclass(frozen=True)
+class MetricPanel:
+    title: str
+    unit: str | None = None
+    style: Style = "line"
+    noisy: bool = True
+    steady: bool = False
+
+
+KNOWN: Mapping[str, MetricPanel] = {
+    "loss": MetricPanel("Loss"),
+    "tok_per_sec": MetricPanel("Throughput", "tok/s", steady=True),
+    "mfu": MetricPanel("MFU", "%", steady=True),
+    "grad_norm": MetricPanel("Gradient norm", steady=True),
+    "lr": MetricPanel("Learning rate", style="held", noisy=False),
+    "lrm": MetricPanel("Learning rate multiplier", style="held", noisy=False),
+    "dt_ms": MetricPanel("Time of a step", "ms", steady=True),
+    "val_loss": MetricPanel("Validation loss", style="dots", noisy=False),
+    "val_bpb": MetricPanel("Validation, bits per byte", style="dots", noisy=False),
+    "core_metric": MetricPanel("CORE metric", style="dots", noisy=False),
+    "hellaswag": MetricPanel("HellaSwag", style="dots", noisy=False),
+}
+TIMED = ("loss", "val_loss", "val_bpb", "tok_per_sec", "mfu")
+EVALUATED = ("val_loss", "val_bpb")
+SO_FAR = frozenset(("epoch", "total_time_min", "tokens", "eta_min"))
+"""Places rather than measurements."""
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """A phase of a run under the name and in the colour that it has on every panel."""
+
+    track: RunPhase
+    run: str
+    tint: int
+
+    def series(self, curve: MetricCurve, style: Style, axes: Sequence[str]) -> Series:
+        have = [name for name in axes if name == "step" or name in self.track.costs]
+        x = {name: _rounded(curve.x(name), name) for name in have}
+        return Series(self.track.name, x, curve.y, run=self.run, tint=self.tint, style=style)
+
+
+def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = tuple(AXES)) -> Curves | None:
+    """By the first of `axes`, with a switch to the others that any run has; None where no point can be drawn."""
+    evaluated = all(metric not in line.track.subject.log.metrics() for line in lines)
+    known = KNOWN.get(metric) or _unknown(metric, lines, evaluated)
+    have = [(line, metric_curve(line.track, metric)) for line in lines]
+    drawn = [line.series(curve, known.style, axes) for line, curve in have if len(curve.y)]
+    if not drawn:
+        return None
+    held = {name for series in drawn for name in series.x}
+    return Curves(
+        name=metric,
+        title=known.title,
+        axes=tuple(AXES[name] for name in axes if name in held),
+        y=PlotAxis(metric, metric if known.unit is None else known.title, known.unit),
+        series=tuple(drawn),
+        marks=tuple(mark for line in lines for mark in gpus.in_log(line.track, line.run)),
+        noisy=known.noisy,
+        steady=known.steady,
+        link="runs",
+    )
+
+
+def over_time(
+    records: pl.DataFrame, evals: pl.DataFrame, time: PlotAxis, run: str, marks: Sequence[Marker] = ()
+) -> Iterator[Curves]:
+    """What was printed, where it was printed on a recording's axis of time; by step too."""
+    for name in TIMED:
+        rows = evals.filter(name=name) if name in EVALUATED else records
+        column = "value" if name in EVALUATED else name
+        if column not in rows.columns or time.start_ns is None:
+            continue
+        rows = rows.filter(pl.col(column).is_not_null() & pl.col("time").is_not_null()).sort("time")
+        if rows.is_empty():
+            continue
+        known = KNOWN[name]
+        seconds = (rows["time"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9
+        x = {"time": _rounded(seconds, "time"), "step": rows["step"].cast(float).fill_null(np.nan).to_numpy()}
+        y = rows[column].cast(float).to_numpy()
+        series = (Series(run, x, y, run=run, style=known.style),)
+        axis = PlotAxis(name, name, known.unit)
+        axes = (
+            (time, AXES["step"])
+            if np.isfinite(x["step"]).all() and (np.diff(x["step"]) >= 0).all()
+            else (time,)
+        )
+        yield Curves(
+            name,
+            known.title,
+            axes,
+            axis,
+            series,
+            tuple(marks),
+            noisy=known.noisy,
+            steady=known.steady,
+            link="recording",
+        )
+
+
+def only_by(axis: str, of: Curves) -> Curves | None:
+    """The same curves on one axis, whatever the page is switched to; None where none of them has it."""
+    axes = tuple(own for own in of.axes if own.name == axis)
+    return replace(of, name=f"{of.name}-{axis}", title=f"{of.title} by {axis}", axes=axes) if axes else None
+
+
+def names(lines: Sequence[RunCurve]) -> Iterator[str]:
+    """What these runs measured: known metrics first, then the others as they were printed."""
+    found = dict.fromkeys(name for line in lines for name in curves.metrics(line.track) if name not in SO_FAR)
+    yield from (name for name in KNOWN if name in found)
+    yield from (name for name in found if name not in KNOWN)
+
+
+def title(metric: str) -> str:
+    return KNOWN[metric].title if metric in KNOWN else metric
+
+
+def is_evaluation(name: str, lines: Sequence[RunCurve]) -> bool:
+    return all(name not in line.track.subject.log.metrics() for line in lines)
+
+
+def _unknown(metric: str, lines: Sequence[RunCurve], evaluated: bool) -> MetricPanel:
+    told = (line.track.subject.log.sources.get(metric) for line in lines)
+    unit = next((field.unit for field in told if field), None)
+    return MetricPanel(metric, unit, "dots" if evaluated else "line", not evaluated)
+
+
+def _rounded(values: Numbers, axis: str) -> Numbers:
+    return np.round(values, DIGITS[axis]) if axis in DIGITS else values
+
+
+BESIDE = ("val_loss", "val_bpb", "loss", "tok_per_sec", "mfu", "grad_norm")
+
+
+def lines(found: Comparison) -> list[RunCurve]:
+    """Every run in a colour of its own; runs of a group in the group's, switched on and off with it."""
+    tints = {run: tint for tint, run in enumerate(found.runs)}
+    of = found.groups or {curve.track.name: curve.track.name for curve in found.lines}
+    return [
+        RunCurve(curve.track, of[curve.track.name], tints.get(of[curve.track.name], 0))
+        for curve in found.lines
+    ]
+
+
+def panels(found: Comparison) -> Iterator[Curves]:
+    """The metric first, by what it is compared by; then what else tells the runs apart."""
+    held = lines(found)
+    axes = (found.by, *(name for name in AXES if name != found.by))
+    for name in (found.metric, *(name for name in BESIDE if name != found.metric)):
+        panel = metric_panel(name, held, axes)
+        if panel:
+            yield panel
+
+
+def differences(found: Comparison) -> Curves | None:
+    """From the first run, both smoothed, at equal steps, tokens or whatever they are compared by."""
+    common = found.common.filter(pl.col("difference").is_not_null() & (pl.col("run") != found.runs[0]))
+    series = [
+        Series(run, {found.by: _numbers(own["x"])}, _numbers(own["difference"]), run=run, tint=tint)
+        for tint, run in enumerate(found.runs)
+        if len(own := common.filter(pl.col("run") == run))
+    ]
+    if not series:
+        return None
+    return Curves(
+        name="difference",
+        title=f"{title(found.metric)}: difference from {found.runs[0]}",
+        axes=(AXES[found.by],),
+        y=PlotAxis("difference", "difference"),
+        series=tuple(series),
+        levels=(Level(0.0, found.runs[0]),),
+        note=f"Means over {found.smoothing:,.0f} steps, interpolated where a run has no step.",
+        link="runs",
+    )
+
+
+def bands(found: Comparison) -> Curves | None:
+    """Of groups of runs: the mean, and one deviation on either side."""
+    if found.groups is None:
+        return None
+    series = []
+    for tint, group in enumerate(found.runs):
+        own = found.common.filter(pl.col("run") == group)
+        mean, off = _numbers(own["value"]), np.nan_to_num(_numbers(own["deviation"]))
+        series.append(
+            Series(group, {found.by: _numbers(own["x"])}, mean, mean - off, mean + off, run=group, tint=tint)
+        )
+    return Curves(
+        name="groups",
+        title=f"{title(found.metric)}: mean of each group",
+        axes=(AXES[found.by],),
+        y=PlotAxis(found.metric, found.metric),
+        series=tuple(series),
+        note=f"The band is one standard deviation; smoothed over {found.smoothing:,.0f} steps.",
+        link="runs",
+    )
+
+
+def _numbers(column: pl.Series) -> Numbers:
+    numbers: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return numbers

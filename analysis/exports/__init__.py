@@ -1,0 +1,1 @@
+"""Results -> files for other programs: CSV, Parquet, Markdown."""

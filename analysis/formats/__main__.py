@@ -1,8 +1,0 @@
-"""Generates formats.json from the TOML files beside it: `python -m gputel.analysis.formats`."""
-
-from __future__ import annotations
-
-from gputel.analysis import formats
-
-if __name__ == "__main__":
-    formats.GENERATED.write_text(formats.generate())

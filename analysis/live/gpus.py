@@ -1,0 +1,100 @@
+"""The GPUs of a run that is followed: their seconds go in; their last one and their last minutes are kept."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gputel.analysis.live.run_folder import PAST_S
+from gputel.analysis.live.view import GpuView
+
+if TYPE_CHECKING:
+    import polars as pl
+
+STRIPS = ("power_w_mean", "temp_c_max", "util_mean", "mem_used_mib_max", "sm_mhz_mean")
+
+
+@dataclass
+class _Card:
+    host: str | None = None
+    uuid: str | None = None
+    name: str | None = None
+    limits: dict[str, float] = field(default_factory=dict)
+    at: datetime | None = None
+    last: dict[str, float] = field(default_factory=dict)
+    strips: dict[str, deque[float]] = field(default_factory=dict)
+
+    def take(self, row: dict[str, Any]) -> None:
+        """A second, or what another tier has of the last one."""
+        known = {
+            name: float(value)
+            for name, value in row.items()
+            if value is not None and isinstance(value, (int, float)) and name != "ticks"
+        }
+        again = self.at == row["time"]
+        missed = int((row["time"] - self.at).total_seconds()) - 1 if self.at else 0
+        self.last = {**self.last, **known} if again else known
+        self.at = row["time"]
+        for name in STRIPS:
+            strip = self.strips.setdefault(name, deque(maxlen=PAST_S))
+            if again and strip:
+                strip.pop()
+            strip.extend([math.nan] * min(missed, PAST_S))
+            strip.append(self.last.get(name, math.nan))
+
+
+class GpuHistory:
+    """Known by node and number."""
+
+    def __init__(self) -> None:
+        self._cards: dict[tuple[str, str], _Card] = {}
+
+    def describe(self, fact: dict[str, Any]) -> None:
+        """What the run.json of a segment says."""
+        for gpu in fact.get("gpus") or []:
+            card = self._cards.setdefault((str(fact.get("node_rank") or ""), str(gpu["gpu"])), _Card())
+            card.name, card.limits = gpu.get("name"), gpu.get("limits") or {}
+            card.uuid, card.host = gpu.get("uuid"), (fact.get("host") or {}).get("name")
+            if gpu.get("memory_total_mib"):
+                card.limits = {**card.limits, "memory_total_mib": gpu["memory_total_mib"]}
+
+    def take(self, seconds: pl.DataFrame, stream: str) -> None:
+        node = _node(stream)
+        for row in seconds.iter_rows(named=True):
+            self._cards.setdefault((node, row["gpu"]), _Card()).take(row)
+
+    def memory_mib(self, gpu: str, stream: str) -> float | None:
+        card = self._cards.get((_node(stream), gpu))
+        return card.limits.get("memory_total_mib") if card else None
+
+    def view(self) -> list[GpuView]:
+        """Those that were sampled."""
+        return [
+            GpuView(
+                gpu,
+                node,
+                card.host,
+                card.uuid,
+                card.name,
+                card.at,
+                dict(card.last),
+                _strips(card),
+                card.limits,
+            )
+            for (node, gpu), card in self._cards.items()
+            if card.at
+        ]
+
+
+def _strips(card: _Card) -> dict[str, list[float]]:
+    strips = {name: list(strip) for name, strip in card.strips.items()}
+    return {name: strip for name, strip in strips.items() if not np.isnan(strip).all()}
+
+
+def _node(stream: str) -> str:
+    return stream.split("/")[1] if stream.startswith("nodes/") else ""

@@ -1,0 +1,250 @@
+"""What is known of one log that is followed: last values, curves, evaluations and events, in bounded memory.
+
+Increments go in. Steps that begin again supersede what the curves held of them; a log that turns out to be in
+another format begins anew.
+
+What comes next in a run, with its date: the next checkpoint, evaluation and epoch border, and the end.
+
+Nothing is assumed of what a training does every so many steps: it is told by what the log has printed so far, and
+twice at least. What is overdue is not foretold.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.live.series import Series
+from gputel.analysis.logs.incremental import Increment
+
+if TYPE_CHECKING:
+    pass
+
+MOST_METRICS = 64
+MOST_EVENTS = 500
+MOST_EVALS = 4096
+RECENT = 64
+PLACES = frozenset("phase attempt step total_steps time line rank epoch".split())
+
+
+@dataclass
+class Seen:
+    """Of one rank: its last step and when that was."""
+
+    step: float | None
+    at: float
+
+
+@dataclass
+class LogState:
+    """`now` in what follows is the time that the follower was told, in seconds since 1970."""
+
+    records: int = 0
+    phase: str | None = None
+    attempt: int = 1
+    step: int | None = None
+    first_step: int | None = None
+    total_steps: int | None = None
+    epoch: float | None = None
+    time: datetime | None = None
+    last: dict[str, float] = field(default_factory=dict)
+    curves: dict[str, Series] = field(default_factory=dict)
+    evals: dict[str, Series] = field(default_factory=dict)
+    events: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    open_events: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    ranks: dict[str | None, Seen] = field(default_factory=dict)
+    borders: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))  # epoch, step
+    saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
+    paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
+    strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
+    begun: datetime | None = None
+    _before: tuple[int, float] | None = None  # step and moment of the record before
+
+    def take(self, increment: Increment, now: float, *, live: bool) -> None:
+        """`live`: the lines were written just now, so that the clock tells how long a step takes."""
+        if increment.renamed:
+            self.phase, self.attempt = increment.renamed.get(
+                (self.phase or "", self.attempt), (self.phase or "", self.attempt)
+            )
+        if increment.records.height:
+            self._records(increment.records, now, live=live)
+        self._evals(increment.evals)
+        for event in increment.events.iter_rows(named=True):
+            self._event(event)
+        self.open_events = list(increment.open_events.iter_rows(named=True))
+        if increment.open_records.height:
+            self._here(increment.open_records, now)
+        self._evaluated(increment.open_evals)
+
+    def seconds_a_step(self) -> float | None:
+        """The median of the last records."""
+        return statistics.median(self.paces) if self.paces else None
+
+    def seconds_a_record(self) -> float | None:
+        """The median of the last ones, by how long their steps take."""
+        step_s = self.seconds_a_step()
+        return step_s * statistics.median(self.strides) if step_s is not None and self.strides else None
+
+    def _records(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
+        first: Any = frame["step"].first()
+        if first is not None and self.step is not None and first < self.step and self.records:
+            self._cut(float(frame["step"].min()))  # type: ignore[arg-type]
+        counted = np.arange(self.records, self.records + frame.height, dtype=np.float64)
+        steps = frame["step"].cast(pl.Float64).to_numpy() if not frame["step"].null_count() else counted
+        for name, kind in frame.schema.items():
+            if kind == pl.Float64 and name not in PLACES:
+                self._curve(name, frame[name], steps)
+        self._paces(frame, now, live=live)
+        self.records += frame.height
+        self._here(frame, now)
+
+    def _curve(self, name: str, values: pl.Series, steps: Any) -> None:
+        if name not in self.curves:
+            if len(self.curves) == MOST_METRICS:
+                return
+            self.curves[name] = Series()
+        if values.null_count():
+            printed = values.is_not_null().to_numpy()
+            self.curves[name].add(steps[printed], values.drop_nulls().to_numpy())
+        else:
+            self.curves[name].add(steps, values.to_numpy())
+
+    def _cut(self, step: float) -> None:
+        for curve in (*self.curves.values(), *self.evals.values()):
+            curve.cut(step)
+        self._before = None
+        self.paces.clear()
+
+    def _here(self, frame: pl.DataFrame, now: float) -> None:
+        """The last row is where the run stands."""
+        row = frame.row(-1, named=True)
+        if row["phase"] != self.phase:
+            self.first_step = frame.filter(pl.col("phase") == row["phase"])["step"].drop_nulls().first()  # type: ignore[assignment]
+        self.phase, self.attempt = row["phase"], row["attempt"]
+        self.time = row["time"] or self.time
+        self.begun = self.begun or row["time"]
+        if row["step"] is not None:
+            self.step = row["step"]
+            self.first_step = self.step if self.first_step is None else self.first_step
+        self.total_steps = row.get("total_steps") or self.total_steps
+        for name, value in row.items():
+            if isinstance(value, float) and name not in PLACES:
+                self.last[name] = value
+        epoch = row.get("epoch")
+        if epoch is not None and self.step is not None:
+            if not self.borders or self.borders[-1][0] != epoch:
+                self.borders.append((epoch, self.step))
+            self.epoch = epoch
+        for rank, step in frame.select("rank", "step").iter_rows() if frame.height < RECENT else ():
+            self.ranks[rank] = Seen(step, now)
+
+    def _paces(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
+        """How long a step takes: as it is printed, by the stamps of the lines, or by the clock."""
+        tail = frame.tail(RECENT)
+        apart = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
+        self.strides.extend(apart.filter(apart > 0).to_list())
+        if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
+            self.paces.extend((printed / 1000).to_list())
+            return
+        timed = tail.select("step", "time").drop_nulls()
+        moments = [(step, time.timestamp()) for step, time in timed.iter_rows()]
+        if not moments and live and tail["step"].last() is not None:
+            moments = [(int(tail["step"][-1]), now)]
+        for (step, at), (later, then) in pairwise([*([self._before] if self._before else []), *moments]):
+            if later > step and then > at:
+                self.paces.append((then - at) / (later - step))
+        self._before = moments[-1] if moments else self._before
+
+    def _evals(self, frame: pl.DataFrame) -> None:
+        if not frame.height:
+            return
+        for name in frame["name"].unique(maintain_order=True).to_list():
+            rows = frame.filter(pl.col("name") == name)
+            steps = rows["step"].fill_null(self.step or 0).cast(pl.Float64).to_numpy()
+            self.evals.setdefault(name, Series(MOST_EVALS)).add(steps, rows["value"].to_numpy())
+
+    def _evaluated(self, frame: pl.DataFrame) -> None:
+        """What is open of evaluations is their last value already."""
+        for name, value in frame.select("name", "value").iter_rows():
+            self.last[name] = value
+
+    def _event(self, event: dict[str, Any]) -> None:
+        self.counts[event["kind"]] += 1
+        if event["kind"] not in ("eval", "epoch"):
+            self.events.append(event)
+        step = event["step"]
+        if event["kind"] == "checkpoint" and step is not None and step not in self.saves:
+            self.saves.append(step)
+
+
+@dataclass(frozen=True)
+class Coming:
+    """`kind` is checkpoint, eval, epoch or end; `at` is None where nobody knows how long a step takes."""
+
+    kind: str
+    step: int
+    at: datetime | None
+
+
+def coming(
+    story: LogState, total: int | None, seconds_a_step: float | None, now: datetime, eta_s: float | None
+) -> list[Coming]:
+    """In the order in which it will be."""
+    if story.step is None:
+        return []
+    evals = max((curve for curve in story.evals.values()), key=len, default=None)
+    steps = {
+        "checkpoint": _next(sorted(story.saves), story.step),
+        "eval": _next([round(step) for step in evals.points().step.tolist()[-3:]], story.step)
+        if evals
+        else None,
+        "epoch": _border(story),
+    }
+    found = [
+        (kind, step) for kind, step in steps.items() if step is not None and (total is None or step <= total)
+    ]
+
+    def date(step: int) -> datetime | None:
+        left = (step - (story.step or 0)) * seconds_a_step if seconds_a_step is not None else None
+        return None if left is None else now + timedelta(seconds=left)
+
+    dated = [Coming(kind, step, date(step)) for kind, step in found]
+    if total is not None and total > story.step:
+        dated.append(Coming("end", total, date(total) if eta_s is None else now + timedelta(seconds=eta_s)))
+    return sorted(dated, key=lambda one: one.step)
+
+
+def _next(steps: Sequence[int], here: int) -> int | None:
+    """What the last two were apart, from the last one on."""
+    if len(steps) < 2 or steps[-1] <= steps[-2]:
+        return None
+    every = steps[-1] - steps[-2]
+    expected = steps[-1] + every
+    return expected if expected > here else None
+
+
+def _border(story: LogState) -> int | None:
+    """The step at which the epoch that is running ends."""
+    borders = list(story.borders)
+    if story.epoch is None or len(borders) < 2:
+        return None
+    if any(not epoch.is_integer() for epoch, _ in borders):
+        (first, begun), (last, here) = borders[0], borders[-1]
+        if last <= first:
+            return None
+        return here + round((floor(last) + 1 - last) * (here - begun) / (last - first))
+    lengths = [(later - step) for (_, step), (_, later) in pairwise(borders)]
+    if len(lengths) < 2 or lengths[-1] <= 0:
+        return None
+    expected = borders[-1][1] + lengths[-1]
+    return expected if expected > (story.step or 0) else None

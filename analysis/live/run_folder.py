@@ -1,0 +1,263 @@
+"""A run folder that is being written: its segments as they appear, each output with the moments of its lines.
+
+A segment's index says when each read of the output ended. Bytes that it does not cover yet wait for it, a second at
+most: after a crash there may be some that it will never cover, whose lines have no moment.
+
+The telemetry of a run that is being recorded -> its whole seconds as they come, a row a second and GPU.
+
+Journals are read on from where they were left, block by block; of what was there before the last minutes are read,
+whether it was compacted or not. A second whose tiers are not all written yet comes in two rows, each with what it
+knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from gputel.analysis.live.files import FilePosition, GrowingFile
+from gputel.telemetry import events, run_folder
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process import keeper
+from gputel.telemetry.run_folder import Segment
+from gputel.telemetry.store import blocks, frames, journal, parts, wide
+from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.tiers import Tier
+
+Ints = npt.NDArray[np.int64]
+
+PATIENCE_S = 1.0
+_UNKNOWN = -1
+
+
+class Output:
+    """The output of one segment as a source; `dated` gives rows the moments of their lines."""
+
+    def __init__(
+        self, segment: Segment, place: FilePosition | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.trouble: str | None = None
+        self.descriptors: list[int] = []
+        self.is_over = False
+        self._file = GrowingFile(segment.output, place)
+        self._index = segment.index
+        self._now = now
+        self._position = 0
+        self._indexed = 0  # records of the index that were read
+        self._ends: Ints = np.empty(0, dtype=np.int64)
+        self._walls: Ints = np.empty(0, dtype=np.int64)
+        self._latest = _UNKNOWN
+        self._moments: Ints = np.empty(0, dtype=np.int64)  # of lines, the first of them `_first`
+        self._first = 1
+        self._waiting_since: float | None = None
+
+    @property
+    def place(self) -> FilePosition | None:
+        return self._file.place
+
+    @property
+    def position(self) -> int:
+        return self._file.position
+
+    @property
+    def repeats(self) -> int:
+        return self._file.repeats
+
+    @property
+    def repeated(self) -> bool:
+        return self._file.repeated
+
+    @property
+    def written(self) -> float | None:
+        return self._file.written
+
+    def read(self, most: int) -> bytes:
+        self._read_index()
+        covered = int(self._ends[-1]) - self._position if len(self._ends) else 0
+        if covered <= 0 and (not self._indexed or self._is_patience_over()):
+            covered = most
+        data = self._file.read(min(most, covered)) if covered > 0 else b""
+        if data:
+            self._waiting_since = None
+            self._date(data)
+        return data
+
+    def dated(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the moments at which their lines were recorded; without an index, as they stand."""
+        if not self._indexed or not frame.height:
+            return frame
+        at = np.clip(frame["line"].to_numpy() - self._first, 0, len(self._moments))
+        moments = np.append(self._moments, self._latest)[at]
+        times = pl.Series("time", moments).set(pl.Series(moments == _UNKNOWN), None)
+        return frame.with_columns(times.cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+
+    def forget(self, before: int) -> None:
+        """No row of a line before this one will be asked for."""
+        if before - self._first > len(self._moments) // 2:
+            self._moments = self._moments[before - self._first :]
+            self._first = before
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _read_index(self) -> None:
+        """Its new records; those of bytes that were dated long ago are let go."""
+        try:
+            with self._index.open("rb") as file:
+                file.seek(self._indexed * keeper.RECORD.size)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        count = len(data) // keeper.RECORD.size
+        if count:
+            new = np.frombuffer(data[: count * keeper.RECORD.size], dtype="<i8").reshape(count, 2)
+            kept = self._ends > self._position
+            self._walls = np.concatenate([self._walls[kept], np.where(new[:, 0] == 0, _UNKNOWN, new[:, 0])])
+            self._ends = np.concatenate([self._ends[kept], new[:, 1]])
+            self._indexed += count
+
+    def _is_patience_over(self) -> bool:
+        if not self._file.left and self._file.place:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = self._now()
+        return self._waiting_since is not None and self._now() - self._waiting_since >= PATIENCE_S
+
+    def _date(self, data: bytes) -> None:
+        """Each line that ended has the stamp of the read that brought its last byte."""
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + (self._position + 1)
+        at = np.searchsorted(self._ends, ends)
+        walls = np.append(self._walls, _UNKNOWN)
+        self._latest = int(
+            walls[min(int(np.searchsorted(self._ends, self._position + len(data))), len(walls) - 1)]
+        )
+        self._moments = np.concatenate([self._moments, walls[np.minimum(at, len(self._walls))]])
+        self._position += len(data)
+
+
+class EventsFile:
+    """events.jsonl of one segment: `read` gives the events that are new, and whether they were shown before."""
+
+    def __init__(self, segment: Segment, place: FilePosition | None = None) -> None:
+        self._file = GrowingFile(segment.path / events.NAME, place)
+        self._rest = b""
+
+    @property
+    def place(self) -> FilePosition | None:
+        return self._file.place
+
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return [event for line in lines if (event := _object(line)) is not None], self._file.repeated
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]]]:
+    """The segments of a run as they are now, with what their run.json says."""
+    segments = run_folder.open_folder(folder).segments
+    return segments, [_described(segment) for segment in segments]
+
+
+def _described(segment: Segment) -> dict[str, Any]:
+    try:
+        return run_folder.describe(segment.path)
+    except GputelError:
+        return {}
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+PAST_S = 600  # of what was there before
+ATTEMPTS = 3  # a file may be compacted or merged between its listing and its reading
+
+
+class Journals:
+    """One `gpu/` folder. `read` gives the seconds that are new; at first the last ones that were there before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.has_begun = False
+        self._part = 0  # the one that is being written
+        self._open: dict[Path, _GrowingJournal] = {}
+
+    def read(self) -> pl.DataFrame | None:
+        written = self._current()
+        new = {part: found for part in written if (found := self._open[part.path].read())}
+        loaded = [(tier, frame) for tier, frame in new.values() if frame.height]
+        tables = []
+        if not self.has_begun:  # a journal that is gone by now, and was not read, has been compacted
+            tables.append(self._before([part for part in written if part in new or part.path.exists()]))
+            self.has_begun = True
+        if loaded:
+            tables.append(frames.of_seconds(one_second_rows(loaded), [tier for tier, _ in loaded]))
+        tables = [table for table in tables if table.height]
+        return pl.concat(tables, how="diagonal") if tables else None
+
+    def _before(self, read: Sequence[Part]) -> pl.DataFrame:
+        """The last minutes of the parts that were there before these."""
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                return frames.last_seconds(self.folder, PAST_S, min((p.first for p in read), default=None))
+        return pl.DataFrame()
+
+    def _current(self) -> list[Part]:
+        """The journals of the last part, and of those that were before it until they are read to their end."""
+        found = [part for part in parts.found(self.folder) if not part.compacted]
+        last = max((part.first for part in found), default=0)
+        self._part = self._part or last
+        current = [part for part in found if part.first >= self._part]
+        for part in current:
+            self._open.setdefault(part.path, _GrowingJournal(part.path))
+        if last > self._part:
+            self._part = last
+        self._open = {part.path: self._open[part.path] for part in current}
+        return current
+
+
+class _GrowingJournal:
+    """One journal: whole blocks are taken off as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._rest = b""
+        self._tier: Tier | None = None
+
+    def read(self) -> tuple[Tier, pl.DataFrame] | None:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                new = file.read()
+        except FileNotFoundError:  # compacted; what it held was read a moment ago
+            return None
+        self._position += len(new)
+        data = self._rest + new
+        found = [block for block in blocks.scan(data) if isinstance(block, blocks.JournalBlock)]
+        end = found[-1].offset + blocks.HEADER.size + len(found[-1].payload) if found else 0
+        self._rest = data[end:]
+        self._tier = self._tier or journal.tier_of(found)
+        if self._tier is None:
+            return None
+        held = [
+            blocks.decode(block, len(self._tier.columns), self._tier.period_ns)
+            for block in found
+            if block.rows
+        ]
+        return self._tier, wide.from_journal(journal.Journal(self._path, self._tier, held, []))

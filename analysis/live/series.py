@@ -1,0 +1,100 @@
+"""A curve that grows for days in bounded memory: neighbours are put together, and no extreme is lost.
+
+Values go in with their steps; out come points with the least, the mean and the largest value of each. When there
+are too many points, each two become one, so that a point stands for 1, 2, 4, 8... values and all for as many.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+
+MOST = 2048
+
+
+class Points(NamedTuple):
+    """`step` is that of the last value of a point; NaN where no value of it was finite."""
+
+    step: Numbers
+    least: Numbers
+    mean: Numbers
+    largest: Numbers
+
+
+class Series:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._width = 1  # values to a point
+        self._filled = 0  # values of the last point
+        self._size = 0
+        self._steps, self._least, self._sum, self._largest, self._count = (np.zeros(most) for _ in range(5))
+        self.last: float | None = None
+        self.last_step: float | None = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, steps: Numbers, values: Numbers) -> None:
+        """Values in the order of their steps; what is not finite is drawn as a gap."""
+        while len(values):
+            if self._size == self._most and self._filled == self._width:
+                self._halve()
+            taken = min(len(values), self._most * self._width - self._total)
+            self._put(steps[:taken], values[:taken])
+            steps, values = steps[taken:], values[taken:]
+
+    def cut(self, step: float) -> None:
+        """Steps begin again here: what was known of this one and later ones is superseded."""
+        kept = int(np.searchsorted(self._steps[: self._size], step))
+        if kept < self._size:
+            self._size, self._filled = kept, self._width if kept else 0
+
+    def points(self) -> Points:
+        size = self._size
+        count = np.where(self._count[:size] > 0, self._count[:size], np.nan)
+        known = ~np.isnan(count)
+        least = np.where(known, self._least[:size], np.nan)
+        largest = np.where(known, self._largest[:size], np.nan)
+        return Points(self._steps[:size].copy(), least, self._sum[:size] / count, largest)
+
+    @property
+    def _total(self) -> int:
+        return (self._size - 1) * self._width + self._filled if self._size else 0
+
+    def _put(self, steps: Numbers, values: Numbers) -> None:
+        self.last, self.last_step = float(values[-1]), float(steps[-1])
+        at = (self._total + np.arange(len(values))) // self._width
+        first, size = int(at[0]), int(at[-1]) + 1
+        for new in range(self._size, size):
+            self._least[new], self._sum[new], self._largest[new], self._count[new] = np.inf, 0, -np.inf, 0
+        starts = np.flatnonzero(np.diff(at, prepend=-1))
+        finite = np.isfinite(values)
+        here = slice(first, size)
+        self._least[here] = np.minimum(
+            self._least[here], np.minimum.reduceat(np.where(finite, values, np.inf), starts)
+        )
+        self._largest[here] = np.maximum(
+            self._largest[here], np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
+        )
+        self._sum[here] += np.add.reduceat(np.where(finite, values, 0.0), starts)
+        self._count[here] += np.add.reduceat(finite.astype(np.float64), starts)
+        self._steps[at[np.append(starts[1:] - 1, len(at) - 1)]] = steps[
+            np.append(starts[1:] - 1, len(at) - 1)
+        ]
+        self._filled = self._total + len(values) - (size - 1) * self._width
+        self._size = size
+
+    def _halve(self) -> None:
+        half = self._size // 2
+        pairs = slice(0, 2 * half)
+        self._least[:half] = self._least[pairs].reshape(-1, 2).min(axis=1)
+        self._largest[:half] = self._largest[pairs].reshape(-1, 2).max(axis=1)
+        self._sum[:half] = self._sum[pairs].reshape(-1, 2).sum(axis=1)
+        self._count[:half] = self._count[pairs].reshape(-1, 2).sum(axis=1)
+        self._steps[:half] = self._steps[1 : 2 * half : 2]
+        self._width *= 2
+        self._size, self._filled = half, self._width

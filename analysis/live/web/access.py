@@ -1,0 +1,140 @@
+"""Who may see the page: a request -> None, or why it is refused. Pure; nothing here opens a socket.
+
+On this machine alone anybody may look, but no page of another site may: the host that a request names must be
+this machine's, which an address that was rebound to us is not. Elsewhere the link carries a token; it becomes a
+cookie at once, so that it stands neither in the address line nor in a referrer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+LOCAL = frozenset(("127.0.0.1", "localhost", "::1"))
+METHODS = ("GET", "HEAD")
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    status: int
+    text: str
+
+
+class AccessCheck:
+    """`host` is where the page is served; a token is needed wherever others could come to."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self.token = None if is_local(host) else secrets.token_urlsafe(24)
+
+    @property
+    def link(self) -> str:
+        everywhere = self._host in ("0.0.0.0", "::")
+        name = socket.gethostname() if everywhere else self._host
+        place = f"http://{f'[{name}]' if ':' in name else name}:{self._port}/"
+        return place if self.token is None else f"{place}?token={self.token}"
+
+    def refusal(self, request: Request) -> Refusal | None:
+        if request.method not in METHODS:
+            return Refusal(405, "this page is only read")
+        if not self._is_ours(_name(request.headers.get("host", ""))):
+            return Refusal(421, "this machine has another name")
+        if self._is_foreign(request):
+            return Refusal(403, "asked for by another site")
+        if self.token is not None and not (self.is_carried(request) or self._is_known(request)):
+            return Refusal(403, "open the link that gputel tail has printed: it carries a token")
+        return None
+
+    def is_carried(self, request: Request) -> bool:
+        """Whether the link itself was opened."""
+        return self._is_token(parse_qs(request.query).get("token", [""])[0])
+
+    @property
+    def cookie(self) -> str:
+        return f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
+
+    @property
+    def _cookie(self) -> str:
+        return f"gputel_{self._port}"  # a browser does not tell ports apart
+
+    def _is_known(self, request: Request) -> bool:
+        try:
+            found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return found is not None and self._is_token(found.value)
+
+    def _is_token(self, text: str) -> bool:
+        return self.token is not None and secrets.compare_digest(
+            text.encode("utf-8", "replace"), self.token.encode()
+        )
+
+    def _is_ours(self, name: str) -> bool:
+        if name in LOCAL or name == self._host.lower():
+            return True
+        if self.token is None:
+            return False
+        return is_address(name) or name.partition(".")[0] == socket.gethostname().lower().partition(".")[0]
+
+    def _is_foreign(self, request: Request) -> bool:
+        """A link elsewhere may lead here; nothing else of another site may."""
+        origin = request.headers.get("origin")
+        if origin is not None and origin != f"http://{request.headers.get('host')}":
+            return True
+        site = request.headers.get("sec-fetch-site", "none")
+        opened = request.path == "/" and request.headers.get("sec-fetch-dest") == "document"
+        return site not in ("none", "same-origin") and not opened
+
+
+def read(head: bytes) -> Request | None:
+    """None for what is no request without a body."""
+    try:
+        first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+        method, target, version = first.split(" ")
+    except ValueError:
+        return None
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.lower()
+        if not colon or name.strip() != name or not name or (name == "host" and name in headers):
+            return None
+        headers[name] = value.strip()
+    has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+    if not version.startswith("HTTP/1.") or not target.startswith("/") or has_body:
+        return None
+    path, _, query = target.partition("?")
+    return Request(method, path, query, headers)
+
+
+def is_local(host: str) -> bool:
+    return host in LOCAL or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name(host: str) -> str:
+    """Without its port: a tunnel may give it another."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""

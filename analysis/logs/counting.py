@@ -1,0 +1,201 @@
+"""How a log counts: a line, and what the lines before it showed -> the step that it is of.
+
+By rules 10 to 13 of docs/parse.md. No single line says whether epochs are steps here, or whether the first of them
+is 0; it shows as the log goes on, and is remembered.
+
+Evaluations -> rows: at once where the line says the step, else when the next record, or the end, gives one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, PhaseAttempt, Stages
+from gputel.analysis.logs.frames import Numbers, Row, RowBlock, Rows
+from gputel.analysis.logs.line_kinds import LinePlan
+from gputel.analysis.logs.patterns import Pattern
+
+BarKey = tuple[str, float]
+
+
+class Counting:
+    """Asked about one line after the other, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.has_fractions = False  # an epoch with a fraction was printed: in this log none is a step
+        self._epoch: dict[str, float] = {}  # that a line before has announced
+        self._epochs_are_steps = False
+        self._zero_based = False
+
+    def see(self, cells: Mapping[str, float]) -> None:
+        if cells.get("epoch") == 0:
+            self._zero_based = True
+        if not cells.get("epoch", 0.0).is_integer():
+            self.has_fractions = True
+
+    def begin_epoch(self, cells: Mapping[str, float]) -> None:
+        """Lines to come that name no epoch are of this one."""
+        self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
+
+    def from_zero(self, pattern: Pattern) -> bool:
+        return self._zero_based if pattern.first_epoch is None else pattern.first_epoch == 0
+
+    def epoch(self, cells: Mapping[str, float]) -> float | None:
+        return cells.get("epoch", self._epoch.get("epoch"))
+
+    def tells_epoch(self, shape: LinePlan) -> bool:
+        """Whether a line above has said of which epoch such lines are, who do not say it themselves."""
+        return "epoch" in self._epoch and "epoch" not in shape.columns
+
+    def has_none(self, pattern: Pattern) -> bool:
+        """Whether lines that print no step have none: no epoch stands for it."""
+        return self.has_fractions or not pattern.whole_epochs
+
+    def of_record(self, line: ParsedLine) -> float | None:
+        step = line.shape.step(line.cells, self.from_zero(line.pattern))
+        if step is not None:
+            if line.pattern.role == "train" and self.tells_epoch(line.shape):
+                line.cells["epoch"] = self._epoch["epoch"]
+            return step if step.is_integer() else None
+        if line.pattern.role == "part" or self.has_none(line.pattern):
+            return None
+        if "epochs" in line.cells and "samples" not in line.cells:
+            line.cells.setdefault("total_steps", line.cells["epochs"])
+        if "epoch" not in line.cells:
+            line.cells.update(self._epoch)
+        self._epochs_are_steps = self._epochs_are_steps or "epoch" in line.cells
+        return line.cells.get("epoch")
+
+    def of_evaluation(self, line: ParsedLine) -> float | None:
+        step = line.shape.step(line.cells, self.from_zero(line.pattern))
+        if step is None and self._epochs_are_steps and not self.has_fractions:
+            return self.epoch(line.cells)
+        return step
+
+    def of_bar(self, line: ParsedLine) -> tuple[BarKey, float | None]:
+        """What the bar redraws, and the step that it is of."""
+        cells = line.cells
+        epoch = self.epoch(cells)
+        if epoch is not None and epoch.is_integer():
+            self._epochs_are_steps = True
+            self._epoch = {**self._epoch, "epoch": epoch}
+            epochs = cells.get("epochs", self._epoch.get("epochs"))
+            cells.pop("total_steps", None)
+            if epochs is not None:
+                cells["total_steps"] = epochs
+            return ("epoch", epoch), epoch
+        step = line.shape.step(cells, self._zero_based)
+        if step is not None:
+            return ("step", step), step
+        if "total" in cells:
+            cells.setdefault("total_steps", cells["total"])
+        return ("count", cells.get("count", -1.0)), cells.get("count")
+
+    def epoch_of_test(self, line: ParsedLine) -> float | None:
+        """The one that was announced, of a bar that names none itself."""
+        return None if "epoch" in line.cells else self._epoch.get("epoch")
+
+    def is_last(self, cells: Mapping[str, float], pattern: Pattern) -> bool:
+        """`Epoch [5/5], Step [600/600]`: where both totals are printed, the step may be the last."""
+        cells = {**self._epoch, **cells}
+        if not {"epoch", "epochs", "index", "length"} <= cells.keys():
+            return False
+        done = int(self.from_zero(pattern))
+        return cells["epoch"] + done >= cells["epochs"] and cells["index"] + done >= cells["length"]
+
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(eq=False, repr=False)
+class PendingEvaluations:
+    """Evaluations that the next record gives their step, or their attempt."""
+
+    line: ParsedLine
+    step: float | None
+    evals: dict[str, float]
+
+
+class Evaluations:
+    """`rows` grow; `lines` are those that evaluated the run, and not one task of a benchmark."""
+
+    def __init__(self, stages: Stages) -> None:
+        self.rows = Rows()
+        self.lines: list[ParsedLine] = []
+        self.numbers: list[int] = []  # of such lines that were taken together
+        self._stages = stages
+        self._waiting: list[PendingEvaluations] = []
+
+    def take(self, line: ParsedLine, step: float | None) -> None:
+        evals = _by_task(line)
+        if not evals:
+            return
+        if step is None or self._stages.is_behind(step):
+            self._waiting.append(PendingEvaluations(line, step, evals))
+        else:
+            self.write(line, evals, step, self._stages.evaluation(step))
+
+    def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
+        """Those of many lines, which stand among records of the steps around theirs, have no stamp and no rank."""
+        if not evals:
+            return
+        place = self._stages.evaluation(float(steps[-1]))
+        self.numbers += numbers.tolist()
+        for name, values in evals.items():
+            columns = {"step": steps, "value": values, "line": numbers}
+            same: Row = {"phase": place.phase, "attempt": place.attempt, "name": name}
+            self.rows.extend(RowBlock(len(numbers), columns, same))
+
+    def settle(self, draft: OpenRecord | None) -> None:
+        """Rule 19: an evaluation without a step takes that of the next record, else of the last one."""
+        for waiting in self._waiting:
+            step = waiting.step
+            if step is None:
+                step = draft.step if draft else self._stages.last_step
+            place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
+            self.write(waiting.line, waiting.evals, step, place)
+        self._waiting.clear()
+
+    def waiting(self) -> list[tuple[ParsedLine, float | None, dict[str, float]]]:
+        """Those that would be of the last step if the log ended here."""
+        return [
+            (one.line, self._stages.last_step if one.step is None else one.step, one.evals)
+            for one in self._waiting
+        ]
+
+    def hand_over(self) -> Rows:
+        """Rows since the last call, which are kept here no longer."""
+        done, self.rows = self.rows, Rows()
+        return done
+
+    def write(
+        self, line: ParsedLine, evals: dict[str, float], step: float | None, place: PhaseAttempt
+    ) -> None:
+        if line.pattern.role != "task":
+            self.lines.append(line)
+        for name, value in evals.items():
+            self.rows.append(
+                {
+                    "phase": place.phase,
+                    "attempt": place.attempt,
+                    "step": step,
+                    "name": name,
+                    "value": value,
+                    "line": line.number,
+                    "time": line.time,
+                    "rank": line.rank,
+                }
+            )
+
+
+def _by_task(line: ParsedLine) -> dict[str, float]:
+    """What is measured of a task has the task's name in front of its own; its accuracy is the task's figure."""
+    evals = line.evaluations()
+    if line.pattern.role != "task":
+        return evals
+    task = line.texts.get("task", "task")
+    return {task if name == "accuracy" else f"{task}_{name}": value for name, value in evals.items()}

@@ -1,0 +1,188 @@
+"""One hit as a row, and the record that such rows are becoming while later lines may still add to it.
+
+Which phase and which attempt a row belongs to: told by what the log announces and by steps that fall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gputel.analysis.logs.frames import Row
+from gputel.analysis.logs.line_kinds import PLACES, STEPS, LinePlan
+from gputel.analysis.logs.patterns import Pattern
+
+
+@dataclass(eq=False, repr=False)
+class ParsedLine:
+    """Where a hit stood, who printed it and when, and what it says."""
+
+    pattern: Pattern
+    shape: LinePlan
+    cells: dict[str, float]
+    texts: dict[str, str]
+    number: int
+    time: int | None
+    rank: str | None
+
+    def metrics(self) -> dict[str, float]:
+        """What goes into a record's row, under the names that its columns have."""
+        return {name: value for name, value in self.cells.items() if name not in self.shape.evals}
+
+    def evaluations(self) -> dict[str, float]:
+        return {name: self.cells[name] for name in self.shape.evals}
+
+
+@dataclass(eq=False, repr=False)
+class OpenRecord:
+    """A record that a line to come may still add to, or draw over."""
+
+    line: ParsedLine
+    step: float | None
+    cells: dict[str, float]
+    evals: dict[str, float]
+    redraw: tuple[str, float, float] | None = None  # what it redraws, and how far it had come; None: no bar
+    place: PhaseAttempt | None = None  # None as long as it holds nothing that makes it a record
+    kinds: set[Pattern] = field(default_factory=set)  # of the lines that it is made of
+
+    def __post_init__(self) -> None:
+        self.kinds.add(self.line.pattern)
+
+    def takes(self, line: ParsedLine, step: float | None) -> bool:
+        """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
+
+        So is a line of the same kind that prints a value again, even where it lacks another value.
+        """
+        new = [name for name in line.cells if name not in PLACES]
+        if line.pattern.role == "part":
+            return not any(name in self.cells for name in new)
+        if step is None or step != self.step or self._is_elsewhere(line):
+            return False
+        held = {**self.cells, **self.evals}
+        again = any(name in held for name in new)
+        return not again or (_is_counted(line) and line.pattern not in self.kinds)
+
+    def _is_elsewhere(self, line: ParsedLine) -> bool:
+        """The same step, but another epoch, iteration or batch."""
+        return any(
+            self.cells.get(name, line.cells[name]) != line.cells[name]
+            for name in PLACES
+            if name in line.cells
+        )
+
+    def add(self, line: ParsedLine, step: float | None) -> None:
+        self.kinds.add(line.pattern)
+        self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
+        self.step = step if self.step is None else self.step
+        self.evals.update(line.evaluations())
+
+    def row(self, place: PhaseAttempt) -> Row:
+        line = self.line
+        where: Row = {
+            "phase": place.phase,
+            "attempt": place.attempt,
+            "line": line.number,
+            "step": self.step,
+            "time": line.time,
+            "rank": line.rank,
+        }
+        return {
+            **where,
+            **{name: value for name, value in self.cells.items() if name not in line.shape.places},
+        }
+
+
+def _is_counted(line: ParsedLine) -> bool:
+    """Whether its step is more than the epoch, which many records may share."""
+    return any(name in line.cells for name in STEPS)
+
+
+_NEVER = float("-inf")
+
+
+class PhaseAttempt(NamedTuple):
+    phase: int
+    attempt: int
+
+
+class Stages:
+    """`names` holds the phases in file order; one that no line has named is None."""
+
+    def __init__(self) -> None:
+        self.names: list[str | None] = [None]
+        self.announced: str | None = None
+        self.last_step: float | None = None
+        self._attempt = 1
+        self._begun = False  # whether a row stands in the open phase
+        self._last: dict[str | None, float] = {}  # by rank, within the attempt
+        self._epochs: dict[str | None, float | None] = {}  # the same
+        self._last_eval = _NEVER
+
+    @property
+    def here(self) -> PhaseAttempt:
+        return PhaseAttempt(len(self.names) - 1, self._attempt)
+
+    def changes(self, stage: str) -> bool:
+        """Whether rows of this stage would be of another phase than the open one."""
+        return self._begun and self.names[-1] not in (None, stage)
+
+    def announce(self, stage: str) -> None:
+        """Rows to come are of this stage."""
+        if self._begun and stage != self.names[-1]:
+            self.announced = stage
+        else:
+            self.name(stage)
+
+    def name(self, stage: str) -> None:
+        """The log says what the open phase is."""
+        if self.announced:
+            self.announced = stage
+        else:
+            self.names[-1] = stage
+
+    def is_behind(self, step: float) -> bool:
+        """Whether an evaluation of this step may belong to what comes next rather than to what was."""
+        return self.announced is not None or step < max(self._last.values(), default=_NEVER)
+
+    def record(self, step: float | None, rank: str | None, epoch: float | None = None) -> PhaseAttempt:
+        """The place of a record that begins now. A step that falls as a new epoch begins counts within epochs."""
+        if self.announced:
+            self._next_phase()
+        elif step is not None and step < self._last.get(rank, _NEVER) and not self._is_later(epoch, rank):
+            self._next_attempt()
+        self._begun = True
+        if step is not None:
+            self._last[rank], self._epochs[rank] = step, epoch
+        self.last_step = step
+        return self.here
+
+    def evaluation(self, step: float | None) -> PhaseAttempt:
+        """The place of an evaluation; only where there are no records do its own steps tell attempts."""
+        if self.announced and step is not None:
+            self._next_phase()
+        elif step is not None and not self._last and step < self._last_eval:
+            self._next_attempt()
+        self._begun = True
+        self._last_eval = self._last_eval if step is None else step
+        return self.here
+
+    def went_on(self, step: float, rank: str | None, epoch: float | None = None) -> None:
+        """Records up to this step followed, each later than the one before."""
+        self._last[rank] = self.last_step = step
+        self._epochs[rank] = epoch
+
+    def _is_later(self, epoch: float | None, rank: str | None) -> bool:
+        before = self._epochs.get(rank)
+        return epoch is not None and before is not None and epoch > before
+
+    def _next_phase(self) -> None:
+        if self._begun:
+            self.names.append(self.announced)
+        else:
+            self.names[-1] = self.announced
+        self.announced, self._attempt, self._last, self._epochs, self._last_eval = None, 1, {}, {}, _NEVER
+        self.last_step = None
+
+    def _next_attempt(self) -> None:
+        self._attempt += 1
+        self._last, self._epochs, self._last_eval = {}, {}, _NEVER

@@ -1,0 +1,248 @@
+"""Events of a log that may grow: each is released once later lines can no longer change its step or text.
+
+An event's step is that of the last record before it, and that record may still be open; a traceback has the text of
+the error that ends it. What is held back is known at once all the same, as it would be if the log ended now. A log
+that was read to its end is taken in one go, with nothing open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from gputel.analysis import columns
+from gputel.analysis.logs import outcome
+from gputel.analysis.logs.frames import DATED, TYPES, UTC
+from gputel.analysis.logs.outcome import LogEvent
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.drafts import OpenRecord
+    from gputel.analysis.logs.records import Assembler
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+WINDOW = 4096  # records that an event's step is looked for in
+MOST_HELD = 10_000  # events or losses, where one rank of many has fallen silent with its record open
+MOST_FATAL = 1_000
+
+
+class LineRange(NamedTuple):
+    """Records of one place (phase, by name or number, and attempt): attempt of that name, first and last line."""
+
+    place: tuple[Any, int]
+    attempt: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class StepEvents:
+    """Events with their steps."""
+
+    events: list[LogEvent] = field(default_factory=list)
+    steps: list[int | None] = field(default_factory=list)
+
+    def frame(self, shift: int) -> pl.DataFrame:
+        """`shift` is added to moments that lack their date."""
+        times = [e.time if e.time is None or e.time >= DATED else e.time + shift for e in self.events]
+        found: dict[str, list[Any]] = {
+            "kind": [e.kind for e in self.events],
+            "line": [e.line for e in self.events],
+            "step": self.steps,
+            "rank": [e.rank for e in self.events],
+            "text": [e.text for e in self.events],
+        }
+        series = {name: pl.Series(name, values, dtype=TYPES[name]) for name, values in found.items()}
+        series["time"] = pl.Series("time", times, dtype=pl.Int64).cast(UTC)
+        return pl.DataFrame([series[column.name] for column in columns.EVENTS])
+
+
+def of_lines(held: Assembler) -> list[LogEvent]:
+    """Evaluations and epochs, which had lines of their own."""
+    named = [("eval", line) for line in held.evaluations.lines]
+    named += [("epoch", line) for line in held.epoch_lines]
+    found = [LogEvent(kind, line.number, "", line.time, line.rank) for kind, line in named]
+    return found + [LogEvent("eval", number, "") for number in held.evaluations.numbers]
+
+
+def line_ranges(records: pl.DataFrame) -> list[LineRange]:
+    """Places in the order in which they appear; phases may be names or numbers."""
+    if not records.height:
+        return []
+    phases, attempts, lines = records["phase"], records["attempt"], records["line"]
+    if (attempts == attempts[0]).all() and (phases == phases[0]).all():
+        return [LineRange((phases[0], attempts[0]), attempts[0], lines[0], lines[-1])]
+    changed = (phases != phases.shift()) | (attempts != attempts.shift())
+    first = changed.fill_null(True).arg_true()
+    last = first.shift(-1, fill_value=records.height) - 1
+    parts = pl.DataFrame(
+        [phases.gather(first), attempts.gather(first), lines.gather(first), lines.gather(last).alias("last")]
+    )
+    whole = parts.group_by("phase", "attempt", maintain_order=True).agg(
+        pl.col("line").first(), pl.col("last").last()
+    )
+    return [LineRange((phase, attempt), attempt, *ends) for phase, attempt, *ends in whole.iter_rows()]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Lines on which a step was printed, in their order, and those steps."""
+
+    lines: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    steps: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def with_more(self, lines: Integers, steps: Integers) -> _Known:
+        lines, steps = np.concatenate([self.lines, lines]), np.concatenate([self.steps, steps])
+        order = _order(lines)
+        return _Known(lines[order], steps[order])
+
+    def at(self, lines: Integers) -> Integers:
+        """Which of them is the last before each line or on it; -1 where none is."""
+        return np.searchsorted(self.lines, lines, side="right") - 1
+
+
+class EventTracker:
+    """`take` is given what is new, and gives the events that are final, and those that are not yet."""
+
+    def __init__(self) -> None:
+        self._held: list[LogEvent] = []
+        self._fatal: list[LogEvent] = []  # since the last record
+        self._known = _Known()  # of the last records
+        self._loss_lines: Integers = np.empty(0, dtype=np.int64)  # not judged yet
+        self._finite_losses: Booleans = np.empty(0, dtype=np.bool_)
+        self._finite = True
+        self._told: list[int] = []  # lines that say why steps begin again
+        self._places: set[tuple[Any, int]] = set()
+        self._last = 0  # line of the last record
+
+    def take(
+        self,
+        said: Sequence[LogEvent],
+        records: pl.DataFrame,
+        ranges: Iterable[LineRange],
+        drafts: Sequence[OpenRecord] = (),
+        *,
+        ended: bool,
+    ) -> tuple[StepEvents, StepEvents]:
+        """`said` is what lines tell of; `records` have come to their end, `drafts` not."""
+        opened = np.array(sorted(draft.line.number for draft in drafts), dtype=np.int64)
+        self._fatal += [event for event in said if event.fatal]
+        self._told += [event.line for event in said if event.kind in ("resume", "restart")]
+        shown = [*self._held, *(event for event in said if event.kind)]
+        shown += self._not_finite(records, opened)
+        shown += self._restarts(ranges, drafts)
+        shown = sorted(map(self._explained, shown), key=lambda event: event.line)
+        self._known = self._known.with_more(*_printed(records, "step"))
+        done, kept = self._settled(shown, opened, ended)
+        if len(kept) > MOST_HELD:
+            done, kept = [*done, *kept[:-MOST_HELD]], kept[-MOST_HELD:]
+        self._held = kept
+        answer = _with_steps(done, self._known), _with_steps(kept, self._known.with_more(*_steps_of(drafts)))
+        self._forget([draft.line.number for draft in drafts if draft.place])
+        return answer
+
+    def cause(self) -> LogEvent | None:
+        """What ended the run, if it has ended."""
+        return outcome.cause(self._fatal, self._last)
+
+    def _explained(self, event: LogEvent) -> LogEvent:
+        """A traceback with the error that is the first after it."""
+        if event.kind != "traceback" or event.text:
+            return event
+        text = next((error.text for error in self._fatal if error.line > event.line), "")
+        return replace(event, text=text)
+
+    def _not_finite(self, records: pl.DataFrame, opened: Integers) -> list[LogEvent]:
+        """Where a loss stops being a number, in the order of the lines."""
+        if "loss" in records.columns:
+            lines, losses = _printed(records, "loss")
+            lines = np.concatenate([self._loss_lines, lines])
+            finite = np.concatenate([self._finite_losses, np.isfinite(losses)])
+            order = _order(lines)
+            self._loss_lines, self._finite_losses = lines[order], finite[order]
+        count = len(self._loss_lines)
+        settled = int(np.searchsorted(self._loss_lines, opened[0])) if len(opened) else count
+        settled = settled or max(count - MOST_HELD, 0)
+        if not settled:
+            return []
+        lines, finite = self._loss_lines[:settled], self._finite_losses[:settled]
+        self._loss_lines, self._finite_losses = self._loss_lines[settled:], self._finite_losses[settled:]
+        before = np.concatenate([[self._finite], finite[:-1]])
+        self._finite = bool(finite[-1])
+        return [
+            LogEvent("nan", line, "the loss is no finite number") for line in lines[before & ~finite].tolist()
+        ]
+
+    def _restarts(self, ranges: Iterable[LineRange], drafts: Sequence[OpenRecord]) -> list[LogEvent]:
+        """Steps that begin again, where no line has said why; what is open may have begun before what is closed."""
+        found = []
+        for place, attempt, first, last in ranges:
+            if place not in self._places:
+                self._places.add(place)
+                begun = min([first, *(draft.line.number for draft in drafts if draft.place == place)])
+                others = [draft.line.number for draft in drafts if draft.place != place]
+                before = max([self._last, *(line for line in others if line < begun)])
+                if attempt > 1 and not any(before < line < begun for line in self._told):
+                    found.append(LogEvent("restart", begun, "steps begin again"))
+                self._told = [line for line in self._told if line > begun]
+            self._last = max(self._last, last)
+        return found
+
+    def _settled(
+        self, shown: list[LogEvent], opened: Integers, ended: bool
+    ) -> tuple[list[LogEvent], list[LogEvent]]:
+        """Events that are final, and those that an open record before them or an error after them may change."""
+        changing = [not ended and event.kind == "traceback" and not event.text for event in shown]
+        if len(opened):
+            lines = _lines(shown)
+            at = self._known.at(lines)
+            known = np.where(at < 0, 0, self._known.lines[at]) if len(self._known.lines) else 0 * lines
+            between = np.searchsorted(opened, lines, side="right") > np.searchsorted(opened, known)
+            changing = (np.array(changing, dtype=np.bool_) | between).tolist()
+        elif not any(changing):
+            return shown, []
+        pairs = list(zip(shown, changing, strict=True))
+        return [event for event, may in pairs if not may], [event for event, may in pairs if may]
+
+    def _forget(self, begun: Sequence[int]) -> None:
+        """`begun` are the lines of the records that are open."""
+        self._known = _Known(self._known.lines[-WINDOW:], self._known.steps[-WINDOW:])
+        last = max([self._last, *begun])
+        self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
+        self._told = self._told[-MOST_HELD:]
+
+
+def _printed(records: pl.DataFrame, name: str) -> tuple[Integers, npt.NDArray[Any]]:
+    """Lines and values of the records that have one."""
+    if records[name].null_count():
+        records = records.filter(pl.col(name).is_not_null())
+    return records["line"].to_numpy(), records[name].to_numpy()
+
+
+def _order(lines: Integers) -> Integers | slice:
+    """Indices that sort the lines; most are sorted."""
+    is_sorted = bool((lines[1:] >= lines[:-1]).all())
+    return slice(None) if is_sorted else np.argsort(lines, kind="stable")
+
+
+def _lines(events: Sequence[LogEvent]) -> Integers:
+    return np.array([event.line for event in events], dtype=np.int64)
+
+
+def _steps_of(drafts: Sequence[OpenRecord]) -> tuple[Integers, Integers]:
+    """Lines and steps of the open records that have printed a step."""
+    known = sorted((draft.line.number, int(draft.step)) for draft in drafts if draft.step is not None)
+    lines, steps = ([pair[i] for pair in known] for i in (0, 1))
+    return np.array(lines, dtype=np.int64), np.array(steps, dtype=np.int64)
+
+
+def _with_steps(events: list[LogEvent], known: _Known) -> StepEvents:
+    """Each event with the last step that was printed on its line or before it."""
+    at = known.at(_lines(events)).tolist()
+    return StepEvents(events, [int(known.steps[row]) if row >= 0 else None for row in at])

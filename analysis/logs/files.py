@@ -1,0 +1,266 @@
+"""Files and streams -> logs. The edge of the parser; what a run folder holds is opened by parse/run_folder.py.
+
+Telemetry is known by its header, and nothing by its name.
+
+Whatever holds a log -> its bytes, piece by piece; what its first bytes say is compressed is unpacked.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from gputel.analysis.logs import open_files
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.formats import Format
+    from gputel.analysis.logs.log import Log
+
+HEAD_LINES = 20  # of telemetry, among which its header stands
+SMALL = 512 << 10  # bytes of a file that is read with others
+FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
+
+
+def read_files(
+    paths: Iterable[Path], formats: tuple[Format, ...] | None = None
+) -> Iterator[Log | GputelError]:
+    """Each as `read` does it, or the error that it raised; small files are read many at a time."""
+    waiting: list[_Small] = []
+    size = 0
+    for path in paths:
+        small = _small(path)
+        if small:
+            waiting.append(small)
+            size += len(small.text)
+        if not small or size >= PIECE:
+            yield from _together(waiting, formats)
+            waiting, size = [], 0
+        if not small:
+            try:
+                yield read_file(path, formats)
+            except GputelError as error:
+                yield error
+    yield from _together(waiting, formats)
+
+
+def read_file(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+    """A log file or a FIFO. What cannot be opened is a GputelError."""
+    try:
+        with path.open("rb", buffering=0) as raw:
+            latest, live = _written(path, os.fstat(raw.fileno()))
+            return stream(raw, name_of(path), str(path), formats, latest, live=live)
+    except OSError as error:
+        raise GputelError(
+            str(path), f"cannot be read: {error.strerror or error}", "name a log that can"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Small:
+    """The text of a file that will be parsed together with others, and what else is asked of it."""
+
+    path: Path
+    text: bytes
+    latest: datetime
+    live: bool
+
+
+def _small(path: Path) -> _Small | None:
+    """A file that is worth reading with others: small, plain, and no telemetry; None for whatever else."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > SMALL:
+            return None
+        text = path.read_bytes()
+    except OSError:
+        return None
+    if len(text) > SMALL or text.startswith((GZIP, ZSTD)) or _may_be_telemetry(text):
+        return None
+    return _Small(path, text, *_written(path, facts))
+
+
+def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[Log]:
+    if not files:
+        return []
+    from gputel.analysis.logs import frames, result
+    from gputel.analysis.logs.parser import feed_together, make_parser
+
+    with _uncollected():
+        parsers = [make_parser(formats) for _ in files]
+        feed_together(parsers, [file.text for file in files])
+        for parser in parsers:
+            parser.finish()
+        together = frames.Together()
+        logs = [
+            result.conclude(
+                parser, name_of(file.path), str(file.path), file.latest, live=file.live, together=together
+            )
+            for file, parser in zip(files, parsers, strict=True)
+        ]
+        together.make()
+        return logs
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that parsing leaves behind is a cycle, and looking for some in all that is kept takes its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _written(path: Path, facts: os.stat_result) -> tuple[datetime, bool]:
+    """A moment that the file was not written after, and whether somebody writes it still."""
+    is_file = stat.S_ISREG(facts.st_mode)
+    latest = datetime.fromtimestamp(facts.st_mtime if is_file else time.time(), timezone.utc)
+    return latest, time.time() - facts.st_mtime < FRESH_S and open_files.has_writer(path, facts.st_mtime)
+
+
+def stream(
+    raw: Any,
+    name: str,
+    source: str,
+    formats: tuple[Format, ...] | None = None,
+    latest: datetime | None = None,
+    *,
+    live: bool = False,
+) -> Log:
+    """Whatever can be read piece by piece."""
+    from gputel.analysis.logs import result
+    from gputel.analysis.logs.parser import make_parser
+
+    fault = None
+    head, rest = plain(raw)
+    telemetry = _telemetry(head, rest)
+    if telemetry is not None:
+        return result.of_telemetry(telemetry, name, source)
+    parser = make_parser(formats)
+    with _uncollected():
+        try:
+            for piece in with_head(head, rest):
+                parser.feed(piece)
+        except (EOFError, OSError) as error:  # a bad gzip file is an OSError
+            fault = f"could be read only in part: {error}"
+        parser.finish()
+    return result.conclude(parser, name, source, latest, live=live, fault=fault)
+
+
+def name_of(path: Path) -> str:
+    """`d16-base` for d16-base.log.gz."""
+    name = path.name
+    for ending in (".gz", ".zst"):
+        name = name.removesuffix(ending)
+    return name.rpartition(".")[0] or name
+
+
+def chosen(word: str | Path | None) -> tuple[Format, ...] | None:
+    if word is None:
+        return None
+    from gputel.analysis.logs import formats as shelf
+
+    return (shelf.find(str(word)),)
+
+
+def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
+    if not _may_be_telemetry(head):
+        return None
+    from gputel.analysis.logs import gpu_tables
+
+    kind = gpu_tables.recognise(head[:HEAD])
+    return (kind, gpu_tables.parse(head + b"".join(rest))) if kind else None
+
+
+def _may_be_telemetry(head: bytes) -> bool:
+    """Spares the import where no line of the head could be such a header."""
+    lowered = b"\n".join(head[:HEAD].split(b"\n", HEAD_LINES)[:HEAD_LINES]).lower()
+    return any(word in lowered for word in (b"gpu", b"power", b"timestamp", b"entity", b"util"))
+
+
+PIECE = 4 << 20
+HEAD = 64 << 10
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def unpacked(raw: Any) -> Iterator[bytes]:
+    """The bytes of a compressed log, piece by piece; of any other as they are."""
+    yield from with_head(*plain(raw))
+
+
+def plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes, decompressed, and the pieces that follow them."""
+    start = _exactly(raw, 4)
+    source: Any = _Joined(start, raw)
+    size = HEAD
+    if start.startswith(GZIP):
+        import gzip
+
+        source = gzip.GzipFile(fileobj=source, mode="rb")
+    elif start == ZSTD:
+        source = _zstd(source)
+    elif isinstance(raw, io.IOBase) and raw.seekable():
+        raw.seek(-len(start), os.SEEK_CUR)
+        source, size = raw, PIECE
+    head = _exactly(source, size)
+    some = getattr(source, "read1", source.read)  # of a file that is cut short, all that can be had
+    return head, iter(lambda: some(PIECE), b"")
+
+
+def with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    """The head and the first piece in one: reading has a price per piece, and most logs are small."""
+    try:
+        head += next(rest, b"") if len(head) < PIECE else b""
+    except (EOFError, OSError):
+        yield head
+        raise
+    yield head
+    del head  # megabytes that nobody asks for again
+    yield from rest
+
+
+def _exactly(source: Any, size: int) -> bytes:
+    """A pipe gives what it has; a head is as long as asked, or all there is."""
+    pieces: list[bytes] = []
+    while size > 0 and (piece := source.read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _zstd(source: Any) -> IO[bytes]:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+
+        return zstd.open(source, "rb")  # type: ignore[no-any-return, unused-ignore]
+    except ImportError:
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+
+
+class _Joined:
+    """Bytes that were read ahead, and then the rest: what a pipe lacks for being looked into."""
+
+    def __init__(self, start: bytes, rest: Any) -> None:
+        self._start, self._rest = start, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self._start:
+            piece = self._start if size < 0 else self._start[:size]
+            self._start = self._start[len(piece) :]
+            return piece
+        piece = self._rest.read(size)
+        return bytes(piece or b"")

@@ -1,0 +1,195 @@
+"""Log formats are data: each TOML here is one, with the lines that it must read and the rows that they must give.
+
+`load` turns a file into a `Format`, whose patterns an engine understands. What a file may say is in
+docs/log-formats.md; a file that says something else is an error that names the place. The shipped formats are read
+from formats.json, which is twenty times as fast; `python -m gputel.analysis.logs.formats` generates it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args
+
+from gputel.analysis.logs import values
+from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.patterns import Field, Pairs, Pattern, Role, lazy_regex, pair_style
+from gputel.telemetry.errors import GputelError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROLES: tuple[Role, ...] = get_args(Role)
+HOME = Path(__file__).parent
+GENERATED = HOME / "formats.json"
+MUST = frozenset({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu", "val_loss", "step"})
+_SLOT = re.compile(r"(?<!\?P)<([A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
+_WHOLE = ("step", "total_steps", "iteration", "batch", "index", "length", "count", "total", "epochs")
+_LINE_KEYS = {
+    "name", "role", "line", "needle", "pairs", "must", "need", "looks", "stage", "epochs", "first_epoch", "names",
+}  # fmt: skip
+_FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """One log format: its patterns in the order in which they are tried, and the samples that it must read."""
+
+    name: str
+    title: str
+    grammar: str  # where it was read
+    patterns: tuple[Pattern, ...]
+    samples: tuple[Mapping[str, Any], ...]
+    last: int = 0  # tried after those that are surer: 1, or even later: 2
+
+
+@lru_cache(maxsize=1)
+def shipped() -> tuple[Format, ...]:
+    """Every format that comes with gputel; general ones last."""
+    tables = json.loads(GENERATED.read_text())
+    found = [_format(table, name, f"{name}.toml", trusted=True) for name, table in tables.items()]
+    return tuple(sorted(found, key=lambda known: known.last))
+
+
+def generate() -> str:
+    """The text of formats.json: the tables of all TOML files here, one line each."""
+    tables = {path.stem: _parsed(path.read_text(), path.name) for path in sorted(HOME.glob("*.toml"))}
+    lines = [f"{json.dumps(name)}: {json.dumps(table)}" for name, table in tables.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+@lru_cache(maxsize=8)
+def patterns(formats: tuple[Format, ...]) -> tuple[Pattern, ...]:
+    return tuple(pattern for known in formats for pattern in known.patterns)
+
+
+def find(word: str) -> Format:
+    """A format by its name, or from a file."""
+    for known in shipped():
+        if known.name == word:
+            return known
+    path = Path(word)
+    if path.suffix == ".toml" or path.exists():
+        try:
+            return load(path.read_text(), path.stem, word)
+        except OSError as error:
+            raise GputelError(
+                word, f"cannot be read: {error.strerror}", "name a format or a TOML file"
+            ) from None
+    raise GputelError(
+        word, "no such format", "'gputel formats' lists them; a file ends in .toml", exit_code=2
+    )
+
+
+def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
+    """A format from its TOML; `place` is what errors name. The regexes of a trusted one are compiled when used."""
+    return _format(_parsed(text, place), name, place, trusted=trusted)
+
+
+def _parsed(text: str, place: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GputelError(place, f"is not TOML: {error}", "see docs/log-formats.md") from None
+
+
+def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> Format:
+    _only(table, _FORMAT_KEYS, place)
+    lines = table.get("lines", [])
+    if not lines:
+        raise GputelError(place, "has no [[lines]]", "see docs/log-formats.md")
+    patterns = tuple(_pattern(line, name, _words(table, line), place) for line in lines)
+    if not trusted:
+        for pattern in patterns:
+            _compile(pattern, place)
+    return Format(
+        name,
+        str(table.get("title", name)),
+        str(table.get("grammar", "")),
+        patterns,
+        tuple(table.get("samples", [])),
+        int(table.get("last", 0)),
+    )
+
+
+def _compile(pattern: Pattern, place: str) -> None:
+    """What is wrong with a regular expression is told before anything is read with it."""
+    regexes = (pattern.regex, pattern.looks, pattern.pairs and pattern.pairs.regex)
+    try:
+        for regex in regexes:
+            _ = regex and regex.groups
+    except re.error as error:
+        name = pattern.name.rpartition(".")[2]
+        raise GputelError(place, f"'{name}' is no regular expression: {error}", "mend it") from None
+
+
+def _words(table: Mapping[str, Any], line: Mapping[str, Any]) -> Vocabulary:
+    """The format's names, with those that mean something else on this line."""
+    return Vocabulary({**table.get("names", {}), **line.get("names", {})}, table.get("nulls", {}))
+
+
+def _only(table: Mapping[str, Any], known: set[str], place: str) -> None:
+    for key in table:
+        if key not in known:
+            raise GputelError(place, f"does not know '{key}'", f"one of {', '.join(sorted(known))}")
+
+
+def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place: str) -> Pattern:
+    _only(line, _LINE_KEYS, place)
+    try:
+        name = f"{format_name}.{line['name']}"
+        if line["role"] not in ROLES:
+            raise GputelError(
+                place, f"'{line['name']}' has no role '{line['role']}'", f"one of {', '.join(ROLES)}"
+            )
+        regex, fields = _expand(str(line["line"]), words)
+        pairs = None
+        if "pairs" in line:
+            must = frozenset(line.get("must", MUST))
+            pairs = Pairs(pair_style(line["pairs"]), words, must, frozenset(line.get("need", ())))
+        return Pattern(
+            name=name,
+            role=line["role"],
+            regex=regex,
+            needle=str(line["needle"]).encode(),
+            fields=fields,
+            pairs=pairs,
+            looks=lazy_regex(line["looks"].encode()) if "looks" in line else None,
+            stage=line.get("stage"),
+            whole_epochs=line.get("epochs", "whole") == "whole",
+            first_epoch=line.get("first_epoch"),
+        )
+    except KeyError as error:
+        raise GputelError(place, f"a line has no {error}", "see docs/log-formats.md") from None
+
+
+def _expand(line: str, words: Vocabulary) -> tuple[re.Pattern[bytes], dict[str, Field]]:
+    """`<loss>` is a number for the column loss; `<total_time_min:s:train_time>` says its unit and printed name."""
+    fields: dict[str, Field] = {}
+
+    def slot(found: re.Match[str]) -> str:
+        column, unit, source = found[1], (found[2] or "").strip("_") or None, found[3]
+        kind = {"text": "text", "word": "text", "clock": "clock"}.get(unit or "", "number")
+        group = column if column not in fields else f"{column}_{len(fields)}"
+        fields[group] = words.named(column, source or column, None if kind != "number" else unit, kind)
+        grammar = _grammar(column, unit if unit == "word" else kind)
+        return f"(?P<{group}>{grammar})"
+
+    return lazy_regex(_SLOT.sub(slot, line).encode()), fields
+
+
+def _grammar(column: str, kind: str) -> str:
+    if kind == "text":
+        return r"\S.*?"
+    if kind == "word":
+        return r"\S+"
+    if kind == "clock":
+        return values.TIME_GRAMMAR.decode()
+    return r"\d+(?:,\d{3})*" if column in _WHOLE else f"(?:{values.GRAMMAR.decode()})"

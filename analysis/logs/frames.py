@@ -1,0 +1,355 @@
+"""Rows that grow one by one or column by column, and end as one frame.
+
+A column is numbers with a mask: null (not printed) and NaN (printed) are different things to the end.
+
+Rows as they were read -> frames as people read them: phases by name, moments on the calendar.
+
+Making a frame costs what parsing a thousand lines does, and a folder may hold thousands of small logs. So the rows
+of logs that were read together become one frame, and that of each log is a slice of it. For the same reason columns
+are handled one by one here and not in expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from gputel.analysis import columns
+from gputel.analysis.logs.log import DEFAULT_PHASE
+
+Numbers = npt.NDArray[np.float64]
+Column = npt.NDArray[Any]  # of float64, or of int64 where the name is in WHOLE
+Row = dict[str, "float | str | None"]
+TEXTS = ("rank", "name")
+SAME = (*TEXTS, "phase", "attempt")  # which are mostly the same in all rows
+AT_ONCE = 1 << 16  # rows that may wait for a column
+SMALL = 1 << 20  # bytes of a column that is copied rather than keep room that it has no use for
+MOST = 2**63  # what a whole number must stay below; a step that does not is none
+WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """`size` rows that all have the same columns. Those in `same` have one value for all of the rows."""
+
+    size: int
+    columns: Mapping[str, Column]
+    same: Mapping[str, float | str | None]
+
+
+class Rows:
+    """Rows that came one by one, and columns that blocks of rows are added to; each knows where it stands."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._at: list[int] = []
+        self._waiting: list[tuple[int, RowBlock]] = []
+        self._columns: dict[str, _GrowingColumn] = {}
+        self._same: list[tuple[int, int, Mapping[str, float | str | None]]] = []
+        self._met: dict[str, int] = {}  # where a name stood first
+        self._places: dict[tuple[int, int], None] = {}
+        self.count = 0
+
+    def append(self, row: Row) -> None:
+        self._rows.append(row)
+        self._at.append(self.count)
+        self._meet(row, row)
+        self.count += 1
+
+    def extend(self, block: RowBlock) -> None:
+        self._same.append((self.count, block.size, block.same))
+        self._meet((*block.same, *block.columns), block.same)
+        self._waiting.append((self.count, block))
+        self.count += block.size
+        if sum(block.size for _, block in self._waiting) > AT_ONCE:
+            self._spread(0)
+
+    def _spread(self, count: int) -> None:
+        """Writes what waits where it will stand; `count` rows are known to come, and most logs have no more."""
+        for at, block in self._waiting:
+            for name, values in block.columns.items():
+                if name not in self._columns:
+                    self._columns[name] = _GrowingColumn(name, count)
+                self._columns[name].put(at, values)
+        self._waiting.clear()
+
+    def _meet(self, names: Iterable[str], where: Mapping[str, Any]) -> None:
+        for name in names:
+            self._met.setdefault(name, self.count)
+        if "phase" in where:
+            self._places[where["phase"], where["attempt"]] = None
+
+    def places(self) -> list[tuple[int, int]]:
+        """The number of the phase, and the attempt, of all rows."""
+        return list(self._places)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether there are so many that some columns have been written already."""
+        return bool(self._columns)
+
+    def names(self, first: tuple[str, ...], order: Callable[[list[str]], list[str]] = list) -> list[str]:
+        return order([*first, *(name for name in self._met if name not in first)])
+
+    def frame(
+        self,
+        first: tuple[str, ...],
+        same: Mapping[str, str | int] | None = None,
+        order: Callable[[list[str]], list[str]] = list,
+    ) -> pl.DataFrame:
+        """All rows in the order in which they came; `first` are columns even where no row has them.
+
+        `same` are the values of columns that are the same in all rows. Each column is given away as the frame gets
+        it, so that not all of them are held twice.
+        """
+
+        self._spread(self.count)
+        held = {
+            name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
+            for name, value in (same or {}).items()
+        }
+        names = self.names(first, order)
+        return pl.DataFrame([held[name] if name in held else self._series(name) for name in names])
+
+    def _series(self, name: str) -> pl.Series:
+        if name not in self._columns:
+            values = {same.get(name) for _, _, same in self._same} | {row.get(name) for row in self._rows}
+            if values <= {None} or (len(values) == 1 and name in SAME):
+                return constant(name, next(iter(values), None), _kind(name), self.count)
+        return self._texts(name) if name in TEXTS else self._numbers(name)
+
+    def _numbers(self, name: str) -> pl.Series:
+
+        column = self._columns.pop(name, None) or _GrowingColumn(name, self.count)
+        for at, size, same in self._same:
+            value = same.get(name)
+            if isinstance(value, (int, float)):
+                column.put(at, np.full(size, value))
+        column.reach(self.count)
+        column.scatter(self._at, [row.get(name) for row in self._rows])
+        numbers, present = column.close(self.count)
+        series = pl.Series(name, numbers)
+        return series if present is None else series.set(pl.Series(~present), None)
+
+    def _texts(self, name: str) -> pl.Series:
+
+        texts: list[str | None] = [None] * self.count
+        for at, size, same in self._same:
+            text = same.get(name)
+            texts[at : at + size] = [text if isinstance(text, str) else None] * size
+        for at, row in zip(self._at, self._rows, strict=True):
+            text = row.get(name)
+            texts[at] = text if isinstance(text, str) else None
+        return pl.Series(name, texts, dtype=pl.String)
+
+
+def joined(many: Iterable[Rows]) -> Rows:
+    """The rows of all of them, one after the other; none that `is_spread` may be among them."""
+    whole = Rows()
+    for rows in many:
+        at = whole.count
+        whole._rows += rows._rows
+        whole._at += [at + place for place in rows._at]
+        whole._waiting += [(at + place, block) for place, block in rows._waiting]
+        whole._same += [(at + place, size, same) for place, size, same in rows._same]
+        whole._met.update({name: at + place for name, place in rows._met.items() if name not in whole._met})
+        whole.count += rows.count
+    return whole
+
+
+def _kind(name: str) -> type[pl.DataType]:
+
+    return pl.String if name in TEXTS else pl.Int64 if name in WHOLE else pl.Float64
+
+
+def constant(
+    name: str, value: str | float | None, kind: pl.DataType | type[pl.DataType], size: int
+) -> pl.Series:
+    column: pl.Series = _cell(name, value, kind).new_from_index(0, size)
+    return column
+
+
+@lru_cache(maxsize=64)
+def _cell(name: str, value: str | float | None, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
+
+    return pl.Series(name, [value], dtype=kind)
+
+
+class _GrowingColumn:
+    """A column that is written where its values will stand; what was not written is not present.
+
+    It grows to four times its size, which costs nothing: pages that nobody has touched are no memory yet.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        self._kind = np.int64 if name in WHOLE else np.float64
+        self._held: Column = np.empty(count, dtype=self._kind)
+        self._spans: list[tuple[int, int]] = []
+
+    def put(self, at: int, values: Column) -> None:
+        self.reach(at + len(values))
+        self._held[at : at + len(values)] = values
+        self._spans.append((at, at + len(values)))
+
+    def scatter(self, places: list[int], values: list[Any]) -> None:
+        """Single values; a whole number that no integer holds is none."""
+        for at, value in zip(places, values, strict=True):
+            if value is not None and (self._kind is np.float64 or abs(value) < MOST):
+                self._held[at] = value
+                self._spans.append((at, at + 1))
+
+    def close(self, count: int) -> tuple[Column, npt.NDArray[np.bool_] | None]:
+        """The values, and which are present; None where all are."""
+        numbers = self._held[:count]
+        if len(self._held) > count and self._held.nbytes < SMALL:
+            numbers = numbers.copy()
+        if sum(end - at for at, end in self._spans) == count:
+            return numbers, None
+        present = np.zeros(count, dtype=np.bool_)
+        for at, end in self._spans:
+            present[at:end] = True
+        numbers[~present] = 0
+        return numbers, present
+
+    def reach(self, size: int) -> None:
+        if size > len(self._held):
+            held, self._held = (
+                self._held,
+                np.empty(size + max(size >> 3, 3 * len(self._held)), dtype=self._kind),
+            )
+            self._held[: len(held)] = held
+
+
+Place = tuple[str, int]  # name of the phase, and attempt of that name
+Places = dict[tuple[int, int], Place]  # by number of the phase, and attempt
+Frame = Callable[[], pl.DataFrame]
+
+DATED = 10**18  # September 2001: moments before it are still counted in years or days of the log's own
+UTC = pl.Datetime("ns", "UTC")
+TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
+    **dict.fromkeys(("phase", "name", "rank", "kind", "text"), pl.String),
+    **dict.fromkeys(("attempt", "step", "line"), pl.Int64),
+    "value": pl.Float64,
+    "time": UTC,
+}
+
+
+@dataclass(frozen=True)
+class FrameKind:
+    """Columns that are there even where no row has them, and the order of all of them."""
+
+    first: tuple[str, ...]
+    order: Callable[[list[str]], list[str]] = list
+
+
+RECORDS = FrameKind(("phase", "attempt", "line", "step", "time", "rank"), columns.in_order)
+PARTIALS = FrameKind(RECORDS.first)
+EVALS = FrameKind(("phase", "attempt", "step", "name", "value", "line", "time", "rank"))
+
+
+class Together:
+    """Takes the rows of logs one after the other, and makes the frames of all of them at once."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[FrameKind, Place, int], _Group] = {}
+
+    def add(self, kind: FrameKind, rows: Rows, places: Places, shift: int) -> Frame:
+        """The frame is to be asked for when all have been added."""
+        if len(places) > 1:
+            return lambda: readable(unnamed(kind, rows), places, shift)
+        key = (kind, next(iter(places.values()), (DEFAULT_PHASE, 1)), shift)
+        group = _Group(*key) if rows.is_spread else self._groups.setdefault(key, _Group(*key))
+        number = len(group.rows)
+        group.rows.append(rows)
+        return lambda: group.frame(number)
+
+    def make(self) -> None:
+        """Now, and not when the first is asked for: rows take more room than frames do."""
+        for group in self._groups.values():
+            group.make()
+
+
+@dataclass
+class _Group:
+    """Logs whose columns that are not rows' own are the same."""
+
+    kind: FrameKind
+    place: Place
+    shift: int
+    rows: list[Rows] = field(default_factory=list)
+    frames: list[pl.DataFrame] | None = None
+
+    def frame(self, number: int) -> pl.DataFrame:
+        return (self.frames or self.make())[number]
+
+    def make(self) -> list[pl.DataFrame]:
+        """A slice for each, with the columns that it alone has; the rows are gone then."""
+        phase, attempt = self.place
+        names = [rows.names(self.kind.first, self.kind.order) for rows in self.rows]
+        edges = np.cumsum([0, *(rows.count for rows in self.rows)]).tolist()
+        whole = joined(self.rows) if len(self.rows) > 1 else self.rows[0]
+        self.rows = []
+        frame = whole.frame(self.kind.first, {"phase": phase, "attempt": attempt}, self.kind.order)
+        frame = _dated(frame, self.shift)
+        self.frames = [
+            _in_order(_with(frame.slice(start, end - start), own))
+            for own, (start, end) in zip(names, pairwise(edges), strict=True)
+        ]
+        return self.frames
+
+
+def unnamed(kind: FrameKind, rows: Rows) -> pl.DataFrame:
+    """The rows of one log in the order of their lines, with numbers for phases."""
+    return _in_order(rows.frame(kind.first, order=kind.order))
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame if frame["line"].is_sorted() else frame.sort("line", maintain_order=True)
+
+
+def _with(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    return frame if frame.columns == names else frame[names]
+
+
+def begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
+    """(number of the phase, attempt) of each row that differs from the one before."""
+    phases, attempts = frame["phase"].to_numpy(), frame["attempt"].to_numpy()
+    changed = (phases[1:] != phases[:-1]) | (attempts[1:] != attempts[:-1])
+    for row in [0, *(np.flatnonzero(changed) + 1).tolist()] if len(phases) else []:
+        yield int(phases[row]), int(attempts[row])
+
+
+def readable(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
+    """Phases by name, moments as moments."""
+    if len(places) <= 1:
+        phase, attempt = next(iter(places.values()), (DEFAULT_PHASE, 1))
+        named = _replaced(frame, constant("phase", phase, pl.String, frame.height))
+        named = _replaced(named, constant("attempt", attempt, pl.Int64, frame.height))
+    else:
+        keys = pl.DataFrame(
+            [(*key, *place) for key, place in places.items()],
+            schema={"phase": pl.Int64, "attempt": pl.Int64, "_phase": pl.String, "_attempt": pl.Int64},
+            orient="row",
+        )
+        joined = frame.join(keys, on=["phase", "attempt"], how="left", maintain_order="left")
+        named = joined.with_columns(phase="_phase", attempt="_attempt").drop("_phase", "_attempt")
+    return _dated(named, shift)
+
+
+def _dated(named: pl.DataFrame, shift: int) -> pl.DataFrame:
+    if named["time"].null_count() == named.height:
+        return _replaced(named, constant("time", None, UTC, named.height))
+    moment = pl.col("time") + pl.when(pl.col("time") < DATED).then(shift).otherwise(0)
+    return named.with_columns(moment.cast(pl.Int64).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+
+
+def _replaced(frame: pl.DataFrame, column: pl.Series) -> pl.DataFrame:
+    """In place: the frame is ours until it is given away."""
+    return frame.replace_column(frame.columns.index(column.name), column)

@@ -1,0 +1,234 @@
+"""An engine's hits, seen as rows: runs of lines of one pattern that printed the same fields, in file order.
+
+What stands before records, or in them -> who printed each and when.
+
+Read once per line and in the order of the file: stamps without a date count the midnights between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs import prefixes
+from gputel.analysis.logs.line_kinds import LinePlan, plan
+from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.patterns import Field, Hits, Pattern
+from gputel.analysis.logs.prefixes import Letters
+
+Ints = npt.NDArray[np.int64]
+SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
+
+
+class HitTable:
+    """The hits of one pattern in one chunk, by row and by column."""
+
+    def __init__(self, hits: Hits, chunk: Chunk) -> None:
+        self.pattern: Pattern = hits.pattern
+        self.lines = hits.lines
+        self.numbers = chunk.number(hits.lines)
+        self.heads: dict[int, tuple[int | None, str | None]] = {}  # time and rank, by row, once read
+        self._hits, self._data = hits, chunk.data
+        self._fields: list[Field] = [*hits.values, *hits.texts]
+        masks = [values.present for values in hits.values.values()]
+        masks += [texts.present for texts in hits.texts.values()]
+        self._stamps = next((texts for what, texts in hits.texts.items() if what.column == "time"), None)
+        self._present = np.array(masks, dtype=np.bool_).reshape(len(masks), len(hits.lines))
+        self._plans: dict[bytes, LinePlan] = {}  # by what is present
+
+    def breaks(self) -> npt.NDArray[np.bool_]:
+        """Whether each row but the first printed other fields than the one before."""
+        changed: npt.NDArray[np.bool_] = (self._present[:, 1:] != self._present[:, :-1]).any(axis=0)
+        return changed
+
+    def plan(self, row: int) -> LinePlan:
+        present = self._present[:, row].tobytes()
+        if present not in self._plans:
+            fields = tuple(what for what, there in zip(self._fields, present, strict=True) if there)
+            self._plans[present] = plan(self.pattern, fields)
+        return self._plans[present]
+
+    def shapes(self, rows: Ints) -> Iterator[tuple[LinePlan, Ints]]:
+        """The rows of each shape."""
+        while len(rows):
+            alike = (self._present[:, rows] == self._present[:, rows[:1]]).all(axis=0)
+            yield self.plan(int(rows[0])), rows[alike]
+            rows = rows[~alike]
+
+    def cells(self, shape: LinePlan, row: int) -> dict[str, float]:
+        columns = (*shape.columns.items(), *shape.evals.items())
+        return {
+            name: self._hits.values[what].numbers.item(row) for name, what in columns if what.kind != "text"
+        }
+
+    def texts(self, shape: LinePlan, row: int) -> dict[str, str]:
+        found = {name: self._hits.texts[what][row] for name, what in shape.texts.items()}
+        return {name: text.decode(errors="replace") for name, text in found.items() if text is not None}
+
+    def columns(self, shape: LinePlan, rows: slice | Ints) -> dict[str, npt.NDArray[np.float64]]:
+        return {name: self._hits.values[what].numbers[rows] for name, what in shape.columns.items()}
+
+    def evaluations(self, shape: LinePlan, rows: slice | Ints) -> dict[str, npt.NDArray[np.float64]]:
+        return {name: self._hits.values[what].numbers[rows] for name, what in shape.evals.items()}
+
+    @cached_property
+    def has_heads(self) -> bool:
+        return self.prefixed(0, len(self.lines)) or self.stamped(0, len(self.lines))
+
+    def prefixed(self, first: int, end: int) -> bool:
+        gaps = self._hits.begins[first:end] - self._hits.starts[first:end]
+        return bool((gaps >= SHORTEST_PREFIX).any())
+
+    def prefixes(self, first: int, end: int) -> Letters | None:
+        """What stands before these records, a column each; None where not all are equally long."""
+        return _letters(self._data, self._hits.starts[first:end], self._hits.begins[first:end])
+
+    def prefix(self, row: int) -> bytes:
+        return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
+
+    def stamped(self, first: int, end: int) -> bool:
+        """Whether one of these records says itself when it was printed."""
+        return self._stamps is not None and bool(self._stamps.present[first:end].any())
+
+    def stamps(self, first: int, end: int) -> Letters | None:
+        """What these records say of when they were printed, as `prefixes` does."""
+        if self._stamps is None:
+            return None
+        return _letters(self._stamps.data, self._stamps.begins[first:end], self._stamps.ends[first:end])
+
+    def stamp(self, row: int) -> bytes | None:
+        return self._stamps[row] if self._stamps else None
+
+
+def _letters(data: bytes, begins: Ints, ends: Ints) -> Letters | None:
+    size = int(ends[0] - begins[0])
+    if size <= 0 or (begins < 0).any() or (ends - begins != size).any():
+        return None
+    every: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return np.ascontiguousarray(every[begins].view(np.uint8).reshape(-1, size).T)
+
+
+class HitRun(NamedTuple):
+    """Neighbours in the file that are of one pattern and one shape."""
+
+    table: HitTable
+    shape: LinePlan
+    first: int
+    end: int
+
+    def within(self, first: int, end: int) -> HitRun:
+        return self._replace(first=first, end=end)
+
+
+class Aside(NamedTuple):
+    """Evaluations of one table and one shape that stand in the midst of a run, each before one of its rows."""
+
+    table: HitTable
+    shape: LinePlan
+    rows: Ints
+    before: Ints
+
+    def within(self, first: int, end: int) -> Aside:
+        """Those that stand before these rows of the run."""
+        here = slice(*np.searchsorted(self.before, [first, end]).tolist())
+        return self._replace(rows=self.rows[here], before=self.before[here])
+
+
+def stretches(tables: Sequence[HitTable]) -> Iterator[tuple[HitRun, list[Aside]]]:
+    """Runs in the order of their lines. One that nothing but evaluations interrupt is whole."""
+    others = [table for table in tables if table.pattern.role != "eval"]
+    if not others or len(others) == len(tables) or any(table.has_heads for table in tables):
+        yield from ((run, []) for run in runs(tables))
+        return
+    whole = list(runs(others))
+    firsts = np.array([run.table.lines[run.first] for run in whole])
+    lasts = np.array([run.table.lines[run.end - 1] for run in whole])
+    found = list(zip(firsts.tolist(), whole, strict=True))
+    asides: dict[int, list[Aside]] = {}
+    for table in (table for table in tables if table.pattern.role == "eval"):
+        begins = np.searchsorted(table.lines, firsts, side="right").tolist()
+        ends = np.searchsorted(table.lines, lasts).tolist()
+        alone = np.ones(len(table.lines), dtype=np.bool_)
+        for (first, run), begin, end in zip(found, begins, ends, strict=False):
+            if begin < end:
+                alone[begin:end] = False
+                asides.setdefault(first, []).extend(_beside(run, table, np.arange(begin, end)))
+        rows = np.flatnonzero(alone).tolist()
+        found += [(int(table.lines[row]), HitRun(table, table.plan(row), row, row + 1)) for row in rows]
+    for line, run in sorted(found, key=lambda one: one[0]):
+        yield run, asides.get(line, [])
+
+
+def _beside(run: HitRun, table: HitTable, rows: Ints) -> Iterator[Aside]:
+    before = np.searchsorted(run.table.lines, table.lines[rows])
+    for shape, some in table.shapes(rows):
+        yield Aside(table, shape, some, before[some - rows[0]])
+
+
+def runs(tables: Sequence[HitTable]) -> Iterator[HitRun]:
+    """All rows of the tables in the order of their lines."""
+    if not tables:
+        return
+    if len(tables) == 1:
+        table = tables[0]
+        firsts = [0, *(np.flatnonzero(table.breaks()) + 1).tolist()]
+        for first, end in zip(firsts, [*firsts[1:], len(table.lines)], strict=True):
+            yield HitRun(table, table.plan(first), first, end)
+        return
+    owner = np.concatenate([np.full(len(t.lines), i) for i, t in enumerate(tables)])
+    row = np.concatenate([np.arange(len(t.lines)) for t in tables])
+    new_shape = np.concatenate([np.concatenate([[True], t.breaks()]) for t in tables])
+    order = np.argsort(np.concatenate([t.lines for t in tables]), kind="stable")
+    owner, row, new_shape = owner[order], row[order], new_shape[order]
+    new_shape[1:] |= owner[1:] != owner[:-1]
+    new_shape[0] = True
+    firsts = np.flatnonzero(new_shape).tolist()
+    for first, end in zip(firsts, [*firsts[1:], len(order)], strict=True):
+        start, table = int(row[first]), tables[int(owner[first])]
+        yield HitRun(table, table.plan(start), start, start + end - first)
+
+
+Moments = npt.NDArray[np.int64]
+
+
+class Heads:
+    """`stamps` knows the days that have gone by."""
+
+    def __init__(self) -> None:
+        self.stamps = prefixes.Stamps()
+
+    def of(self, table: HitTable, row: int) -> tuple[int | None, str | None]:
+        """Time and rank."""
+        if row not in table.heads:
+            prefix, stamp = table.prefix(row), table.stamp(row)
+            time, rank = (self.stamps.read(prefix), prefixes.rank(prefix)) if prefix else (None, None)
+            table.heads[row] = ((self.stamps.read(stamp) if stamp else None) or time, rank)
+        return table.heads[row]
+
+    def times(self, table: HitTable, first: int, end: int, rank: str | None) -> Moments | None:
+        """When these rows were printed, if all of them say so or none; None where not all are of this rank."""
+        times = self._together(table, first, end, rank)
+        if times is not None:
+            return times
+        heads = [self.of(table, row) for row in range(first, end)]
+        found = [time for time, _ in heads if time is not None]
+        if {other for _, other in heads} != {rank} or len(found) not in (0, len(heads)):
+            return None
+        return np.array(found, dtype=np.int64)
+
+    def _together(self, table: HitTable, first: int, end: int, rank: str | None) -> Moments | None:
+        """The same where a column of letters says it all."""
+        stamped = table.stamped(first, end)
+        if not table.prefixed(first, end):
+            letters = table.stamps(first, end) if stamped and rank is None else None
+        elif stamped:
+            return None
+        else:
+            letters = table.prefixes(first, end)
+            if letters is not None and prefixes.rank_of_all(letters) != rank:
+                return None
+        return None if letters is None else self.stamps.read_together(letters)

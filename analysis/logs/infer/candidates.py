@@ -1,0 +1,330 @@
+"""A shape -> what it may be among the lines of a training log: a record, an evaluation, a place or a part.
+
+Every candidate has been compiled and has matched the line that it was made from: what is chosen can be read.
+
+A named shape -> a `[[lines]]` table of a log format: one anchored pattern, as docs/log-formats.md has them.
+
+The pattern begins where the first value that is kept has its name, so that stamps and ranks stand before it, and
+ends with the last literal. Whatever is not kept is matched and forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from gputel.analysis.logs import formats, names, values
+from gputel.analysis.logs.infer import naming
+from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.naming import name, vocabulary
+from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.shapes import PADDED, UNIT, LineShape
+from gputel.analysis.logs.infer.slots import SAMPLES, integers
+from gputel.analysis.logs.line_kinds import EVIDENCE, plan
+from gputel.telemetry.errors import GputelError
+
+_PLACES = [*PLACES, "index", "count"]
+OFTEN = 3  # a shape that is rarer must have a value that is known
+_EVALUATION = re.compile(
+    rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
+)
+_HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
+_BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    shape: LineShape
+    named: tuple[Named, ...]
+    role: str
+    evidence: bool  # RECORDS, rule 4
+
+    @property
+    def columns(self) -> list[str]:
+        return [one.column for one in self.named if one.column]
+
+    @property
+    def metrics(self) -> list[Named]:
+        return [one for one in self.named if one.column and not is_place(one)]
+
+    @property
+    def place(self) -> Named | None:
+        places = [one for one in self.named if one.column in _PLACES]
+        return min(places, key=lambda one: _PLACES.index(one.column or "")) if places else None
+
+    @property
+    def place_rank(self) -> int:
+        """RECORDS, rule 10: an update goes before an iteration, and that before a batch."""
+        return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether it says more than the epoch."""
+        return not {"step", "iteration", "batch", "index", "count"}.isdisjoint(self.columns)
+
+    @property
+    def loses(self) -> bool:
+        """Whether it gives a loss, the current one or its average."""
+        return "loss" in self.columns or "loss_avg" in self.columns
+
+    @property
+    def restarts(self) -> bool:
+        """Whether its counter falls, as one within epochs does."""
+        steps = integers(self.shape.column(self.place.at)) if self.place else None
+        return any(b < a for a, b in pairwise(steps or ()))
+
+    @property
+    def changing(self) -> list[str]:
+        """Measurements change; settings do not."""
+        return [n.column for n in self.metrics if n.column and len(set(self.shape.column(n.at))) > 1]
+
+    @property
+    def is_measured(self) -> bool:
+        """Sizes of a test set are whole numbers, and talk has many words."""
+        fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
+        return any(MEASURE.search(n.column or "") for n in fractions) and (
+            self.shape.count > 1 or self.is_terse
+        )
+
+    @property
+    def is_terse(self) -> bool:
+        """Prose has more words than numbers."""
+        return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
+
+    @property
+    def is_quoted(self) -> bool:
+        """An example in a text or in a program's comments."""
+        return b"`" in self.shape.example or self.shape.example.startswith((b"# ", b"//"))
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it says of a training what other programs do not say: web servers have rates and counters too."""
+        parts = [
+            n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
+        ]
+        named = self.place is not None and not self.place.guessed
+        return self.loses or named or (self.is_terse and bool(parts))
+
+
+def candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
+    words = vocabulary()
+    named = naming.column_name(shape, lines, words) or name(shape, words)
+    if not any(one.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(one) for one in named):
+        return None
+    evidence = _is_record(shape, named)
+    if evidence is None:
+        return None
+    one = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
+    return _with_role(one, headed=_is_headed(shape, lines))
+
+
+def _may_matter(one: Named) -> bool:
+    return one.column is not None and (
+        is_place(one)
+        or one.column in EVIDENCE
+        or MEASURE.search(one.column) is not None
+        or "/" in (one.unit or "")
+    )
+
+
+def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
+    """Whether such a line is a record; None where the pattern does not even fit the line that it was made from."""
+    line = compile_line("try", "train", shape, named, looks=False)
+    try:
+        pattern = formats.load(line.toml(), "try", "inferred").patterns[0]
+    except GputelError:
+        return None
+    if not pattern.regex.search(shape.example):
+        return None
+    return plan(pattern, tuple(pattern.fields.values())).record
+
+
+def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
+    """Whether a line such as `Test Error:` stands right above."""
+    above = [lines[number - 1].strip() for number in shape.lines[:20] if number]
+    return bool(above) and all(_EVALUATION.match(line) and _HEADING.fullmatch(line) for line in above)
+
+
+def _with_role(one: Candidate, *, headed: bool) -> Candidate:
+    evals = [n for n in one.metrics if names.is_evaluation(n.column or "")]
+    if not one.metrics:
+        return replace(one, role="epoch" if _is_epoch(one) else "place")
+    spoken = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
+    if evals and (not one.evidence or len(evals) == len(one.metrics)):
+        return replace(one, role="eval", named=tuple(_measures(one)))
+    if evals:
+        return replace(one, role="mixed")
+    measured = any(MEASURE.search(n.column or "") for n in one.metrics)
+    training = {"lr", "grad_norm"} & set(one.columns) or any("train" in n.source.lower() for n in one.metrics)
+    begins = _BEGINS.match(one.shape.words[0]) and not any("train" in n.source.lower() for n in one.metrics)
+    if spoken and measured and (begins or not training):
+        renamed = [
+            replace(n, column="val_loss") if n.column in ("loss", "loss_avg") else n for n in one.named
+        ]
+        return replace(one, named=tuple(_once(renamed)), role="eval")
+    return one
+
+
+def _measures(one: Candidate) -> list[Named]:
+    """Without how many samples have been seen so far."""
+    return [
+        replace(n, column=None) if SAMPLES.search(n.source) and integers(one.shape.column(n.at)) else n
+        for n in one.named
+    ]
+
+
+def _is_epoch(one: Candidate) -> bool:
+    """`Epoch 3/10` over the lines of that epoch, and no talk of epochs."""
+    begins = one.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
+    return begins and set(one.columns) <= {"epoch", "epochs"} and len(b"".join(one.shape.words).split()) <= 6
+
+
+def _once(named: Sequence[Named]) -> list[Named]:
+    taken: set[str | None] = set()
+    once = []
+    for one in named:
+        once.append(replace(one, column=None) if one.column in taken else one)
+        taken.add(one.column)
+    return once
+
+
+_ANY = r"\S+(?: \S+)?"
+_NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
+_FORGOTTEN = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
+_PLAIN = r"[^\s|,;]+"  # enough to recognise a torn line
+_NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
+_LONGEST_END = 60
+_LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
+
+
+@dataclass(frozen=True)
+class LineTable:
+    """One `[[lines]]` table."""
+
+    name: str
+    role: str
+    line: str
+    needle: str
+    looks: str | None = None
+    fractions: bool = False  # an epoch with a fraction, which is no step even where it is whole
+
+    def toml(self) -> str:
+        rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
+        rows += [("looks", self.looks)] if self.looks else []
+        rows += [("epochs", "fractions")] if self.fractions else []
+        return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows)
+
+
+def compile_line(
+    name: str, role: str, shape: LineShape, named: list[Named], *, looks: bool, unlike: Sequence[bytes] = ()
+) -> LineTable:
+    """`unlike` are lines of other kinds, which do not look like this one, however they begin."""
+    kept = [one.at for one in named if one.column]
+    ordinals = (at for at in range(kept[0]) if shape.words[at].endswith(b"#"))
+    start, end = next(ordinals, kept[0]), kept[-1]  # `Test net output #1: loss` belongs together
+    parts = [_start(shape, start)]
+    literals: list[str] = [_key_text(shape, start)]
+    for at in range(start, end + 1):
+        parts.append(_value(shape, named[at]))
+        literals.append(shape.words[at + 1].decode(errors="replace"))
+        parts.append(_between(shape.words[at + 1]) if at < end else _end(shape, end))
+    torn = _looks(parts, unlike) if looks and any(c.isalpha() for c in literals[0]) else None
+    needle = _needle(literals[:1] if torn else literals) or _common(shape)
+    fractions = any(one.column == "epoch" and _has_fractions(shape.column(one.at)) for one in named)
+    return LineTable(name, role, "".join(parts), needle, torn, fractions)
+
+
+def quoted(text: str) -> str:
+    """A literal string of TOML."""
+    return f"'{text}'" if "'" not in text else f"'''{text}'''"
+
+
+def _has_fractions(column: list[bytes]) -> bool:
+    return any(not float(value.replace(b",", b"")).is_integer() for value in column if value[-1:].isdigit())
+
+
+def _start(shape: LineShape, at: int) -> str:
+    """The words before the first value, as far as they belong to it."""
+    text = _key_text(shape, at)
+    if at == 0 and not shape.cut and text == shape.words[0].decode(errors="replace").lstrip():
+        return r"^\s*" + _literal(text.encode())
+    return (r"(?<!\w)" if text[:1].isalnum() else "") + _literal(text.encode())
+
+
+def _key_text(shape: LineShape, at: int) -> str:
+    if at == 0:
+        return shape.words[at].decode(errors="replace").lstrip()
+    unit = UNIT.match(shape.words[at])
+    text = shape.words[at][unit.end() if unit else 0 :].decode(errors="replace")
+    pieces = re.split(r"[|,;~{}\t•]|  |>>|->|\)\s|\]\s|\s-\s", text)
+    return pieces[-1].lstrip() if any(c.isalpha() for c in pieces[-1]) else text.lstrip()
+
+
+def _value(shape: LineShape, one: Named) -> str:
+    if one.column is None:
+        return _FORGOTTEN.get(one.slot.kind, _ANY)
+    unit = "clock" if one.slot.kind == "clock" else values.plain(one.unit or "")
+    source = re.sub(r"[<>:]", "", one.source) if one.source != one.column else ""
+    slot = "<" + f"{one.column}:{unit}:{source}".rstrip(":") + ">"
+    gaps = any(value in _NOTHING for value in shape.column(one.at))
+    return f"(?:{slot}|{'|'.join(word.decode() for word in _NOTHING)})" if gaps else slot
+
+
+def _between(text: bytes) -> str:
+    """Numbers that only a blank sets apart need it."""
+    padding = r"\s*" if text.endswith(PADDED) else ""
+    return _literal(text) + padding if text.strip() or not text else r"\s+"
+
+
+def _literal(text: bytes) -> str:
+    """Blanks and bars may differ, and digits within words; `<` would begin a value."""
+    words = _LOOSE.split(text.decode(errors="replace"))
+    return "".join(_piece(word, at == 0 or at == len(words) - 2) for at, word in enumerate(words))
+
+
+def _piece(word: str, at_edge: bool) -> str:
+    if not word:
+        return ""
+    if word.isspace():
+        return r"\s*" if at_edge or len(word) > 1 else r"\s+"
+    if word.isdigit():
+        return r"\d+"
+    if len(word) > 2 and word[0] in "[|" and word[-1] in "]|" and _LOOSE.fullmatch(word):
+        return re.escape(word[0]) + r"[^\w|\]]*" + re.escape(word[-1])
+    if "─" <= word[0] <= "▟":
+        return r"\S+"
+    return ".{1,4}" if word[0] == "�" else re.escape(word).replace("<", r"\x3c").replace(r"\-", "-")
+
+
+def _end(shape: LineShape, at: int) -> str:
+    rest = shape.words[at + 1].rstrip()
+    if not rest:
+        return r"(?![\w.]*\w)" if shape.slots == at + 1 else ""
+    whole = shape.slots == at + 1 and len(rest) <= _LONGEST_END
+    return _literal(rest if whole else rest[:2].rstrip())
+
+
+def _needle(literals: list[str]) -> str:
+    """The longest run of letters and signs that every such line has."""
+    runs = [run for text in literals for run in _LOOSE.split(text)[::2]]
+    return max(runs, key=len, default="")
+
+
+def _common(shape: LineShape) -> str:
+    """Where a row is numbers alone, a sign that all of them have."""
+    rows = [shape.line(row) for row in shape.rows]
+    signs = ("|", ",", "\t", ".", " ")
+    return next((sign for sign in signs if all(sign.encode() in row for row in rows)), "")
+
+
+def _looks(parts: list[str], unlike: Sequence[bytes]) -> str | None:
+    """What a torn line of this kind still has: its beginning, with the place in it."""
+    for size in range(1 if len(parts) < 5 else 3, len(parts) - 1, 2):
+        head = "".join(parts[:size])
+        looks = re.sub(r"<[A-Za-z]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
+        known = re.compile(looks.encode())
+        if not any(known.search(other) for other in unlike):
+            return looks
+    return None

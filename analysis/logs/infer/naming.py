@@ -1,0 +1,357 @@
+"""The values of a shape -> columns, under the names that all formats share.
+
+Rows of bare numbers -> columns named by the heading above them: CSV, `|` between cells, or blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gputel.analysis.logs import values
+from gputel.analysis.logs.infer import places, slots
+from gputel.analysis.logs.infer.dialects import (
+    AVERAGED,
+    CURRENT,
+    ENTIRE,
+    FOREIGN,
+    LOSSES,
+    OF,
+    PARTS,
+    RATES,
+    SETS,
+    TIMES,
+    TOKEN_RATES,
+    TRAINED,
+)
+from gputel.analysis.logs.infer.places import PLACES, Named, is_place
+from gputel.analysis.logs.infer.shapes import LineShape, cut, without_unit
+from gputel.analysis.logs.infer.slots import Slot, find_slots, integers, is_text
+from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
+from gputel.analysis.logs.patterns import Field
+from gputel.analysis.logs.values import Scale, seconds
+
+SHORT = 5
+_ENDS = re.compile(r"_loss$")
+_GLUED = re.compile(  # `learningRate`, `validloss`
+    r"(?<=[a-z])(?=[A-Z][a-z])"
+    r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
+)
+_EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
+_KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
+
+
+def name(shape: LineShape, words: Vocabulary) -> list[Named]:
+    """Every value of the shape, in order."""
+    named = [_name(slot, shape, words) for slot in slots.find(find_slots(shape), shape)]
+    return _distinct(_one_time(places.find(_held_out(_loss(_global(named))), shape)))
+
+
+def _held_out(found: list[Named]) -> list[Named]:
+    """The only loss of an evaluation, whatever the set is called: `validation.lst-loss`."""
+    losses = [one for one in found if one.column and is_evaluation(one.column) and _ENDS.search(one.column)]
+    if len(losses) != 1:
+        return found
+    return [replace(one, column="val_loss") if one in losses else one for one in found]
+
+
+def _global(found: list[Named]) -> list[Named]:
+    """Of two steps the global one is the step."""
+    steps = [one for one in found if one.column == "step"]
+    best = next((one for one in steps if "global" in one.source.lower()), None)
+    return [replace(one, column=None) if best and one in steps and one is not best else one for one in found]
+
+
+def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
+    """The columns of a table, whose heading gives the names; None for a value that is no cell of its own."""
+    named = []
+    for slot, key in zip(find_slots(shape), keys, strict=True):
+        word = "step" if key == "#" else key
+        what = replace(slot, key=word, column=None if word else "aside")
+        named.append(_name(what, shape, words))
+    return _distinct(_loss(named))
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary(FOREIGN)
+
+
+def _one_time(found: list[Named]) -> list[Named]:
+    """The time of a step that has a name or is per step goes before one that only has a unit."""
+    times = [one for one in found if one.column == "dt_ms"]
+    bare = [one for one in times if one.slot.key is None]
+    return [replace(one, column=None) if len(times) > len(bare) and one in bare else one for one in found]
+
+
+def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
+    column = shape.column(slot.at)
+    if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
+        return Named(slot, None, source=slot.key or "")
+    if (slot.key or "").lower().endswith(" set"):  # `valid set 0`: which one it is
+        return Named(slot, None, source=slot.key or "")
+    if slot.key is None:
+        time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
+        return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
+    if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
+        return Named(replace(slot, column="total"), None, source=slot.key)
+    named = _known(slot, column, words)
+    is_ordinal = shape.literals[slot.at].endswith(b"#") and not is_place(named)
+    return replace(named, column=None) if is_ordinal else named  # `Test net output #1`
+
+
+def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
+    """The longest end of the printed name that the vocabulary knows, else the name itself."""
+    key, unit = slot.key or "", "clock" if slot.kind == "clock" else slot.scale or slot.unit or ""
+    for end in _ends(key):
+        if end != key and len(end) <= SHORT and end in FOREIGN:
+            continue  # `error rate` is no learning rate
+        what = words.field(end.encode(), unit.encode())
+        if what and (what.column != legal(end) or what.column in _KNOWN):
+            return _sane(Named(slot, what.column, unit or _meant(what), key), column)
+    if (slot.unit or "").lower() in TOKEN_RATES and key.lower().split()[-1] in RATES:
+        return Named(slot, "tok_per_sec", slot.scale or None, key)
+    if key.lower().split()[-1].strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
+        return Named(slot, "dt_ms", unit or "s", key)
+    apart = _GLUED.sub(" ", key)
+    told = apart if apart.split(" ")[0].lower() in SETS else key
+    what = words.field(told.encode(), unit.encode())
+    return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
+
+
+def _ends(key: str) -> list[str]:
+    """`optim/total_grad_norm` and `completed step` are known by their end; a loss may be a part, and is not."""
+    ends = [key, _GLUED.sub(" ", key)]
+    parts = re.split(r"[/ .:]+", key.removesuffix("()"))
+    if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
+        ends.append(key[len(parts[0]) + 1 :])
+    if _EVALUATED.fullmatch(parts[-1]):
+        ends.append(parts[-1])
+    if parts[-1].lower() in ("s", "sec"):  # a rate is none of what it counts
+        return [key]
+    if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
+        return ends
+    shorter = ["_".join(parts[start:]) for start in range(1, len(parts))]
+    return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]
+
+
+def _meant(what: Field) -> str | None:
+    """The unit that the vocabulary assumes where none is printed."""
+    scale = Scale(what.shift, what.times, what.over)
+    table = values.CANONICAL.get(what.column.rpartition("_")[2], {})
+    return next((unit for unit, known in table.items() if known == scale and scale != values.KEPT), None)
+
+
+def _sane(one: Named, column: Sequence[bytes]) -> Named:
+    """`iter: 0.31` is how long one took; `1.2e5` steps are no step."""
+    if one.column in ("step", "iteration", "batch") and integers(column) is None:
+        fractions = any(b"." in value for value in column)
+        return replace(one, column="dt_ms" if fractions else None, unit=one.unit or "s")
+    if one.column == "step" and one.source.lower().endswith("steps") and _falls(column):
+        return replace(one, column=legal(one.source))  # of each episode, and not since the start
+    if one.column == "lr" and "/" in (one.unit or ""):
+        return replace(one, column=legal(one.source))
+    if one.column in PLACES and one.unit not in (None, "s"):
+        return replace(one, column=None)
+    return one
+
+
+def _is_loss(slot: Slot) -> bool:
+    return "loss" in (slot.key or "").lower()
+
+
+def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
+    """A number of seconds, or hours and minutes that are spelt out; with colons they may be a time of day."""
+    if slot.kind == "clock":
+        return not any(b":" in value for value in column)
+    return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
+
+
+def _falls(column: Sequence[bytes]) -> bool:
+    """How often a count begins again tells one of its own from the training's."""
+    return 3 * sum(b < a for a, b in pairwise(integers(column) or ())) > len(column)
+
+
+def _rises(column: Sequence[bytes]) -> bool:
+    """A clock that runs on, and not the time that one step took."""
+    try:
+        values = [seconds(value.replace(b",", b"")) for value in column]
+    except ValueError:
+        return False
+    rising = sum(b >= a for a, b in pairwise(values))
+    return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
+
+
+def _loss(found: list[Named]) -> list[Named]:
+    """Where nothing is called a loss, the measure that is trained on is one: nll, cross entropy, cost."""
+    if {"loss", "loss_avg"} & {one.column for one in found}:
+        return found
+    normal = [_normal(one) for one in found]
+    plain = _with_rate(found, [_plain(word, alone=len(found) == 1) for word in normal])
+    trained = next((word for word in LOSSES if word in plain), None)
+    if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
+        return found
+    means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
+    renamed = [
+        _as_loss(one, word, trained, not all(means) and _is_mean(whole))
+        for one, word, whole in zip(found, plain, normal, strict=True)
+    ]
+    return _once_named(found, renamed)
+
+
+def _normal(one: Named) -> str:
+    """The name by which a measure may be the loss; a percentage is none, nor what has a meaning already."""
+    if one.slot.unit == "%" or is_place(one):
+        return ""
+    return re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
+
+
+def _plain(word: str, *, alone: bool) -> str:
+    """Without what says that it is a mean, or of a batch; a mean cost that stands alone is of who knows what."""
+    bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
+    return TRAINED.sub("trained_", bare)
+
+
+def _with_rate(found: list[Named], plain: list[str]) -> list[str]:
+    """Beside a learning rate the only measure that may be trained on is, and not one of an evaluation."""
+    measures = [word for word in plain if f"trained_{word}" in LOSSES]
+    if len(measures) != 1 or not any(one.column == "lr" for one in found):
+        return plain
+    return [f"trained_{word}" if word in measures else word for word in plain]
+
+
+def _is_mean(word: str) -> bool:
+    """`current batch average` is of one batch."""
+    return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
+
+
+def _as_loss(one: Named, word: str, trained: str, is_mean: bool) -> str | None:
+    """What the measure, its average and its evaluation are called then."""
+    if word == trained:
+        return "loss_avg" if one.source.endswith("()") or is_mean else "loss"
+    kind, _, measure = word.rpartition("_")
+    evaluated = kind.split("_")[0] in SETS - {"train", "training"}
+    return "val_loss" if evaluated and measure == trained.split("_")[-1] else one.column
+
+
+def _once_named(found: list[Named], columns: list[str | None]) -> list[Named]:
+    named: list[Named] = []
+    for one, column in zip(found, columns, strict=True):
+        changed = column != one.column and column not in [other.column for other in named]
+        named.append(replace(one, column=column, unit=one.slot.unit) if changed else one)
+    return named
+
+
+def _distinct(found: list[Named]) -> list[Named]:
+    """Of two values for one column the first has it; a second one that is named the same says nothing new."""
+    taken: set[str] = set()
+    named: list[Named] = []
+    for one in found:
+        column = one.column if one.column not in taken else legal(one.source)
+        if column and (column in taken or not column[0].isalpha()):
+            column = None
+        taken.add(column or "")
+        named.append(replace(one, column=column))
+    return named
+
+
+ABOVE = 6  # lines between a heading and its first row: rules, a warning
+FURTHEST = 400
+_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
+# `│ train │ 1.15 │ 0.39 │`
+_LABEL = re.compile(
+    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
+    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
+)
+_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
+_REDRAWN = re.compile(
+    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
+)  # bars and blank lines do not part a heading from its rows
+
+
+def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
+    """None where the numbers have words of their own, or nothing above names as many columns."""
+    literals = [without_unit(literal) for literal in shape.literals]
+    if _LABEL.fullmatch(shape.words[0]):
+        literals[0] = b""
+    asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
+    if shape.slots - len(asides) < 2 or not all(
+        _BETWEEN.fullmatch(text) for text in _joined(literals, asides)
+    ):
+        return None
+    places = _places(shape, asides)
+    label = _LABEL.fullmatch(shape.words[0])
+    labelled = int(label is not None)
+    for line in _above(lines, shape.lines[0]):
+        cells = _cells(line, places[-1] + 1 + labelled)
+        if not cells and not asides and not label:
+            ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
+            cells = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
+        if cells:
+            keys = [None if at in asides else cells[places[at] + labelled] for at in range(shape.slots)]
+            held_out = label is not None and not label["set"].lower().startswith(b"train")
+            return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
+    return None
+
+
+def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
+    """The lines that a heading may be, the nearest first: rows of the same table do not count."""
+    near = 0
+    for line in reversed(lines[max(0, first - FURTHEST) : first]):
+        if not _REDRAWN.search(line) and not _is_row(line):
+            near += 1
+            yield line
+        if near == ABOVE:
+            return
+
+
+def _is_row(line: bytes) -> bool:
+    literals, values = cut(line)
+    return len(values) > 1 and all(_BETWEEN.fullmatch(without_unit(literal)) for literal in literals)
+
+
+def _is_aside(literals: Sequence[bytes], at: int) -> bool:
+    """`140 (0.47%)` is one cell."""
+    return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
+
+
+def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
+    """What stands between cells, without the brackets of asides."""
+    opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
+    return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
+
+
+def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
+    """Which column each value stands in, and then which is the last: between commas there may be nothing."""
+    if not any(b"," in literal for literal in shape.literals):
+        cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
+        return [*cells, cells[-1]]
+    commas = [literal.count(b",") for literal in shape.literals]
+    return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
+
+
+def _cells(line: bytes, width: int) -> list[str] | None:
+    text = re.sub("[│┃]", "|", line.decode(errors="replace")).strip().strip("|").strip()
+    if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
+        return _split(text[1:].strip(), width) or _split(text, width)
+    return _split(text, width)
+
+
+def _under(heading: bytes, row: bytes) -> list[str] | None:
+    """What stands over the values of a row that has fewer of them than the heading has columns."""
+    over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
+    for edge in (re.Match.start, re.Match.end):
+        titles = {edge(title): title.group().decode(errors="replace") for title in over}
+        keys = [titles.get(edge(value)) for value in values]
+        if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
+            return [key for key in keys if key]
+    return None
+
+
+def _split(text: str, width: int) -> list[str] | None:
+    for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
+        cells = [cell.strip(" \"'") for cell in re.split(between, text)]
+        if len(cells) == width and all(cell == "#" or any(c.isalpha() for c in cell) for cell in cells):
+            return cells
+    return None

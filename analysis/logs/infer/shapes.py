@@ -1,0 +1,234 @@
+"""What stands before the records of an unknown log: stamps, ranks, levels, names of hosts and of source files.
+
+Most of it is known by its look. A margin that nobody knows is told by being there on nearly every line and by
+having few texts, where a record's own counter has many.
+
+Lines of an unknown log -> the few shapes that they come in: literals with numbers between them.
+
+Every number, clock and placeholder of a line is masked; lines with equal rests are of one shape. A shape keeps the
+values of some of its lines, since only values tell a counter from a measurement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from gputel.analysis.logs import values
+
+_CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+_DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
+STAMP = rb"(?:%b(?:[T _,:]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)" % (
+    _DAY,
+    _CLOCK,
+    _CLOCK,
+)
+_PREFIX = re.compile(
+    rb"^(?:[\[(<|]*\s*(?:%b(?: [\w./-]+(?=\]))?|%b(?=[\s\]>)|,])"
+    rb"|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
+    rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
+    rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
+    rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\)))?"
+    rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
+    rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z]+\d+) (?=INFO|WARN|ERROR|DEBUG)"
+    rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
+    rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
+)
+_OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
+_PLACE = re.compile(rb"(?i)ep|step|iter|batch|it\b")
+_COMMON = 0.7  # of the lines
+_FEW = 8
+
+
+def strip(lines: Sequence[bytes]) -> list[bytes]:
+    """Every line from where its record may begin."""
+    bare = [_strip_known(line) for line in lines]
+    own = _own_margin(bare)
+    if own is None:
+        return bare
+    rests = [own.sub(b"", line, count=1) for line in bare]
+    return [_strip_known(rest) if rest != line else line for rest, line in zip(rests, bare, strict=True)]
+
+
+def _strip_known(line: bytes) -> bytes:
+    found = _PREFIX.match(line)
+    return line[found.end() :] if found else line.lstrip()
+
+
+def _may_be(head: bytes) -> bool:
+    """A rank or a host has a number, and says nothing of where the training is."""
+    return re.search(rb"\d", head) is not None and not _PLACE.search(head)
+
+
+def _own_margin(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
+    """Such as `node-12: ` or `3: `, with its digits free."""
+    heads = [found.group() for line in lines if (found := _OWN.match(line)) and _may_be(found.group())]
+    kinds = Counter(re.sub(rb"\d+", b"0", head) for head in heads)
+    if not kinds:
+        return None
+    (kind, count), *_ = kinds.most_common(1)
+    texts = {head for head in heads if re.sub(rb"\d+", b"0", head) == kind}
+    counts = count > 2 and len(texts) == count  # another one on each line: the record's own
+    if count < _COMMON * sum(map(bool, lines)) or len(texts) > _FEW or counts:
+        return None
+    return re.compile(b"^" + re.escape(kind).replace(b"0", rb"\d+") + b" *")
+
+
+KEPT_ROWS = 400
+MOST_SHAPES = 20_000
+LONGEST = 4000
+
+_UNIT = (
+    rb"(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%%|[KkMGTB]i?[Bb]|[KkMGBT]"
+    rb"|[A-Za-z]{1,10}/(?:sec(?:ond)?|s|it(?:er)?|step|batch|gpu/s|s/gpu|GPU)|/(?:s|sec|it)|[TPG]FLOP/?S|[TPG]?FLOPs?(?:/s)?|W|J|z)"
+) % ()
+UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
+SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
+_COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
+COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
+NUMBER = values.GRAMMAR
+_RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
+# E01, B0010/0938, step100: what says the place may be glued to it
+_GLUED = rb"|".join(
+    rb"(?<=\b%b)" % word for word in (b"[EBSI]", b"[Ee]p", b"[Ii]t", b"[Ee]poch", b"[Ss]tep", b"[Ii]ter")
+)
+VALUE = re.compile(
+    rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
+    rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
+    % (_GLUED, STAMP, values.DURATION_GRAMMAR)
+    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))"
+    % (NUMBER, _UNIT, _RATE, _COUNTED)
+    + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
+)
+_PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
+_CELL = re.compile(rb"[^,]+")
+PADDED = (b"[", b"(", b":", b"=", b"|")  # a number stands behind it with blanks or without
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+BAR = b"\x02"  # stands for a drawn bar, of whatever length
+_GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawing and blocks, but for │ and ┃
+_GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
+_DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
+_EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
+_WIDE = re.compile(rb"\t\s*|\s\s+")
+
+
+@dataclass(eq=False)
+class LineShape:
+    """`literals` stand around the values: one more of them than of values."""
+
+    literals: tuple[bytes, ...]
+    words: tuple[bytes, ...]  # the literals of the first such line as they stand there
+    first: int
+    cut: bool  # whether a prefix stood before it
+    count: int = 0
+    rows: list[list[bytes]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    def column(self, at: int) -> list[bytes]:
+        return [row[at] for row in self.rows]
+
+    @property
+    def example(self) -> bytes:
+        """The first such line, without its margin."""
+        return self.line(self.rows[0])
+
+    def line(self, row: list[bytes]) -> bytes:
+        """A line of this shape with these values, in the words of the first."""
+        return b"".join(part for pair in zip(self.words, [*row, b""], strict=True) for part in pair)
+
+    @property
+    def is_bar(self) -> bool:
+        """A progress bar, which is drawn again and again."""
+        return any(BAR in literal for literal in self.literals)
+
+    @property
+    def is_boxed(self) -> bool:
+        """One row of a table of names and values, with a rule on either side."""
+        edges = (self.words[0].lstrip()[:1], self.words[-1].rstrip()[-1:])
+        return self.slots == 1 and edges == (b"|", b"|")
+
+    @property
+    def slots(self) -> int:
+        return len(self.literals) - 1
+
+
+def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape]:
+    """In the order of first appearance; `bare` are the lines without what stands before their records."""
+    found: dict[tuple[bytes, ...], LineShape] = {}
+    known: dict[
+        bytes, LineShape | None
+    ] = {}  # by lines with all digits alike, most of which come again and again
+    for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
+        if len(line) > LONGEST:
+            continue
+        alike = rest.translate(_ALIKE)
+        shape = known[alike] if alike in known else _shape(found, number, line, rest)
+        if len(known) < MOST_SHAPES:
+            known[alike] = shape
+        if shape is None:
+            continue
+        shape.count += 1
+        if shape.count <= KEPT_ROWS:
+            shape.rows.append(cut(rest)[1])
+            shape.lines.append(number)
+    return list(found.values())
+
+
+def _shape(
+    found: dict[tuple[bytes, ...], LineShape], number: int, line: bytes, rest: bytes
+) -> LineShape | None:
+    """That of this line; None where it has no value, or there are too many shapes already."""
+    words, values = cut(rest)
+    literals = masked(words)
+    if values and literals not in found and len(found) < MOST_SHAPES:
+        prefixed = len(rest) < len(line.lstrip())
+        found[literals] = LineShape(literals, words, number, prefixed)
+    return found.get(literals) if values else None
+
+
+def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
+    """The values of a line, and the literals around them."""
+    spans = _spans(text.translate(_ALIKE))
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(text)]
+    literals = tuple(text[start:end] for start, end in zip(starts, ends, strict=True))
+    return literals, [text[start:end] for start, end in spans]
+
+
+@lru_cache(maxsize=4096)
+def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
+    """Where the values of a line stand; which digits they are made of makes no difference."""
+    value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
+    return tuple(found.span() for found in value.finditer(text))
+
+
+def without_unit(literal: bytes) -> bytes:
+    """What stands behind a value, but for its unit."""
+    unit = UNIT.match(literal)
+    return literal[unit.end() :] if unit else literal
+
+
+def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Literals with their blanks and digits evened out."""
+    last = len(literals) - 1
+    return tuple(_even(literal, at > 0, at < last) for at, literal in enumerate(literals))
+
+
+@lru_cache(maxsize=8192)
+def _even(literal: bytes, after_value: bool, before_value: bool) -> bytes:
+    """Blanks beside a number are padding; two of them between words set columns apart, as a tab does."""
+    if len(literal) < 4 and not literal.strip():
+        return b" " if literal else b""
+    text = _GLYPHS.sub(BAR, literal)
+    text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
+    text = re.sub(rb"\d+", b"0", text)
+    text = _WIDE.sub(b"  ", text)
+    if after_value and text[:1].isspace():
+        text = b" " + text.lstrip()
+    if before_value and text[-1:].isspace():
+        text = text.rstrip()
+        text += b"" if text.endswith(PADDED) else b" "
+    return text if before_value else text.rstrip()

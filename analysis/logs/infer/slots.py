@@ -1,0 +1,281 @@
+"""A shape of lines -> what its values are called: by the words on the left, else the unit, else those on the right.
+
+`12/100` is a place and its total, `0.31 (0.35)` a value and its average, `806.66 avg loss,` has its name behind it.
+A value that nothing names may still be the counter: see `counter`.
+
+Names that stand apart from their value: of the set that a part of the line is about, or before the step.
+
+`train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` says once for several values which set they are of, and
+`Validation loss at step 200: 1.3` names what is measured before it says where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from gputel.analysis.logs import values
+from gputel.analysis.logs.infer.dialects import MEASURE, TOKEN_RATES
+from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
+
+_STRIPPED = " \t'\"=:([{<|>~*@-"
+_CUTS = re.compile(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
+_RIGHT_END = re.compile(r"[|,;)\]}~\t]|  |\s-\s|$")
+_SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
+_WRAPPED = re.compile(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
+_FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
+_VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
+_BETWEEN_COMMAS = re.compile(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
+_BARE_VERBS = {"is", "was", "are", "equals"}
+_OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
+SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
+_SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
+_PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
+_AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
+_AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
+_A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_BOTH = re.compile(
+    r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
+)  # `epoch/iter: 9/2579`
+_SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
+_DIGIT = re.compile(rb"\d")
+_PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One value of a shape. `key` is its printed name or None; `column` what is known of it beyond its name."""
+
+    at: int
+    kind: str  # number, clock, stamp
+    key: str | None
+    unit: str | None = None
+    column: str | None = None
+    scale: str = ""  # k, M: the number was shortened, apart from its unit
+
+
+def find_slots(shape: LineShape) -> list[Slot]:
+    """Every value of the shape, in order; the nameless have no key."""
+    found: list[Slot] = []
+    left = shape.words[0].decode(errors="replace")
+    for at in range(shape.slots):
+        counted = COUNTED.match(shape.words[at + 1])
+        glued = at + 1 < shape.slots and UNIT.fullmatch(shape.words[at + 1])  # to the next value: `E01 B0010`
+        plain = counted or glued
+        unit, scale, rest = (None, "", shape.words[at + 1]) if plain else _unit(shape.words[at + 1])
+        behind = rest.decode(errors="replace")
+        slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
+        if counted:
+            slot, behind = replace(slot, key=counted.group().decode()), behind[counted.end() :]
+        if found and left == "-":
+            slot = slot if slot.key else replace(slot, key=found[-1].key)  # `Batch [0-100]`: the end counts
+            found[-1] = replace(found[-1], key=None, column="range")
+        elif slot.key is None and found:
+            slot = _beside(slot, found[-1], left)
+            both = _BOTH.fullmatch(found[-1].key or "") if slot.column == "total" else None
+            if both:
+                found[-1], slot = replace(found[-1], key=both[1]), replace(slot, key=both[2], column=None)
+        if (_SOURCE.search(left) or _FILE.search(left)) and behind[:1] in (")", "]"):
+            slot = replace(slot, key=None, column="source")
+        if slot.key is None and slot.column is None:
+            slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
+        found.append(slot)
+        left = behind
+    return _neighbours(found, shape)
+
+
+def is_text(column: Sequence[bytes]) -> bool:
+    """Words such as nan and None that never give way to a number may belong to the line's own words."""
+    return not any(_DIGIT.search(value) for value in column)
+
+
+def integers(column: Sequence[bytes]) -> list[int] | None:
+    """The column as whole numbers, if all of them are."""
+    plain = [value.replace(b",", b"") for value in column]
+    return [int(value) for value in plain] if plain and all(value.isdigit() for value in plain) else None
+
+
+def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
+    """The nameless or unknown whole number that rises from line to line, by the same amount mostly."""
+    for slot in named:
+        values = integers(shape.column(slot.at)) if slot.kind == "number" and slot.column is None else None
+        measured = slot.unit or SAMPLES.search(slot.key or "")
+        if values and len(values) > 1 and not measured and _counts(values):
+            return slot
+    return None
+
+
+def is_samples(values: Sequence[int], total: int | None) -> bool:
+    """Whether an index that nothing names counts samples: it grows by batches, not by one or by tens."""
+    steps = [b - a for a, b in pairwise(values) if b > a]
+    common = max(set(steps), key=steps.count) if steps else 0
+    return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
+
+
+def _counts(values: Sequence[int]) -> bool:
+    """A value that comes again at once is a copy: of another rank, or of another line of the same step."""
+    steps = [b - a for a, b in pairwise(values) if b != a]
+    if not steps:
+        return False
+    rising = [step for step in steps if step > 0]
+    if len(rising) < max(1, 0.6 * len(steps)):
+        return False
+    return rising.count(max(set(rising), key=rising.count)) >= 0.5 * len(rising)
+
+
+def _kind(column: Sequence[bytes]) -> str:
+    example = column[0]
+    if values.NUMBER.fullmatch(example) or example in (b"N/A", b"n/a", b"None", b"null", b"-"):
+        return "number"
+    is_clock = values.CLOCK.fullmatch(example) or values.DURATION.fullmatch(example)
+    return "clock" if is_clock else "stamp"
+
+
+def _unit(right: bytes) -> tuple[str | None, str, bytes]:
+    scale = SUFFIX.match(right)
+    rest = right[scale.end() :] if scale else right
+    found = UNIT.match(rest)
+    short = scale["suffix"].decode() if scale else ""
+    if not found:
+        return None, short, rest
+    return found["unit"].decode(errors="replace"), short, rest[found.end() :]
+
+
+def _left_key(left: str, after_value: bool) -> str | None:
+    apart = _BETWEEN_COMMAS.fullmatch(left) if after_value else None  # `step 10, loss_train, 0.838`
+    if apart:
+        return apart["key"]
+    text = _WRAPPED.sub("", left).rstrip(_STRIPPED)
+    if not any(c.isalpha() for c in text) or text.endswith((",", ";", "/", "]")):
+        return None
+    if left.rstrip().endswith(")") and after_value:
+        return None
+    chunk = _CUTS.split(text if not text.endswith((")", "]")) else text + "\0")[-1].rstrip("\0")
+    chunk = _VERB.sub("", re.split(r":\s", chunk)[-1].strip()).strip(" \t'\"([{<|:*#>-.")
+    words = chunk.split()
+    if not words or not any(c.isalpha() for c in chunk) or chunk in _BARE_VERBS:
+        return None
+    return " ".join(words if len(words) <= 5 else words[-2:])
+
+
+def _beside(slot: Slot, before: Slot, left: str) -> Slot:
+    """What the value before says of this one: its total, its average, a share."""
+    if before.column == "total" and slot.unit == "%":
+        return replace(slot, column="share")
+    if _OF.fullmatch(left):
+        return replace(slot, key=f"{before.key or ''} total".strip(), column="total")
+    apart = slot.unit in _SECONDS and before.unit is None  # `ITERATION 14 (165.40s)`
+    if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit) and not apart:
+        return replace(slot, key=f"{before.key}()")
+    return slot
+
+
+def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
+    if slot.unit:
+        if _PER_STEP.fullmatch(slot.unit):
+            return replace(slot, key="step_time", unit=slot.unit.split("/")[0])
+        if "/" in slot.unit:
+            name = f"rate{slot.unit}" if slot.unit[0] == "/" else slot.unit
+            return replace(slot, key="tok/s" if name.lower() in TOKEN_RATES else name, unit=None)
+    end = _RIGHT_END.search(behind)
+    words = behind[: end.start() if end else 0].strip(" \t'\":")
+    closed = end is not None and (end.group() != "" or not more)
+    if closed and words and words[0].isalpha() and len(words.split()) <= 3 and "=" not in words:
+        return replace(slot, key=words)
+    return replace(slot, column="share") if slot.unit == "%" else slot
+
+
+def _neighbours(found: list[Slot], shape: LineShape) -> list[Slot]:
+    """Names that two values share, or that stand with the wrong one of them."""
+    for at in range(1, len(found)):
+        before, slot = found[at - 1], found[at]
+        if slot.column == "total" and (before.key or "").lower() in _PARTS:
+            found[at - 1], found[at] = replace(before, key=None), replace(slot, key=None)
+        elif before.key and slot.key:
+            found[at] = replace(slot, key=_shared(before.key, slot.key))
+        elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
+            found[at - 1], found[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
+        elif slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None:
+            average = _AVERAGED.fullmatch(slot.key)
+            bare = slot.key in _AVERAGES
+            found[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)
+            found[at] = replace(slot, key="loss()") if bare else slot
+    return found
+
+
+def _shared(before: str, key: str) -> str:
+    """`loss train: 1.2, val: 1.3` and `nll 1.2 (avg 1.3)` say what is measured once."""
+    if key.lower() in _AVERAGES:
+        return f"{before}()"
+    measure = [word for word in before.split() if word.lower() not in _SETS]
+    if key.lower() in _SETS and 0 < len(measure) < len(before.split()):
+        return f"{_SETS[key.lower()]} {' '.join(measure)}"
+    return key
+
+
+def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
+    """`Train loss 120 0.512`: the name is the second one's."""
+    apart = shape.literals[slot.at].strip() in (b"", b":", b"=") and slot.key is None
+    counts = _counts(integers(shape.column(slot.at - 1)) or [])
+    return apart and counts and integers(shape.column(slot.at)) is None
+
+
+LONGEST_NAME = 80
+_SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
+_MARKER = re.compile(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_OWN = re.compile(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|(?:mini-?)?batch|update)(?:e?s)?"
+_PLACES = re.compile(rf"(?i){_PLACE}")
+_MEASURED_AT = re.compile(
+    rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
+)
+_NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
+
+
+def find(found: list[Slot], shape: LineShape) -> list[Slot]:
+    """The same values, those that a word further to the left names with their whole name."""
+    return _of_sets(_before_the_step(found, shape), shape)
+
+
+def _before_the_step(found: list[Slot], shape: LineShape) -> list[Slot]:
+    named = list(found)
+    for at, (place, value) in enumerate(pairwise(found)):
+        if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
+            continue
+        ranged = at > 0 and found[at - 1].column == "range"  # `for minibatches 40-49`
+        said = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
+        if said:
+            named[at], named[at + 1] = (
+                replace(place, key=said["place"]),
+                replace(value, key=said["what"].strip()),
+            )
+    return named
+
+
+def _of_sets(found: list[Slot], shape: LineShape) -> list[Slot]:
+    """Only where a line is about several sets: what is about one says so to whoever reads the whole line."""
+    sets = [_set(_words(shape, slot.at)) for slot in found]
+    if not any(sets[1:]):
+        return found
+    named: list[Slot] = []
+    open_set, said = None, set[str]()
+    for slot, begins in zip(found, sets, strict=True):
+        open_set, key = begins or open_set, slot.key or ""
+        measured = MEASURE.search(key) is not None or (key in said and not _PLACES.fullmatch(key))
+        held_out = open_set is not None and not open_set.lower().startswith("train")
+        apart = held_out and measured and not _OWN.search(key)
+        named.append(replace(slot, key=f"{open_set} {key}") if apart else slot)
+        said.add(key)
+    return named
+
+
+def _set(words: str) -> str | None:
+    """The last set that is announced between two values, and is not itself the name of the second."""
+    markers = [marker for marker in _MARKER.finditer(words) if re.search("[A-Za-z]", words[marker.end() :])]
+    return markers[-1]["set"] if markers else None
+
+
+def _words(shape: LineShape, at: int) -> str:
+    return shape.words[at].decode(errors="replace")

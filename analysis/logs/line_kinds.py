@@ -1,0 +1,110 @@
+"""What a line with these fields says: is it a record, which numbers are its step, which are evaluations.
+
+Answered once per pattern and set of fields that were printed, and then applied to all lines of that shape alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs import names
+from gputel.analysis.logs.patterns import Field, Pattern
+
+Number = TypeVar("Number", float, npt.NDArray[np.float64])
+
+PLACES = ("step", "iteration", "batch", "index", "length", "count", "total", "epoch", "total_steps", "epochs")
+STEPS = ("step", "iteration", "batch", "index")
+COLUMN = "column_"  # of a table whose header names it
+EVIDENCE = frozenset({"loss", "loss_avg", "lr", "grad_norm", "dt_ms", "tok_per_sec", "step_avg_ms"})
+CIRCUMSTANCES = frozenset(
+    "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
+    "memory_gib memory_pct train_time_ms epoch_time_s".split()
+)
+_RATE = re.compile(
+    r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|throughput", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class LinePlan:
+    """How the cells of one shape of line become columns."""
+
+    columns: Mapping[str, Field]  # record columns, places such as step and epoch among them
+    evals: Mapping[str, Field]
+    texts: Mapping[str, Field]
+    record: bool  # whether it gives a loss, a rate, a norm, a step time or a throughput
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """Columns that say where a line stands, and were used up in finding its step."""
+        if "index" in self.columns and "length" in self.columns:
+            return frozenset({"step", "index", "length", "count", "total", "epochs"})
+        used = next((place for place in STEPS if place in self.columns), "step")
+        return frozenset({used, "index", "length", "count", "total", "epochs"})
+
+    def step(self, cells: Mapping[str, Number], zero_based: bool) -> Number | None:
+        """Rules 10 and 11; the epoch that stands for a step is another matter."""
+        if "index" in cells and "length" in cells and "epoch" in cells:
+            done = cells["epoch"] if zero_based else cells["epoch"] - 1
+            return done * cells["length"] + cells["index"]
+        for place in STEPS:
+            if place in cells:
+                return cells[place]
+        return None
+
+
+@lru_cache(maxsize=4096)
+def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
+    texts = {what.column: what for what in fields if what.kind == "text"}
+    columns = _distinct(what for what in fields if what.kind != "text")
+    if pattern.role in ("eval", "task"):
+        places = {name: what for name, what in columns.items() if name in PLACES}
+        evals = {
+            _as_evaluation(n): what
+            for n, what in columns.items()
+            if n not in PLACES and n not in CIRCUMSTANCES
+        }
+        return LinePlan(places, evals, texts, False)
+    evals = {name: what for name, what in columns.items() if names.is_evaluation(name)}
+    rest = {name: what for name, what in columns.items() if name not in evals}
+    evidence = [name for name in rest if _is_evidence(name, rest[name], bool(evals))]
+    return LinePlan(rest, evals, texts, bool(evidence))
+
+
+def _distinct(fields: Iterable[Field]) -> dict[str, Field]:
+    """Of two fields for one column the first has it, and the other keeps its own name."""
+    columns: dict[str, Field] = {}
+    for what in fields:
+        name = what.column if what.column not in columns else names.legal(what.source)
+        if name in ("time", "rank", "line", "phase", "attempt", "run"):
+            name = f"{name}_"
+        if name not in columns:
+            columns[name] = what
+    return columns
+
+
+def _as_evaluation(name: str) -> str:
+    """The training loss on an evaluation line is an evaluation of its own (rule 17)."""
+    return "train_loss" if name == "loss" else name
+
+
+def _is_evidence(name: str, what: Field, beside_evaluation: bool) -> bool:
+    """Speed and time on a line of evaluations are the evaluation's. A table's columns get their names later."""
+    if name in ("dt_ms", "tok_per_sec", "step_avg_ms"):
+        return not beside_evaluation
+    if (
+        name in EVIDENCE
+        or ("loss" in name.lower().split("_") and "scale" not in name)
+        or name.startswith(COLUMN)
+    ):
+        return True
+    if beside_evaluation or name in PLACES:
+        return False
+    return _RATE.search(what.source) is not None or "/s" in (what.unit or "")

@@ -1,0 +1,379 @@
+"""A whole number over a power of ten -> the float nearest to it, where that is certain.
+
+Below 2**53 a single division is exact. Above, what it leaves over is found without error (Dekker's product: a float
+is cut into halves whose products are exact) and divided once more. The sum of both quotients is off by so little
+that it is in doubt only where the true one lies next to the middle between two floats.
+
+The text of a number, once -> where its digits stand, for all lines that have digits in the same places.
+
+A number is cut into pieces of at most eight bytes, each ending at a digit, with at most one byte between the
+digits (a point, a comma) that two masks leave out: so eight bytes, read as one integer, become a value in a few
+multiplications. What comes out is exact: an integer below 2**53 times or over a power of ten that a float holds.
+
+Lines of one layout -> columns: the same fields, cut into the same pieces, wherever in the line they stand.
+
+Every shape of the layout is a column of one table of small integers; a piece of a number is then one gather of
+eight bytes per line and a few multiplications. Numbers that do not come out exactly so are read one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs import regex_engine, values
+from gputel.analysis.logs.patterns import Field, Hits, Pattern, Texts, Values
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+HIGHEST_POWER = 22  # of ten that a float holds
+POWERS: Floats = np.array([float(10**power) for power in range(HIGHEST_POWER + 1)])
+LARGEST = 4 * 10**18  # whole number that is divided
+
+_SPLIT = 2.0**27 + 1
+_DOUBT = 2.0**-45  # of the second quotient; its errors are below 2**-50
+
+
+def divided(wholes: Ints, power: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """whole / 10**power, and where it is certain; of powers that no float holds, nothing is."""
+    possible = (wholes <= LARGEST) & (power >= 0) & (power <= HIGHEST_POWER)
+    wholes = np.where(possible, wholes, 0)
+    by, whole = POWERS[np.where(possible, power, 0)], wholes.astype(np.float64)
+    rounded = (wholes - whole.astype(np.int64)).astype(np.float64)
+    first = whole / by
+    second = (_left_over(whole, first, by) + rounded) / by
+    found: Floats = first + second
+    certain = first + second * (1 - _DOUBT) == first + second * (1 + _DOUBT)
+    return found, certain & possible
+
+
+def _left_over(whole: Floats, quotient: Floats, by: Floats) -> Floats:
+    """whole - quotient * by, without any error."""
+    product = quotient * by
+    (q, q_low), (b, b_low) = _halves(quotient), _halves(by)
+    error = ((q * b - product) + q * b_low + q_low * b) + q_low * b_low
+    left: Floats = (whole - product) - error
+    return left
+
+
+def _halves(number: Floats) -> tuple[Floats, Floats]:
+    large = number * _SPLIT
+    high = large - (large - number)
+    return high, number - high
+
+
+MOST_PIECES = 3
+MOST_DIGITS = 22  # of which an int64 holds 18, and more if the first are zeros
+CERTAIN_DIGITS = 15  # that a float holds for certain
+_DECIMAL = re.compile(rb"([+-]?)([\d,]*\.?[\d,]*)(?:[eE]([+-]?)(\d{1,8}))?")
+_PIECE = 8
+BLANK = 9  # what every digit is, where digits do not count
+
+
+@dataclass(frozen=True)
+class DigitWindow:
+    """Eight bytes that end at `end`; masks for the digits after the separator and for those before it."""
+
+    end: int
+    after: int
+    before: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Number:
+    """sign * sum(weight * piece) * 10**power, the power moved by a printed exponent."""
+
+    pieces: tuple[DigitWindow, ...]
+    sign: int
+    power: int
+    digits: int
+    exponent: DigitWindow | None = None
+    exponent_sign: int = 1
+
+    @property
+    def reach(self) -> int:
+        return min(piece.end for piece in self.pieces)
+
+
+def plan(text: bytes, start: int, what: Field) -> Number | None:
+    """How to read the field from every line like this one; None where each needs a look of its own."""
+    if blank(text) in _blanked(what.nulls):
+        return None
+    if what.kind == "clock" and b":" in text:
+        return _clock(text, start)
+    found = _DECIMAL.fullmatch(text)
+    if not found or what.kind == "text" or (what.kind == "clock" and b"," in text):
+        return None
+    sign, mantissa, exponent_sign, exponent = found.groups()
+    digits = sum(char not in b".," for char in mantissa)
+    power = what.shift - len(mantissa.partition(b".")[2].replace(b",", b""))
+    if not 0 < digits <= MOST_DIGITS or abs(power) > HIGHEST_POWER:
+        return None
+    pieces = _pieces(mantissa, start + found.start(2))
+    if len(pieces) > MOST_PIECES:
+        return None
+    return Number(
+        pieces,
+        -1 if sign == b"-" else 1,
+        power,
+        digits,
+        _pieces(exponent, start + found.start(4))[0] if exponent else None,
+        -1 if exponent_sign == b"-" else 1,
+    )
+
+
+def blank(text: bytes) -> bytes:
+    """The text as its shape has it: every digit is one and the same byte, and all others differ as they did."""
+    return text.translate(_BLANK)
+
+
+@lru_cache(maxsize=64)
+def _blanked(nulls: frozenset[bytes]) -> frozenset[bytes]:
+    return frozenset(map(blank, nulls))
+
+
+def blank_in_place(text: npt.NDArray[np.uint8], lowest: npt.NDArray[np.uint8]) -> None:
+    """The same for many texts; `lowest` is BLANK at least, wherever they are to be as they were."""
+    text -= np.uint8(ord("0"))
+    np.maximum(text, lowest[: len(text)], out=text)
+
+
+_BLANK = bytes(max(byte - ord("0") & 0xFF, BLANK) for byte in range(256))
+
+
+def _clock(text: bytes, start: int) -> Number | None:
+    found = values.CLOCK.fullmatch(text)
+    if not found or b"." in text:
+        return None
+    pieces: tuple[DigitWindow, ...] = ()
+    for group, weight in enumerate((86_400, 3_600, 60, 1), start=1):
+        if found[group] is not None:
+            pieces += _pieces(found[group], start + found.start(group), weight)
+    if len(pieces) > MOST_PIECES or len(text) > CERTAIN_DIGITS:
+        return None
+    return Number(pieces, 1, 0, CERTAIN_DIGITS)
+
+
+def _pieces(text: bytes, start: int, weight: int = 1) -> tuple[DigitWindow, ...]:
+    places = [i for i, char in enumerate(text) if char in b"0123456789"]
+    pieces = []
+    while places:
+        last = places[-1]
+        masks, separators = [0, 0], 0
+        taken = 0
+        while places and places[-1] > last - _PIECE:
+            gap = last - places[-1] - taken
+            if gap != separators:
+                if gap > 1:
+                    break
+                separators = gap
+            masks[separators] |= 0x0F << 8 * (_PIECE - 1 - (last - places.pop()))
+            taken += 1
+        pieces.append(DigitWindow(start + last + 1, masks[0], masks[1], weight))
+        weight *= 10**taken
+    return tuple(pieces)
+
+
+Words = npt.NDArray[np.uint64]
+Cell = tuple[
+    Field, int, int, Number | None
+]  # from where to where its text stands in the line, and how to read it
+
+_CERTAIN = 2**53
+_HEAVY = 10**10  # weight with which eight digits still are an int64
+_TOO_LARGE = 2**62
+_NONE: Ints = np.empty(0, dtype=np.int64)
+# Neighbouring digits are added up, the left one times ten; then neighbouring pairs, then fours. The last of each
+# says which bits hold the sums; None: all of them.
+_STEPS = [
+    (np.uint64(10 * 2**8 + 1), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(100 * 2**16 + 1), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+    (np.uint64(10_000 * 2**32 + 1), np.uint64(32), None),
+]
+
+
+def words(data: bytes, starts: Ints, ends: Ints) -> Words:
+    """The eight bytes of each line that end there; as raw bytes, at half the cost of unaligned integers."""
+    every: npt.NDArray[Any] = np.ndarray((len(data) - 7,), "V8", data, 0, (1,))
+    found: Words = every[starts + (ends - 8)].view("<u8")
+    return found
+
+
+@dataclass
+class FieldLayout:
+    """The shapes that have these fields, each read in bulk (True) or one by one."""
+
+    pattern: Pattern
+    fields: tuple[tuple[Field, bool], ...]
+    shapes: int = 0
+
+    def __post_init__(self) -> None:
+        rows = 1 + sum(_WIDTH if bulk else 2 for _, bulk in self.fields)
+        self._table = np.zeros((rows, 4), dtype=np.int64)
+
+    def add(self, begin: int, cells: tuple[Cell, ...]) -> int:
+        """A new shape; its number within the layout."""
+        if self.shapes == self._table.shape[1]:
+            self._table = np.concatenate([self._table, np.zeros_like(self._table)], axis=1)
+        self._table[:, self.shapes] = [begin, *(entry for cell in cells for entry in _entries(cell))]
+        self.shapes += 1
+        return self.shapes - 1
+
+    def read(self, places: Ints, data: bytes, starts: Ints, shapes: Ints) -> Hits:
+        """The hits of these lines; `places` are their numbers in the data."""
+        lines = _Lines(data, starts, shapes, self._table)
+        begins = starts + lines.next()
+        values: dict[Field, Values] = {}
+        texts: dict[Field, Texts] = {}
+        for what, bulk in self.fields:
+            spans = lines.next(), lines.next()
+            if what.kind == "text":
+                texts[what] = _texts(lines, spans, what)
+            elif bulk:
+                values[what] = Values(_numbers(lines, spans, what), np.ones(len(starts), dtype=np.bool_))
+            else:
+                values[what] = regex_engine.as_values(_one_by_one(lines.texts(spans), what))
+        return Hits(self.pattern, places, starts, begins, values, texts)
+
+
+_NO_PIECE = DigitWindow(0, 0, 0, 0)
+_WIDTH = 2 + 4 * (MOST_PIECES + 1) + 4
+
+
+def _entries(cell: Cell) -> list[int]:
+    """What the table says of a cell, in the order in which `Layout.read` and `_numbers` ask for it."""
+    _, start, end, number = cell
+    if not number:
+        return [start, end]
+    none = [_NO_PIECE] * (MOST_PIECES - len(number.pieces))
+    pieces = [*number.pieces, *none, number.exponent or _NO_PIECE]
+    masks = [
+        entry
+        for piece in pieces
+        for entry in (piece.end, _signed(piece.after), _signed(piece.before), piece.weight)
+    ]
+    return [start, end, *masks, number.power, number.sign, number.exponent_sign, number.digits]
+
+
+def _signed(mask: int) -> int:
+    return mask - 2**64 if mask >= 2**63 else mask
+
+
+class _Lines:
+    """Lines of one layout, and the rows of its table, one after the other."""
+
+    def __init__(self, data: bytes, starts: Ints, shapes: Ints, table: Ints) -> None:
+        self.data, self.starts = data, starts
+        self._shapes, self._table = shapes, table
+        present = np.flatnonzero(np.bincount(shapes, minlength=table.shape[1]))
+        self._first = table[:, present[0]]
+        same = (table[:, present] == self._first[:, None]).all(axis=1)
+        self._same: list[bool] = same.tolist()
+        self._nothing: list[bool] = (same & (self._first == 0)).tolist()
+        self._row = -1
+
+    def next(self) -> Ints:
+        """The next row's entry for each line; one for all where it is the same."""
+        self._row += 1
+        if self._same[self._row]:
+            return self._first[self._row : self._row + 1]
+        entries: Ints = self._table[self._row].take(self._shapes)
+        return entries
+
+    def piece(self) -> Ints | None:
+        """The digits of one piece, times their weight; one where all are alike, None where there are none."""
+        if self._nothing[self._row + 4]:  # its weight
+            self._row += 4
+            return None
+        ends, after, before, weight = (self.next() for _ in range(4))
+        found = words(self.data, self.starts, ends)
+        value: Words = found & after.view(np.uint64)
+        if before.any():
+            found &= before.view(np.uint64)
+            found <<= np.uint64(8)
+            value |= found
+        if value[0] == value[-1] and (value == value[0]).all():  # of steps, epochs and rates there are many
+            value = value[:1].copy()
+        for factor, shift, sums in _STEPS:
+            value *= factor
+            value >>= shift
+            if sums is not None:
+                value &= sums
+        whole: Ints = value.view(np.int64)
+        if weight.max() > _HEAVY:  # too many digits, unless the first are zeros
+            whole = np.minimum(whole, _TOO_LARGE // np.maximum(weight, 1))
+        return whole if (weight == 1).all() else whole * weight
+
+    def texts(self, spans: tuple[Ints, Ints], rows: Ints | slice = slice(None)) -> list[bytes]:
+        begins, ends = ((self.starts + span)[rows].tolist() for span in spans)
+        return [self.data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+
+def _texts(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Texts:
+    begins, ends = (lines.starts + span for span in spans)
+    as_long_as_nulls = np.isin(ends - begins, [len(null) for null in what.nulls])
+    for row in np.flatnonzero(as_long_as_nulls).tolist():
+        if lines.data[begins[row] : ends[row]] in what.nulls:
+            begins[row] = -1
+    return Texts(lines.data, begins, ends)
+
+
+def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
+    pieces = [lines.piece() for _ in range(MOST_PIECES)]
+    total: Ints = sum(piece for piece in pieces if piece is not None)  # type: ignore[assignment]
+    exponent = lines.piece()
+    power, sign, exponent_sign, digits = (lines.next() for _ in range(4))
+    if exponent is not None:
+        power = power + exponent_sign * exponent
+    read = _scaled(total, power)
+    doubtful = _NONE
+    if exponent is not None or digits.max() > CERTAIN_DIGITS:
+        read, doubtful = _divide(read, total, power)
+    if (sign < 0).any():
+        read = read * sign
+    if what.times != what.over:
+        read = read * what.times / what.over
+    if len(doubtful):
+        read[doubtful] = _one_by_one(lines.texts(spans, doubtful), what)
+    return read if len(read) == len(lines.starts) else np.full(len(lines.starts), read[0])
+
+
+def _divide(read: Floats, total: Ints, power: Ints) -> tuple[Floats, Ints]:
+    """Corrects those that one division does not read exactly, and says which of them are still in doubt.
+
+    Of the total and of the power there may be one for all lines.
+    """
+    long = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
+    if not long.size:
+        return read, long
+    total, power = np.broadcast_arrays(total, power)
+    read = np.broadcast_to(read, total.shape).copy()
+    read[long], certain = divided(total[long], -power[long])
+    return read, long[~certain]
+
+
+def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
+    """As `numbers.read` does it, without asking of each text what hardly any is: not measured, or with a comma."""
+    plain = what.kind == "number" and not what.shift and what.times == what.over
+    if plain and not any(values.NUMBER.fullmatch(null) for null in what.nulls):
+        try:
+            return list(map(float, texts))
+        except ValueError:
+            pass
+    return [values.read(text, what) for text in texts]
+
+
+def _scaled(total: Ints, power: Ints) -> Floats:
+    read = total.astype(np.float64)
+    if (power > 0).any():
+        read = read * POWERS[np.clip(power, 0, HIGHEST_POWER)]
+    if (power < 0).any():
+        read = read / POWERS[np.clip(-power, 0, HIGHEST_POWER)]
+    return read

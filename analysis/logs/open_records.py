@@ -1,0 +1,263 @@
+"""Lines of records, and redraws of bars -> rows of steps and partial redraws, by rules 7 and 8 of docs/parse.md.
+
+A record is begun by a line, added to by others, and closed by the next step of its rank. Until then it is a draft:
+a line to come may still add to it, or draw over it.
+
+Runs of lines whose steps rise -> rows taken over column by column, with the evaluations among them.
+
+Only where that gives the very rows that line by line would give: each a record of its own, of one rank, of a step
+later than the one before, or of none. Whoever asks gets False otherwise, and nothing has been taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gputel.analysis.logs.counting import Counting, Evaluations
+from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock, Rows
+from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Moments
+from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES, LinePlan
+from gputel.analysis.logs.patterns import Field
+
+
+class OpenRecords:
+    """`steps` and `partials` grow; `stages` and `evaluations` are told of records as they begin and end."""
+
+    def __init__(
+        self, counting: Counting, stages: Stages, evaluations: Evaluations, sources: dict[str, Field]
+    ) -> None:
+        self.steps, self.partials = Rows(), Rows()
+        self.broken_off = False  # whether the last bar had not come to its end
+        self.at_last_step = False  # whether the last record was of the last step of the last epoch
+        self.drafts: dict[str | None, OpenRecord] = {}  # by rank
+        self.header: list[str] = []  # what the columns of a table are called
+        self._counting, self._stages, self._evaluations = counting, stages, evaluations
+        self._sources = sources
+
+    def take(self, line: ParsedLine) -> None:
+        step = self._counting.of_record(line)
+        draft = self._that_takes(line, step)
+        if draft:
+            draft.add(line, step)
+        elif line.pattern.role == "train":
+            self.close(line.rank)
+            draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
+        else:
+            return
+        if line.shape.record and draft.place is None:
+            self._begin(draft)
+
+    def redraw(self, line: ParsedLine) -> None:
+        """Of a bar that names its epoch the last redraw counts, of any other the last one of each count."""
+        epoch = self._counting.epoch_of_test(line)
+        if epoch is not None and self._is_another_bar(line):
+            self._test(line, epoch)
+            return
+        key, step = self._counting.of_bar(line)
+        count = line.cells.get("count", 0.0)
+        draft = self.drafts.get(line.rank)
+        new = OpenRecord(line, step, self._titled(line), line.evaluations())
+        new.redraw = (*key, count)
+        if draft and draft.redraw and draft.redraw[:2] == key:
+            self.partials.append(draft.row(draft.place or self._stages.here))
+            new.place, new.redraw = draft.place, (*key, max(count, draft.redraw[2]))
+        else:
+            self.close(line.rank)
+        self.drafts[line.rank] = new
+        if line.shape.record and new.place is None:
+            self._begin(new)
+
+    def close(self, rank: str | None) -> None:
+        draft = self.drafts.pop(rank, None)
+        if not draft:
+            return
+        if draft.place:
+            self.steps.append(draft.row(draft.place))
+            self.at_last_step = self._counting.is_last(draft.cells, draft.line.pattern)
+            total = draft.line.cells.get("total", 0.0)
+            self.broken_off = draft.redraw is not None and draft.redraw[2] < total
+        elif draft.step is not None:  # a last line may say how far it has come, and nothing more
+            self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
+        if draft.evals:
+            place = draft.place or self._stages.evaluation(draft.step)
+            self._evaluations.write(draft.line, draft.evals, draft.step, place)
+
+    def close_all(self) -> None:
+        for rank in list(self.drafts):
+            self.close(rank)
+
+    def hand_over(self) -> tuple[Rows, Rows]:
+        """Steps and partials since the last call, which are kept here no longer."""
+        done = (self.steps, self.partials)
+        self.steps, self.partials = Rows(), Rows()
+        return done
+
+    def _that_takes(self, line: ParsedLine, step: float | None) -> OpenRecord | None:
+        """What is open and of this rank; a line that names no rank speaks for any, and the other way round."""
+        own = self.drafts.get(line.rank)
+        others = [draft for rank, draft in self.drafts.items() if rank is None or line.rank is None]
+        is_part = line.pattern.role == "part"
+        open_to_it = [d for d in (own, *others) if d and (is_part or not d.redraw)]
+        return next((draft for draft in open_to_it if draft.takes(line, step)), None)
+
+    def _begin(self, draft: OpenRecord) -> None:
+        draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))
+        self._evaluations.settle(draft)
+
+    def _is_another_bar(self, line: ParsedLine) -> bool:
+        """After an epoch that came to its end, a bar of another length that names none is of a test (Keras)."""
+        draft = self.drafts.get(line.rank)
+        if not draft or not draft.redraw:
+            return False
+        total = draft.line.cells.get("total")
+        return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
+
+    def _test(self, line: ParsedLine, epoch: float) -> None:
+        """What the last redraw of a test's bar says is an evaluation at the epoch that is done."""
+        if line.cells["count"] < line.cells["total"]:
+            return
+        metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
+        evals = {f"val_{name}": line.cells[name] for name in metrics}
+        self._evaluations.write(line, evals, epoch, self._stages.here)
+
+    def _titled(self, line: ParsedLine) -> dict[str, float]:
+        """The cells of a record, a table's columns under the names that its header gave them."""
+        cells = line.metrics()
+        for name in [name for name in cells if name.startswith(COLUMN)]:
+            at = int(name.removeprefix(COLUMN)) - 1
+            title = self.header[at] if at < len(self.header) else name
+            cells[title] = cells.pop(name)
+            self._sources.setdefault(title, Field(title, title))
+        return cells
+
+
+Cells = dict[str, Numbers]
+SHORTEST = 4  # lines, of which fewer are not worth it
+
+
+class Columnwise:
+    """Adds to the rows of `records` and `evaluations`, between lines that were taken one by one."""
+
+    def __init__(
+        self,
+        records: OpenRecords,
+        counting: Counting,
+        stages: Stages,
+        evaluations: Evaluations,
+        heads: Heads,
+        sources: dict[str, Field],
+    ) -> None:
+        self._records, self._counting, self._stages = records, counting, stages
+        self._evaluations, self._heads, self._sources = evaluations, heads, sources
+
+    def rising(self, run: HitRun) -> Iterator[HitRun]:
+        """Stretches of the run within which the steps rise: restarts, and the copies of ranks, end one."""
+        table, shape, first, end = run
+        cuts: list[int] = []
+        if end - first > SHORTEST and _is_plain(table, shape):
+            cells = table.columns(shape, slice(first, end))
+            steps = shape.step(cells, self._counting.from_zero(table.pattern))
+            if steps is not None:
+                cuts = (np.flatnonzero(~(steps[1:] > steps[:-1])) + first + 1).tolist()
+            elif "epoch" in cells and not self._counting.has_fractions:
+                epochs = cells["epoch"]
+                cuts = (np.flatnonzero(epochs != np.floor(epochs))[:1] + first + 1).tolist()
+        for start, stop in zip([first, *cuts], [*cuts, end], strict=True):
+            yield run.within(start, stop)
+
+    def take(self, run: HitRun, asides: list[Aside]) -> bool:
+        """The line before the run is the record that is open."""
+        table, shape, first, end = run
+        if end - first < SHORTEST or not _is_plain(table, shape):
+            return False
+        cells = table.columns(shape, slice(first - 1, end))
+        steps = shape.step(cells, self._counting.from_zero(table.pattern))
+        if not self._are_records(table, cells, steps, asides):
+            return False
+        if steps is None and self._counting.tells_epoch(shape):
+            return False
+        headed = table.prefixed(first - 1, end) or table.stamped(first - 1, end)
+        if steps is not None and not all(
+            self._is_on_time(aside, steps[aside.before - first]) and not headed for aside in asides
+        ):
+            return False
+        rank = self._heads.of(table, first - 1)[1]
+        draft = self._records.drafts.get(rank)
+        if not draft or draft.step != (None if steps is None else steps[0]):
+            return False
+        times = self._heads.times(table, first, end, rank) if headed else np.empty(0, dtype=np.int64)
+        if times is None:
+            return False
+        self._records.close(rank)
+        self._write(run, cells, steps, times, rank)
+        for aside in asides:
+            self._evaluate(aside)
+        return True
+
+    def _are_records(self, table: HitTable, cells: Cells, steps: Numbers | None, asides: list[Aside]) -> bool:
+        """Whether each is a record of its own, and holds no number that is too large for its column."""
+        if steps is None:
+            waits = any(len(aside.rows) for aside in asides)  # for a step
+            apart = self._counting.has_none(table.pattern) and not waits
+        else:
+            apart = _are_steps(steps)
+        return apart and all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
+
+    def _is_on_time(self, aside: Aside, steps: Numbers) -> bool:
+        """Whether none would change how what follows is read; `steps` are those of the records before each."""
+        table, shape, rows, _ = aside
+        if not len(rows):
+            return True
+        if table.has_heads or table.pattern.stage or shape.texts or "epoch" in shape.columns:
+            return False
+        own = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
+        return own is not None and bool(np.all((own >= steps) & (own < MOST) & (own == np.floor(own))))
+
+    def _write(
+        self, run: HitRun, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None
+    ) -> None:
+        """`cells` and `steps` begin with those of the line before."""
+        table, shape, first, end = run
+        columns: dict[str, Column] = {"line": table.numbers[first:end]}
+        if steps is not None:
+            columns["step"] = steps[1:]
+        columns.update({name: values[1:] for name, values in cells.items() if name not in shape.places})
+        if len(times):
+            columns["time"] = times
+        place = self._stages.here
+        same: dict[str, float | str | None] = {
+            "phase": place.phase,
+            "attempt": place.attempt,
+            "rank": rank,
+        }
+        if self._counting.tells_epoch(shape):
+            same["epoch"] = self._counting.epoch({})
+        self._records.steps.extend(RowBlock(end - first, columns, same))
+        if steps is not None:
+            last = {"epoch": float(cells["epoch"][-1])} if "epoch" in cells else {}
+            self._stages.went_on(float(steps[-1]), rank, self._counting.epoch(last))
+
+    def _evaluate(self, aside: Aside) -> None:
+        table, shape, rows, _ = aside
+        step = shape.step(table.columns(shape, rows), self._counting.from_zero(table.pattern))
+        if len(rows) and step is not None:
+            for name, what in (*shape.columns.items(), *shape.evals.items()):
+                self._sources.setdefault(name, what)
+            self._evaluations.take_together(table.numbers[rows], table.evaluations(shape, rows), step)
+
+
+def _are_steps(steps: Numbers) -> bool:
+    """Whole numbers that rise."""
+    rising, whole = np.all(steps[1:] > steps[:-1]), np.all(steps == np.floor(steps))
+    return bool(rising and whole and np.all(np.abs(steps) < MOST))
+
+
+def _is_plain(table: HitTable, shape: LinePlan) -> bool:
+    """Lines of which each begins a record, and says nothing of an evaluation or a stage."""
+    texts = any(what.kind == "text" for what in shape.columns.values())
+    return (
+        table.pattern.role == "train" and shape.record and not (shape.evals or texts or table.pattern.stage)
+    )

@@ -1,0 +1,333 @@
+"""What happened in a run, read from the lines that are no records: events, how it ended, and what ended it.
+
+The cause is the first fatal line after the last record: what other ranks and launchers print afterwards are
+victims. A launcher's own error (`ChildFailedError`) is the cause only where nothing else was printed.
+
+The lines of a chunk that are no records; and those of them that no pattern has read at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gputel.analysis.logs import patterns
+from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.patterns import EngineResult
+
+KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
+Fatal = Literal["failed", "interrupted", "victim"]
+Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """What a line says has happened; `fatal` where it ends the run."""
+
+    kind: str
+    line: int
+    text: str
+    time: int | None = None
+    rank: str | None = None
+    fatal: Fatal | None = None
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A kind of line that matters. `kind` None: no event, but the end of the run."""
+
+    kind: str | None
+    regex: re.Pattern[bytes]
+    fatal: Fatal | None = None
+
+
+def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
+    return Sign(kind, patterns.lazy_regex(regex), fatal)
+
+
+# In the order in which a line is asked; the first that fits decides.
+SIGNS = (
+    _sign(
+        None,
+        rb"(?i)\b(?:stopped|ended|exiting) at (?:step|iteration|epoch)\b.*\bSIG(?:TERM|INT|HUP)\b",
+        "interrupted",
+    ),
+    _sign(
+        "stop", rb"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE)|\bCANCELLED AT\b", "interrupted"
+    ),
+    _sign(
+        "stop",
+        rb"(?i)\b(?:received|caught|got|handling)\b[^:]{0,40}\b(?:SIG(?:TERM|INT|HUP|USR1|USR2|KILL)\b|signal:? \d+"
+        rb"|preemption)|death signal|SignalException|SLURM_JOB_PREEMPT|\bpreempted\b"
+        rb"|\bwall[- ]?(?:clock|time) limit"
+        rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption",
+        "interrupted",
+    ),
+    _sign(
+        "stop",
+        rb"^\W*(?:\[?rank ?\d+\]?:? *)*KeyboardInterrupt\b|(?i:interrupted by (?:the )?user)|^\^C",
+        "interrupted",
+    ),
+    _sign(
+        "stop",
+        rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b)"
+        rb"|\bstopping early\b|\bsignaling trainer to stop\b|\bstopped early\b",
+    ),
+    _sign(
+        "oom",
+        rb"OutOfMemoryError|ResourceExhaustedError|\bOOM when allocating\b"
+        rb"|(?i:CUDA(?: error)?: out of memory|CUDA out of memory|HIP out of memory"
+        rb"|oom[-_ ]kill(?!er due to high memory usage\. \(2\))"
+        rb"|OOMKilled|out of memory: killed|RESOURCE_EXHAUSTED|CUBLAS_STATUS_ALLOC_FAILED|cannot allocate memory)",
+        "failed",
+    ),
+    _sign(
+        "nccl",
+        rb"Watchdog caught collective operation timeout|(?i:NCCL (?:error|failure|timeout)|ncclSystemError"
+        rb"|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|ncclInvalidUsage)|DistBackendError"
+        rb"|NCCL communicator was aborted",
+        "failed",
+    ),
+    _sign(
+        None,
+        rb"ChildFailedError|CalledProcessError|Process \d+ terminated with|\bexitcode *: *-?[1-9]"
+        rb"|\bexits with return code *= *-?[1-9]"
+        rb"|(?:srun|mpirun|slurmstepd): error:|ProcessExitedException|Some of your processes failed",
+        "victim",
+    ),
+    _sign(
+        None,
+        rb"\bSegmentation fault\b|\bBus error\b|\(core dumped\)|Fatal Python error|terminate called after throwing"
+        rb"|CUDA error: (?!out of memory)|(?i:device-side assert triggered)|No space left on device|^\s*Killed\s*$"
+        rb"|\(raylet\b[^()]*\) A worker died or was killed\b"
+        rb"|: line \d+: +\d+ (?:Killed|Aborted) "
+        rb"|\bXid\b.{0,40}\b(?:79|48|63|64|74|94|95)\b",
+        "failed",
+    ),
+    _sign(
+        "nan",
+        rb"(?i)\b(?:loss|grad(?:ient)?s?|grad[_ ]norm)\b[^|,{}]{0,24}\b(?:is|became|are|was|turned)\b[^|,{}]{0,12}"
+        rb"\b(?:nan|inf)\b|\b(?:nan|inf|non-?finite)\b(?: or (?:nan|inf))? (?:loss|grad)"
+        rb"|nan(?:s)? detected|detected nan",
+    ),
+    _sign(
+        "restart",
+        rb"(?i)\brestart(?:ing|ed)\b[^:]{0,40}\b(?:worker|workers|training|job|run|rank|process|from)\b"
+        rb"|\bRESTART #?\d",
+    ),
+    _sign(
+        "resume",
+        rb"(?i)\bresum(?:ing|ed)\b(?!\s*[=:])|\bcontinuing training from\b|\bloading checkpoint\b.*\bat iteration\b"
+        rb"|\bsuccessfully loaded checkpoint\b|\brestored (?:all )?(?:the )?(?:states? )?from\b"
+        rb"|\bloaded checkpoint\b.{0,120}\b(?:step|epoch|iter\w*|at)\b",
+    ),
+    _sign(
+        "checkpoint",
+        rb"(?i)\bsav(?:ed|ing)\b.{0,60}\b(?:checkpoint|ckpt|model|weights|optimizer|optim|metadata|state|snapshot)"
+        rb"|\b(?:checkpoint|model|weights|snapshot)s?\b.{0,40}\bsaved\b|\b(?:writing|wrote|written)\b.{0,30}\bcheckpoint"
+        rb"|\bsave (?:best )?(?:model|checkpoint|weights|to checkpoint)\b.{0,20}\b(?:in|to)\b|\bcheckpoint: save\b"
+        rb"|\bsnapshotting (?:to|model)\b"
+        rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
+    ),
+)
+COMPLETED = patterns.lazy_regex(
+    rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
+    rb"|\b(?:finished|completed) training"
+    rb"|\bdone training\b|\btotal training time\b|train_runtime"
+    rb"|\d+ epochs completed in|max_(?:steps|epochs)=\d+` reached"
+    rb"|\bend of training\b|\btraining loop (?:finished|completed|ended)|\btraining successfully"
+    rb"|\boptimization done\b"
+    rb"|\bdone in [\d.]+ (?:s|m|h)"
+    rb'|"percentage": 100(?:\.0)?[,}]'
+)
+TRACEBACK = b"Traceback (most recent call last)"
+# Searched in lower case: letters of either case cost ten times as much, and most lines hold none of these.
+_WORTH = patterns.lazy_regex(
+    rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
+    rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
+    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed"
+    rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
+    rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
+    rb"|epochs completed|reached|\bdone\b|exception|percentage"
+)
+_PREFIX = patterns.lazy_regex(
+    rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
+)
+_ERROR = patterns.lazy_regex(
+    rb"^(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::|\s*$)"
+    rb"|^[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Warning|Timeout|Failure)(?::|\s*$)"
+)
+
+
+class Outcome:
+    """Takes the lines that are no records, in order; knows the events, and at the end the status and its cause."""
+
+    def __init__(self) -> None:
+        self.events: list[LogEvent] = []
+        self.completed: int | None = None  # the line that says so
+        self._open: dict[
+            bytes, int
+        ] = {}  # tracebacks whose error has not been printed yet, by what precedes them
+        self._saved: set[bytes] = set()  # shapes of save lines since the last record
+        self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
+
+    def read(self, line: bytes, number: int) -> Iterator[LogEvent]:
+        """The events of one line."""
+        if self._open and (event := self._error(line, number)):
+            yield event
+            return
+        if not _WORTH.search(line.lower()):
+            return
+        if TRACEBACK in line:
+            head = line[: line.index(TRACEBACK)]
+            self._open[_prefix(head)] = number
+            yield LogEvent("traceback", number, "")
+            return
+        for sign in SIGNS:
+            if sign.regex.search(line) and not _is_code(line):
+                if sign.kind == "checkpoint" and (_INTENT.search(line) or self._again(line)):
+                    return
+                yield LogEvent(sign.kind or "", number, _text(line), fatal=sign.fatal)
+                return
+        if COMPLETED.search(line):
+            self.completed = number
+
+    def recorded(self) -> None:
+        """A record stands here: a checkpoint saved from now on is another one."""
+        self._saved.clear()
+        self._saving = self._saving and not self._done
+
+    def _again(self, line: bytes) -> bool:
+        """Several ranks and files of one checkpoint print one kind of line each, before and after it is written."""
+        if _ANNOUNCES.search(line) and not _IS_DONE.search(line):
+            self._saving, self._done = True, False
+        elif self._saving:
+            self._done = True
+            return True
+        shape = re.sub(rb"\d+", b"0", _PREFIX.sub(b"", line))
+        known = shape in self._saved
+        self._saved.add(shape)
+        return known
+
+    def _error(self, line: bytes, number: int) -> LogEvent | None:
+        """The line that ends a traceback: not indented, and an exception's name."""
+        head = _prefix(line)
+        body = line[len(head) :] if head in self._open else b""
+        if not body or body[:1] in b" \t|" or not _ERROR.match(body):
+            return None
+        del self._open[head]
+        text = _text(line)
+        fatal: Fatal = "failed"
+        kind = ""
+        for sign in SIGNS:
+            if sign.regex.search(body):
+                fatal, kind = sign.fatal or fatal, sign.kind or ""
+                break
+        return LogEvent(kind if kind in ("oom", "nccl", "stop") else "", number, text, fatal=fatal)
+
+
+def _prefix(line: bytes) -> bytes:
+    found = _PREFIX.match(line)
+    return found.group() if found else b""
+
+
+def _text(line: bytes) -> str:
+    return line.strip().decode(errors="replace")[:500]
+
+
+_ANNOUNCES = patterns.lazy_regex(rb"(?i)\b(?:saving|writing|checkpointing|snapshotting|storing)\b")
+_IS_DONE = patterns.lazy_regex(rb"(?i)\b(?:saved|finished|done|completed|wrote|written)\b")
+_INTENT = patterns.lazy_regex(
+    rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
+    rb"|'checkpoint_path' summary"
+)
+
+
+def _is_code(line: bytes) -> bool:
+    """Source that is echoed into the log, such as `print0(f"Saved checkpoint to {path}")`."""
+    return (
+        re.search(
+            rb"""\b(?:print\w*|log\w*\.\w+|raise \w+)\(\s*f?["']"""
+            rb"""|^\s*(?:#|def |import |from \w+ import)|["']\)\s*$""",
+            line,
+        )
+        is not None
+    )
+
+
+def cause(events: list[LogEvent], after: int) -> LogEvent | None:
+    """What ended the run: the first fatal event after the last record, a launcher's only where it stands alone."""
+    fatal = [event for event in events if event.fatal and event.line > after]
+    # Slurm cancels what is left of a step after a task of it has failed, in the words of a user's cancel.
+    fell = next((event.line for event in fatal if "xited with exit code" in event.text), None)
+    own = [
+        event
+        for event in fatal
+        if event.fatal != "victim"
+        and not (fell and event.line > fell and "CANCELLED AT" in event.text and "DUE TO" not in event.text)
+    ]
+    return next(iter(own or fatal), None)
+
+
+def status(ended_by: LogEvent | None, completed: bool, live: bool) -> Status:
+    if ended_by:
+        return "interrupted" if ended_by.fatal == "interrupted" else "failed"
+    if completed:
+        return "completed"
+    return "running" if live else "unknown"
+
+
+RECORDS = ("train", "part", "bar", "eval", "task")
+
+
+def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
+    """The lines that are no records, as (number of the first, lines, whether a record stands right before)."""
+    data = chunk.data
+    hits = [h for h in reading.hits if h.pattern.role in RECORDS]
+    if not hits:
+        yield 0, data.removesuffix(b"\n"), False
+        return
+    if sum(len(h.lines) for h in hits) == reading.lines and TRACEBACK[:1] not in data:
+        return  # all lines are records, and nothing was printed into one
+    lines = np.concatenate([h.lines for h in hits])
+    order = np.argsort(lines, kind="stable")
+    lines, starts = lines[order], np.concatenate([h.starts for h in hits])[order]
+    glued = _glued(data, starts)
+    if len(glued):
+        lines, starts = np.delete(lines, glued), np.delete(starts, glued)
+    gaps = np.flatnonzero(np.diff(lines, prepend=-1, append=reading.lines) > 1).tolist()
+    for gap in gaps:
+        begin = data.index(b"\n", int(starts[gap - 1])) + 1 if gap else 0
+        end = int(starts[gap]) if gap < len(starts) else len(data)
+        yield int(lines[gap - 1]) + 1 if gap else 0, data[begin:end].removesuffix(b"\n"), gap > 0
+
+
+def strange(reading: EngineResult, first: int, region: bytes) -> bytes:
+    """The lines of a region that no pattern at all has read."""
+    numbers = np.arange(first, first + region.count(b"\n") + 1)
+    read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
+    unknown = ~np.isin(numbers, read)
+    if not unknown.all():
+        region = b"\n".join(np.array(region.split(b"\n"), dtype=object)[unknown])
+    return region + b"\n" if unknown.any() else b""
+
+
+def ends_with_record(reading: EngineResult) -> bool:
+    last = reading.lines - 1
+    return any(h.pattern.role in RECORDS and int(h.lines[-1]) == last for h in reading.hits)
+
+
+def _glued(data: bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+    """Records that a traceback was printed into the line of."""
+    found: list[int] = []
+    at = data.find(TRACEBACK) if TRACEBACK[:1] in data else -1  # one byte is found twenty times as fast
+    while at >= 0:
+        owner = int(np.searchsorted(starts, at, side="right")) - 1
+        if owner >= 0 and b"\n" not in data[int(starts[owner]) : at]:
+            found.append(owner)
+        at = data.find(TRACEBACK, at + 1)
+    return found

@@ -1,0 +1,245 @@
+"""What a format asks of a line, and what an engine answers: the door between formats and engines.
+
+An engine is a function `read(data, patterns, starts) -> Reading`. `data` is whole lines, already clean (no ANSI, no
+CR; each line ends in a line feed, but the last may lack it); `starts` says where they start, if that is known. Each
+line belongs to the first pattern in the list that fits anywhere in it; what stands before the match (stamps, ranks,
+echo) is not the engine's business, so it only says where the match began. `exact.read` is that sentence in plain
+Python; `fast.read` must give the same cells.
+
+Regular expressions that are compiled when they are first used.
+
+gputel knows some two hundred, a log needs a dozen, and compiling them all takes longer than reading ten megabytes.
+
+How `name value` pairs are written on a line: each style is one regex that formats refer to by name.
+
+Every regex has the groups `key` and `value`; some have `also`, the second number of a pair, in brackets. Since a
+line may hold anything any number of times, a key begins where a word does, and has an end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Role = Literal[
+    "train", "part", "bar", "eval", "task", "summary", "config", "epoch", "header", "begins", "names", "again"
+]
+Kind = Literal["number", "clock", "text"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value that lines print: its column, its printed name and unit, and how its text becomes a number.
+
+    A number is float(text without commas, exponent moved by `shift`) * times / over: moving the exponent keeps
+    0.4066 s at exactly 406.6 ms. A clock is seconds, then the same. Texts in `nulls` mean "not measured".
+    """
+
+    column: str
+    source: str
+    unit: str | None = None
+    kind: Kind = "number"
+    shift: int = 0
+    times: int = 1
+    over: int = 1
+    nulls: frozenset[bytes] = frozenset()
+
+    def __post_init__(
+        self,
+    ) -> None:  # the hash is asked for all the time; the rest costs more than it tells apart
+        object.__setattr__(self, "_hash", hash((self.column, self.source, self.unit)))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+
+class Names(Protocol):
+    """A vocabulary: which field a printed name with a printed unit is. None: a pair that says nothing."""
+
+    def field(self, key: bytes, unit: bytes) -> Field | None: ...
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """`name value` pairs, scanned from where the pattern's own regex ended to the end of the line.
+
+    `regex` has the groups `key` and `value`, and may have `also`: a second number of the same pair, in brackets,
+    whose key is the pair's with `()` behind it. Each value is a number and then perhaps its unit (`numbers.split`):
+    `658.60ms`, `11.5K`, `93.46 GiB`. A value that is neither number nor placeholder is passed over; where its
+    column is one of `must`, the line is a reject. A line in which none of the columns `need` was read is not a
+    line of this pattern (nothing needed: any will do).
+    Of two pairs with the same field the first counts.
+    """
+
+    regex: re.Pattern[bytes]
+    names: Names
+    must: frozenset[str] = frozenset()
+    need: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """One kind of line. `regex` is searched; its groups named in `fields` are values, null where one took no part.
+
+    Every line that `regex` or `looks` is found in holds the literal `needle`. A line that no pattern fits is a
+    reject of the first pattern whose `looks` is found in it.
+    """
+
+    name: str
+    role: Role
+    regex: re.Pattern[bytes]
+    needle: bytes
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    pairs: Pairs | None = None
+    looks: re.Pattern[bytes] | None = None
+    stage: str | None = None  # the phase that such a line belongs to, begins or names
+    whole_epochs: bool = True  # whether an epoch without a fraction may stand for the step
+    first_epoch: int | None = (
+        None  # what epochs are counted from; None: from 0 where a 0 was seen, else from 1
+    )
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column of one pattern's hits. NaN is a number that was printed; `present` says whether one was."""
+
+    numbers: npt.NDArray[np.float64]  # 0.0 where not present
+    present: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of texts of one pattern's hits: where each stands in `data`; one that is not there begins at -1."""
+
+    data: bytes
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, row: int) -> bytes | None:
+        begin = int(self.begins[row])
+        return None if begin < 0 else self.data[begin : int(self.ends[row])]
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            yield None if begin < 0 else self.data[begin:end]
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = self.begins >= 0
+        return found
+
+    def take(self, rows: slice | npt.NDArray[np.int64]) -> Texts:
+        return Texts(self.data, self.begins[rows], self.ends[rows])
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The lines of one pattern, column by column. `lines` counts the lines of `data` from 0 and rises."""
+
+    pattern: Pattern
+    lines: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]  # where the line starts in data
+    begins: npt.NDArray[np.int64]  # where the match begins in data: between the two stand stamp and rank
+    values: dict[Field, Values]  # in the order in which the fields were first met
+    texts: dict[Field, Texts]  # of the fields whose kind is text
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A line that looks like a record and cannot be read."""
+
+    line: int
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What an engine found in one piece of data: hits in the order of patterns, rejects in the order of lines."""
+
+    lines: int
+    hits: list[Hits]
+    rejects: list[Reject]
+
+
+class Engine(Protocol):
+    def __call__(
+        self, data: bytes, patterns: tuple[Pattern, ...], starts: npt.NDArray[np.int64] | None = None, /
+    ) -> EngineResult: ...
+
+
+def lazy_regex(source: bytes, flags: int = 0) -> re.Pattern[bytes]:
+    """As good as a compiled one; what is wrong with it is only told when it is used."""
+    return cast("re.Pattern[bytes]", _Lazy(source, flags))
+
+
+class _Lazy:
+    """Answers as its compiled self, whose methods it takes over as they are asked for."""
+
+    def __init__(self, source: bytes, flags: int) -> None:
+        self._source = (source, flags)
+        self.pattern = source
+
+    def __reduce__(self) -> tuple[type[_Lazy], tuple[bytes, int]]:
+        return _Lazy, self._source
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(re.compile(*self._source), name)
+        setattr(self, name, found)
+        return found
+
+
+_NUMBER_AHEAD = r"(?=[-+.]?\d|[+-]?(?i:nan|inf)\b)"
+
+
+def _key(without: str) -> str:
+    """Some words, none of which holds any of these characters."""
+    return (
+        rf"(?<![A-Za-z])(?P<key>[A-Za-z][^{without}\s]{{0,80}}(?:\s{{1,20}}[^{without}\s]{{1,80}}){{0,9}}?)"
+    )
+
+
+def _after_key(without: str, end: str) -> str:
+    """A sign, or nothing but a blank before a number behind which no sign follows."""
+    return rf"(?:\s*[:=]\s*|\s+{_NUMBER_AHEAD}(?=[^{without}]{{0,120}}{end}))"
+
+
+STYLES: dict[str, str] = {
+    # | lm loss: 2.198845E+00 | lr 8.3916e-07 | norm:15.4 (+0.1)| elapsed time per iteration (ms): 106.4 |
+    "bars": _key("|:=")
+    + _after_key("|:=", r"(?:\||$)")
+    + r"(?P<value>[^|(\s]*(?:\s+[^|(\s]+)*)(?:\s*\((?P<also>[^()|]*)\))?\s*(?:\||$)",
+    # loss 10.9733, time 42422.97ms, mfu -100.00%   or   lr: 1.396e-07, eta: 1 day, 0:09:32, loss: 3.7080
+    "commas": _key(",;:=")
+    + _after_key(",;:=", "(?:[,;]|$)")
+    + r"(?P<value>(?:\d+ days?, )?[^,;(\s]*(?:(?:\s+|,(?=\d{3}))[^,;(\s]+)*)"
+    r"(?:\s*\((?P<also>[^(),]*)\))?\s*(?:[,;]|$)",
+    # - loss: 1.7197 - acc: 0.5893
+    "dashes": r"(?<!\s)\s+-\s+(?P<key>[A-Za-z][^:]{0,200}?):\s*"
+    r"(?P<value>\S*(?:\s+(?!-\s)\S+)*?)(?=\s+-\s|\s*$)",
+    # loss:2.085 lr:2e-05   step=3 loss=2.1   loss:  3.11665  memory: 93.46GiB(52.40%)  loss: 6.8536 (6.9458)
+    "words": r"(?<![A-Za-z_])(?P<key>[A-Za-z_][\w./@%-]{0,200})\s*[:=]\s*"
+    r"(?P<value>[^\s,;(|\]}]+(?:,\d{3}[^\s,;(|\]}]*)*)(?:\s?\((?P<also>[^()]*)\))?",
+    # lr: 1.0e-03  recall@thr=0.5: 0.2222  max mem: 3524: two blanks or a tab between pairs
+    "columns": r"(?<![A-Za-z_])(?P<key>[A-Za-z_][^:\s]{0,80}(?: [^:\s]{1,80}){0,9}):\s*"
+    r"(?P<value>(?:\d+ days?, )?[^\s(]+)(?:\s?\((?P<also>[^()]*)\))?",
+    # {'loss': 2.2818, "eval_loss": "4.83"}
+    "quoted": r"""["'](?P<key>[^"']{1,400})["']\s*:\s*(?P<q>["'])?(?P<value>(?(q)[^"']*|[^,{}\[\]]*))""",
+}
+
+
+@lru_cache(maxsize=64)
+def pair_style(style: str) -> re.Pattern[bytes]:
+    """A style by its name, or a regex of a format's own."""
+    return lazy_regex(STYLES.get(style, style).encode())

@@ -1,0 +1,209 @@
+"""What stands before a record: who printed it (rank) and when (a stamp of any kind).
+
+A stamp may lack the year, or the date, or the zone. It is read as a moment in `Stamps`' own count of years and
+days first, in which midnight and New Year are crossed as the lines go on; where that count lies on the calendar is
+decided at the end, from the latest moment that the log can have been written at. A stamp without a zone is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs import patterns
+
+Ints = npt.NDArray[np.int64]
+Letters = npt.NDArray[np.uint8]  # a row of the first letters of all texts, of their second ones, and so on
+_RANK = patterns.lazy_regex(
+    rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
+    rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
+    rb"|^\s*(?P<srun>\d+): |\[(?P<bare>\d+)\]:|^(?P<host>[A-Za-z][\w.-]*-?\d+): |\[(?P<node>[\w.-]+)\]\[rank",
+    re.IGNORECASE,
+)
+_MONTHS = {m: i + 1 for i, m in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split())}
+_CLOCK = (
+    rb"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?(?P<z> ?(?:Z\b|UTC\b|[+-]\d\d:?\d\d\b))?"
+)
+_DATED = [
+    patterns.lazy_regex(form + _CLOCK)
+    for form in (
+        rb"(?P<y>\d{4})[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)(?:[T _]|, ?)",
+        rb"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{4})(?: |, ?)",
+        rb"(?P<d>\d\d)/(?P<name>[A-Z][a-z]{2})/(?P<y>\d{4})[ :]",
+        rb"(?P<name>[A-Z][a-z]{2}) +(?P<d>\d\d?) (?P<y>\d{4}) ",
+        rb"\b[IWEFDC](?P<mo>\d\d)(?P<d>\d\d) ",
+        rb"\b[IWEFDC](?P<y>\d{4})(?P<mo>\d\d)(?P<d>\d\d) ",
+        rb"(?<!\d)(?P<mo>\d\d)[-/](?P<d>\d\d)(?: |, ?)",
+        rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<d>\d\d?) ",
+        rb"\[E(?P<mo>\d)(?P<d>\d\d) ",
+    )
+]
+_BARE = patterns.lazy_regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
+_SECONDS = patterns.lazy_regex(
+    rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
+)
+_NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
+_DAY = 86_400_000_000_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
+_NO_YEAR = 1972  # a leap year, so that 29 February is a day
+
+
+def rank(prefix: bytes) -> str | None:
+    """The rank or host that the line names before its record."""
+    found = _RANK.search(prefix)
+    if not found:
+        return None
+    return next(group for group in found.groups() if group is not None).decode(errors="replace")
+
+
+def rank_of_all(letters: Letters) -> str | Literal[False] | None:
+    """The rank that all of these prefixes name, which differ in digits alone; False where it is one of those."""
+    first, varying = letters[:, 0].copy(), (letters != letters[:, :1]).any(axis=1)
+    found = rank(first.tobytes())
+    for digit in b"37":
+        first[varying] = digit
+        if rank(first.tobytes()) != found:
+            return False
+    return found
+
+
+class Stamps:
+    """Prefixes in the order of the lines -> nanoseconds since 1970, once `shift` has been added."""
+
+    def __init__(self) -> None:
+        self._kind: re.Pattern[bytes] | None = None
+        self._last: int | None = None
+        self._turns = 0  # days or years that have gone by uncounted
+        self._lacks = ""  # what the stamps lack: "", "year" or "date"
+
+    def read(self, prefix: bytes) -> int | None:
+        if len(prefix) < 8:
+            return None
+        found = self._find(prefix)
+        if not found:
+            return None
+        try:
+            return self._moment(found)
+        except ValueError:
+            return None  # a 13th month: digits that are no date
+
+    def read_together(self, letters: Letters) -> Ints | None:
+        """The moments of equally long prefixes, a column each, that differ in the digits of a stamp alone.
+
+        None where there is more to it, and each has to be read by itself.
+        """
+        found = self._find(letters[:, 0].tobytes())
+        if not found or "h" not in found.re.groupindex:
+            return None
+        spans = {name: found.span(name) for name in _NUMBERS if name in found.re.groupindex and found[name]}
+        same = np.ones(len(letters), dtype=np.bool_)
+        for start, end in spans.values():
+            same[start:end] = False
+        if (letters[same] != letters[same, :1]).any() or (letters[~same] - np.uint8(ord("0")) > 9).any():
+            return None
+        return self._moments(found, {name: _number(letters[slice(*span)]) for name, span in spans.items()})
+
+    def _moments(self, found: re.Match[bytes], part: dict[str, Ints]) -> Ints | None:
+        fraction = part["f"] * 10 ** (9 - len(found["f"])) if "f" in part else 0
+        clock = (part["h"] * 60 + part["mi"]) * 60 + part["s"] - _zone(found["z"])
+        moments: Ints = clock * 1_000_000_000 + fraction
+        turn, lacks = (0, "") if "y" in part else (366 * _DAY, "year") if "d" in part else (_DAY, "date")
+        if "d" in part:
+            month = part["mo"] if "mo" in part else _MONTHS[found["name"].lower()]
+            dates = part.get("y", np.array([_NO_YEAR])) * 10_000 + month * 100 + part["d"]
+            days, places = np.unique(dates, return_inverse=True)
+            try:
+                known = [_day(date // 10_000, date // 100 % 100, date % 100) for date in days.tolist()]
+            except ValueError:
+                return None
+            moments = moments + np.array(known, dtype=np.int64)[places] * _DAY
+        if not turn:
+            return moments
+        moments = moments + self._turns * turn
+        latest = np.maximum.accumulate(moments)
+        before = np.concatenate([[moments[0] if self._last is None else self._last], latest[:-1]])
+        if (moments < np.maximum.accumulate(before) - turn // 2).any():
+            return None
+        self._lacks, self._last = lacks, max(int(latest[-1]), int(before[0]))
+        return moments
+
+    def shift(self, latest: datetime) -> int:
+        """What brings the last moment that was read to the latest possible one, in whole days or years."""
+        if self._last is None or not self._lacks:
+            return 0
+        latest += timedelta(seconds=1)  # the stamps of files are coarser than those of logs
+        end = int(latest.timestamp()) * 1_000_000_000
+        if self._lacks == "date":
+            return (end - self._last) // _DAY * _DAY
+        last = datetime.fromtimestamp(self._last // 1_000_000_000, timezone.utc)
+        year = latest.year
+        while year > _NO_YEAR and _at(year, last) > latest:
+            year -= 1
+        return int(_at(year, last).timestamp() - last.timestamp()) * 1_000_000_000
+
+    def _find(self, prefix: bytes) -> re.Match[bytes] | None:
+        """Lines of one log mostly stamp alike, so what fitted last is tried first."""
+        if self._kind and (found := self._kind.search(prefix)):
+            return found
+        for kind in (*_DATED, _SECONDS, _BARE):
+            if found := kind.search(prefix):
+                self._kind = kind
+                return found
+        return None
+
+    def _moment(self, found: re.Match[bytes]) -> int:
+        part = found.groupdict()
+        fraction = int((part["f"] or b"").ljust(9, b"0"))
+        if "h" not in part:
+            return int(part["s"]) * 1_000_000_000 + (int(part["ms"]) * 1_000_000 if part["ms"] else fraction)
+        clock = (int(part["h"]) * 60 + int(part["mi"])) * 60 + int(part["s"]) - _zone(part["z"])
+        if "d" not in part:
+            return self._turned(clock * 1_000_000_000 + fraction, _DAY, "date")
+        month = _MONTHS[part["name"].lower()] if part.get("name") else int(part["mo"])
+        year = int(part.get("y") or _NO_YEAR)
+        moment = (_day(year, month, int(part["d"])) * 86_400 + clock) * 1_000_000_000 + fraction
+        return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
+
+    def _turned(self, moment: int, turn: int, lacks: str) -> int:
+        """Midnight, or New Year, lies between two lines where a stamp falls by more than half a turn."""
+        self._lacks = lacks
+        moment += self._turns * turn
+        if self._last is not None and moment < self._last - turn // 2:
+            self._turns += 1
+            moment += turn
+        self._last = moment if self._last is None else max(moment, self._last)
+        return moment
+
+
+def _day(year: int, month: int, day: int) -> int:
+    if year not in _YEARS:
+        raise ValueError(year)
+    return date(year, month, day).toordinal() - _EPOCH_DAY
+
+
+def _number(digits: Letters) -> Ints:
+    """Rows of digits, as numbers."""
+    found = np.zeros(digits.shape[1], dtype=np.int64)
+    for row in digits:
+        found *= 10
+        found += row - np.uint8(ord("0"))
+    return found
+
+
+def _at(year: int, moment: datetime) -> datetime:
+    day = min(moment.day, 28) if moment.month == 2 else moment.day
+    return moment.replace(year=year, day=day)
+
+
+def _zone(text: bytes | None) -> int:
+    word = (text or b"").strip()
+    if word[:1] not in (b"+", b"-"):
+        return 0
+    digits = word[1:].replace(b":", b"")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return seconds if word[:1] == b"+" else -seconds

@@ -1,0 +1,160 @@
+"""The plain engine: every line, every pattern, one `re` search after the other.
+
+It is what the fast engine is measured and tested against, and what reads the lines that the fast one hands back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gputel.analysis.logs import values
+from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pairs, Pattern, Reject, Texts, Values
+
+Span = tuple[int, int]
+Cells = dict[Field, "float | Span | None"]  # a number, or where in the data a text stands
+Row = tuple[int, int, int, Cells]  # number, start, begin and cells of a line
+
+
+@dataclass(frozen=True)
+class Match:
+    """A pattern found in one line: where it began, and its cells with where each text stood."""
+
+    pattern: Pattern
+    begin: int
+    cells: dict[Field, tuple[int, int]]
+
+
+class UnreadableError(Exception):
+    """A value that its column needs and that is no number."""
+
+
+def read(
+    data: bytes, patterns: tuple[Pattern, ...], _starts: npt.NDArray[np.int64] | None = None
+) -> EngineResult:
+    held: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
+    rejects: list[Reject] = []
+    needles = {pattern.needle for pattern in patterns}
+    count = start = 0
+    for count, line in enumerate(_lines(data), start=1):
+        if any(needle in line for needle in needles):
+            found = match(line, patterns)
+            if isinstance(found, Match):
+                held[found.pattern].append((count - 1, start, start + found.begin, cells(line, start, found)))
+            elif found:
+                rejects.append(Reject(count - 1, *found))
+        start += len(line) + 1
+    return EngineResult(count, [hits(data, pattern, rows) for pattern, rows in held.items() if rows], rejects)
+
+
+def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str] | None:
+    """What one line is: a match, a reject as (pattern, reason), or nothing of interest."""
+    for pattern in patterns:
+        if pattern.needle in line:
+            try:
+                found = _fit(line, pattern)
+            except UnreadableError as error:
+                return pattern.name, str(error)
+            if found:
+                return found
+    for pattern in patterns:
+        if pattern.looks and pattern.needle in line and pattern.looks.search(line):
+            return pattern.name, f"looks like {pattern.name}, and does not read on as such a line does"
+    return None
+
+
+def cells(line: bytes, start: int, found: Match) -> Cells:
+    return {what: _cell(line, start, span, what) for what, span in found.cells.items()}
+
+
+def _cell(line: bytes, start: int, span: Span, what: Field) -> float | Span | None:
+    text = line[slice(*span)]
+    if what.kind == "text":
+        return None if text in what.nulls else (start + span[0], start + span[1])
+    return values.read(text, what)
+
+
+def hits(data: bytes, pattern: Pattern, rows: list[Row]) -> Hits:
+    places = np.array([row[:3] for row in rows], dtype=np.int64)
+    values: dict[Field, Values] = {}
+    texts: dict[Field, Texts] = {}
+    for what in dict.fromkeys(what for *_, found in rows for what in found):
+        column = [found.get(what) for *_, found in rows]
+        if what.kind == "text":
+            spans = [cell if isinstance(cell, tuple) else (-1, -1) for cell in column]
+            texts[what] = Texts(data, *np.array(spans, dtype=np.int64).T)
+        else:
+            values[what] = as_values([cell if isinstance(cell, float) else None for cell in column])
+    return Hits(pattern, places[:, 0], places[:, 1], places[:, 2], values, texts)
+
+
+def as_values(column: list[float | None]) -> Values:
+    present = np.array([cell is not None for cell in column], dtype=np.bool_)
+    return Values(np.array([0.0 if cell is None else cell for cell in column], dtype=np.float64), present)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return iter(lines)
+
+
+def _fit(line: bytes, pattern: Pattern) -> Match | None:
+    found = pattern.regex.search(line)
+    if not found:
+        return None
+    cells = {what: found.span(group) for group, what in pattern.fields.items() if found[group] is not None}
+    for group, what in _unsure(pattern):
+        if found[group] is not None and not values.is_readable(found[group], what):
+            text = found[group].decode(errors="replace")
+            raise UnreadableError(f"{what.source} is {text!r}, expected a number")
+    if pattern.pairs and not _scan(line, found.end(), pattern.pairs, cells):
+        return None
+    return Match(pattern, found.start(), cells)
+
+
+@lru_cache(maxsize=4096)
+def _unsure(pattern: Pattern) -> tuple[tuple[str, Field], ...]:
+    """Groups for numbers whose own regex takes in more than numbers."""
+    regex = pattern.regex.pattern
+    return tuple(
+        (group, what)
+        for group, what in pattern.fields.items()
+        if what.kind != "text"
+        and not any(b"(?P<%b>%b)" % (group.encode(), sure) in regex for sure in values.SURE)
+    )
+
+
+def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, int]]) -> bool:
+    """Adds the pairs' cells. False where nothing that the pattern needs was among them."""
+    for pair in pairs.regex.finditer(line, start):
+        begin = pair.start("value")
+        what, size = _pair(pair["key"], pair["value"], pair.end() == len(line), pairs)
+        if what:
+            cells.setdefault(what, (begin, begin + size))
+        if "also" in pairs.regex.groupindex and pair["also"]:
+            what, size = _pair(pair["key"] + b"()", pair["also"], False, pairs)
+            if what:
+                cells.setdefault(what, (pair.start("also"), pair.start("also") + size))
+    return not pairs.need or any(what.column in pairs.need for what in cells)
+
+
+def _pair(key: bytes, text: bytes, last: bool, pairs: Pairs) -> tuple[Field | None, int]:
+    parts = values.split(text, last)
+    if parts:
+        what = pairs.names.field(key, parts[1])
+        return what, len(text if what and what.kind == "text" else parts[0])
+    what = pairs.names.field(key, b"")
+    word = text.strip()
+    if what and what.kind != "number":
+        return what, len(text)
+    if what and word in what.nulls:
+        return what, len(word)
+    if what and what.column in pairs.must:
+        raise UnreadableError(f"{what.source} is {word.decode(errors='replace')!r}, expected a number")
+    return None, 0

@@ -1,0 +1,156 @@
+"""Text of a value -> number and unit. The one place that knows what a number looks like in a log.
+
+Printed units -> the unit that a column is kept in: exponent shift, factor and divisor.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gputel.analysis.logs import patterns
+from gputel.analysis.logs.patterns import Field
+
+GRAMMAR = (
+    rb"[+-]?(?:(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+    rb"|[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
+)
+NUMBER = patterns.lazy_regex(GRAMMAR)
+CLOCK_GRAMMAR = rb"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)"
+CLOCK = patterns.lazy_regex(CLOCK_GRAMMAR)
+_SPELT = rb"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
+DURATION_GRAMMAR = rb"\d+ ?(?!s)%b(?:,? ?(?:and )?\d+(?:\.\d+)? ?%b)+(?!\w)" % (_SPELT, _SPELT)  # 1h 2m 3s
+DURATION = patterns.lazy_regex(DURATION_GRAMMAR)
+_PART = patterns.lazy_regex(rb"(\d+(?:\.\d+)?) ?([dhms])")
+_IN_SECONDS = {b"d": 86_400, b"h": 3_600, b"m": 60, b"s": 1}
+# A duration of either kind, without groups
+TIME_GRAMMAR = b"(?:%b|%b)" % (CLOCK_GRAMMAR.replace(b"(\\d", b"(?:\\d"), DURATION_GRAMMAR)
+SURE = (
+    b"(?:%b)" % GRAMMAR,
+    rb"\d+(?:,\d{3})*",
+    TIME_GRAMMAR,
+)  # nothing but numbers
+UNIT = patterns.lazy_regex(
+    rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
+    rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"
+    rb"|[TPG]FLOP/?S|[TPG]FLOPs?(?:/s)?|W|J|z))(?![\w/.?])"
+)
+STUCK = patterns.lazy_regex(
+    rb"[\w.?:]"
+)  # a character that, right after a number, says that this was no number
+
+
+def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
+    """`658.60ms` -> (`658.60`, `ms`), `0:09:32` -> (`0:09:32`, `clock`). None where the value is no number.
+
+    `last` says that nothing of the record follows, so that letters stuck to the number belong to whatever another
+    process printed into the line, and not to the value.
+    """
+    if b":" in value:
+        clock = CLOCK.match(value)
+        if clock and not STUCK.match(value, clock.end()):
+            return clock.group(), b"clock"
+    number = NUMBER.match(value)
+    if not number:
+        return None
+    unit = UNIT.match(value, number.end())
+    if unit:
+        return number.group(), unit["unit"]
+    rest = value[number.end() :]
+    stuck = STUCK.match(rest) is not None
+    if stuck and not (last and rest[:1].isalpha() and number.group()[-1:].isdigit()):
+        return None
+    return number.group(), b""
+
+
+def read(text: bytes, what: Field) -> float | None:
+    """The number that a matched text stands for; None for a placeholder."""
+    if text in what.nulls:
+        return None
+    if what.kind == "clock":
+        value = seconds(text)
+    else:
+        plain = text.replace(b",", b"")
+        value = _shifted(plain, what.shift) if what.shift else float(plain)
+    return value * what.times / what.over if what.times != what.over else value
+
+
+def is_readable(text: bytes, what: Field) -> bool:
+    try:
+        read(text, what)
+    except ValueError:
+        return False
+    return True
+
+
+def _shifted(plain: bytes, by: int) -> float:
+    if plain[-1:].isalpha():
+        return float(plain)  # nan, inf
+    mantissa, _, exponent = plain.lower().partition(b"e")
+    return float(b"%be%d" % (mantissa, by + int(exponent or 0)))
+
+
+def seconds(text: bytes) -> float:
+    """`1 day, 0:09:32`, `44:31` and `1h 42m 3s`; a plain number is seconds already."""
+    found = CLOCK.fullmatch(text)
+    if not found:
+        spelt = DURATION.fullmatch(text)
+        return sum(float(n) * _IN_SECONDS[unit] for n, unit in _PART.findall(text)) if spelt else float(text)
+    days, hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+class Scale(NamedTuple):
+    """value = (number with its exponent moved by `shift`) * times / over"""
+
+    shift: int = 0
+    times: int = 1
+    over: int = 1
+
+
+KEPT = Scale()
+_MILLISECONDS = {
+    "ns": Scale(-6),
+    "us": Scale(-3),
+    "ms": KEPT,
+    "s": Scale(3),
+    "min": Scale(4, 6),
+    "h": Scale(5, 36),
+    "d": Scale(5, 864),
+}
+_MINUTES = {
+    "ns": Scale(-9, 1, 60),
+    "us": Scale(-6, 1, 60),
+    "ms": Scale(-3, 1, 60),
+    "s": Scale(0, 1, 60),
+    "min": KEPT,
+    "h": Scale(0, 60),
+    "d": Scale(0, 1440),
+}
+COUNTS = {"k": Scale(3), "M": Scale(6), "B": Scale(9), "G": Scale(9), "T": Scale(12)}
+CANONICAL = {"ms": _MILLISECONDS, "min": _MINUTES, "count": COUNTS}  # by the ending of the column
+
+_SPELLINGS = {
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("m", "min", "mins", "minute", "minutes"),
+    "h": ("h", "hr", "hrs", "hour", "hours"),
+    "d": ("d", "day", "days"),
+    "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
+    "us": ("us", "µs"),
+    "ns": ("ns",),
+    "k": ("k", "K"),
+    "s/it": ("s/it", "s/step", "s/iter"),
+    "ms/it": ("ms/it", "ms/step", "ms/iter"),
+}
+_SPELLED = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings}
+_ENDINGS = {"%": "pct", "s/it": "s", "ms/it": "ms"}
+
+
+def plain(printed: str) -> str:
+    """`seconds` -> `s`; a unit that has one spelling only is itself."""
+    return _SPELLED.get(printed, printed)
+
+
+def ending(unit: str) -> str:
+    """What a unit adds to a column's name: `gib`, `ms`, `pct`, `tok_per_s`."""
+    known = _ENDINGS.get(unit, unit)
+    return "".join(c if c.isalnum() else "_" for c in known.replace("/", "_per_").lower()).strip("_")

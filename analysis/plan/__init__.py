@@ -1,0 +1,135 @@
+"""Planning: what a run will take before it starts. A question goes in; rows of figures with ranges and origins
+come out.
+
+A plan: what was asked, a row per size, and what must be said of them.
+
+A rate that somebody hopes for: tokens a second in, the share of the peak that it means out.
+
+The largest depth that money, time, memory and data allow: depth by depth, until one breaks a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gputel.analysis import text
+from gputel.analysis.plan.estimate import Estimate
+from gputel.analysis.plan.inputs import DEEPEST, Cluster, Size
+from gputel.analysis.plan.pace import MOST_EPOCHS
+from gputel.analysis.plan.question import Question
+from gputel.analysis.plan.rows import Row, changes, row
+from gputel.telemetry.errors import GputelError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`notes` hold of the whole plan; what holds of one row stands in it."""
+
+    question: Question
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = ()
+
+
+def of_sizes(question: Question, sizes: Sequence[Size], target_tok_per_sec: float | None = None) -> Plan:
+    return _plan(question, [row(question, size) for size in sizes], [], target_tok_per_sec)
+
+
+def of_limits(
+    question: Question, size_of: Callable[[int], Size], target_tok_per_sec: float | None = None
+) -> Plan:
+    """The largest depth that `--budget` and `--hours` allow, and the next one for comparison."""
+    rows, said = largest(question, size_of)
+    return _plan(question, rows, ["; ".join(said)], target_tok_per_sec)
+
+
+def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: float | None) -> Plan:
+    told = [
+        found if found.fits == "fits" else replace(found, changes=changes(question, found)) for found in rows
+    ]
+    if question.like:
+        notes += question.like.notes
+    hoped = targets(told, question.machine, target) if target is not None else []
+    return Plan(question, tuple(told), tuple(notes), tuple(hoped))
+
+
+@dataclass(frozen=True)
+class Target:
+    """`mfu` in percent; more than 100 is impossible on these GPUs."""
+
+    name: str
+    tok_per_sec: float
+    mfu: float
+    most_tok_per_sec: float
+    expected_tok_per_sec: float
+
+    @property
+    def possible(self) -> bool:
+        return self.mfu <= 100
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.name}: {self.tok_per_sec:,.0f} tok/s is {self.mfu:.0f}% MFU; {self.most_tok_per_sec:,.0f} "
+            f"would be 100%, {self.expected_tok_per_sec:,.0f} is to be expected"
+        )
+
+
+def targets(rows: Iterable[Row], machine: Cluster, tok_per_sec: float) -> list[Target]:
+    return [_target(row, machine, tok_per_sec) for row in rows]
+
+
+def _target(row: Row, machine: Cluster, tok_per_sec: float) -> Target:
+    most = machine.peak_flops / row.size.flops_per_token
+    return Target(row.name, tok_per_sec, 100 * tok_per_sec / most, most, row.figures["tok_per_sec"].value)
+
+
+def largest(question: Question, size_of: Callable[[int], Size]) -> tuple[list[Row], list[str]]:
+    """The last depth that is expected to fit, and the next, which is not; and in words what holds at the far end of
+    every range. How long each trains follows from its size: limits cut no run short here."""
+    limit = question.most_hours
+    asked = replace(question, hours=None, budget=None)
+    rows: list[Row] = []
+    for depth in range(1, DEEPEST):
+        found = row(asked, size_of(depth))
+        rows.append(found)
+        if broken(asked, found, limit):
+            break
+    fitting = rows[:-1] if broken(asked, rows[-1], limit) else rows
+    if not fitting:
+        why = ", ".join(broken(asked, rows[0], limit))
+        raise GputelError(_limits(question), "nothing fits", f"the nearest is {rows[0].name}, which {why}")
+    sure = [found for found in fitting if not broken(asked, found, limit, surely=True)]
+    said = [f"{fitting[-1].name} is the largest that fits"]
+    if rows[-1] is not fitting[-1]:
+        said.append(f"{rows[-1].name} {', '.join(broken(asked, rows[-1], limit))}")
+    if sure:
+        said.append(f"at the far end of every range: {sure[-1].name}")
+    return rows[-2:] if len(fitting) < len(rows) else rows[-1:], said
+
+
+def broken(question: Question, found: Row, most_hours: float | None, *, surely: bool = False) -> list[str]:
+    """The limits that a row breaks: as expected, or `surely`, where any value of a range would."""
+
+    def end(figure: Estimate) -> float:
+        return figure.high if surely else figure.value
+
+    def faults() -> Iterator[str]:
+        hours = end(found.figures["hours"])
+        if most_hours is not None and hours > most_hours:
+            dollars = question.dollars(hours)
+            cost = f" and {text.money(dollars)}" if dollars is not None else ""
+            yield f"takes {text.duration(3600 * hours)}{cost}"
+        if found.fits == "no" or (surely and found.fits == "tight"):
+            yield f"needs {end(found.figures['memory_gib']):.0f} of {question.machine.gpu.memory_gib:.0f} GiB"
+        epochs = found.figures.get("epochs")
+        if epochs and epochs.value > MOST_EPOCHS:
+            yield f"reads its data {epochs.value:.1f} times"
+
+    return list(faults())
+
+
+def _limits(question: Question) -> str:
+    asked = {"--budget": question.budget, "--hours": question.hours}
+    return " ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)

@@ -1,0 +1,139 @@
+"""How a run would go, step after step: its time, its cost, what it reads and what it saves, as figures of a row."""
+
+from __future__ import annotations
+
+from gputel.analysis.plan import mfu, pace
+from gputel.analysis.plan.estimate import Estimate, Figures, assumed, computed
+from gputel.analysis.plan.inputs import Size
+from gputel.analysis.plan.memory import Recipe
+from gputel.analysis.plan.pace import HABITS, Pace, step_pace
+from gputel.analysis.plan.question import Question
+
+JOULES_PER_KWH = 3.6e6
+LOAD = (0.85, 0.6, 1.0)  # of a board's power limit, while it trains
+FP32 = (0.5, 0.06, 0.5)
+RECOMPUTING = 0.75  # of the MFU is left: one forward pass in four is done twice
+
+
+def figures(question: Question, size: Size, recipe: Recipe) -> Figures:
+    share = expected_mfu(question, size, recipe)
+    work = float(question.tokens_per_step * size.flops_per_token)
+    compute_s = 100 * work / (share * question.machine.peak_flops)
+    travel = _travel(question, size, recipe, compute_s)
+    step_s = compute_s + travel["communication_s"] if travel else compute_s
+    rhythm = _rhythm(question, size, recipe, step_s)
+    steps = _steps(question, size, rhythm)
+    return {
+        "mfu": share * (compute_s.value / step_s.value),
+        "dt_ms": step_s * 1000,
+        "tok_per_sec": float(question.tokens_per_step) / step_s,
+        **travel,
+        "steps": steps,
+        "tokens": steps * question.tokens_per_step,
+        "tokens_per_parameter": steps * question.tokens_per_step / size.parameters,
+        **_cost(question, rhythm, steps),
+        **_reading(question, size, int(steps.value)),
+        **_saving(question, size, recipe, rhythm, int(steps.value)),
+    }
+
+
+def expected_mfu(question: Question, size: Size, recipe: Recipe) -> Estimate:
+    like, gpu, width = question.like and question.like.run, question.machine.gpu, size.shape.dim
+    if not like or not like.mfu:
+        found = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq)
+        return found * _work_done_twice(recipe) * _slower_numbers(recipe)
+    found = mfu.carried(like.mfu, like.size.shape.dim, width)
+    if like.machine and like.machine.gpu != gpu:
+        found = mfu.on_another_gpu(found)
+    found *= _work_done_twice(recipe) / _work_done_twice(like.recipe)
+    return found if recipe.dtype == like.recipe.dtype else found * _slower_numbers(recipe)
+
+
+def _work_done_twice(recipe: Recipe) -> float:
+    return RECOMPUTING if recipe.recompute else 1.0
+
+
+def _slower_numbers(recipe: Recipe) -> Estimate | float:
+    """MFU is a share of the peak in 16 bits, which fp32 cannot reach."""
+    return assumed(*FP32, "fp32 as TF32 at half the peak, or without it") if recipe.dtype == "fp32" else 1.0
+
+
+def _travel(question: Question, size: Size, recipe: Recipe, compute_s: Estimate) -> Figures:
+    """Between nodes, or between GPUs whose weights are spread; nothing where it is part of any MFU."""
+    micro = question.micro_batches(size, recipe)
+    between = pace.gathering if question.machine.nodes == 1 else pace.between_nodes
+    traffic = between(size, recipe, question.machine, micro, compute_s)
+    if traffic is None:
+        return {}
+    return {
+        "sent_gb": computed(traffic.bytes_per_node / 1e9, "parameters x bytes, around a ring"),
+        "communication_s": traffic.seconds,
+    }
+
+
+def _rhythm(question: Question, size: Size, recipe: Recipe, step_s: Estimate) -> Pace:
+    habits = question.like.habits if question.like else HABITS
+    made = pace.schedule(size, recipe, 1, question.save_every, question.keep)
+    return step_pace(step_s, question.tokens_per_step, habits, made.checkpoint_bytes, question.save_every)
+
+
+def _steps(question: Question, size: Size, rhythm: Pace) -> Estimate:
+    """Whole steps; those that time and money allow are as uncertain as the pace."""
+    if question.steps is not None:
+        return computed(question.steps, "steps given")
+    if question.tokens is not None:
+        return computed(max(1, question.tokens // question.tokens_per_step), "--tokens / tokens a step")
+    if question.most_hours is not None:
+        steps = rhythm.steps_in(3600 * question.most_hours)
+        return steps.as_("as many as time and money allow")
+    wanted = int(question.ratio * size.parameters) // question.tokens_per_step
+    return computed(max(1, wanted), f"{question.ratio:g} tokens a parameter / tokens a step")
+
+
+def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
+    """A run that ends with its hours or its money costs those; any other is as uncertain as its pace."""
+    hours = rhythm.seconds(int(steps.value)) / 3600
+    if steps.is_range:
+        hours = computed(hours.value, "what was allowed")
+    watts = _watts(question)
+    found = {
+        "train_hours": rhythm.step_s * int(steps.value) / 3600,
+        "hours": hours,
+        "energy_kwh": hours * watts * (3600 * question.machine.count / JOULES_PER_KWH),
+        "power_w": watts,
+        "start_s": rhythm.start_s,
+        "eval_hours": rhythm.evaluating_s * int(steps.value) / 3600,
+        "save_hours": rhythm.saving_s * int(steps.value) / 3600,
+    }
+    if question.price is not None:
+        found["dollars"] = hours * (question.price * question.machine.count)
+    return found
+
+
+def _watts(question: Question) -> Estimate:
+    """Of one GPU; the rest of the machine is not counted."""
+    like, limit = question.like and question.like.run, question.machine.gpu.power_w
+    if like and like.watts:
+        return like.watts * (limit / like.machine.gpu.power_w if like.machine else 1.0)
+    source = "60 to 100% of the power limit"
+    return assumed(LOAD[0] * limit, LOAD[1] * limit, LOAD[2] * limit, source)
+
+
+def _reading(question: Question, size: Size, steps: int) -> Figures:
+    read = pace.reading(steps * question.tokens_per_step, size.shape.vocab, question.data_tokens)
+    return {"shards": read.shards} | ({"epochs": read.epochs} if read.epochs else {})
+
+
+def _saving(question: Question, size: Size, recipe: Recipe, rhythm: Pace, steps: int) -> Figures:
+    made = pace.schedule(size, recipe, steps, question.save_every, question.keep)
+    lost = pace.lost_s(made, steps, rhythm.with_all_s, rhythm.start_s) / 3600
+    found = {
+        "checkpoints": computed(made.count + 1, "steps / --save-every, and the last"),
+        "checkpoint_gb": computed(made.checkpoint_bytes / 1e9, "weights and the optimizer's state"),
+        "weights_gb": computed(made.weights_bytes / 1e9, "weights alone"),
+        "disk_gb": computed(made.disk_bytes / 1e9, "checkpoints that are kept"),
+        "interruption_hours": lost,
+    }
+    if question.price is not None:
+        found["interruption_dollars"] = lost * (question.price * question.machine.count)
+    return found

@@ -1,0 +1,119 @@
+"""The GPUs of a plan: `8xH100-PCIe` and what links the nodes in, a machine of the trainer's table of GPUs out.
+
+How large a model is: a depth, layers and a width, or parameters alone -> parameters and FLOPs per token.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from gputel.analysis.runs.facts import estimated_flops
+from gputel.telemetry.errors import GputelError
+from gputel.trainer.errors import TrainerError
+from gputel.trainer.gpus import GpuModel, find_gpu, gpus
+from gputel.trainer.shape import Shape, shape_of
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`count` GPUs in all, spread evenly over `nodes`; `link_bytes_s` is what one node can send to the others."""
+
+    gpu: GpuModel
+    count: int
+    nodes: int = 1
+    link_bytes_s: float | None = None
+
+    @property
+    def peak_flops(self) -> float:
+        """Of all GPUs; fp16 where the chip has no bf16."""
+        return self.gpu.half_flops * self.count
+
+    @property
+    def neighbour_bytes_s(self) -> float:
+        """What a GPU sends to its neighbours; the table counts both ways."""
+        return self.gpu.link_gb_s / 2 * 1e9
+
+    @property
+    def words(self) -> str:
+        spread = f" on {self.nodes} nodes" if self.nodes > 1 else ""
+        return f"{self.count} x {self.gpu.name}{spread}"
+
+
+def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) -> Cluster:
+    """`2xH100`, `H100`, `8 x A100 80GB PCIe`; a GputelError where the table has no such GPU."""
+    found = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", words)
+    gpu = find_gpu(found[2]) if found else None
+    count = int(found[1] or 1) if found else 0
+    if gpu is None:
+        known = ", ".join(gpu.name for gpu in gpus())
+        raise GputelError(f"--on {words}", "no such GPU in the table", f"it has {known}", exit_code=2)
+    if count < 1:
+        raise GputelError(f"--on {words}", "no GPU at all trains nothing", "say 1 or more", exit_code=2)
+    if count % nodes:
+        fault = f"{count} GPUs do not spread evenly over {nodes} nodes"
+        raise GputelError(f"--nodes {nodes}", fault, "--on counts the GPUs of all nodes", exit_code=2)
+    if nodes > 1 and link_bytes_s is None:
+        fault = "the time to share gradients depends on the link between the nodes"
+        raise GputelError(f"--nodes {nodes}", fault, "give it, such as --link 10Gbit", exit_code=2)
+    return Cluster(gpu, count, nodes, link_bytes_s)
+
+
+DEEPEST = 256
+VOCAB, SEQ = 65_536, 2048
+
+
+@dataclass(frozen=True)
+class Size:
+    """`shape` is what activations are reckoned from; where parameters were asked for, the users' nearest."""
+
+    name: str
+    shape: Shape
+    parameters: int
+    flops_per_token: int
+    tied: bool = False
+    shape_is_guessed: bool = False
+
+    @property
+    def ends(self) -> int:
+        """Parameters of embedding and head, which optimizers often treat apart from the matrices of the blocks."""
+        return self.shape.vocab * self.shape.dim * (1 if self.tied else 2)
+
+    @property
+    def multiplying(self) -> int:
+        """Weights that are copied into 16 bits to multiply; an embedding only looks up, unless it is the head."""
+        return self.parameters - (0 if self.tied else self.shape.vocab * self.shape.dim)
+
+
+def of_depth(depth: int, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
+    shape = shape_of(depth, vocab=vocab, seq=seq)
+    return Size(f"d{depth}", shape, shape.parameters, shape.flops_per_token)
+
+
+def of_layers(
+    layers: int, dim: int, heads: int | None, *, vocab: int = VOCAB, seq: int = SEQ, tied: bool = False
+) -> Size:
+    """Any layers and width. `tied`: one matrix is embedding and head (GPT-2), and multiplies as the head does."""
+    try:
+        shape = shape_of(layers, vocab=vocab, seq=seq, dim=dim, heads=heads)
+    except TrainerError as error:
+        raise GputelError(error.place, error.fault, error.mend, exit_code=2) from error
+    parameters = shape.parameters - (vocab * dim if tied else 0)
+    return Size(f"{layers}x{dim}", shape, parameters, shape.flops_per_token, tied)
+
+
+def of_parameters(parameters: int, name: str, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
+    """A size of an unknown shape: its FLOPs are estimated from its parameters."""
+    near = min(
+        (shape_of(depth, vocab=vocab, seq=seq) for depth in range(1, DEEPEST)),
+        key=lambda shape: abs(math.log(shape.parameters / parameters)),
+    )
+    return Size(name, near, parameters, round(estimated_flops(parameters)), shape_is_guessed=True)
+
+
+def with_seq(size: Size, seq: int) -> Size:
+    """The same weights over another length; attention works less over a shorter one."""
+    shape = replace(size.shape, seq=seq)
+    attention = 0 if size.shape_is_guessed else shape.flops_per_token - size.shape.flops_per_token
+    return replace(size, shape=shape, flops_per_token=size.flops_per_token + attention)

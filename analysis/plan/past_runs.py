@@ -1,0 +1,361 @@
+"""A run that has happened, in the words of a plan: what it says of itself, and what was measured of it.
+
+What a run says of itself: its size, its GPUs, how it trained. A subject in, the words of a plan out.
+
+What a run did besides its steps, from the stamps of its lines: seconds to start, to evaluate, to save.
+
+The time before a line belongs to what the line reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gputel.analysis import text
+from gputel.analysis.plan import inputs
+from gputel.analysis.plan.estimate import Estimate, measured
+from gputel.analysis.plan.inputs import Cluster, Size
+from gputel.analysis.plan.memory import SHARDS, STATES, Recipe
+from gputel.telemetry.errors import GputelError
+from gputel.trainer.gpus import find_gpu, gpus
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gputel.analysis.logs.log import Log
+    from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.facts import Fact
+
+MIB_PER_GIB = 1024
+ROUNDED = 1e-3
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A run in the words of a plan; None is what it does not tell."""
+
+    run: str
+    asked: Size  # what a plan would have made of its shape
+    size: Size  # with parameters and FLOPs as they were printed
+    parameters: int | None
+    flops_per_token: int | None
+    machine: Cluster | None
+    recipe: Recipe
+    device_batch: int | None
+    tokens_per_step: int | None
+    steps: int
+    total_steps: int | None
+    dt_ms: Estimate | None
+    tok_per_sec: Estimate | None
+    mfu: Estimate | None
+    hours: float | None
+    allocated_gib: float | None
+    used_gib: float | None
+    watts: Estimate | None
+    did: Overheads
+    caution: str | None
+
+
+def happened(
+    subject: RunData, planned: Recipe, given: Cluster | None = None, named: Size | None = None
+) -> PastRun:
+    """GPUs and a size that are named by hand win over what the run says of itself."""
+    asked = named or asked_of(subject)
+    size = as_printed(subject, asked)
+    machine = given or machine_of(subject)
+    steps = _longest_phase(subject.log.steps)
+    steady = settled(steps)
+    per_step = _tokens_per_step(subject, asked, machine)
+    dt_ms = _spread(steady, "dt_ms", subject.name)
+    rate = _rate(steady, dt_ms, per_step, subject.name)
+    return PastRun(
+        run=subject.name,
+        asked=asked,
+        size=size,
+        parameters=_figure(subject.facts.parameters),
+        flops_per_token=_figure(subject.facts.flops_per_token),
+        machine=machine,
+        recipe=recipe_of(subject, planned),
+        device_batch=whole(subject, "device_batch"),
+        tokens_per_step=per_step,
+        steps=steps.height,
+        total_steps=_total_steps(subject, steps),
+        dt_ms=dt_ms,
+        tok_per_sec=rate,
+        mfu=_mfu(subject, size, machine, rate, steady),
+        hours=_hours(steps),
+        allocated_gib=_allocated_gib(subject),
+        used_gib=_used_gib(subject),
+        watts=_watts(subject),
+        did=overheads(subject.log),
+        caution=subject.caution,
+    )
+
+
+def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
+    """A log may hold base, mid and SFT; the plan is one of the phase that made most steps."""
+    if steps.is_empty():
+        return steps
+    longest = steps["phase"].value_counts(sort=True)["phase"][0]
+    return steps.filter(steps["phase"] == longest)
+
+
+def _tokens_per_step(subject: RunData, asked: Size, machine: Cluster | None) -> int | None:
+    """As printed; one that was reckoned from rounded figures is taken to be whole sequences on every GPU."""
+    fact = subject.facts.tokens_per_step
+    if fact is None:
+        return None
+    unit = asked.shape.seq * (machine.count if machine else 1)
+    near = round(fact.value / unit) * unit
+    return near if near and abs(near / fact.value - 1) < ROUNDED else int(fact.value)
+
+
+def _figure(fact: Fact | None) -> int | None:
+    return None if fact is None else round(fact.value)
+
+
+def _total_steps(subject: RunData, steps: pl.DataFrame) -> int | None:
+    told: Any = steps["total_steps"].drop_nulls().last() if "total_steps" in steps.columns else None
+    return int(told) if told is not None else whole(subject, "total_steps")
+
+
+def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
+    """The mean, and where eight steps in ten lie."""
+    values = steps[column].drop_nulls() if column in steps.columns else None
+    values = values.filter(values.is_finite() & (values > 0)) if values is not None else None
+    if values is None or values.is_empty():
+        return None
+    mean: Any = values.mean()
+    low, high = (values.quantile(share, "nearest") for share in (0.1, 0.9))
+    return measured(float(mean), run, low=min(low or mean, mean), high=max(high or mean, mean))
+
+
+def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None, run: str) -> Estimate | None:
+    """Tokens a second of all GPUs, by the time of a step where it is known: some programs print a GPU's rate."""
+    if dt_ms is not None and batch is not None:
+        return 1000 * float(batch) / dt_ms
+    return _spread(steps, "tok_per_sec", run)
+
+
+def _mfu(
+    subject: RunData, size: Size, machine: Cluster | None, rate: Estimate | None, steps: pl.DataFrame
+) -> Estimate | None:
+    """Reckoned from the rate where the GPUs are known; more than 100 % means that one of the figures is wrong."""
+    if rate is None or machine is None:
+        return _spread(steps, "mfu", subject.name)
+    share = rate * (100 * size.flops_per_token / machine.peak_flops)
+    if share.value > 100:
+        raise GputelError(
+            subject.name,
+            f"its {rate.value:,.0f} tok/s would be {share.value:.0f}% MFU on {machine.words}",
+            "name the GPUs that it ran on with --on",
+        )
+    return share.as_(f"MFU of {subject.name}")
+
+
+def _hours(steps: pl.DataFrame) -> float | None:
+    from gputel.analysis.logs.summary import duration_s
+
+    seconds = duration_s(steps)
+    return None if seconds is None else seconds / 3600
+
+
+def _allocated_gib(subject: RunData) -> float | None:
+    """What the framework says that it held at most."""
+    told = subject.log.summary.get("peak_memory_mib")
+    if isinstance(told, (int, float)):
+        return told / MIB_PER_GIB
+    for name in ("mem_gib", "memory_gib"):
+        if name in subject.log.records.columns:
+            most: Any = subject.log.records[name].max()
+            return None if most is None else float(most)
+    return None
+
+
+def _used_gib(subject: RunData) -> float | None:
+    """What the driver saw at most on any GPU."""
+    frame = subject.gpu
+    if frame is None or "mem_used_mib" not in frame.columns:
+        return None
+    most: Any = frame["mem_used_mib"].max()
+    return None if most is None else float(most) / MIB_PER_GIB
+
+
+def _watts(subject: RunData) -> Estimate | None:
+    """Of a GPU, while steps were made; all of the recording where lines have no stamps."""
+    import polars as pl
+
+    frame = subject.gpu
+    if frame is None or "power_w" not in frame.columns:
+        return None
+    times = subject.log.records["time"].drop_nulls()
+    if len(times) > 1:
+        during = frame.filter(pl.col("time").is_between(times.min(), times.max()))
+        frame = frame if during.is_empty() else during
+    each = frame.group_by("gpu").agg(pl.col("power_w").cast(pl.Float64).mean())["power_w"].drop_nulls()
+    if each.is_empty():
+        return None
+    mean: Any = each.mean()
+    low: Any = each.min()
+    high: Any = each.max()
+    return measured(float(mean), f"power of {subject.name}", low=float(low), high=float(high))
+
+
+SAME_PEAK = 0.01
+PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
+
+
+def asked_of(subject: RunData) -> Size:
+    """By depth and width where they are printed, else by the number of parameters."""
+    facts, config = subject.facts, subject.log.config
+    vocab = int(facts.vocab.value) if facts.vocab else inputs.VOCAB
+    seq = int(facts.seq.value) if facts.seq else inputs.SEQ
+    if facts.depth is not None:
+        dim = int(facts.dim.value) if facts.dim else None
+        heads = int(config["heads"]) if "heads" in config else None
+        return _of_shape(int(facts.depth.value), dim, heads, vocab, seq)
+    if facts.parameters is not None:
+        parameters = int(facts.parameters.value)
+        return inputs.of_parameters(parameters, text.count(parameters), vocab=vocab, seq=seq)
+    raise GputelError(
+        subject.name,
+        "prints neither its depth nor its parameters",
+        "name a run that does, or beside --check say --depth, --params or --layers",
+    )
+
+
+def as_printed(subject: RunData, asked: Size) -> Size:
+    facts = subject.facts
+    parameters = int(facts.parameters.value) if facts.parameters else asked.parameters
+    flops = round(facts.flops_per_token.value) if facts.flops_per_token else asked.flops_per_token
+    same = abs(flops / asked.flops_per_token - 1) < PRINTED_DIGITS
+    return replace(asked, parameters=parameters, flops_per_token=asked.flops_per_token if same else flops)
+
+
+def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
+    """How the run trained, as far as it tells; the rest is taken to be as planned."""
+    config, argv = subject.log.config, _argv(subject)
+    optimizer, shard = config.get("optimizer"), config.get("shard")
+    told: dict[str, Any] = {}
+    if optimizer in STATES:
+        told["optimizer"] = optimizer
+    if "mode" in config:  # a banner of the project's own trainer, which prints no shard where there is none
+        told["compiled"] = config["mode"] == "compiled"
+        told["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
+        told["shard"] = shard if shard in SHARDS else "none"
+        told["loss"] = "chunked"
+    if argv:
+        told["recompute"] = "--recompute" in argv
+    return replace(planned, **told)
+
+
+def machine_of(subject: RunData) -> Cluster | None:
+    """By the GPU's name; else by the peak that the printed MFU means, the first of the table that has it."""
+    facts = subject.facts
+    if facts.gpus is None:
+        return None
+    count = int(facts.gpus.value)
+    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
+    if gpu is None and facts.peak_flops is not None:
+        each = float(facts.peak_flops.value) / count
+        gpu = next((g for g in gpus() if g.peak_flops and abs(g.peak_flops / each - 1) < SAME_PEAK), None)
+    return Cluster(gpu, count) if gpu else None
+
+
+def whole(subject: RunData, name: str) -> int | None:
+    value = subject.log.config.get(name)
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+def _of_shape(depth: int, dim: int | None, heads: int | None, vocab: int, seq: int) -> Size:
+    if dim is None:
+        return inputs.of_depth(depth, vocab=vocab, seq=seq)
+    try:
+        size = inputs.of_layers(depth, dim, heads, vocab=vocab, seq=seq)
+    except GputelError:
+        size = inputs.of_layers(depth, dim, None, vocab=vocab, seq=seq)
+    usual = inputs.of_depth(depth, vocab=vocab, seq=seq)
+    return usual if usual.shape.dim == dim else size
+
+
+def _argv(subject: RunData) -> list[str]:
+    """The command that was recorded; none of a bare log."""
+    descriptions = subject.recording.descriptions if subject.recording else []
+    return [str(word) for facts in descriptions for word in facts.get("argv") or []]
+
+
+SETTLED = 10
+"""Steps after which compiling and warming up are over."""
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """None where the log has no stamps."""
+
+    start_s: float | None
+    evaluations: int
+    evaluation_s: float | None
+    checkpoints: int
+    checkpoint_s: float | None
+
+    @property
+    def eval_hours(self) -> float | None:
+        return None if self.evaluation_s is None else self.evaluations * self.evaluation_s / 3600
+
+    @property
+    def save_hours(self) -> float | None:
+        return None if self.checkpoint_s is None else self.checkpoints * self.checkpoint_s / 3600
+
+
+def overheads(log: Log) -> Overheads:
+    stamped = _stamped(log)
+    evaluations, checkpoints = _times(stamped, "eval"), _times(stamped, "checkpoint")
+    return Overheads(
+        _start_s(log),
+        len(evaluations),
+        sum(evaluations) / len(evaluations) if evaluations else None,
+        len(checkpoints),
+        sum(checkpoints) / len(checkpoints) if checkpoints else None,
+    )
+
+
+def settled(steps: pl.DataFrame) -> pl.DataFrame:
+    """Without the first steps, where enough others are left."""
+    return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
+
+
+def _stamped(log: Log) -> pl.DataFrame:
+    """Every line with a stamp, in order: what it reports, and the seconds since the one before."""
+    import polars as pl
+
+    frames = [
+        log.records.select("line", "time", pl.lit("step").alias("kind")),
+        log.evals.select("line", "time", pl.lit("eval").alias("kind")),
+        log.events.filter(pl.col("kind") == "checkpoint").select("line", "time", "kind"),
+    ]
+    lines = pl.concat(frames).filter(pl.col("time").is_not_null()).sort("line").unique("line", keep="first")
+    since = pl.col("time").diff().dt.total_nanoseconds() / 1e9
+    return lines.sort("line").with_columns(since.alias("seconds"), pl.col("kind").shift(1).alias("before"))
+
+
+def _times(stamped: pl.DataFrame, kind: str) -> list[float]:
+    """A figure per evaluation or checkpoint; lines of one that follow each other are one."""
+    import polars as pl
+
+    mine = stamped.filter(pl.col("seconds").is_not_null() & (pl.col("kind") == kind))
+    return [
+        float(seconds)
+        for seconds, before in mine.select("seconds", "before").iter_rows()
+        if before != kind and seconds >= 0
+    ]
+
+
+def _start_s(log: Log) -> float | None:
+    """From the start of the process until the first step is done, less an ordinary step."""
+    steps = log.steps
+    first: Any = log.records["time"].drop_nulls().first()
+    if first is None or log.started is None or "dt_ms" not in steps.columns:
+        return None
+    usual: Any = settled(steps)["dt_ms"].median()
+    return None if usual is None else max(0.0, first.timestamp() - log.started / 1e9 - usual / 1e3)

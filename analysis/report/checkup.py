@@ -1,0 +1,76 @@
+"""What the instruments of a machine are worth, from a trial recording: each reading's latency and true refresh."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gputel.telemetry import run_folder
+from gputel.telemetry.doctor import Check
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.readings import READINGS
+from gputel.telemetry.sampling import trial
+
+TRIAL_S = 3.0
+
+
+def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict[str, Any]]]:
+    """One finding about the driver and its GPUs, and a row per GPU and reading."""
+    if sys.platform != "linux":
+        return Check("GPUs", "poor", "NVML is asked on Linux only", "record there"), []
+    with tempfile.TemporaryDirectory(prefix="gputel-trial-") as folder:
+        try:
+            segment = trial.record(Path(folder) / "run", machine, seconds)
+        except GputelError as error:
+            return Check("GPUs", "bad", f"{error.place}: {error.fault}", error.mend), []
+        facts: dict[str, Any] = run_folder.describe(segment)
+        return _gpus(facts, segment), _readings(facts, _refresh(segment))
+
+
+def counted(gpus: list[dict[str, Any]]) -> str:
+    """`2 x NVIDIA H100 80GB HBM3`"""
+    names = [gpu["name"] for gpu in gpus]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+
+
+def _gpus(facts: dict[str, Any], segment: Path) -> Check:
+    from gputel.analysis.report.summary import polled_hz
+
+    found = counted(facts["gpus"])
+    said = f"SIMULATED: {found}" if facts["simulated"] else f"{found}, driver {facts['gpus'][0]['driver']}"
+    hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
+    polled = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
+    return Check("GPUs", "good", f"{said}; {polled}")
+
+
+def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
+    units = {reading.name: reading.unit for reading in READINGS}
+    return [
+        {
+            "gpu": gpu,
+            "reading": name,
+            "unit": units[name],
+            "tier": found["tier"],
+            "source": found["source"],
+            "latency_us": found["latency_us"],
+            "refresh_hz": _rounded(refresh.get((gpu, name))),
+            "fault": found["fault"],
+        }
+        for gpu, readings in facts["sampling"]["readings"].items()
+        for name, found in readings.items()
+    ]
+
+
+def _refresh(segment: Path) -> dict[tuple[str, str], float | None]:
+    """Refreshes a second by GPU and reading; None where the value hardly changed."""
+    from gputel.analysis.runs import sensors
+    from gputel.telemetry.store import frames
+
+    found = sensors.refresh(frames.ticks(segment / "gpu"))
+    return {key: refresh.hz if refresh else None for key, refresh in found.items()}
+
+
+def _rounded(hz: float | None) -> float | None:
+    return None if hz is None else round(hz, 2)

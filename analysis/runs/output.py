@@ -1,0 +1,161 @@
+"""A run folder -> one `Log`: its segments read one after the other, each line with the time it was recorded at.
+
+The index of a segment says when each read of the output ended, so a line has the time of the read that brought its
+last byte; what the lines say of the time themselves is not needed, and not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from gputel.analysis.logs import result
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.outcome import LogEvent
+from gputel.analysis.logs.parser import make_parser
+from gputel.analysis.logs.patterns import Reject
+from gputel.telemetry import run_folder
+from gputel.telemetry.process import keeper
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.formats import Format
+    from gputel.telemetry.run_folder import Segment
+
+PIECE = 4 << 20
+TABLES = ("records", "evals", "partials", "events")
+
+
+def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+    folder = run_folder.open_folder(path)
+    facts = [run_folder.describe(segment.path) for segment in folder.segments]
+    logs = [
+        (segment.node, _segment(segment, formats)) for segment in folder.segments if segment.output.exists()
+    ]
+    whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
+    open_ended = any(not fact.get("ended") for fact in facts)
+    status = "running" if whole.status == "unknown" and open_ended else whole.status
+    started = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "started")) is not None]
+    ended = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "ended")) is not None]
+    return replace(
+        whole,
+        status=status,
+        started=min(started, default=None),
+        ended=None if open_ended else max(ended, default=None),
+    )
+
+
+def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:
+    parser = make_parser(formats)
+    ends: list[npt.NDArray[np.int64]] = []
+    at = 0
+    with segment.output.open("rb") as output:
+        while piece := output.read(PIECE):
+            parser.feed(piece)
+            ends.append(np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")) + (at + 1))
+            at += len(piece)
+    parser.finish()
+    log = result.conclude(parser, segment.path.name, str(segment.output))
+    line_ends = np.concatenate([*ends, [at]]).astype(np.int64)
+    moments = _moments(segment.index, line_ends)
+    return log if moments is None else _timed(log, moments)
+
+
+def _moments(index: Path, line_ends: npt.NDArray[np.int64]) -> pl.Series | None:
+    """When each line was recorded; None where no index lies beside the output."""
+    reads = keeper.read(index)
+    if not reads:
+        return None
+    walls = pl.Series([wall for wall, _ in reads], dtype=pl.Int64)
+    at = np.searchsorted(np.array([end for _, end in reads], dtype=np.int64), line_ends)
+    known = pl.Series(np.where(at < len(reads), at, len(reads)))
+    return pl.concat([walls, pl.Series([None], dtype=pl.Int64)]).gather(known)
+
+
+def _timed(log: Log, moments: pl.Series) -> Log:
+    def timed(frame: pl.DataFrame) -> pl.DataFrame:
+        times = moments.gather(frame["line"] - 1).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
+        return frame.with_columns(times.alias("time"))
+
+    return replace(
+        log,
+        records=timed(log.records),
+        evals=timed(log.evals),
+        partials=timed(log.partials),
+        events=timed(log.events),
+    )
+
+
+def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
+    """Lines are counted on from segment to segment, attempts from segment to segment of a node."""
+    attempts: dict[str | None, dict[str, int]] = {}
+    lines = 0
+    parts: list[Log] = []
+    for node, log in logs:
+        own = attempts.setdefault(node, {})
+        before, at = dict(own), lines
+        moved = _moved(log, before, at)
+        parts.append(moved if node is None else _of_node(moved, node))
+        for phase, attempt in log.places:
+            own[phase] = max(own.get(phase, 0), before.get(phase, 0) + attempt)
+        lines += log.lines
+    last = parts[-1]
+    return replace(
+        last,
+        name=name,
+        source=source,
+        format=next((log.format for log in parts if log.format), None),
+        lines=lines,
+        config={key: value for log in reversed(parts) for key, value in log.config.items()},
+        summary={key: value for log in parts for key, value in log.summary.items()},
+        rejects=[reject for log in parts for reject in log.rejects],
+        sources={key: value for log in reversed(parts) for key, value in log.sources.items()},
+        places=list(dict.fromkeys(place for log in parts for place in log.places)),
+        inferred=next((log.inferred for log in parts if log.inferred), None),
+        learned=next((log.learned for log in parts if log.learned), None),
+        composed=any(log.composed for log in parts),
+        **{table: _stacked(parts, table) for table in TABLES},
+    )
+
+
+def _of_node(log: Log, node: str) -> Log:
+    """Where several nodes recorded, a column says whose line it is: they print the same steps."""
+    named = pl.lit(node).alias("node")
+    return replace(log, **{table: getattr(log, table).with_columns(named) for table in TABLES})
+
+
+def _stacked(parts: list[Log], table: str) -> Any:
+    return pl.concat([getattr(log, table) for log in parts], how="diagonal")
+
+
+def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
+    """The same log as a part of a longer one."""
+
+    def moved(frame: pl.DataFrame) -> pl.DataFrame:
+        shifted = frame.with_columns(pl.col("line") + lines)
+        if "attempt" not in frame.columns or not attempts:
+            return shifted
+        before = pl.col("phase").replace_strict(attempts, default=0, return_dtype=pl.Int64)
+        return shifted.with_columns(pl.col("attempt") + before)
+
+    cause = log.cause and LogEvent(**{**vars(log.cause), "line": log.cause.line + lines})
+    return replace(
+        log,
+        records=moved(log.records),
+        evals=moved(log.evals),
+        partials=moved(log.partials),
+        events=moved(log.events),
+        rejects=[Reject(reject.line + lines, reject.pattern, reject.reason) for reject in log.rejects],
+        places=[(phase, attempt + attempts.get(phase, 0)) for phase, attempt in log.places],
+        cause=cause,
+    )
+
+
+def _nothing(name: str, source: str) -> Log:
+    parser = make_parser()
+    parser.finish()
+    return result.conclude(parser, name, source)

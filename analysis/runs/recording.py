@@ -1,0 +1,184 @@
+"""A recorded run, open for reading: its segments on all nodes put together as one.
+
+A frame is read when it is asked for, so opening costs nothing but the descriptions; it may be done while the run is
+still being written, and after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gputel.telemetry import events, run_folder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gputel.analysis.logs.log import Log
+
+    Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+
+def open_recording(path: str | Path) -> Recording:
+    """The run folder at `path`; a GputelError where there is none."""
+    return Recording(run_folder.open_folder(Path(path)))
+
+
+class Recording:
+    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output."""
+
+    def __init__(self, folder: run_folder.RunFolder) -> None:
+        self.folder = folder
+        self.path = folder.path
+        self.descriptions: list[dict[str, Any]] = [
+            run_folder.describe(segment.path) for segment in folder.segments
+        ]
+
+    def __repr__(self) -> str:
+        return f"<run {self.name!r}: {len(self.folder.segments)} segments, {self.path}>"
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def log(self) -> Log:
+        """What the command printed, parsed; without a row where nothing was printed."""
+        from gputel.analysis.runs import output
+
+        return output.read(self.path)
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """A row per step of each phase."""
+        return self.log.steps
+
+    @property
+    def evals(self) -> pl.DataFrame:
+        return self.log.evals
+
+    @property
+    def simulated(self) -> str | None:
+        """What was simulated, where any of it was; every picture of such a run must say so."""
+        return next((str(said) for facts in self.descriptions if (said := facts.get("simulated"))), None)
+
+    @cached_property
+    def gpu(self) -> pl.DataFrame:
+        from gputel.telemetry.store import frames
+
+        return self._together(frames.ticks)
+
+    @cached_property
+    def gpu_1s(self) -> pl.DataFrame:
+        from gputel.telemetry.store import frames
+
+        return self._together(frames.seconds)
+
+    def scan(self) -> pl.LazyFrame:
+        import polars as pl
+
+        from gputel.telemetry.store import frames
+
+        return pl.concat(list(self._each(frames.scan)), how="diagonal_relaxed")
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """What happened, in order: `time`, `kind`, `text`, `node` where there are several, `facts` as JSON."""
+        import json
+
+        import polars as pl
+
+        rows = [
+            {
+                "time": event.pop("time", None),
+                "kind": event.pop("kind", None),
+                "text": event.pop("text", None),
+                "node": segment.node,
+                "facts": json.dumps(event),
+            }
+            for segment in self.folder.segments
+            for event in events.read(segment.path)
+        ]
+        schema = {
+            "time": pl.String,
+            "kind": pl.String,
+            "text": pl.String,
+            "node": pl.String,
+            "facts": pl.String,
+        }
+        frame = pl.DataFrame(rows, schema=schema).with_columns(
+            pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", time_zone="UTC")
+        )
+        return (frame if self._several_nodes else frame.drop("node")).sort("time", maintain_order=True)
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """An attempt a row: node, number, start, end, exit code, and the downtime before it on its node."""
+        import polars as pl
+
+        rows = []
+        ended: dict[str | None, int | None] = {}
+        for segment, facts in zip(self.folder.segments, self.descriptions, strict=True):
+            start, end = run_folder.wall_ns(facts, "started"), run_folder.wall_ns(facts, "ended")
+            before = ended.get(segment.node)
+            rows.append(
+                {
+                    "node": segment.node,
+                    "attempt": segment.number,
+                    "started": start,
+                    "ended": end,
+                    "duration_s": None if start is None or end is None else (end - start) / 1e9,
+                    "downtime_s": None if start is None or before is None else (start - before) / 1e9,
+                    "exit_code": facts.get("exit_code"),
+                }
+            )
+            ended[segment.node] = end
+        moment = pl.Datetime("ns", "UTC")
+        schema: dict[str, Any] = {
+            "node": pl.String,
+            "attempt": pl.Int64,
+            "started": moment,
+            "ended": moment,
+            "duration_s": pl.Float64,
+            "downtime_s": pl.Float64,
+            "exit_code": pl.Int64,
+        }
+        return pl.DataFrame(rows, schema=schema)
+
+    @property
+    def duration_s(self) -> float | None:
+        """Of all segments that have an end."""
+        return total(self.segments["duration_s"].to_list())
+
+    @property
+    def downtime_s(self) -> float | None:
+        return total(self.segments["downtime_s"].to_list())
+
+    @property
+    def _several_nodes(self) -> bool:
+        return any(segment.node is not None for segment in self.folder.segments)
+
+    def _together(self, read: Callable[[Path], pl.DataFrame]) -> pl.DataFrame:
+        import polars as pl
+
+        whole = pl.concat([frame.lazy() for frame in self._each(read)], how="diagonal_relaxed")
+        return whole.sort("time", maintain_order=True).collect()
+
+    def _each(self, read: Callable[[Path], Frame]) -> Iterator[Frame]:
+        """One frame a segment; the column `node` stands after `time` and `gpu`."""
+        import polars as pl
+
+        for segment in self.folder.segments:
+            frame = read(segment.gpu)
+            if self._several_nodes:
+                node = pl.lit(segment.node).alias("node")
+                frame = frame.select("time", "gpu", node, pl.exclude("time", "gpu"))
+            yield frame
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

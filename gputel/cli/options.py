@@ -1,0 +1,159 @@
+"""The flags by which commands write pages and pictures, and what they say when they have.
+
+Values of options that are more than a word or a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gputel.cli import show
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.document import Document
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FLAGS = {
+    "html": "Write one offline page.",
+    "png": "Write the page's panels as pictures.",
+    "svg": "The same, as SVG.",
+    "pdf": "The same, as PDF.",
+}
+
+
+def options(command: Command) -> Command:
+    """`--html --png --svg --pdf`, in this order in the help."""
+    for kind, about in reversed(FLAGS.items()):
+        command = click.option(f"--{kind}", is_flag=True, help=about)(command)
+    return command
+
+
+def wanted_outputs(flags: Mapping[str, Any]) -> list[str]:
+    return [kind for kind in FLAGS if flags.get(kind)]
+
+
+def checked(
+    flags: Mapping[str, Any], out: Path, name: str, tables: Mapping[str, str], *, force: bool = False
+) -> list[str]:
+    """Which pages and pictures were asked for; what could not be written is refused before anything is read.
+
+    `tables` are the command's other files: each flag with the ending by which `--out` may name one, or "".
+    """
+    kinds, others = (
+        wanted_outputs(flags),
+        {flag: ending for flag, ending in tables.items() if flags.get(flag)},
+    )
+    if kinds or others:
+        from gputel.analysis.render import files
+
+        files.check(kinds, out, name, others, force=force)
+    elif _was_typed("out"):
+        each = ", ".join(f"--{flag}" for flag in (*tables, *FLAGS) if flag in flags)
+        raise click.UsageError(f"--out says where to write, and nothing is to be written; add one of {each}")
+    return kinds
+
+
+def _was_typed(option: str) -> bool:
+    """And does not come from a setting, which stands there for every call."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def write(page: Document, kinds: list[str], out: Path, name: str, *, force: bool = False) -> None:
+    from gputel.analysis.render import files
+
+    for path in files.write_page(page, kinds, out, name, force=force):
+        show.note(f"wrote {path}")
+
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
+MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+
+
+def duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text)
+    if not found or float(found[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a duration like 30s, 5m or 2h")
+    return float(found[1]) * SECONDS[found[2]]
+
+
+def with_sign(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    """`3s`, `-7h`, `+250ms`, in seconds; nothing is 0."""
+    found = re.fullmatch(r"([+-]?)(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text or "0")
+    if not found:
+        raise click.BadParameter(f"'{text}' is not a shift in time like 3s, -250ms or -7h")
+    return float(found[1] + found[2]) * SECONDS[found[3]]
+
+
+def share(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    share = float(found[1]) / (100 if found[2] else 1) if found else 0
+    if not 0 < share <= 1:
+        raise click.BadParameter(f"'{text}' is not a share like 2% or 0.02")
+    return share
+
+
+def tag(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"'{text}' is not like name=value")
+    return name, value
+
+
+def limit(text: str) -> tuple[str, float]:
+    """`loss=1%` or `loss=0.01`."""
+    from gputel.analysis.compare import gate
+
+    name, _, value = text.partition("=")
+    refusal = click.BadParameter(f"'{text}' is not a limit like {name or 'loss'}=3%")
+    if not name:
+        raise refusal
+    try:
+        return name, gate.share(value)
+    except GputelError:
+        raise refusal from None
+
+
+def target(text: str) -> tuple[str, float]:
+    """`val_bpb=0.87`."""
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise click.BadParameter(f"'{text}' is not a target like {name or 'loss'}=2.9") from None
+
+
+def directions(command: Command) -> Command:
+    """Adds `--lower NAME` and `--higher NAME`: which way of a metric is better."""
+    for way in ("higher", "lower"):
+        said = f"{way.capitalize()} values of this metric are better; where its name does not say it."
+        command = click.option(f"--{way}", multiple=True, metavar="NAME", help=said)(command)
+    return command
+
+
+def count(text: str) -> int:
+    """`1.5B`, `100B`, `350M`, `400k`, `400,000`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMBGT]?)", text.replace(",", "").replace("_", ""))
+    number = round(float(found[1]) * MULTIPLES[found[2]]) if found else 0
+    if number < 1:
+        raise click.BadParameter(f"'{text}' is not a number like 350M, 1.5B or 400,000")
+    return number
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Several, such as `16,20,24`; a comma stands between them."""
+    return tuple(count(part.strip()) for part in text.split(","))
+
+
+def bytes_per_second(text: str) -> float:
+    """`10Gbit`, `100 Gb/s`, `1.25GB/s`: a small b is a bit, a capital one a byte."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])(bit|bps|b|B)(?:/s)?", text)
+    if not found or float(found[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a link like 10Gbit or 1.25GB/s")
+    return float(found[1]) * MULTIPLES[found[2]] / (1 if found[3] == "B" else 8)

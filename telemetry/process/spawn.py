@@ -1,0 +1,255 @@
+"""Starts the command as if we were not there, but for its standard output and error.
+
+The one thing that it gets from us is the end of a pipe, or of a pseudo-terminal that is then its controlling one.
+
+How the viewer starts a keeper, and the keeper the command; and how a successor takes a dead keeper's place.
+
+The keeper is the command's parent, so that it learns how it ended when the viewer is gone. The viewer is the
+subreaper, so that it learns it when the keeper is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process.keeper import Keeper, KeeperState, take_over
+from gputel.telemetry.process.shared_memory import Ledger
+from gputel.telemetry.process.signals import Signals
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+def check(argv: Sequence[str], path: str | None = None) -> None:
+    """Refuse, before a run is made, what cannot be started."""
+    if shutil.which(argv[0], path=path):
+        return
+    if os.sep in argv[0] and Path(argv[0]).exists():
+        raise refusal(argv[0], errno.EACCES)
+    raise refusal(argv[0], errno.ENOENT)
+
+
+def refusal(program: str, number: int) -> GputelError:
+    """What a shell says, with its exit code."""
+    if number == errno.ENOENT:
+        return GputelError(program, "command not found", "check its spelling and PATH", exit_code=NOT_FOUND)
+    mend = {
+        errno.EACCES: "make it executable with `chmod +x`, or name its interpreter",
+        errno.ENOEXEC: "begin it with a #! line, or name its interpreter",
+    }.get(number, "")
+    return GputelError(program, f"cannot be run: {os.strerror(number)}", mend, exit_code=NOT_EXECUTABLE)
+
+
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    output: int,
+    signals: Signals,
+    ledger: Ledger,
+    *,
+    terminal: bool,
+) -> tuple[int, int]:
+    """Fork and exec. Gives the process and the errno with which exec failed, or 0."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        ledger.command = os.getpid()  # by itself: its keeper may be killed before it can say so
+        _become(argv, env, output, signals, terminal, tell)
+    os.close(tell)
+    with os.fdopen(told, "rb") as fault:
+        answer = fault.read()
+    return pid, struct.unpack("i", answer)[0] if answer else 0
+
+
+def _become(
+    argv: Sequence[str], env: Mapping[str, str], output: int, signals: Signals, terminal: bool, tell: int
+) -> None:
+    try:
+        if terminal:
+            os.setsid()
+            fcntl.ioctl(output, termios.TIOCSCTTY, 0)
+            os.dup2(output, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        signals.as_before()
+        os.execvpe(argv[0], list(argv), dict(env))
+    except OSError as error:
+        os.write(tell, struct.pack("i", error.errno or errno.EIO))
+    finally:
+        os._exit(NOT_FOUND)
+
+
+def retire_to(keep: set[int]) -> None:
+    """In a child of ours that is no command: nothing of the user's stays open but what is needed."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    begin = 3
+    for descriptor in sorted(keep):
+        os.closerange(begin, descriptor)
+        begin = descriptor + 1
+    os.closerange(begin, _highest() + 1)
+
+
+def fill_standard() -> None:
+    """Where the user closed one of the three, the next file opened would become the command's output."""
+    for standard in range(3):
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def flush() -> None:
+    """What is buffered would be written twice after a fork."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _highest() -> int:
+    return max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which fcntl names on Linux alone
+HANDSHAKE = struct.Struct("ii")  # the command's process, and the errno of its exec or 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is to be run, and where it stands."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    output: int
+    """The command's end of the pipe, or its side of a pseudo-terminal."""
+    terminal: bool
+    own_group: bool
+    """Without a controlling terminal, or with one of its own, keeper and command leave the viewer's group."""
+
+
+@dataclass(frozen=True)
+class StartedCommand:
+    keeper: int
+    first: int
+    """The keeper that started the command, which may be gone. It led their group."""
+    command: int
+    process: int
+    """A pidfd of the command."""
+
+
+def start_keeper(launch: Launch, post: KeeperState) -> StartedCommand:
+    """GputelError where the command cannot be run. A keeper that dies before it began is replaced."""
+    while True:
+        ours, theirs = socket.socketpair()
+        keeper = _fork_keeper(launch, post, theirs)
+        theirs.close()
+        with ours:
+            message, processes, _, _ = socket.recv_fds(ours, HANDSHAKE.size, 1)
+        if len(message) == HANDSHAKE.size:
+            pid, fault = HANDSHAKE.unpack(message)
+            if fault:
+                os.waitpid(keeper, 0)
+                raise refusal(launch.argv[0], fault)
+            return StartedCommand(keeper, keeper, pid, processes[0])
+        os.waitpid(keeper, 0)
+        if (orphan := _orphan(post)) is not None:
+            process = os.pidfd_open(orphan)
+            successor = succeed(post, process, keeper if launch.own_group else None)
+            return StartedCommand(successor, keeper, orphan, process)
+
+
+def succeed(post: KeeperState, process: int | None, group: int | None) -> int:
+    """A keeper in place of one that died."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if group is not None:
+                _join(group)
+            retire_to(post.descriptors() | ({process} if process is not None else set()))
+            take_over(post)
+            os._exit(Keeper(post, process, parent=False).keep())
+        finally:
+            os._exit(1)
+    return pid
+
+
+def beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """A process that the command knows nothing of: in a session of its own, with our standard error."""
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
+    return os.posix_spawn(argv[0], list(argv), env, file_actions=null, setsid=True, setsigmask=())
+
+
+def _fork_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> int:
+    flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _be_keeper(launch, post, tell)
+        finally:
+            os._exit(1)
+    return pid
+
+
+def _be_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> None:
+    if launch.own_group:
+        os.setpgid(0, 0)
+    pid, fault = start(
+        launch.argv, launch.env, launch.output, post.signals, post.ledger, terminal=launch.terminal
+    )
+    process = os.pidfd_open(pid)
+    socket.send_fds(tell, [HANDSHAKE.pack(pid, fault)], [process])
+    tell.close()
+    if fault:
+        os._exit(0)
+    retire_to(post.descriptors() | {process})
+    os._exit(Keeper(post, process, parent=True).keep())
+
+
+def _orphan(post: KeeperState) -> int | None:
+    """The command of a keeper that died before it could name it: it names itself, if it was born at all."""
+    while not post.ledger.command:
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return None
+        time.sleep(0.001)
+    return post.ledger.command
+
+
+def _join(group: int) -> None:
+    try:
+        os.setpgid(0, group)
+    except OSError:  # all of it have ended
+        os.setpgid(0, 0)
+
+
+def has_terminal() -> bool:
+    """A controlling one, through which job control reaches our process group."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def require_linux() -> None:
+    """Signals and ends of processes as descriptors: Linux from 5.4 on."""
+    if not (hasattr(os, "pidfd_open") and hasattr(os, "eventfd") and hasattr(os, "P_PIDFD")):
+        raise GputelError(
+            "gputel record", "needs Linux 5.4 or newer", "record there, and read the run folder here"
+        )

@@ -1,0 +1,91 @@
+"""What the user is told while it is recorded: a status line on a terminal, and each fault once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+from gputel.telemetry.clock import SECOND, Stamp
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process.children import Keeping, Supervisor
+from gputel.telemetry.process.terminal import Screen
+
+STATUS_EVERY = SECOND
+
+
+class Teller:
+    def __init__(
+        self, screen: Screen, sampling: Supervisor, kept: Keeping | None, began: Stamp, *, status: bool
+    ) -> None:
+        """`status`: whether there is a terminal for a status line."""
+        self._screen, self._sampling, self._kept, self._began = screen, sampling, kept, began
+        self._status, self._drawn = status, time.monotonic_ns()
+        self._told_fault = self._told_disk = False
+
+    def tell(self) -> None:
+        """What is due; called every quarter of a second or so."""
+        self._screen.say_notes()
+        if self._kept:
+            self._tell_fault()
+            self._tell_disk(self._kept)
+        now = time.monotonic_ns()
+        if self._status and now - self._drawn >= STATUS_EVERY:
+            self._drawn = now
+            self._draw((now - self._began.monotonic) / SECOND)
+
+    def _tell_fault(self) -> None:
+        fault = self._sampling.fault
+        if fault and not self._told_fault and not self._sampling.ever_sampled:
+            self._told_fault = True
+            said = GputelError(fault["place"], fault["fault"], fault["mend"])
+            self._screen.note(f"{said} (the output is recorded all the same)")
+
+    def _tell_disk(self, kept: Keeping) -> None:
+        number = kept.ledger.fault
+        if number and not self._told_disk:
+            self._told_disk = True
+            place = kept.post.folder / "output.log"
+            self._screen.note(f"{place}: {os.strerror(number)}; 64 MiB of output wait in memory for room")
+
+    def _draw(self, elapsed_s: float) -> None:
+        width, colour = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
+        written = self._kept.post.output.head if self._kept else 0
+        news = self._sampling.board.read()
+        self._screen.draw(status_line(news, elapsed_s, written, width=width, colour=colour))
+
+
+def status_line(
+    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, colour: bool
+) -> str:
+    """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80.0 GiB | 100.0 Hz | 3.1 MiB`, cut to the terminal's width."""
+    news = news or {}
+    whole = int(elapsed_s)
+    parts = [f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"]
+    gpus = news.get("gpus")
+    parts += [_gpu(gpu) for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    rate, stored = news.get("hz"), news.get("bytes")
+    if isinstance(rate, (int, float)):
+        parts.append(f"{rate:.1f} Hz")
+    total = output_bytes + (stored if isinstance(stored, int) else 0)
+    parts.append(f"{total / 1e6:.1f} MB")
+    simulated = bool(news.get("simulated"))
+    line = " | ".join(parts)
+    head = "SIMULATED " if simulated else ""
+    line = line[: max(0, width - 1 - len(head))]
+    return (f"\x1b[33m{head}\x1b[0m" if colour and head else head) + line
+
+
+def _gpu(gpu: dict[str, object]) -> str:
+    """What was not measured is left out."""
+    words = [f"GPU {gpu.get('gpu')}"]
+    for name, unit in (("power_w", "W"), ("temp_c", "°C"), ("util", "%")):
+        value = gpu.get(name)
+        if isinstance(value, (int, float)):
+            words.append(f"{value:.0f} {unit}")
+    used, total = gpu.get("mem_used_mib"), gpu.get("mem_total_mib")
+    if isinstance(used, (int, float)):
+        words.append(
+            f"{used / 1024:.1f}" + (f"/{total / 1024:.0f} GiB" if isinstance(total, (int, float)) else " GiB")
+        )
+    return " ".join(words)

@@ -1,0 +1,199 @@
+"""The run folder: made here, described here, found again here.
+
+A run is one or more segments, and each has a run.json, an output and a gpu/ folder of its own: the first in the
+folder itself, later ones under `segments/<n>/`, those of a node of several under `nodes/<rank>/`. Several
+processes write into one run.json; each change is merged under a lock and renamed into place, so that a reader
+never meets half a file.
+
+One process at a time, by a file that is never renamed; filesystems without locks go without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import file_name
+
+SCHEMA = 1
+DESCRIPTION = "run.json"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One uninterrupted recording on one node."""
+
+    path: Path
+    node: str | None = None
+    number: int = 1
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output.log"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "output.idx"
+
+    @property
+    def gpu(self) -> Path:
+        return self.path / "gpu"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """All segments of a run: node by node, each node's in the order in which they were recorded."""
+
+    path: Path
+    segments: tuple[Segment, ...]
+
+    @property
+    def name(self) -> str:
+        return str(describe(self.segments[0].path).get("run") or self.path.resolve().name)
+
+
+def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
+    """`runs/20261121-013500-d16`; a second run within the same second gets a number."""
+    from datetime import datetime
+
+    moment = datetime.fromtimestamp(stamp.wall // 1_000_000_000)
+    first = path = under / f"{moment:%Y%m%d-%H%M%S}-{file_name(name)}"
+    number = 2
+    while path.exists():
+        path = first.with_name(f"{first.name}-{number}")
+        number += 1
+    return path
+
+
+def create(path: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
+    """A new run, or with `node` this node's part of one. Refuses a folder that holds a run already."""
+    if node is not None:
+        return _next_segment(path / "nodes" / node, facts, node)
+    if is_run(path):
+        raise GputelError(
+            str(path), "there is a run in this folder already", "choose another --out, or --continue it"
+        )
+    return _make(path, facts, None, 1)
+
+
+def add_segment(run: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
+    """The next segment of a run that went on later."""
+    open_folder(run)
+    return _next_segment(run if node is None else run / "nodes" / node, facts, node)
+
+
+def _next_segment(home: Path, facts: Mapping[str, object], node: str | None) -> Segment:
+    if not (home / DESCRIPTION).exists():
+        with contextlib.suppress(FileExistsError):
+            return _make(home, facts, node, 1)
+    number = 2
+    while True:
+        try:
+            return _make(home / "segments" / str(number), facts, node, number)
+        except FileExistsError:
+            number += 1
+
+
+def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int) -> Segment:
+    """Whoever links run.json into place first owns the folder; a second recorder gets FileExistsError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        draft = path / f".{DESCRIPTION}.{os.getpid()}"
+        draft.write_text(_text({"schema": SCHEMA, **facts}))
+        try:
+            os.link(draft, path / DESCRIPTION)
+        finally:
+            draft.unlink()
+        (path / "gpu").mkdir(exist_ok=True)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise GputelError(
+            str(path), f"cannot write here: {error.strerror}", "choose another --out"
+        ) from error
+    return Segment(path, node, number)
+
+
+def update(segment: Path, **facts: object) -> None:
+    """Merge facts into run.json. Raises OSError where the disk is full; what stood there stays."""
+    with held(segment / f".{DESCRIPTION}.lock"):
+        whole = {**describe(segment), **facts}
+        draft = segment / f".{DESCRIPTION}.{os.getpid()}"
+        try:
+            draft.write_text(_text(whole))
+            draft.replace(segment / DESCRIPTION)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def describe(segment: Path) -> dict[str, object]:
+    place = segment / DESCRIPTION
+    try:
+        facts = json.loads(place.read_text())
+    except FileNotFoundError:
+        raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
+    except ValueError as error:
+        raise GputelError(str(place), f"is not JSON ({error})", "mend it by hand, or move it away") from None
+    if not isinstance(facts, dict):
+        raise GputelError(str(place), "is not an object", "mend it by hand, or move it away")
+    if facts.get("schema") != SCHEMA:
+        raise GputelError(
+            str(place), f"schema {facts.get('schema')} is not {SCHEMA}", "open it with a newer gputel"
+        )
+    return facts
+
+
+def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
+    """Of the moment `started` or `ended`: nanoseconds since 1970; None where it is not known, or not yet."""
+    moment = facts.get(name)
+    wall = moment.get("wall_ns") if isinstance(moment, dict) else None
+    return wall if isinstance(wall, int) else None
+
+
+def is_run(path: Path) -> bool:
+    return (path / DESCRIPTION).is_file() or any(path.glob(f"nodes/*/{DESCRIPTION}"))
+
+
+def open_folder(path: Path) -> RunFolder:
+    """The run in a folder, with all of its segments."""
+    homes = [(path, None), *((home, home.name) for home in _numbered(path / "nodes"))]
+    segments = [segment for home, node in homes for segment in _segments(home, node)]
+    if not segments:
+        raise GputelError(str(path), "no run is here", f"a run folder holds a {DESCRIPTION}")
+    return RunFolder(path, tuple(segments))
+
+
+def _segments(home: Path, node: str | None) -> Iterator[Segment]:
+    if (home / DESCRIPTION).is_file():
+        yield Segment(home, node, 1)
+    for path in _numbered(home / "segments"):
+        if (path / DESCRIPTION).is_file():
+            yield Segment(path, node, int(path.name))
+
+
+def _numbered(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("*") if path.name.isdigit()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def _text(facts: Mapping[str, object]) -> str:
+    return json.dumps(facts, indent=2, allow_nan=False) + "\n"
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

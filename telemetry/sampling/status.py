@@ -1,0 +1,113 @@
+"""What the sampler shows on the board, and the throttling it sees there: the last row of each tier, GPU by GPU.
+
+A page of memory that the sampler writes and the viewer reads: its heartbeat and what it saw last.
+
+Made before the fork, so it outlives either process, and needs no disk. A checksum stands in for a lock: a reader
+that meets half a message takes none.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import zlib
+from collections.abc import Sequence
+
+from gputel.telemetry.machine import Gpu, Report, Values
+from gputel.telemetry.sampling.plan import SamplingPlan
+
+SHOWN = {"power_w": 1, "temp_c": 0, "util": 0, "mem_used_mib": 0}
+SLOWED_DOWN = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+"""Clocks event reasons that cost speed and that nobody chose. Every loaded GPU meets the software power cap."""
+SLOWED = sum(SLOWED_DOWN)
+
+
+class StatusWriter:
+    def __init__(self, gpus: Sequence[Gpu], plan: SamplingPlan, report: Report) -> None:
+        self._gpus, self._report = gpus, report
+        self._rows: dict[int, Values] = {}
+        self._slow: dict[str, int] = {}
+        self._places = {
+            (column.gpu, column.name): (number, place, column.per_unit)
+            for number, planned in enumerate(plan.tiers)
+            for place, column in enumerate(planned.tier.columns)
+        }
+
+    def show(self, tier: int, values: Values) -> None:
+        """Called at every tick by the sampling thread: it only keeps the row."""
+        self._rows[tier] = values
+
+    def gpus(self) -> list[dict[str, object]]:
+        return [
+            {
+                "gpu": gpu.index,
+                "name": gpu.name,
+                **{name: self._in_units(gpu.index, name, digits) for name, digits in SHOWN.items()},
+                "mem_total_mib": gpu.memory_total_mib,
+            }
+            for gpu in self._gpus
+        ]
+
+    def look_for_throttling(self) -> None:
+        """An event where a GPU begins to be slowed down, none while it goes on."""
+        for gpu in self._gpus:
+            mask = self._raw(gpu.index, "throttle")
+            if mask is None:
+                continue
+            slow = mask & SLOWED
+            begun = slow & ~self._slow.get(gpu.index, 0)
+            self._slow[gpu.index] = slow
+            if begun:
+                why = ", ".join(text for bit, text in SLOWED_DOWN.items() if begun & bit)
+                self._report(
+                    "throttle", f"GPU {gpu.index} is slowed down: {why}", gpu=gpu.index, reasons=mask
+                )
+
+    def _raw(self, gpu: str, name: str) -> int | None:
+        tier, place, _ = self._places.get((gpu, name), (-1, 0, 1))
+        row = self._rows.get(tier)
+        return None if row is None else row[place]
+
+    def _in_units(self, gpu: str, name: str, digits: int) -> float | None:
+        raw = self._raw(gpu, name)
+        if raw is None:
+            return None
+        value = round(raw / self._places[gpu, name][2], digits)
+        return value if digits else int(value)
+
+
+HEAD = struct.Struct("<QII")  # heartbeat (monotonic ns), length and crc32 of the JSON that follows
+
+
+class Board:
+    def __init__(self, size: int = 256 * 1024) -> None:
+        self._memory = mmap.mmap(-1, size)
+
+    def beat(self, monotonic: int) -> None:
+        struct.pack_into("<Q", self._memory, 0, monotonic)
+
+    @property
+    def heartbeat(self) -> int:
+        """When the sampler last showed a sign of life; 0 before its first."""
+        return int(struct.unpack_from("<Q", self._memory, 0)[0])
+
+    def publish(self, news: dict[str, object]) -> None:
+        text = json.dumps(news).encode()
+        if HEAD.size + len(text) > len(self._memory):
+            return
+        self._memory[HEAD.size : HEAD.size + len(text)] = text
+        struct.pack_into("<II", self._memory, 8, len(text), zlib.crc32(text))
+
+    def read(self) -> dict[str, object] | None:
+        _, length, crc = HEAD.unpack_from(self._memory, 0)
+        text = self._memory[HEAD.size : HEAD.size + length]
+        if not length or zlib.crc32(text) != crc:
+            return None
+        news: dict[str, object] = json.loads(text)
+        return news

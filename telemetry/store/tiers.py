@@ -1,0 +1,50 @@
+"""What one tick of the sampler holds: a tier is a rate and its columns.
+
+Every value is an integer of `1 / per_unit` of its unit, so that nothing is lost between driver and disk;
+None where it was not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+
+
+@dataclass(frozen=True)
+class GpuColumn:
+    """One reading of one GPU."""
+
+    name: str
+    unit: str | None
+    per_unit: int
+    gpu: str
+
+
+@dataclass(frozen=True)
+class Tier:
+    name: str
+    hz: float
+    columns: tuple[GpuColumn, ...]
+
+    @property
+    def period_ns(self) -> int:
+        return round(1e9 / self.hz)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "tier": self.name,
+            "hz": self.hz,
+            "period_ns": self.period_ns,
+            "columns": [asdict(column) for column in self.columns],
+        }
+
+    def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
+        """With the columns of these readings, or of this GPU."""
+        named = [column for column in self.columns if readings is None or column.name in readings]
+        return replace(self, columns=tuple(column for column in named if gpu in (None, column.gpu)))
+
+
+def tier_from_json(facts: dict[str, object]) -> Tier:
+    """The tier whose `as_json` this is."""
+    columns = tuple(GpuColumn(**column) for column in facts["columns"])  # type: ignore[attr-defined]
+    return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]

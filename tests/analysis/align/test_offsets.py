@@ -1,0 +1,84 @@
+"""Clocks of nodes and ranks, from the steps that they share; and who keeps the others waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from gputel.analysis.align import offsets
+from gputel.analysis.runs import RunData
+from tests.recordings.printed import step
+
+MOMENT = pl.Datetime("ns")
+STEPS = 40
+
+
+def records(
+    late_s: dict[str, Callable[[int], float]], dt_s: dict[str, float] | None = None, column: str = "rank"
+) -> pl.DataFrame:
+    """Steps of a second, printed by each source so much later than they ended."""
+    rows = [
+        ("base", 1, n, source, round((n + late(n)) * 1e9), 1000 * (dt_s or {}).get(source, 1.0))
+        for n in range(STEPS)
+        for source, late in late_s.items()
+    ]
+    frame = pl.DataFrame(rows, schema=["phase", "attempt", "step", column, "time", "dt_ms"], orient="row")
+    return frame.with_columns(pl.col("time").cast(MOMENT))
+
+
+def late_by(seconds: float) -> Callable[[int], float]:
+    return lambda _: seconds
+
+
+def test_the_offset_of_a_clock_is_the_median_of_what_lies_between_shared_steps() -> None:
+    found = offsets.offsets(
+        records({"0": lambda n: 0.0, "1": lambda n: 7.25 + (n % 3 - 1) / 1000}, column="node")
+    )
+    assert found["source"].to_list() == ["0", "1"]
+    assert found["offset_s"].to_list() == pytest.approx([0, 7.25])
+    assert found["spread_s"].to_list() == pytest.approx([0, 0.001], abs=1e-6)
+    assert found["steps"].to_list() == [STEPS, STEPS]
+
+
+def test_two_clocks_apart_make_no_straggler() -> None:
+    found = offsets.offsets(records({"0": lambda n: 0.0, "1": lambda n: 7.25}, column="node"))
+    assert offsets.stragglers(found) == []
+
+
+def test_on_one_clock_the_same_delay_does() -> None:
+    found = offsets.offsets(records({str(rank): late_by(0.2 * (rank // 3)) for rank in range(4)}))
+    (named,) = offsets.stragglers(found, one_clock=True)
+    assert (named.source, named.evidence) == ("3", "it prints a step 0.200 s after the others")
+
+
+def test_a_rank_whose_steps_take_longer_is_named() -> None:
+    found = offsets.offsets(records({rank: lambda n: 0.0 for rank in "0123"}, {"2": 1.2}))
+    (named,) = offsets.stragglers(found)
+    assert (named.source, named.evidence) == ("2", "its steps take 1.200 s, those of the others 1.000 s")
+
+
+def test_a_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() -> None:
+    """Its clock is 3 s off, which is no delay; in two steps of five it is half a second late besides."""
+    late: dict[str, Callable[[int], float]] = {
+        "0": lambda n: 0.001 * (n % 2),
+        "1": lambda n: 0.001 * (n % 3),
+        "2": lambda n: 3.0 + (0.5 if n % 5 < 2 else 0.002),
+    }
+    (named,) = offsets.stragglers(offsets.offsets(records(late)))
+    assert named.source == "2"
+    assert named.evidence.startswith("it comes last in ")
+    assert named.evidence.endswith("of the steps, and 0.199 s behind the others in the mean")
+
+
+def test_a_single_source_has_no_clock_to_compare() -> None:
+    assert offsets.offsets(records({"0": lambda n: 0.0})).is_empty()
+    assert offsets.stragglers(offsets.offsets(records({"0": lambda n: 0.0}))) == []
+
+
+def test_nodes_of_one_recording_are_compared(recorded: Callable[..., RunData]) -> None:
+    lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(20)]
+    later = [(second + 2.5, line) for second, line in lines]
+    subject = recorded([(0, 40, lines), (0, 40, later)], nodes=["0", "1"])
+    assert offsets.offsets(subject.log.records)["offset_s"].to_list() == pytest.approx([0, 2.5])

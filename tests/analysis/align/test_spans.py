@@ -1,0 +1,206 @@
+"""A run is cut into spans: what each stretch of its time was, with no gap and no overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.analysis.align import cut_spans
+from gputel.analysis.align.spans import LogMark, of_marks
+from gputel.analysis.runs import RunData
+from tests.recordings.printed import SECOND, saved, step, told, validation
+
+Recorded = Callable[..., RunData]
+
+
+def every(
+    stride: int, count: int, first: int = 0, second: float = 10.0, each: float = 1.0
+) -> list[tuple[float, str]]:
+    """Records of every `stride`th step, each step of `each` seconds; the first one is printed at `second`."""
+    return [(second + n * stride * each, step(first + n * stride)) for n in range(count)]
+
+
+@pytest.mark.parametrize("stride", [1, 10])
+def test_a_record_stands_for_the_steps_since_the_one_before(recorded: Recorded, stride: int) -> None:
+    cut = cut_spans(recorded([(0, 60, every(stride, 5))])).filter(kind="train")
+    assert cut["step"].to_list() == [0, stride, 2 * stride, 3 * stride, 4 * stride]
+    assert cut["steps"].to_list() == [1, *[stride] * 4]
+
+
+def test_irregular_records_stand_for_as_many_steps_as_lie_between_them(recorded: Recorded) -> None:
+    lines = [(10.0 + n, step(n)) for n in (0, 1, 2, 7, 8, 20)]
+    assert cut_spans(recorded([(0, 40, lines)])).filter(kind="train")["steps"].to_list() == [
+        1,
+        1,
+        1,
+        5,
+        1,
+        12,
+    ]
+
+
+@pytest.mark.parametrize(("first", "stands_for"), [(0, 1), (1, 1), (10, 10), (9, 10), (5010, 10), (4, 4)])
+def test_the_first_record_of_every_tenth_step(recorded: Recorded, first: int, stands_for: int) -> None:
+    cut = cut_spans(recorded([(0, 90, every(10, 4, first, second=20))])).filter(kind="train")
+    assert cut["steps"].to_list() == [stands_for, 10, 10, 10]
+
+
+def test_before_the_first_record_is_its_start_and_after_the_last_one_it_is_idle(recorded: Recorded) -> None:
+    cut = cut_spans(recorded([(0, 20, every(1, 3))]))
+    assert told(cut) == [
+        ("start", 0, 9), ("train", 9, 10), ("train", 10, 11), ("train", 11, 12), ("idle", 12, 20),
+    ]  # fmt: skip
+
+
+def test_a_first_step_that_says_how_long_it_took_is_believed(recorded: Recorded) -> None:
+    lines = [(10.0, step(0, dt_ms=6000)), (11.0, step(1, dt_ms=1000)), (12.0, step(2, dt_ms=1000))]
+    assert told(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 4), ("train", 4, 10)]
+
+
+def test_an_evaluation_between_two_steps_takes_what_they_leave(recorded: Recorded) -> None:
+    lines = [*every(1, 3), (17.0, validation(3)), (18.0, step(3)), (19.0, step(4))]
+    cut = cut_spans(recorded([(9, 19, lines)]))
+    assert told(cut)[3:] == [("eval", 12, 17), ("train", 17, 18), ("train", 18, 19)]
+    assert cut.filter(kind="eval").select("step", "text").rows() == [(3, "val_loss")]
+
+
+def test_an_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded: Recorded) -> None:
+    """Steps 11 to 15, 7 s of evaluation, then 16 to 20."""
+    lines = [*every(10, 4), (52.0, validation(35)), (57.0, step(40)), (67.0, step(50))]
+    cut = cut_spans(recorded([(9, 67, lines)]))
+    assert told(cut)[4:] == [("train", 40, 45), ("eval", 45, 52), ("train", 52, 57), ("train", 57, 67)]
+    assert cut["steps"].to_list()[4:] == [0, 0, 10, 10]
+
+
+def test_a_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recorded) -> None:
+    """nanoGPT's way: the record after an evaluation says that it took 6 s."""
+    lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)]
+    lines += [(17.0, validation(3)), (18.0, step(3, dt_ms=6000)), (19.0, step(4, dt_ms=1000))]
+    assert ("eval", 12, 17) in told(cut_spans(recorded([(9, 19, lines)])))
+
+
+def test_what_is_printed_on_one_line_with_the_record_is_evaluated_after_its_steps(recorded: Recorded) -> None:
+    lines = [(10.0 + n, step(n)) for n in range(4)] + [(20.0, step(4) + " | val loss: 2.9"), (21.0, step(5))]
+    assert told(cut_spans(recorded([(9, 21, lines)])))[-3:] == [
+        ("train", 13, 14),
+        ("eval", 14, 20),
+        ("train", 20, 21),
+    ]
+
+
+def test_a_checkpoint_and_an_evaluation_in_one_gap_are_told_apart(recorded: Recorded) -> None:
+    lines = [*every(1, 3), (15.0, saved(3)), (20.0, validation(3)), (21.0, step(3)), (22.0, step(4))]
+    cut = cut_spans(recorded([(9, 22, lines)]))
+    assert told(cut)[3:6] == [("checkpoint", 12, 15), ("eval", 15, 20), ("train", 20, 21)]
+    assert cut.filter(kind="checkpoint")["text"].to_list() == [saved(3)]
+
+
+def test_several_lines_of_one_evaluation_are_one_span(recorded: Recorded) -> None:
+    bpb = (16.0, "Step 00003 | Validation bpb: 0.9000")
+    lines = [*every(1, 3), (15.0, validation(3)), bpb, (17.0, step(3)), (18.0, step(4))]
+    cut = cut_spans(recorded([(9, 18, lines)]))
+    assert told(cut)[3] == ("eval", 12, 16)
+    assert cut["text"][3] == "val_loss, val_bpb"
+
+
+def test_a_gap_that_no_line_explains_is_idle(recorded: Recorded) -> None:
+    lines = [*every(1, 3), (30.0, step(3)), (31.0, step(4)), (32.5, step(5))]
+    assert told(cut_spans(recorded([(9, 32.5, lines)])))[3:] == [
+        ("idle", 12, 29), ("train", 29, 30), ("train", 30, 31), ("train", 31, 32.5),
+    ]  # fmt: skip
+
+
+def test_a_slow_step_that_says_so_is_training(recorded: Recorded) -> None:
+    lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)] + [(30.0, step(3, dt_ms=18_000))]
+    assert told(cut_spans(recorded([(9, 30, lines)])))[-1] == ("train", 12, 30)
+
+
+def test_each_attempt_has_a_usual_step_of_its_own(recorded: Recorded) -> None:
+    """The first record of the second segment took what its steps take, and not what those of the first took."""
+    later = [(200.0 + 5 * n, step(40 + n)) for n in range(40)]
+    cut = cut_spans(recorded([(0, 60, every(1, 40)), (100, 400, later)]))
+    assert told(cut)[41:44] == [("idle", 49, 100), ("start", 100, 195), ("train", 195, 200)]
+
+
+def test_segments_have_a_downtime_and_a_start_each(recorded: Recorded) -> None:
+    later = [(105.0 + n, step(n)) for n in range(1, 4)]
+    cut = cut_spans(recorded([(0, 15, every(1, 3)), (100, 110, later)]))
+    assert told(cut)[4:7] == [("idle", 12, 100), ("start", 100, 105), ("train", 105, 106)]
+    assert cut["attempt"].to_list()[5:] == [2, 2, 2, 2, 2]
+    assert told(cut)[-1] == ("idle", 108, 110)
+
+
+def test_a_segment_without_an_end_ends_with_its_last_line(recorded: Recorded) -> None:
+    assert told(cut_spans(recorded([(0, None, every(1, 3))])))[-1] == ("train", 11, 12)
+
+
+def test_copies_of_ranks_are_one_record(recorded: Recorded) -> None:
+    lines = [
+        (10 + n + rank / 100, step(n, dt_ms=1000, head=f"[rank{rank}]: "))
+        for n in range(4)
+        for rank in range(4)
+    ]
+    cut = cut_spans(recorded([(9, 13, lines)])).filter(kind="train")
+    assert told(cut)[1:] == [("train", 10, 11), ("train", 11, 12), ("train", 12, 13)]
+
+
+def test_nodes_that_print_the_same_steps_have_spans_of_their_own(recorded: Recorded) -> None:
+    segments = [(0, 15, every(1, 3)), (0, 15, every(1, 3, second=10.2))]
+    cut = cut_spans(recorded(segments, nodes=["0", "1"]))
+    assert cut["node"].unique(maintain_order=True).to_list() == ["0", "1"]
+    assert told(cut.filter(node="1", kind="train"))[-1] == ("train", 11.2, 12.2)
+    assert cut["attempt"].unique().to_list() == [1]
+
+
+def test_of_nodes_of_which_one_prints_its_spans_stand_for_all(recorded: Recorded) -> None:
+    cut = cut_spans(recorded([(0, 15, every(1, 3)), (0, 15, [])], nodes=["0", "1"]))
+    assert "node" not in cut.columns
+    assert len(cut.filter(kind="train")) == 3
+
+
+def test_nodes_that_printed_no_record_have_no_spans(recorded: Recorded) -> None:
+    assert cut_spans(recorded([(0, 15, []), (0, 15, [])], nodes=["0", "1"])).is_empty()
+
+
+def test_a_run_without_a_record_has_no_spans(recorded: Recorded) -> None:
+    cut = cut_spans(recorded([(0, 10, [(5.0, "hello")])]))
+    assert cut.is_empty()
+    assert cut.columns == ["kind", "phase", "attempt", "step", "steps", "start", "end", "text"]
+
+
+waits = st.integers(0, 30 * SECOND)
+others = st.lists(st.tuples(st.sampled_from(["eval", "checkpoint"]), waits), max_size=3)
+gaps = st.lists(
+    st.tuples(others, st.integers(1, 20), waits, st.none() | st.floats(0, 3e10)), min_size=1, max_size=20
+)
+
+
+def marks_of(told_of: Sequence[tuple[list[tuple[str, int]], int, int, float | None]]) -> list[LogMark]:
+    now, number, marks = 0, 0, [LogMark("began", 0)]
+    for between, steps, wait, dt_ns in told_of:
+        for kind, pause in between:
+            now += pause
+            marks.append(LogMark(kind, now, "base", 1, number, text=kind))
+        now, number = now + wait, number + steps
+        marks.append(LogMark("train", now, "base", 1, number, steps, first=number == steps, dt_ns=dt_ns))
+    return [*marks, LogMark("ended", now + SECOND)]
+
+
+@given(gaps)
+def test_spans_have_no_gap_no_overlap_and_keep_every_step(
+    told_of: list[tuple[list[tuple[str, int]], int, int, float | None]],
+) -> None:
+    held = marks_of(told_of)
+    cut = of_marks(held)
+    assert cut["start"][0].timestamp() == 0
+    assert cut["end"].dt.epoch("ns")[-1] == held[-1].time
+    assert (cut["start"][1:] == cut["end"][:-1]).all()
+    assert (cut["end"] >= cut["start"]).all()
+    records = [mark for mark in held if mark.kind == "train"]
+    training = cut.filter(pl.col("steps") > 0)
+    assert training["step"].to_list() == [mark.step for mark in records]
+    assert training["steps"].to_list() == [mark.steps for mark in records]

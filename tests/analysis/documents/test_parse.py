@@ -1,0 +1,84 @@
+"""The page of logs: what curves it has, of which runs, by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gputel.analysis.document import Curves, Document, Table
+from gputel.analysis.documents.parse import parse_document
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+
+
+def line(step: int, loss: float, seconds: float = 1.0) -> str:
+    return (
+        f"step {step:05d}/00100 ({step:.2f}%) | loss: {loss:.6f} | grad norm: 0.5000 | lrm: 1.00 | "
+        f"dt: {1000 * seconds:.2f}ms | tok/sec: 1,000 | mfu: 40.00 | total time: {seconds * step / 60:.2f}m\n"
+    )
+
+
+def log(steps: int = 50) -> str:
+    lines = [line(n, 10 - n / 10) for n in range(steps)]
+    lines.insert(20, "Step 00020 | Validation bpb: 1.2000\n")
+    lines.insert(40, "Step 00040 | Validation bpb: 1.1000\n")
+    return "".join(lines)
+
+
+def panels(page: Document) -> dict[str, Curves]:
+    return {panel.name: panel for panel in page.panels() if isinstance(panel, Curves)}
+
+
+def test_the_first_users_panels_and_more_are_there(read: Read) -> None:
+    found = panels(parse_document([read(log())]))
+    assert list(found) == ["loss", "loss-time", "tok_per_sec", "mfu", "grad_norm", "lrm", "dt_ms", "val_bpb"]
+    assert [axis.name for axis in found["loss"].axes] == ["step", "tokens", "time"]
+    assert [axis.name for axis in found["loss-time"].axes] == ["time"]
+    assert (found["tok_per_sec"].y.unit, found["mfu"].y.unit, found["dt_ms"].y.unit) == ("tok/s", "%", "ms")
+    assert [name for name, own in found.items() if own.steady] == ["tok_per_sec", "mfu", "grad_norm", "dt_ms"]
+
+
+def test_every_printed_value_is_a_point(read: Read) -> None:
+    (series,) = panels(parse_document([read(log())]))["loss"].series
+    assert series.y.tolist() == [round(10 - n / 10, 6) for n in range(50)]
+    assert series.x["step"].tolist() == list(range(50))
+    assert np.allclose(series.x["time"][[0, -1]], [0, 49], atol=0.4)
+
+
+def test_evaluations_lie_at_the_steps_that_were_evaluated(read: Read) -> None:
+    (series,) = panels(parse_document([read(log())]))["val_bpb"].series
+    assert (series.x["step"].tolist(), series.y.tolist(), series.style) == ([20, 40], [1.2, 1.1], "dots")
+
+
+def test_runs_of_one_name_are_told_apart_and_have_colours_of_their_own(read: Read) -> None:
+    page = parse_document([read(log()), read(log(30))])
+    series = panels(page)["loss"].series
+    assert [own.tint for own in series] == [0, 1]
+    assert len({own.name for own in series}) == len(page.runs) == 2
+
+
+def test_faults_stand_where_they_happened(read: Read) -> None:
+    text = log(30) + line(30, float("nan")) + "torch.cuda.OutOfMemoryError: CUDA out of memory\n"
+    marks = panels(parse_document([read(text)]))["loss"].marks
+    assert ("oom", 30.0) in [(mark.kind, mark.x["step"]) for mark in marks]
+
+
+def test_phases_of_one_log_are_curves_of_their_own(read: Read) -> None:
+    text = "-----\nMid training\n" + log(20) + "\nSFT training\n" + log(25)
+    page = parse_document([read(text)])
+    assert len(page.runs) == 1
+    assert sum(len(own.y) for own in panels(page)["loss"].series) in (45, 25)
+
+
+def test_a_log_without_a_step_has_its_tables(read: Read) -> None:
+    printed = "Evaluating: hellaswag_zeroshot (0-shot, type: multiple_choice)... "
+    page = parse_document([read(f"{printed}accuracy: 0.3827 | centered: 0.1769 | time: 23.00s\n")])
+    assert panels(page) == {}
+    tables = [item for section in page.sections for item in section.items if isinstance(item, Table)]
+    assert "0.3827" in str([table.rows for table in tables])
+
+
+def test_nothing_is_a_page_too() -> None:
+    assert parse_document([]).title == "nothing"

@@ -1,0 +1,178 @@
+"""The page of a run: telemetry with what happened behind it, and what the run printed, on one axis of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gputel.analysis.document import Bars, Curves, Document, Heat, Table
+from gputel.analysis.documents.panels import samples
+from gputel.analysis.documents.panels.samples import drawn_samples
+from gputel.analysis.documents.report import report_document
+from gputel.analysis.report import make_report
+from gputel.analysis.runs import RunData, read_run
+from gputel.telemetry import run_folder
+from gputel.telemetry.store import frames, parquet
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+from tests.recordings.printed import SECOND, START, clock, fill, step, validation
+
+BEGUN = 10**18  # when the clock of `compose` began
+LENGTH_S = 200
+FAST = Tier(
+    "fast",
+    10.0,
+    tuple(GpuColumn(name, "W", 1000, gpu) for gpu in ("0", "1") for name in ("power_w", "temp_c")),
+)
+PEAK_W = 915.0
+
+
+def watts(n: int, gpu: int) -> float:
+    """Idle for half a minute at either end; one tick of the second GPU stands out."""
+    if n == 1234 and gpu == 1:
+        return PEAK_W
+    busy = 300 <= n < 10 * LENGTH_S - 300
+    return 600 + 50 * math.sin(n) + gpu if busy else 80.0
+
+
+@pytest.fixture
+def subject(tmp_path: Path, compose: Callable[..., None]) -> RunData:
+    """Two GPUs at 10 Hz; a step a second from second 31 to 170, a validation that took ten seconds among them."""
+    shift = (BEGUN - START) / 1e9
+    facts = {
+        "run": "d12",
+        "started": clock(shift),
+        "ended": clock(shift + LENGTH_S),
+        "simulated": "2xH100",
+        "gpus": [],
+    }
+    segment = run_folder.create(tmp_path / "run", facts)
+    lines = [(shift + 31 + n, step(n, dt_ms=1000)) for n in range(70)]
+    lines += [(shift + 110, validation(70))]
+    lines += [(shift + 111 + n, step(70 + n, dt_ms=1000)) for n in range(60)]
+    fill(segment, lines)
+    ticks = [
+        (0, n * SECOND // 10, [v for gpu in (0, 1) for v in (round(1000 * watts(n, gpu)), 55_000)])
+        for n in range(10 * LENGTH_S)
+    ]
+    compose(segment.gpu, [FAST], ticks)
+    return read_run(tmp_path / "run")
+
+
+def panels(page: Document) -> dict[str, Curves | Heat | Bars]:
+    return {panel.name: panel for panel in page.panels()}
+
+
+def curves(page: Document, name: str) -> Curves:
+    panel = panels(page)[name]
+    assert isinstance(panel, Curves)
+    return panel
+
+
+def test_what_happened_stands_behind_the_telemetry_at_its_time(subject: RunData) -> None:
+    page = report_document(make_report(subject))
+    power = curves(page, "power")
+    (evaluated,) = [mark for mark in power.marks if mark.kind == "eval"]
+    assert evaluated.end is not None
+    start_s = (power.axes[0].start_ns or 0) / 1e9 - BEGUN / 1e9
+    assert evaluated.end["time"] + start_s == pytest.approx(110, abs=0.2)
+    assert 8 < evaluated.end["time"] - evaluated.x["time"] < 11
+    assert page.caution == "SIMULATED: 2xH100; no real GPU data"
+
+
+def test_idle_ends_are_cut_and_shown_when_asked_for(subject: RunData) -> None:
+    told = make_report(subject)
+    cut, whole = (curves(report_document(told, keep_idle=keep), "power") for keep in (False, True))
+    lengths = [float(np.ptp(panel.series[0].x["time"])) for panel in (cut, whole)]
+    assert lengths[1] == pytest.approx(LENGTH_S, abs=0.2)
+    assert 140 < lengths[0] < 185
+    said = [section.text for section in report_document(told).sections if section.title == "Over time"]
+    assert "is left out; --keep-idle shows it." in said[0]
+
+
+def test_all_panels_over_time_are_linked_and_the_runs_own_curves_among_them(subject: RunData) -> None:
+    page = report_document(make_report(subject))
+    found = panels(page)
+    assert {
+        "time-spent",
+        "energy-spent",
+        "power",
+        "temperature",
+        "energy-per-step",
+        "loss",
+        "val_loss",
+    } <= set(found)
+    over_time = [panel for panel in found.values() if isinstance(panel, Curves)]
+    assert {panel.link for panel in over_time} == {"recording"}
+    assert {panel.axes[0].start_ns for panel in over_time} == {over_time[0].axes[0].start_ns}
+    assert isinstance(found["spectrogram-1min"], Heat)
+
+
+def test_the_tables_tell_of_verdicts_costs_and_sensors(subject: RunData) -> None:
+    page = report_document(make_report(subject))
+    titles = [item.title for section in page.sections for item in section.items if isinstance(item, Table)]
+    assert titles[:2] == ["Verdicts", "What each kind of time cost"]
+    assert "How often each sensor really refreshed" in titles
+    held = {
+        item.title: item for section in page.sections for item in section.items if isinstance(item, Table)
+    }
+    cost = held["What each kind of time cost"]
+    by_kind = {row[0]: dict(zip(cost.columns, row, strict=True)) for row in cost.rows}
+    assert by_kind["train"]["seconds"] == "130.0"
+    assert held["Training, by phase"].columns[:4] == ["phase", "steps", "attempts", "ms a step (median)"]
+
+
+def test_the_bars_add_up_to_the_run(subject: RunData) -> None:
+    told = make_report(subject)
+    spent = panels(report_document(told))["time-spent"]
+    assert isinstance(spent, Bars)
+    assert np.nansum(spent.values) == pytest.approx(told.totals["duration_s"].sum())
+
+
+def test_a_long_recording_is_reduced_without_losing_an_extreme_or_a_joule(
+    subject: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whole seconds, compacted and not: the peak of one tick is there, and the mean is that of all ticks."""
+    recording = subject.recording
+    assert recording is not None
+    raw = recording.gpu
+    monkeypatch.setattr(samples, "FEW", -1)
+    monkeypatch.setattr(samples, "POINTS", 50)
+    gpu = recording.folder.segments[0].gpu
+    for compact in (False, True):
+        if compact:
+            parquet.compact(gpu, everything=True)
+        reduced = drawn_samples(subject)
+        assert reduced is not None
+        assert reduced["ticks"].sum() == len(raw)
+        assert of_gpus(reduced, "power_w_min", pl.Expr.min) == of_gpus(raw, "power_w", pl.Expr.min)
+        assert of_gpus(reduced, "power_w_max", pl.Expr.max) == of_gpus(raw, "power_w", pl.Expr.max)
+        assert of_gpus(reduced, "power_w_max", pl.Expr.max)[1] == PEAK_W
+        weighted = reduced.with_columns(power_w_mean=pl.col("power_w_mean") * pl.col("ticks"))
+        sums = [total / 2000 for total in of_gpus(weighted, "power_w_mean", pl.Expr.sum)]
+        assert sums == pytest.approx(of_gpus(raw, "power_w", pl.Expr.mean), rel=1e-5)
+
+
+def of_gpus(frame: pl.DataFrame, column: str, how: Callable[[pl.Expr], pl.Expr]) -> list[float]:
+    return frame.group_by("gpu").agg(how(pl.col(column))).sort("gpu")[column].to_list()
+
+
+def test_power_of_all_gpus_comes_tick_by_tick(subject: RunData) -> None:
+    recording = subject.recording
+    assert recording is not None
+    (stretch,) = samples.power(subject, BEGUN)
+    assert np.allclose(stretch[0], np.arange(10 * LENGTH_S) / 10, atol=1e-6)
+    assert np.allclose(stretch[1], [watts(n, 0) + watts(n, 1) for n in range(10 * LENGTH_S)], atol=1e-2)
+    assert samples.polled_hz(subject) == pytest.approx(10)
+    assert sum(len(part) for part in frames.one_reading(recording.folder.segments[0].gpu, "power_w")) == 2000
+
+
+def test_a_bare_log_has_its_curves_by_step(tmp_path: Path) -> None:
+    log = tmp_path / "d12.log"
+    log.write_text("".join(f"{step(n)}\n" for n in range(20)))
+    page = report_document(make_report(read_run(log)))
+    assert curves(page, "loss").axes[0].name == "step"

@@ -1,0 +1,91 @@
+"""Whether somebody still writes a log: by real processes that hold it open, or do not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.live import runs
+from gputel.analysis.live.runs import WriterCheck
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
+
+
+class Scene:
+    """A log that was written at 1000, a look at it, and a clock that shows ten minutes later."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.now = path, 1600.0
+        self.grow(1000.0)
+        self.written = WriterCheck(path, lambda: self.now)
+
+    def grow(self, moment: float) -> None:
+        with self.path.open("a") as log:
+            log.write("step 1 | loss: 3.0\n")
+        os.utime(self.path, (moment, moment))
+
+    def look(self) -> bool | None:
+        return self.written.look(self.path.stat().st_mtime)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(
+        "gputel.analysis.logs.open_files.FEW_S", 1e-9
+    )  # what was seen some seconds ago does not count
+    return Scene(tmp_path / "train.log")
+
+
+@pytest.fixture
+def writer(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
+    with scene.path.open("ab") as log:
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+    with process:
+        yield process
+
+
+def test_a_log_that_a_process_holds_open_is_written_until_it_ends(
+    scene: Scene, writer: subprocess.Popen[bytes]
+) -> None:
+    assert scene.look() is True
+    writer.communicate()
+    assert [scene.look(), scene.look()] == [False, False]
+
+
+def test_nobody_writes_an_old_log(scene: Scene) -> None:
+    assert scene.look() is False
+
+
+def test_of_one_that_was_written_a_moment_ago_nobody_knows(scene: Scene) -> None:
+    scene.now = 1000.0 + runs.FRESH_S - 1
+    assert scene.look() is None
+    scene.now += 1
+    assert scene.look() is False
+
+
+def test_of_one_that_grows_and_nobody_is_seen_to_write_nobody_knows(scene: Scene) -> None:
+    assert scene.look() is False
+    scene.grow(1590.0)
+    assert scene.look() is None
+    scene.now += 10 * runs.FRESH_S
+    assert scene.look() is None
+
+
+def test_whoever_comes_later_is_seen(scene: Scene) -> None:
+    assert scene.look() is False
+    with scene.path.open("a"):
+        scene.grow(1590.0)
+        assert scene.look() is True
+    assert scene.look() is False
+
+
+def test_on_a_shared_filesystem_somebody_elsewhere_may_write(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputel.telemetry.filesystem.kind", lambda _: "nfs4")
+    assert scene.look() is None

@@ -1,0 +1,243 @@
+"""Formats inferred: prefixes that change nothing, real logs whose format is hidden, and text that is no log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.analysis.logs import formats, infer, regex_engine
+from gputel.analysis.logs.lines import Splitter
+from gputel.analysis.logs.parser import Parser
+
+REAL_LOGS = Path(__file__).resolve().parents[4] / "shared" / "logs"
+LOGS = sorted((Path(__file__).resolve().parents[2] / "logs" / "inferred").glob("*.log"))
+
+
+def clean(log: bytes) -> bytes:
+    splitter = Splitter()
+    return b"".join(chunk.data for chunk in [*splitter.feed(log), *splitter.finish()])
+
+
+def read(log: bytes, known: formats.Format) -> tuple[pl.DataFrame, pl.DataFrame]:
+    parser = Parser((known,), regex_engine.read)
+    parser.feed(log)
+    parser.finish()
+    steps = parser.records.steps.frame(("line", "step", "loss"))
+    return steps, parser.records.evaluations.rows.frame(("line", "step", "name", "value"))
+
+
+def count(known: formats.Format, log: bytes) -> tuple[int, int]:
+    """Lines that the format reads, and those that look like its own."""
+    reading = regex_engine.read(log, known.patterns)
+    hits = sum(len(hit.lines) for hit in reading.hits)
+    return hits, hits + len(reading.rejects)
+
+
+def inferred(log: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
+    found = infer.infer(clean(log))
+    assert found is not None
+    return read(log, found.format)
+
+
+def rank(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "[rank0]: ", log)
+
+
+def host(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "node-12: ", log)
+
+
+def stamped(log: str) -> str:
+    return re.sub(r"(?m)^(?=.)", "2024-03-01T10:00:07.123456789Z ", log)
+
+
+def coloured(log: str) -> str:
+    return log.replace("loss", "\x1b[1;32mloss\x1b[0m")
+
+
+def crlf(log: str) -> str:
+    return log.replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize(
+    "dress", [rank, host, stamped, coloured, crlf], ids=lambda dress: str(dress.__name__)
+)
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.stem))
+def test_what_stands_before_and_between_changes_nothing(path: Path, dress: Callable[[str], str]) -> None:
+    log = path.read_bytes().decode()
+    plain, _ = inferred(log.encode())
+    dressed, _ = inferred(dress(log).encode())
+    assert dressed.select("step", "loss").equals(plain.select("step", "loss"))
+
+
+COUNTS = ("train", "epoch_records", "epochs_with_loss")
+NAMED_ABOVE_A_BAR = "ultralytics/yolo11n-15epochs.log"  # a heading over a bar is read by its own format only
+
+
+@cache
+def truths() -> list[dict[str, Any]]:
+    if not REAL_LOGS.is_dir():
+        return []
+    entries = [json.loads(line) for line in (REAL_LOGS / "truth.jsonl").read_text().splitlines()]
+    others = ("gpu", "nvidia")
+    return [e for e in entries if not e["framework"].startswith(others) and e["path"] != NAMED_ABOVE_A_BAR]
+
+
+@pytest.mark.real_logs
+@pytest.mark.parametrize("entry", truths(), ids=lambda entry: str(entry["path"]))
+def test_a_real_log_whose_format_is_hidden_gives_the_records_that_were_counted_in_it(entry: Any) -> None:
+    counted = entry["ground_truth"]
+    truth = next((counted[key] for key in COUNTS if isinstance(counted.get(key), dict)), {"n": 0})
+    log = (REAL_LOGS / entry["path"]).read_bytes()
+    found = infer.infer(clean(log))
+    steps = read(log, found.format)[0] if found else pl.DataFrame({"step": [], "loss": []})
+    assert steps.height == truth["n"]
+    for key, at in (("first", 0), ("last", -1)):
+        for column in ("step", "loss"):
+            if truth.get(f"{key}_{column}") is not None:
+                assert steps[column].drop_nulls()[at] == truth[f"{key}_{column}"]
+
+
+def test_it_says_in_one_line_what_it_understood() -> None:
+    log = clean(b"".join(b"it=%05d >> nll %.4f\n" % (i, 9 / (i + 1)) for i in range(1200)))
+    found = infer.infer(log)
+    assert found is not None
+    assert found.understood(*count(found.format, log)) == (
+        'inferred (1 metrics, step = "it"), 1,200 of 1,200 candidate lines'
+    )
+
+
+def test_a_record_that_breaks_off_is_a_reject_and_no_shape_of_its_own() -> None:
+    lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(200)]
+    lines[77] = lines[77][:20]
+    lines[99] = lines[99].replace(b"nll ", b"nll ?")
+    log = b"\n".join(lines)
+    found = infer.infer(log)
+    assert found is not None
+    assert count(found.format, log) == (198, 200)
+
+
+def test_a_record_that_lacks_something_at_the_start_is_one() -> None:
+    lines = [b"it=0 nll 9.5", *(b"it=%d nll %.4f lr 3e-4" % (i, 9 / (i + 1)) for i in range(1, 200))]
+    steps, _ = inferred(b"\n".join(lines))
+    assert steps.height == 200
+    assert steps["lr"].null_count() == 1
+
+
+def test_a_loss_that_is_nan_is_a_value() -> None:
+    lines = [b"it=%d nll %b lr 3e-4" % (i, b"nan" if i > 50 else b"%.3f" % (9 / (i + 1))) for i in range(100)]
+    steps, _ = inferred(b"\n".join(lines))
+    assert steps.height == 100
+    assert steps["loss"].is_nan().sum() == 49
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"),
+    [("1h 42m 3s", 6123), ("0m 30s", 30), ("2 m, 5 s", 125), ("1 minute and 4.5 seconds", 64.5)],
+)
+def test_a_duration_that_is_spelt_out_is_one_value(span: str, seconds: float) -> None:
+    steps, _ = inferred("\n".join(f"it={i} nll {9 / (i + 1):.4f} took {span}" for i in range(60)).encode())
+    assert steps["dt_ms"].to_list() == [seconds * 1000] * 60
+
+
+def test_another_kind_of_line_that_begins_like_a_record_is_no_reject() -> None:
+    lines = [f"step {i}, policy=2.{i:02d} total={9 / (i + 1):.4f}" for i in range(60)]
+    lines.insert(30, "step 30, policy=7.69 training accuracy=1.13%, error=0.46")
+    log = clean("\n".join(lines).encode())
+    found = infer.infer(log)
+    assert found is not None
+    assert count(found.format, log) == (60, 60)
+
+
+@pytest.mark.parametrize(("epoch", "records"), [("", 40), ("Epoch 3 ", 1)])
+def test_a_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: int) -> None:
+    """One record per epoch where it names one, else one per count; the redraws are partial rows."""
+    redraws = [f"{epoch}[{'=' * i}>{'.' * (39 - i)}] {i + 1}/40 loss={9 / (i + 1):.3f}" for i in range(40)]
+    steps, _ = inferred("\r".join(redraws).encode())
+    assert steps.height == records
+    assert (steps["step"][-1], steps["loss"][-1]) == (3 if epoch else 40, 0.225)
+
+
+def test_places_that_are_glued_to_a_letter_are_places() -> None:
+    """And the time that an epoch took is no evaluation."""
+    lines = [
+        f"[E{e:02d} B{i:04d}/0938] ce={9 / (e * 10 + i):.4f} lr=3.0e-04"
+        for e in (1, 2)
+        for i in range(0, 938, 90)
+    ]
+    steps, evals = inferred("\n".join([*lines[:11], "done in 12.3s", *lines[11:], "done in 12.1s"]).encode())
+    assert steps["step"].to_list() == [e * 938 + i for e in (0, 1) for i in range(0, 938, 90)]
+    assert evals.is_empty()
+
+
+@pytest.mark.parametrize("tables", [1, 2, 3])
+def test_a_box_of_names_and_values_is_a_record_however_few_there_are(tables: int) -> None:
+    box = "| rollout/  |   |\n|    ep_rew_mean | {0}.5 |\n|    iterations | {0} |\n|    loss | 0.{0} |\n"
+    steps, _ = inferred("".join(f"-----\n{box.format(i)}-----\n" for i in range(1, tables + 1)).encode())
+    assert steps.select("step", "loss", "ep_rew_mean").rows() == [
+        (i, i / 10, i + 0.5) for i in range(1, tables + 1)
+    ]
+
+
+def test_lines_that_say_their_iteration_are_records_of_their_own_within_one_step() -> None:
+    """As litgpt prints them while it accumulates gradients."""
+    lines = [
+        f"Epoch 1 | iter {i} step {i // 4} | loss train: {9 / i:.3f}, val: n/a | iter time: 30{i}.42 ms"
+        + " (step)" * (i % 4 == 0)
+        for i in range(1, 7)
+    ]
+    steps, _ = inferred("\n".join(lines).encode())
+    assert steps["step"].to_list() == [0, 0, 0, 1, 1, 1]
+
+
+def test_what_is_learned_is_a_format_that_reads_the_log_again() -> None:
+    log = LOGS[0].read_bytes()
+    found = infer.infer(clean(log))
+    assert found is not None
+    assert "[[lines]]" in found.text
+    again = formats.load(found.text, "mine", "mine.toml")
+    assert read(log, again)[0].equals(read(log, found.format)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "learning_rate = 6e-4\nmax_iters = 600000\nloss = mse\n",
+        '{"lr": 0.0003, "batch_size": 32, "loss": "mse"}\n',
+        "".join(f"[Rank {rank}] lr = 0.001, loss scale = 65536\n" for rank in range(8)),
+        "".join(f"print(f'step {{step}} | loss {{loss:.{n}f}}')\n" for n in range(20)),
+        "".join(f"Channel {n:02d}/32 : 0 1 2 3 4 5 6 {n}\n" for n in range(32)),
+        "".join(f"-rw-r--r-- 1 root root {n * 4096} Mar  1 10:{n:02d} shard_{n:05d}.bin\n" for n in range(40)),
+        "".join(f"Get: {n}%|{'#' * (n // 10):10}| {n}/100 [00:{n:02d}<01:00, 24.1MB/s]\n" for n in range(60)),
+        "",
+    ],
+    ids=["settings", "json", "ranks", "source", "nccl", "files", "download", "nothing"],
+)  # fmt: skip
+def test_text_that_is_no_training_has_no_format(text: str) -> None:
+    assert infer.infer(text.encode()) is None
+
+
+@given(st.binary(max_size=400), st.integers(0, 40))
+def test_junk_among_the_lines_changes_no_other_record(junk: bytes, at: int) -> None:
+    lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(60)]
+    lines.insert(at, re.sub(rb"it=|nll|lr|[\r\n\x08]", b"", junk))
+    steps, _ = inferred(b"\n".join(lines))
+    assert set(range(60)) <= set(steps["step"].to_list())
+
+
+@given(st.text(alphabet="step los=:|,.0123456789e-[](){}'\"<>\n\t%/#", max_size=600))
+def test_no_text_crashes_it_and_whatever_it_finds_can_be_read(text: str) -> None:
+    log = clean(text.encode())
+    found = infer.infer(log)
+    if found:
+        hits, candidates = count(found.format, log)
+        assert 0 < hits <= candidates

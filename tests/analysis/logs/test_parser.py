@@ -1,0 +1,144 @@
+"""The parser as a whole: pieces give what the whole gives, memory is bounded, and nothing makes it fail."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from gputel.analysis.logs import formats, regex_engine, result, summary
+from gputel.analysis.logs.lines import LIMIT
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.parser import Parser, infer, make_parser, read
+from gputel.analysis.logs.patterns import Engine
+
+LATEST = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+SCRAPS = [
+    b"step 00000/00900 (0.00%) | loss: 10.397165 | dt: 18077.85ms | tok/sec: 29,001 | total time: 0.00m\n",
+    b"step 00001/00900 (0.11%) | loss: nan | dt: 658.60ms | tok/sec: 796,060 | mfu: 49.75 | total time: 0.01m\n",
+    b"Step 00250 | Validation bpb: 1.086329\n",
+    b"validation loss: 5.25\n",
+    b"iter 10: loss 3.5, time 42.97ms, mfu -100.00%\n",
+    b"step 20: train loss 3.2, val loss 3.4\n",
+    b"[rank0]: iter 30: loss 3.5, time 42.97ms, mfu 20.00%\n",
+    b"2026-03-01 23:59:58,250 - step:  7  loss:  8.02346  memory: 47.51GiB(59.97%)  tps: 6,183  mfu: N/A\n",
+    b"\x1b[31mstep:  8  \x1b[32mloss:  8.1\x1b[39m\r\n",
+    b"Epoch 1/5\n",
+    b"Epoch 2/5\r\n",
+    b" 10/20 [==>..] - ETA: 3s - loss: 0.3542\r 20/20 [======] - 3s 2ms/step - loss: 0.3 - val_loss: 0.2\n",
+    b"\r 10%|# | 1/10 [00:01<00:09,  1.0it/s, loss=2.5]\r 10%|# | 1/10 [00:01<00:09,  1.0it/s, loss=2.25]",
+    b"\r 20%|##        | 2/10 [00:02<00:08,  1.0it/s, loss=2.0]\n",
+    b"{'loss': 2.2818, 'grad_norm': '1.5', 'learning_rate': 2.5e-06, 'epoch': 0.29}\n",
+    b"{'eval_loss': 2.1, 'eval_runtime': 3.5, 'epoch': 0.3}\n",
+    b"[batch=3/100]:\n",
+    b"         Train loss/train/total: 10.9745\n",
+    b"step 00002/00900 (0.22%) | loss: oops | lrm: 1.00\n",
+    b"Traceback (most recent call last):\n",
+    b'  File "train.py", line 3, in <module>\n',
+    b"RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n",
+    b"Resuming from checkpoint step 100\n",
+    b"saved checkpoint to out/ckpt_100.pt\n",
+    b"\n",
+    b"some words in between\n",
+    b"caf\xe9 \x00\x00 \xff\n",
+    b"\x1b[",
+    b"^[[B",
+    b"step 0000",
+]
+
+
+def parsed(data: bytes, cuts: list[int], read: Engine = read) -> Log:
+    parser = Parser(formats.shipped(), read, infer)
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for start, end in pairwise(edges):
+        parser.feed(data[start:end])
+    parser.finish()
+    return result.conclude(parser, "x", "x.log", LATEST)
+
+
+def told(log: Log) -> object:
+    rejects = [(reject.line, reject.reason) for reject in log.rejects]
+    return summary.run(log), list(summary.rows(log)), rejects
+
+
+logs = st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(logs, st.lists(st.integers(0, 10_000), max_size=6))
+def test_pieces_of_any_size_give_what_the_whole_gives(data: bytes, cuts: list[int]) -> None:
+    assert told(parsed(data, cuts)) == told(parsed(data, []))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(logs)
+def test_byte_by_byte_gives_what_the_whole_gives(data: bytes) -> None:
+    assert told(parsed(data[:600], list(range(600)))) == told(parsed(data[:600], []))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(logs)
+def test_both_engines_give_the_same_log(data: bytes) -> None:
+    assert told(parsed(data, [], regex_engine.read)) == told(parsed(data, []))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), logs)
+@example(b"!", SCRAPS[3] + SCRAPS[16])  # what is kept ends in a redraw without an end
+def test_no_bytes_make_it_fail(noise: bytes, data: bytes) -> None:
+    parsed(noise + data[:200] + noise, [])
+
+
+@pytest.mark.long
+def test_a_gigabyte_without_a_line_feed_takes_little_memory() -> None:
+    """Sixteen of these make one; what is kept of a line does not depend on how long it grows."""
+    parser = make_parser()
+    piece = b"x" * (1 << 22)
+    parser.feed(piece)
+    tracemalloc.start()
+    for _ in range(16):
+        parser.feed(piece)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    parser.finish()
+    assert peak < 24 << 20
+    assert parser.lines == 1
+
+
+def test_what_follows_a_line_that_is_too_long_is_read() -> None:
+    parser = make_parser()
+    parser.feed(b"x" * (LIMIT + 5) + b"\niter 10: loss 3.5, time 42.97ms\n")
+    parser.finish()
+    log = result.conclude(parser, "x", "x.log", LATEST)
+    assert log.records["line"].to_list() == [2]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 100, b"\x7fELF\x02\x01\x01" + bytes(range(256)) * 20])
+def test_a_file_with_nothing_in_it_has_nothing_read_from_it(data: bytes) -> None:
+    assert parsed(data, []).is_empty
+
+
+def test_utf16_as_a_windows_shell_writes_it_is_read() -> None:
+    text = "iter 10: loss 3.5, time 42.97ms, mfu 20.00%\r\n" * 2
+    assert parsed(text.encode("utf-16"), []).records.height == 2
+
+
+def test_echoed_source_code_is_no_record() -> None:
+    source = b"""print0(f"step {step:05d} | loss: {loss:.6f} | lr {lr:.4e}")
+print(f"iter {iter_num}: loss {lossf:.4f}, time {dt*1000:.2f}ms")
+logger.info("step: %d loss: %f", step, loss)
+"""
+    log = parsed(source, [])
+    assert log.records.height == 0
+    assert log.events.height == 0
+
+
+def test_a_run_folder_of_nothing_is_not_needed(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.log"
+    empty.write_bytes(b"")
+    assert parsed(empty.read_bytes(), []).lines == 0

@@ -1,0 +1,278 @@
+"""What counts as a record, a step, an attempt, a phase: the rules of docs/parse.md, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from gputel.analysis.runs import paths
+
+
+def test_a_step_that_falls_starts_the_next_attempt_and_an_equal_one_does_not(
+    rows: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    text = "".join(iteration(step, 3.0) for step in (0, 10, 10, 20, 10, 20))
+    assert rows(text, "attempt", "step") == [(1, 0), (1, 10), (1, 10), (1, 20), (2, 10), (2, 20)]
+
+
+def test_the_later_attempt_supersedes_and_nothing_is_thrown_away(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read("".join(iteration(step, loss) for step, loss in ((0, 5.0), (10, 4.0), (20, 3.5), (10, 4.5))))
+    assert log.steps.select("step", "loss").rows() == [(0, 5.0), (10, 4.5), (20, 3.5)]
+    assert log.records.height == 4
+
+
+def test_a_stage_that_is_announced_is_another_phase(read: Callable[..., Any]) -> None:
+    sft = "Loading model from x/mid_checkpoints/d20 with step 9\nStep 00000/00009 | Training loss: 0.5| lrm: 1.0\n"
+    log = read("step 00005 (0.12%) | loss: 2.5 | lrm: 1.00\nSaved model to: x/mid_checkpoints/a.pt\n" + sft)
+    assert log.places == [("mid", 1), ("sft", 1)]
+
+
+def test_a_phase_may_hold_evaluations_alone(read: Callable[..., Any]) -> None:
+    log = read("Step 00010 | Validation bpb: 1.5\n")
+    assert (log.records.height, log.places) == (0, [("train", 1)])
+
+
+def test_every_ranks_copy_counts_and_steps_have_their_mean(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read("".join(iteration(5, 3.0 + rank, f"[rank{rank}]: ") for rank in range(2)))
+    assert log.records.select("rank", "loss").rows() == [("0", 3.0), ("1", 4.0)]
+    assert log.steps.select("step", "loss").rows() == [(5, 3.5)]
+
+
+def test_ranks_that_run_apart_start_no_attempt(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    text = "".join(iteration(step, 3.0, f"[rank{rank}]: ") for rank in range(2) for step in (0, 10, 20))
+    assert read(text).places == [("train", 1)]
+
+
+def test_lines_of_different_shape_that_report_one_step_are_one_record(rows: Callable[..., Any]) -> None:
+    text = """[Rank 0] step=10, skipped=0, lr=[1e-05], mom=[(0.9, 0.95)]
+epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=1.2, CurrSamplesPerSec=1.5
+"""
+    assert rows(text, "step", "lr", "CurrSamplesPerSec") == [(10, 1e-05, 1.5)]
+
+
+def test_a_bar_that_names_its_epoch_gives_one_record_from_its_last_redraw(read: Callable[..., Any]) -> None:
+    text = "".join(
+        f"\rEpoch 1: {p}%|#| {p}/100 [00:01<00:01, 5.0it/s, loss={3 - p / 100}]" for p in (10, 50, 100)
+    )
+    log = read(text + "\rEpoch 2: 10%|#| 10/100 [00:01<00:01, 5.0it/s, loss=1.5]\n")
+    assert log.records.select("step", "loss").rows() == [(1, 2.0), (2, 1.5)]
+    assert log.partials.height == 2
+
+
+def test_another_bar_gives_one_record_for_each_count(rows: Callable[..., Any]) -> None:
+    text = "".join(
+        f"\r 1%|#| {n}/100 [00:01<00:01, 5.0it/s, loss={loss}]" for n, loss in ((1, 3.0), (1, 2.9), (2, 2.5))
+    )
+    assert rows(text, "step", "total_steps", "loss") == [(1, 100, 2.9), (2, 100, 2.5)]
+
+
+def test_a_bar_without_a_metric_is_no_record(rows: Callable[..., Any]) -> None:
+    assert rows("\r 10%|#| 10/100 [00:01<00:01, 5.0it/s]\n", "step") == []
+
+
+def test_what_is_glued_to_a_record_does_not_undo_it(
+    rows: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    text = f"  5%|#| 5/100 [00:01<00:01, 5.0it/s]{iteration(3, 2.5).strip()}WARNING: something\n"
+    assert rows(text, "step", "loss") == [(3, 2.5)]
+
+
+def test_the_step_of_an_epoch_and_an_index_is_reckoned(rows: Callable[..., Any]) -> None:
+    text = "Epoch [2][50/100]\tlr: 1e-3, eta: 0:00:10, time: 0.744, loss: 3.5\n"
+    assert rows(text, "step", "epoch", "dt_ms") == [(150, 2.0, 744.0)]
+
+
+def test_a_whole_epoch_on_the_line_before_is_the_step(
+    rows: Callable[..., Any], evals: Callable[..., Any]
+) -> None:
+    text = "Epoch 7/50\n3083s - loss: 1.5 - acc: 0.5 - val_loss: 0.25\n"
+    assert rows(text, "step", "total_steps", "loss") == [(7, 50, 1.5)]
+    assert evals(text) == [(7, "val_loss", 0.25)]
+
+
+def test_an_epoch_with_a_fraction_is_no_step(rows: Callable[..., Any]) -> None:
+    assert rows("{'loss': 2.5, 'learning_rate': 1e-5, 'epoch': 1.0}\n", "step", "epoch") == [(None, 1.0)]
+
+
+def test_the_average_beside_a_loss_is_no_loss(rows: Callable[..., Any]) -> None:
+    text = "Epoch: [0]  [ 3/50]  eta: 0:01  lr: 0.1  loss: 6.5 (6.9)  time: 2.5  data: 0.1\n"
+    assert rows(text, "loss", "loss_avg") == [(6.5, 6.9)]
+
+
+def test_the_training_loss_of_an_evaluation_is_an_evaluation(
+    rows: Callable[..., Any], evals: Callable[..., Any]
+) -> None:
+    text = "step 10: train loss 3.5, val loss 3.75\n"
+    assert rows(text, "step") == []
+    assert evals(text) == [(10, "train_loss", 3.5), (10, "val_loss", 3.75)]
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("validation loss: 5.5\nstep 7 | loss: 5.0 | lr 1e-4\n", 7),
+        ("step 7 | loss: 5.0 | lr 1e-4\nvalidation loss: 5.5\n", 7),
+        ("step 7 | loss: 5.0 | lr 1e-4\nvalidation loss: 5.5\nstep 8 | loss: 5.0 | lr 1e-4\n", 8),
+    ],
+)
+def test_an_evaluation_without_a_step_takes_the_next_records_else_the_lasts(
+    text: str, step: int, evals: Callable[..., Any]
+) -> None:
+    assert evals(text) == [(step, "val_loss", 5.5)]
+
+
+def test_an_evaluation_before_a_restart_belongs_to_the_attempt_that_follows(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    text = iteration(100, 3.0) + "step 50: train loss 3.1, val loss 3.2\n" + iteration(50, 3.1)
+    assert read(text).evals["attempt"].to_list() == [2, 2]
+
+
+def test_summaries_are_neither_records_nor_evaluations(read: Callable[..., Any]) -> None:
+    log = read("{'train_runtime': 10.5, 'train_loss': 2.5, 'epoch': 1.0}\nMinimum validation bpb: 0.5\n")
+    assert (log.records.height, log.evals.height) == (0, 0)
+    assert log.summary["train_runtime"] == 10.5
+
+
+def test_a_declared_placeholder_is_null_and_an_undeclared_number_is_kept(
+    read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read(
+        iteration(0, 3.5).replace("20.00%", "-100.00%") + iteration(1, 3.5).replace("20.00%", "-1.00%")
+    )
+    assert log.records["mfu"].to_list() == [None, -1.0]
+
+
+def test_units_are_brought_to_those_of_the_columns_without_losing_a_digit(rows: Callable[..., Any]) -> None:
+    text = (
+        "iteration: 5 / 9 | consumed_tokens: 85.8G | elapsed_time_per_iteration_ms: 11.5K | lm_loss: 2.38\n"
+    )
+    assert rows(text, "tokens", "dt_ms") == [(85.8e9, 11500.0)]
+
+
+def test_pairs_that_nobody_knows_become_metrics_under_their_printed_name(rows: Callable[..., Any]) -> None:
+    text = "step 1 | loss: 2.5 | router entropy: 0.75 | cache: 12.5MiB | note: fine\n"
+    assert rows(text, "router_entropy", "cache_mib") == [(0.75, 12.5)]
+
+
+def test_a_log_that_ends_in_the_middle_of_a_number_has_that_line_rejected(read: Callable[..., Any]) -> None:
+    line = "step 1 | loss: 2.512345 | lr 1e-4 | dt: 10.00ms\n"
+    log = read(line + "step 2 | loss: 2.5")
+    assert log.records["step"].to_list() == [1]
+    assert [reject.line for reject in log.rejects] == [2]
+
+
+def test_a_log_without_a_line_feed_at_its_end_keeps_its_last_record(
+    rows: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    assert rows((iteration(0, 3.5) + iteration(10, 3.25)).strip(), "loss") == [(3.5,), (3.25,)]
+
+
+def test_events_have_the_step_before_them(read: Callable[..., Any], iteration: Callable[..., Any]) -> None:
+    log = read(iteration(10, 3.5) + "saving checkpoint to out\n" + iteration(20, 3.5))
+    assert log.events.select("kind", "line", "step").rows() == [("checkpoint", 2, 10)]
+
+
+def test_frames_have_their_types_even_where_nothing_was_read(read: Callable[..., Any]) -> None:
+    empty, full = read("nothing\n").evals, read("Step 00010 | Validation bpb: 1.5\n").evals
+    assert empty.schema == full.schema
+    assert full["time"].dtype == pl.Datetime("ns", "UTC")
+
+
+def test_batches_that_begin_again_with_a_later_epoch_are_no_restart(read: Callable[..., Any]) -> None:
+    """Their length is not printed, so that the step is the batch; `.steps` keeps every epoch's."""
+    lines = [f"Epoch {e} Batch {b} Loss {9 - 3 * e - b / 200:.4f}\n" for e in (1, 2) for b in (0, 100, 200)]
+    log = read("".join([*lines, *lines[3:]]))
+    assert log.places == [("train", 1), ("train", 2)]
+    assert log.records["step"].to_list() == [0, 100, 200] * 3
+    assert log.steps.select("epoch", "step", "attempt").rows() == [
+        *[(1, step, 1) for step in (0, 100, 200)],
+        *[(2, step, 2) for step in (0, 100, 200)],
+    ]
+
+
+def test_lines_of_another_shape_that_report_the_same_step_are_one_record(read: Callable[..., Any]) -> None:
+    """Also where both print the loss: DeepSpeed's line, and that of the trainer that uses it."""
+    log = read(
+        "".join(
+            f"steps: {i} loss: {9 / i:.4f} iter time (s): 0.500 samples/sec: 63.7\n"
+            f" iteration {i:8d}/  320000 | learning rate: 6.0E-04 | lm_loss: {9 / i:.6E} | loss scale: 4096.0 |\n"
+            for i in range(1, 9)
+        )
+    )
+    assert log.records["step"].to_list() == list(range(1, 9))
+    assert log.records.select("loss", "dt_ms", "lr").row(0) == (9.0, 500.0, 0.0006)
+
+
+def test_the_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) -> None:
+    lines = [
+        f"Epoch [{e}/3], Step [{s}/600], Loss: {9 - e - s / 600:.4f}\n" for e in (1, 2, 3) for s in (300, 600)
+    ]
+    assert read("".join(lines)).status == "completed"
+    assert read("".join(lines[:-1])).status == "unknown"
+
+
+def test_a_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read: Callable[..., Any]) -> None:
+    """Although it lacks a value that is not measured yet."""
+    line = "iter {}: loss 3.5, time 10.00ms, mfu {}%\n"
+    log = read(
+        line.format(10, "20.00") + line.format(20, "20.00") + "Resuming\n" + line.format(20, "-100.00")
+    )
+    assert log.records["step"].to_list() == [10, 20, 20]
+
+
+def test_batches_under_a_line_that_says_the_epoch_are_told_apart_by_it(read: Callable[..., Any]) -> None:
+    """A resume begins epoch 2 again: its batches supersede the first ones."""
+    epoch = "Epoch {0}\n" + "".join(f"  batch {b}: loss={{0}}.{b}5\n" for b in range(0, 60, 10))
+    failed = "Traceback (most recent call last):\nRuntimeError: boom\n"
+    log = read("".join(epoch.format(e) for e in (1, 2)) + failed + "".join(epoch.format(e) for e in (2, 3)))
+    assert log.places == [("train", 1), ("train", 2)]
+    assert log.records["epoch"].to_list() == [1.0] * 6 + [2.0] * 12 + [3.0] * 6
+    steps = log.steps.select("attempt", "epoch", "step").rows()
+    assert steps == [(min(e, 2), e, b) for e in (1.0, 2.0, 3.0) for b in range(0, 60, 10)]
+
+
+def test_a_batch_of_the_last_of_its_epoch_does_not_end_the_run(read: Callable[..., Any]) -> None:
+    epoch = "===== EPOCH {0} =====\n" + "".join(f"[{b}/40] loss {{0}}.{b}5\n" for b in range(10, 50, 10))
+    log = read("".join(epoch.format(e) for e in range(3)))
+    assert (log.records.height, len(log.places), log.status) == (12, 1, "unknown")
+
+
+def test_the_line_below_one_that_says_so_is_said_again_and_counts_for_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        """[[lines]]
+name = "train"
+role = "train"
+needle = "loss"
+line = '^<step> loss <loss>'
+[[lines]]
+name = "best"
+role = "again"
+needle = "best"
+line = '^best:$'
+"""
+    )
+    log = tmp_path / "x.log"
+    for gap in ("", "\n"):
+        log.write_text(f"1 loss 3.5\n2 loss 3.0\nbest:\n{gap}1 loss 3.5\n")
+        assert paths.parse(log, format=mine).records["step"].to_list() == ([1, 2] if not gap else [1, 2, 1])
+
+
+def test_a_format_that_reads_some_lines_and_makes_nothing_of_them_is_not_the_logs(
+    read: Callable[..., Any],
+) -> None:
+    """`Train ...` is what Composer prints below a line with the batch, which here there is none of."""
+    log = read("".join(f"Epoch {i}/40\n  Train Loss: {9 / i:.4f}\n  LR: 0.001\n\n" for i in range(1, 41)))
+    assert log.format == "inferred"
+    assert log.records.select("step", "loss", "lr").row(0) == (1, 9.0, 0.001)

@@ -1,0 +1,75 @@
+"""Units of time and of counts: what one of each is in the unit that a column is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from gputel.analysis.logs import values
+
+NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+COUNTS = {"k": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
+SPELT = {
+    "d": ("d", "day", "days"),
+    "h": ("h", "hr", "hrs", "hour", "hours"),
+    "min": ("m", "min", "mins", "minute", "minutes"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+}
+
+
+def one(scale: values.Scale) -> Fraction:
+    return Fraction(10) ** scale.shift * scale.times / scale.over
+
+
+@pytest.mark.parametrize("kept", ["ms", "min"])
+def test_a_unit_of_time_is_so_many_milliseconds_or_minutes(kept: str) -> None:
+    assert {unit: one(scale) for unit, scale in values.CANONICAL[kept].items()} == {
+        unit: Fraction(size, NANOSECONDS[kept]) for unit, size in NANOSECONDS.items()
+    }
+
+
+def test_a_letter_behind_a_count_is_a_power_of_a_thousand() -> None:
+    assert {unit: one(scale) for unit, scale in values.COUNTS.items()} == COUNTS
+
+
+@pytest.mark.parametrize("unit", SPELT)
+def test_a_duration_has_the_same_length_however_its_unit_is_spelt(
+    unit: str, rows: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    """In a log, and spelt out beside another unit."""
+    milliseconds = NANOSECONDS[unit] // NANOSECONDS["ms"]
+    for word in SPELT[unit]:
+        log = "".join(f"it={i} nll {9 / (i + 1):.4f} step_time 2 {word}\n" for i in range(20))
+        assert rows(log, "dt_ms") == [(2 * milliseconds,)] * 20, word
+        if unit != "s":
+            assert values.seconds(f"3{word} 4s".encode()) == 3 * milliseconds / 1000 + 4, word
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2 days, 0:00:00", 172_800),
+        ("1 day, 2:03:04", 93_784),
+        ("1:00:00", 3_600),
+        ("25:00:00", 90_000),
+        ("59:59", 3_599),
+        ("1d 2h 3m", 93_780),
+    ],
+)
+def test_a_clock_is_so_many_seconds(
+    text: str, seconds: int, rows: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    assert values.seconds(text.encode()) == seconds
+    log = "".join(f"it={i} nll {9 / (i + 1):.4f} eta {text}\n" for i in range(20))
+    assert rows(log, "eta_min") == [(seconds / 60,)] * 20

@@ -1,0 +1,49 @@
+"""A run's figures and their origins."""
+
+from pathlib import Path
+
+from gputel.analysis.runs import facts, paths, read_run
+from gputel.analysis.runs.facts import run_facts
+from gputel.analysis.runs.recording import open_recording
+from gputel.telemetry import run_folder
+
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
+H100 = {"gpu": "0", "uuid": "a", "name": "NVIDIA H100 80GB HBM3", "limits": {"power_w": 700}}
+
+
+def test_two_gpus_are_reckoned_from_the_mfu_that_a_log_prints() -> None:
+    found = read_run(SAMPLES / "d16-base.log.gz").facts
+    assert found.parameters == facts.Fact(335544320, "printed")
+    assert found.gpus is not None
+    assert found.gpus.value == 2
+    assert "MFU" in found.gpus.origin
+    assert found.gpu is None  # an H100 SXM, an H200 and a GH200 have the same peak
+
+
+def test_what_was_recorded_of_the_machine_goes_before_what_the_log_says() -> None:
+    log = paths.parse(SAMPLES / "d16-base.log.gz")
+    second = {**H100, "gpu": "1", "uuid": "b"}
+    found = run_facts(log, [{"gpus": [H100, second]}, {"gpus": [second, H100]}])
+    assert found.gpus == facts.Fact(2, "recorded")
+    assert found.peak_flops is not None
+    assert found.peak_flops.value == 2 * 989e12
+    assert found.power_limit_w == facts.Fact(1400, "recorded")
+
+
+def test_tokens_of_a_step_come_from_throughput_where_no_banner_says_them(
+    compose: object, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"step {n} | loss: 3.0 | dt: 500.00ms | tok/sec: 4096\n" for n in range(9)))
+    found = read_run(path).facts
+    assert found.tokens_per_step is not None
+    assert found.tokens_per_step.value == 2048
+    assert found.parameters is None
+
+
+def test_an_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "d12", {"run": "d12"})
+    subject = read_run(tmp_path / "d12")
+    assert subject.facts.known() == {}
+    assert subject.gpu is None
+    assert open_recording(tmp_path / "d12").steps.is_empty()

@@ -1,0 +1,225 @@
+"""What is done beside a recording: the command is stopped because somebody asked for it, and never otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputel.telemetry import events
+from tests.recordings import PATIENCE_S, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
+
+TRAINING = """
+import signal, sys, time
+polite = {polite}
+def bye(*_):
+    print("saving", flush=True)
+    if polite: sys.exit(7)
+signal.signal(signal.SIGTERM, bye)
+for step in range({steps}):
+    loss = 3.0 if step < {nan} else float("nan")
+    print(f"step {{step:05d}} | loss: {{loss:.4f}} | dt: 20.00ms | tok/sec: 1,000", flush=True)
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def training(*, steps: int = 3000, nan: int = 10**6, polite: bool = True) -> list[str]:
+    return [sys.executable, "-c", TRAINING.format(steps=steps, nan=nan, polite=polite)]
+
+
+def start(*options: str, command: list[str]) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--out", "run", *options]
+    return subprocess.Popen(
+        [*words, "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def record(*options: str, command: list[str]) -> tuple[int, str, str]:
+    with start(*options, command=command) as recorder:
+        out, err = recorder.communicate(timeout=PATIENCE_S)
+    return recorder.returncode, out, err
+
+
+def facts() -> dict[str, Any]:
+    described: dict[str, Any] = json.loads(Path("run/run.json").read_text())
+    return described
+
+
+def stops() -> list[str]:
+    return [str(event["text"]) for event in events.read(Path("run")) if event["kind"] == "stop"]
+
+
+def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
+    code, out, err = record("--stop-on", "nan,overfit", command=training(nan=20))
+    assert code == 7
+    assert out.count("saving") == 1
+    assert stops() == ["stopped: NaN or infinite loss at step 20: loss is nan"]
+    assert facts()["stopped"] == {"rule": "nan", "text": "NaN or infinite loss at step 20: loss is nan"}
+    assert facts()["exit_code"] == 7
+    assert "gputel: stopped: NaN or infinite loss at step 20: loss is nan" in err
+    assert "stopped  NaN or infinite loss at step 20: loss is nan" in err
+
+
+@pytest.mark.long
+def test_what_goes_wrong_is_told_and_stops_nothing_that_nobody_asked_for() -> None:
+    code, out, _ = record("--stop-on", "overfit", command=training(nan=5, steps=60))
+    assert code == 0
+    assert "saving" not in out
+    assert [event["rule"] for event in events.read(Path("run")) if event["kind"] == "alarm"] == ["nan"]
+    assert "stopped" not in facts()
+
+
+@pytest.mark.long
+def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
+    code, out, _ = record("--stop-after", "500ms", "--grace", "500ms", command=training(polite=False))
+    assert code == 128 + signal.SIGKILL
+    assert out.count("saving") == 1
+    assert [re.sub(r"[\d.e-]+ (?=h|s)", "N ", text) for text in stops()] == [
+        "stopped: N h are over",
+        "killed, for it had not ended N s after it was asked to",
+    ]
+
+
+@pytest.mark.long
+def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
+    code, _, _ = record(
+        "--budget", "0.001", "--price", "7.2", command=training()
+    )  # two tenths of a cent a second
+    assert code == 7
+    assert [re.sub(r"\d\.\d\d", "N", text) for text in stops()] == [
+        "stopped: $N are spent, and $N were allowed"
+    ]
+
+
+@pytest.mark.long
+def test_what_comes_after_comes_after_also_where_the_recorder_was_killed(tmp_path: Path) -> None:
+    """Its words are its own: no shell looks at them."""
+    after = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.argv[2])' after '$(id); x'"
+    hold, release = os.pipe()
+    os.set_inheritable(hold, True)
+    command = [sys.executable, "-c", f"import os; print('up', flush=True); os.read({hold}, 1)"]
+    words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--out", "run", "--then", after]
+    with subprocess.Popen(
+        [*words, "--", *command], stdout=subprocess.PIPE, text=True, pass_fds=[hold]
+    ) as recorder:
+        assert recorder.stdout is not None
+        assert recorder.stdout.readline() == "up\n"
+        (beside,) = companions()
+        recorder.kill()
+    assert not Path("after").exists()
+    os.write(release, b"x")
+    for end in (hold, release):
+        os.close(end)
+    _wait_for_end(beside)
+    assert Path("after").read_text() == "$(id); x"
+
+
+def companions() -> list[int]:
+    """Processes beside a recording in this folder, once they are there."""
+    while True:
+        found = []
+        for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = cmdline.read_bytes()
+            except OSError:
+                continue
+            if b"gputel.analysis.live.guard" in words and str(Path.cwd()).encode() in words:
+                found.append(int(cmdline.parent.name))
+        if found:
+            return found
+
+
+def _wait_for_end(process: int) -> None:
+    import select
+
+    held = os.pidfd_open(process)
+    assert select.select([held], [], [], 60)[0]
+    os.close(held)
+
+
+@pytest.mark.long
+def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
+    """It forks, and a signal that a second thread took would kill it."""
+    with start("--stop-on", "nan", "--prometheus", ":0", command=training()) as recorder:
+        assert recorder.stdout is not None
+        recorder.stdout.readline()
+        threads = len(list(Path(f"/proc/{recorder.pid}/task").iterdir()))
+        recorder.terminate()
+        recorder.communicate(timeout=PATIENCE_S)
+    assert threads == 1
+
+
+@pytest.mark.long
+def test_a_run_is_served_while_it_is_recorded() -> None:
+    pytest.importorskip("prometheus_client")
+    port = _free_port()
+    with start("--prometheus", f":{port}", command=training()) as recorder:
+        text = _scraped(port, "gputel_train_loss{")
+        recorder.terminate()
+        recorder.communicate(timeout=PATIENCE_S)
+    assert 'gputel_train_loss{phase="train",rank="",run="run"} 3.0' in text
+    assert "DCGM_FI_DEV_POWER_USAGE{" in text
+
+
+def _scraped(port: int, wanted: str) -> str:
+    """Until it is there: the process beside starts in its own time."""
+
+    def look() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                text: str = answer.read().decode()
+        except OSError:
+            return ""
+        return text if wanted in text and "DCGM_FI_DEV_POWER_USAGE{" in text else ""
+
+    return until(look, f"{wanted} among the metrics")
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--stop-on", "nam"], "--stop-on nam: there is no such alarm; there are: nan, spike"),
+        (["--budget", "9"], "--budget needs a --price, what a GPU costs an hour"),
+        (["--then", "say 'x"], "--then: no closing quotation; close the quotes"),
+        (["--prometheus", "x"], "--prometheus x: is no [HOST]:PORT; such as :9400 or 0.0.0.0:9400"),
+    ],
+)
+def test_what_cannot_be_ordered_is_a_line_before_the_command_runs(options: list[str], line: str) -> None:
+    code, out, err = record(*options, command=["echo", "ran"])
+    assert (code, out) == (2, "")
+    assert line in err
+    assert not Path("run").exists()
+
+
+def test_without_a_command_there_is_nothing_to_stop() -> None:
+    words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--stop-after", "1s"]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 2
+    assert "--stop-on, --stop-after and --budget stop a command, and there is none" in answer.stderr

@@ -1,0 +1,138 @@
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.errors import GputelError
+from tests.sources import homes
+
+FACTS: dict[str, object] = {"run": "d16", "started": None, "ended": None}
+
+
+def test_a_new_run_can_be_opened_at_once(tmp_path: Path) -> None:
+    segment = run_folder.create(tmp_path / "a", FACTS)
+    assert run_folder.open_folder(tmp_path / "a").segments == (segment,)
+    assert run_folder.describe(segment.path) == {"schema": 1, **FACTS}
+
+
+def test_wall_time_of_a_moment_is_whole_nanoseconds_or_unknown() -> None:
+    facts = {"started": Stamp(1_700_000_000_123_456_789, 1, 2).as_json(), "ended": None}
+    assert run_folder.wall_ns(facts, "started") == 1_700_000_000_123_456_789
+    assert [run_folder.wall_ns(facts, name) for name in ("ended", "never")] == [None, None]
+
+
+def test_wall_time_in_run_json_is_read_in_one_place() -> None:
+    """Besides it stands where a moment is written."""
+    assert homes('"wall_ns"') == {"telemetry/run.py", "telemetry/clock.py"}
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "a", FACTS)
+    before = (tmp_path / "a" / "run.json").read_bytes()
+    with pytest.raises(GputelError) as refusal:
+        run_folder.create(tmp_path / "a", {"run": "other"})
+    assert str(refusal.value) == (
+        f"{tmp_path}/a: there is a run in this folder already; choose another --out, or --continue it"
+    )
+    assert (tmp_path / "a" / "run.json").read_bytes() == before
+
+
+def test_a_run_that_went_on_later_has_another_segment(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "a", FACTS)
+    run_folder.add_segment(tmp_path / "a", FACTS)
+    run_folder.add_segment(tmp_path / "a", FACTS)
+    assert [
+        s.path.relative_to(tmp_path / "a").as_posix() for s in run_folder.open_folder(tmp_path / "a").segments
+    ] == [
+        ".",
+        "segments/2",
+        "segments/3",
+    ]
+
+
+def test_only_a_run_can_go_on(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match=r"no run is here; a run folder holds a run\.json"):
+        run_folder.add_segment(tmp_path, FACTS)
+
+
+def test_nodes_write_side_by_side_and_a_replaced_pod_adds_a_segment_to_its_rank(tmp_path: Path) -> None:
+    for node in ("0", "10", "2", "10"):
+        run_folder.create(tmp_path / "a", FACTS, node=node)
+    assert [(s.node, s.number) for s in run_folder.open_folder(tmp_path / "a").segments] == [
+        ("0", 1),
+        ("2", 1),
+        ("10", 1),
+        ("10", 2),
+    ]
+
+
+def claim(folder: Path, rank: int) -> None:
+    run_folder.create(folder, {"run": "x", "node_rank": rank % 3}, node=str(rank % 3))
+
+
+def test_recorders_that_start_at_once_never_share_a_folder(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    recorders = [context.Process(target=claim, args=(tmp_path / "a", rank)) for rank in range(12)]
+    for recorder in recorders:
+        recorder.start()
+    for recorder in recorders:
+        recorder.join()
+        assert recorder.exitcode == 0
+    segments = run_folder.open_folder(tmp_path / "a").segments
+    assert [(s.node, s.number) for s in segments] == [(str(n), i) for n in range(3) for i in (1, 2, 3, 4)]
+    assert all(run_folder.describe(s.path)["node_rank"] == int(s.node or -1) for s in segments)
+
+
+def add_fact(folder: Path, name: str) -> None:
+    run_folder.update(folder, **{name: name})
+
+
+def test_facts_of_several_processes_are_merged(tmp_path: Path) -> None:
+    folder = run_folder.create(tmp_path / "a", FACTS).path
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=add_fact, args=(folder, f"fact{i}")) for i in range(12)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert {f"fact{i}" for i in range(12)} <= set(run_folder.describe(folder))
+
+
+def test_a_fact_that_cannot_be_written_leaves_what_stood_there(tmp_path: Path) -> None:
+    folder = run_folder.create(tmp_path / "a", FACTS).path
+    with pytest.raises(ValueError):
+        run_folder.update(folder, ended=float("nan"))
+    assert run_folder.describe(folder)["ended"] is None
+    assert sorted(path.name for path in folder.iterdir()) == [".run.json.lock", "gpu", "run.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not an object; mend it by hand, or move it away"),
+        ('{"schema": 9}', "schema 9 is not 1; open it with a newer gputel"),
+    ],
+)
+def test_a_broken_description_is_named(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(GputelError, match=fault):
+        run_folder.describe(tmp_path)
+
+
+def test_two_runs_of_one_second_get_different_folders(tmp_path: Path) -> None:
+    stamp = Stamp(wall=1_795_000_000_000_000_000, monotonic=0, boot=0)
+    first = run_folder.default_path(stamp, "d 16/x", tmp_path)
+    first.mkdir()
+    assert first.name.endswith("-d-16-x")
+    assert run_folder.default_path(stamp, "d 16/x", tmp_path).name == first.name + "-2"
+
+
+def test_run_json_is_readable_by_people(tmp_path: Path) -> None:
+    folder = run_folder.create(tmp_path / "a", FACTS).path
+    text = (folder / "run.json").read_text()
+    assert text.startswith('{\n  "schema": 1,\n  "run": "d16"')
+    assert json.loads(text)["ended"] is None
