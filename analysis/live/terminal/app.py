@@ -148,7 +148,7 @@ class Terminal(App[int]):
         if self._exits and self.picture.alarmed:
             self.exit(ALARMED)
 
-    def on_failed(self, message: FeedFailed) -> None:
+    def on_feed_failed(self, message: FeedFailed) -> None:
         self.fault = message.error
         self.exit(1)
 
