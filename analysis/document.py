@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -146,29 +146,48 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """Names and what they are, a line each; None is left out."""
+
+    pairs: Mapping[str, str | None]
+    title: str = ""
+
+    def known(self) -> dict[str, str]:
+        return {name: words for name, words in self.pairs.items() if words}
+
+
+Item: TypeAlias = Panel | Table | Facts
+
+
+@dataclass(frozen=True)
 class Section:
     """`wide` panels stand below each other; others side by side where there is room."""
 
     title: str = ""
-    items: Sequence[Panel | Table] = ()
+    items: Sequence[Item] = ()
     text: str = ""
     wide: bool = False
 
 
 @dataclass(frozen=True)
 class Document:
-    """`caution` is what must be said of everything on it; `runs` may be switched on and off."""
+    """The answer of a command, for every output: terminal, page, notebook, Markdown, pictures.
+
+    `caution` is what must be said of everything on it; `runs` may be switched on and off; `next` is the command to
+    try after it. A terminal shows all but panels and folded tables.
+    """
 
     title: str
     sections: Sequence[Section]
     about: str = ""
     caution: str | None = None
-    runs: Sequence[str] = field(default_factory=tuple)
+    runs: Sequence[str] = ()
+    next: str = ""
 
     def panels(self) -> Iterator[Panel]:
         for section in self.sections:
             for item in section.items:
-                if not isinstance(item, Table):
+                if not isinstance(item, (Table, Facts)):
                     yield item
 
 

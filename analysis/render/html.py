@@ -30,6 +30,7 @@ from gputel.analysis.document import (
     Bars,
     Curves,
     Document,
+    Facts,
     Heat,
     Level,
     Marker,
@@ -208,6 +209,8 @@ def _sections(sections: Sequence[Section]) -> Iterator[str]:
         for item in section.items:
             if isinstance(item, Table):
                 yield from _table(item)
+            elif isinstance(item, Facts):
+                yield _facts(item)
             else:
                 note = f'<p class="note">{_escaped(item.note)}</p>' if item.note else ""
                 kind = type(item).__name__.lower()
@@ -227,6 +230,12 @@ def _table(table: Table) -> Iterator[str]:
         yield f'<details class="table"><summary>{title}</summary>{body}{note}</details>'
     else:
         yield f'<div class="table">{f"<h3>{title}</h3>" if title else ""}{body}{note}</div>'
+
+
+def _facts(facts: Facts) -> str:
+    title = f"<h3>{_escaped(facts.title)}</h3>" if facts.title else ""
+    pairs = (f"<dt>{_escaped(name)}</dt><dd>{_escaped(words)}</dd>" for name, words in facts.known().items())
+    return f'<div class="facts">{title}<dl>{"".join(pairs)}</dl></div>'
 
 
 def _cell(cell: object) -> str:

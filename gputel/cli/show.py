@@ -11,9 +11,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+
+if TYPE_CHECKING:
+    from gputel.analysis.document import Document, Item
 
 MOST_NARROW = 40  # columns, below which nothing is folded further
 BETWEEN = 3  # columns of a terminal between two columns of a table
@@ -54,6 +57,38 @@ def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:
 def as_json(answer: object) -> None:
     """Strict JSON: a NaN that was not made null before is a bug here."""
     click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def document(answer: Document) -> None:
+    """All of a document but its panels and folded tables, for which a terminal has no room."""
+    for words in (answer.caution, answer.about):
+        if words:
+            say(folded(words))
+    for section in answer.sections:
+        for item in section.items:
+            _item(item)
+        if section.text:
+            say("")
+            say(folded(section.text))
+    if answer.next:
+        note(f"next: {answer.next}")
+
+
+def _item(item: Item) -> None:
+    from gputel.analysis.document import Facts, Table
+
+    if isinstance(item, Facts):
+        if item.title:
+            say(f"\n{item.title}")
+        facts(item.known())
+    elif isinstance(item, Table) and not item.folded:
+        say(f"\n{item.title}" if item.title else "")
+        filled = [
+            i for i in range(len(item.columns)) if not i or any(row[i] is not None for row in item.rows)
+        ]
+        table([item.columns[i] for i in filled], [[row[i] for i in filled] for row in item.rows])
+        if item.note:
+            say(folded(item.note))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
