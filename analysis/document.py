@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-import numpy.typing as npt
-
 from gputel.analysis import text
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import polars as pl
 
     Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
-Numbers: TypeAlias = npt.NDArray[Any]
+Numbers: TypeAlias = "npt.NDArray[Any]"
 MOMENT = "%Y-%m-%dT%H:%M:%S%.9fZ"
 MOST_EXACT = 2**53  # from here on a float may stand for several whole numbers
 Style: TypeAlias = Literal["line", "dashed", "dots", "held"]  # `held`: each value holds until the next
