@@ -1,13 +1,11 @@
-"""A page -> one HTML file that opens offline by double click: its data packed, its panels drawn on canvases.
+"""A document -> one HTML file that opens offline by double click: its data packed, its panels drawn on canvases.
 
-Nothing is ever fetched, and the page's own policy forbids it. Text is data and never markup: what stands in it is
-escaped, only the script that is named by its hash runs, and what looks like a key is masked.
+Nothing is ever fetched; the page's own policy forbids it. Text from logs is escaped, never markup, and what looks like
+a key is masked. Only the script named by its hash runs.
 
-Arrays of numbers -> a few bytes a number, and where in them each array lies; `unpack.js` is the other half.
-
-Numbers that were printed or counted (12,800; 2.907160; 431.25 W) are kept exactly: as whole numbers of their last
-digit, each as the difference from the one before, byte by byte. What has no last digit is a float of 32 bits, and
-of 64 where it is a large whole number.
+Arrays are packed in a few bytes a number; `unpack.js` is the other half. Numbers with few decimals (12,800; 2.907160)
+are kept exactly, as differences of whole numbers of their last digit; others are 32-bit floats, and 64-bit ones where
+they are large whole numbers.
 """
 
 from __future__ import annotations

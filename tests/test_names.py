@@ -1,0 +1,36 @@
+"""Names that can be searched for: no class has another's name, no function is called `of`, no file a participle."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("gputel", "telemetry", "analysis", "trainer")
+PARTICIPLES = {"told", "kept", "printed", "written", "unclosed", "recorded", "reported", "followed", "served"}
+
+
+def sources() -> Iterator[Path]:
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if not any(above.is_symlink() for above in path.parents):
+                yield path
+
+
+def defined(kind: type[ast.AST]) -> Iterator[str]:
+    for path in sources():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, kind):
+                yield f"{node.name}"  # type: ignore[attr-defined]
+
+
+def test_no_class_name_stands_twice() -> None:
+    assert [name for name, count in Counter(defined(ast.ClassDef)).items() if count > 1] == []
+
+
+def test_no_function_is_called_of() -> None:
+    assert "of" not in set(defined(ast.FunctionDef))
+
+
+def test_no_file_is_named_by_a_participle() -> None:
+    assert [str(path.relative_to(ROOT)) for path in sources() if path.stem in PARTICIPLES] == []
