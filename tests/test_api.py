@@ -124,7 +124,7 @@ def test_plan_has_a_row_a_size() -> None:
     assert [row.name for row in plan.rows] == ["d16", "d24"]
     assert plan.rows[0].figures["dollars"].value > 0
     (row,) = gputel.plan(params=1.5e9, on="8xH100").rows
-    assert row.name == "1.50B"
+    assert row.name == "1.5B"
 
 
 def test_plan_refuses_what_the_command_refuses() -> None:

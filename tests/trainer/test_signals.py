@@ -5,9 +5,9 @@ import sys
 
 SCRIPT = """
 import os, signal
-from gputel.trainer.signals import IMPATIENT_SECONDS, Signals
+from gputel.trainer.signals import IMPATIENT_SECONDS, StopSignals
 
-with Signals() as signals:
+with StopSignals() as signals:
     for _ in range(2):  # as torchrun sends it
         os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGUSR1)
