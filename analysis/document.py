@@ -142,6 +142,7 @@ class Table:
     rows: Sequence[Sequence[object]]
     note: str = ""
     folded: bool = False  # shown when it is asked for
+    keep_empty: bool = False  # a terminal shows columns without a value, too: they stand for runs
 
 
 @dataclass(frozen=True)

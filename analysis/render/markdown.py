@@ -14,6 +14,8 @@ def markdown(document: Document, mark: str = "") -> str:
     """`mark` is a comment in the first line, by which gputel knows its own file again."""
     parts = [mark, f"**{_text(document.about or document.title)}**", _text(document.caution or "")]
     for section in document.sections:
+        if section.title and section.text:
+            parts.append(f"### {_text(section.title)}")
         parts += [_text(line) for line in section.text.splitlines()]
         for item in section.items:
             if isinstance(item, Table):

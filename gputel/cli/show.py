@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_NARROW = 40  # columns, below which nothing is folded further
 BETWEEN = 3  # columns of a terminal between two columns of a table
+LEAST_ROOM = 24  # columns of a terminal, in which sentences are still worth folding
 
 
 def error(line: str) -> None:
@@ -68,7 +69,7 @@ def document(answer: Document) -> None:
         for item in section.items:
             _item(item)
         if section.text:
-            say("")
+            say(f"\n{section.title}" if section.title else "")
             say(folded(section.text))
     if answer.next:
         note(f"next: {answer.next}")
@@ -84,7 +85,9 @@ def _item(item: Item) -> None:
     elif isinstance(item, Table) and not item.folded:
         say(f"\n{item.title}" if item.title else "")
         filled = [
-            i for i in range(len(item.columns)) if not i or any(row[i] is not None for row in item.rows)
+            i
+            for i in range(len(item.columns))
+            if not i or item.keep_empty or any(row[i] is not None for row in item.rows)
         ]
         table([item.columns[i] for i in filled], [[row[i] for i in filled] for row in item.rows])
         if item.note:
@@ -94,8 +97,8 @@ def _item(item: Item) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
     """Numbers to the right, words to the left, `-` where nothing was measured.
 
-    Where a terminal is too narrow for it, it is cut into tables below each other, each with the first column; in a
-    pipe it is as wide as it must be.
+    Where a terminal is too narrow for it, sentences in its last column are folded, else it is cut into tables below
+    each other, each with the first column; in a pipe it is as wide as it must be.
     """
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
@@ -103,14 +106,29 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
         for i in range(len(columns))
     ]
     width = columns_of(sys.stdout)
-    lines = [[part for row in [columns, *cells] for part in row[i].split("\n")] for i in range(len(columns))]
-    widest = [max(map(len, own)) for own in lines]
+    widest = _widest(columns, cells)
+    room = width - sum(widest[:-1]) - BETWEEN * (len(columns) - 1)
+    if LEAST_ROOM <= room < widest[-1] and not numeric[-1]:
+        cells = [[*row[:-1], _filled(row[-1], room)] for row in cells]
+        widest = _widest(columns, cells)
     for number, block in enumerate(_blocks(widest, width)):
         if number:
             say("")
         kept = [[row[i] for i in block] for row in cells]
         _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width)
         title = None
+
+
+def _widest(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Letters of the longest line in each column."""
+    return [
+        max(len(line) for row in [columns, *cells] for line in row[i].split("\n"))
+        for i in range(len(columns))
+    ]
+
+
+def _filled(cell: str, room: int) -> str:
+    return "\n".join(textwrap.fill(line, room, break_on_hyphens=False) for line in cell.split("\n"))
 
 
 def _blocks(widest: Sequence[int], width: int) -> Iterator[list[int]]:

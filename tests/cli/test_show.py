@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from gputel.analysis.document import Document, Section, Table
 from gputel.cli import show
 
 COLUMNS = ("run", "format", "records", "first loss", "last loss")
@@ -54,6 +55,35 @@ def test_a_cell_of_several_lines_is_as_wide_as_its_longest(
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
     show.table(("what", "why"), [["memory", "a sentence that\nwas folded\nbefore this"]])
     assert "memory   a sentence that\n" in capsys.readouterr().out
+
+
+def test_sentences_of_the_last_column_are_folded_beside_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    show.table(("what", "why"), [["memory", "a sentence that is longer than the terminal is wide"]])
+    drawn = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert [line.split() for line in drawn.splitlines()[2:]] == [
+        "memory a sentence that is longer than".split(),
+        "the terminal is wide".split(),
+    ]
+    assert max(map(len, drawn.splitlines())) <= 40
+
+
+def test_column_of_a_run_without_values_stays_where_its_table_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [["loss", "2.5", None]]
+    show.document(Document("a", (Section(items=(Table("", ("", "a", "b"), rows),)),)))
+    show.document(Document("a", (Section(items=(Table("", ("", "a", "b"), rows, keep_empty=True),)),)))
+    _, first, *_, again, _, _ = capsys.readouterr().out.splitlines()
+    assert (first.split(), again.split()) == (["a"], ["a", "b"])
+
+
+def test_notes_stand_under_the_title_of_their_section(capsys: pytest.CaptureFixture[str]) -> None:
+    show.document(Document("a", (Section("Notes", text="one\ntwo"),), about="what it is"))
+    assert capsys.readouterr().out == "what it is\n\nNotes\none\ntwo\n"
 
 
 def test_a_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
