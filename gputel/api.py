@@ -210,10 +210,7 @@ class Compared:
         return f"<{self.comparison.metric} of {', '.join(self.comparison.runs)} by {self.comparison.by}>"
 
     def _repr_html_(self) -> str:
-        """The tables of `gputel compare`."""
-        from gputel.analysis.documents import notebook
-
-        return notebook.html(self.comparison)
+        return self.figures._repr_html_()
 
     @cached_property
     def figures(self) -> Figures:

@@ -1,12 +1,7 @@
-"""A comparison -> its page: curves with a switch of the axis, differences, sizes, the tables of the terminal.
+"""A comparison -> its document: the metric's curves, milestones, a summary, settings, the scaling law, notes.
 
-A comparison -> tables of text, for terminal, Markdown and notebook.
-
-What no run tells is left out; what one of them does not tell is None.
-
-Runs of four sizes and more -> tables: where each ended, the law that they follow, what the next would cost.
-
-Tables of text about runs: few runs stand beside each other, many below, cut to the width of a terminal.
+A fact that no run has is left out; one that a run lacks is None in its cell. Up to four runs are columns, more are
+rows.
 """
 
 from __future__ import annotations
@@ -14,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gputel.analysis import text
 from gputel.analysis.compare.axes import AXES
-from gputel.analysis.document import Document, Section, Table
-from gputel.analysis.documents.panels import metrics, sizes
+from gputel.analysis.document import Document, Panel, Section, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,36 +21,19 @@ if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
     from gputel.analysis.compare.scaling import Next
 
-
-def comparison_document(found: Comparison) -> Document:
-    first, *others = metrics.panels(found)
-    between = [panel for panel in (metrics.bands(found), metrics.differences(found)) if panel]
-    told = [Table(table.title, table.columns, table.rows) for table in comparison_tables(found)]
-    sections = [
-        Section(items=(first, *between)),
-        Section("Differences", told),
-        Section("Across sizes", list(sizes.panels(found))),
-        Section("What else was printed", others),
-        Section("To know", text="\n".join(note.removeprefix("note: ") for note in notes(found))),
-    ]
-    return Document(
-        title=" and ".join(found.runs) if len(found.runs) < 4 else f"{len(found.runs)} runs",
-        sections=[section for section in sections if section.items or section.text],
-        about=first_line(found),
-        caution="; ".join(cautions(found)) or None,
-        runs=found.runs,
-    )
-
-
 Form: TypeAlias = "Callable[[float], str]"
-Facts: TypeAlias = tuple[tuple[str, str, Form], ...]
+Cell: TypeAlias = "str | None"
+Line: TypeAlias = "tuple[str, list[Cell]]"  # a name, and a cell a run
+Forms: TypeAlias = tuple[tuple[str, str, Form], ...]  # column of the summary, its name, how it is written
+
+BESIDE = 4  # the most runs that are columns
+SHORT = 40  # letters of a command that is shown whole
 UNITS = {"tokens": " tokens", "flops": " FLOPs"}
 AMOUNTS: Mapping[str, Form] = {
     "step": text.step, "tokens": text.count, "time": text.duration, "flops": text.count, "energy": text.energy,
     "cost": text.money,
 }  # fmt: skip
-
-SIZES: Facts = (
+SIZES: Forms = (
     ("depth", "depth", text.step),
     ("parameters", "parameters", text.count),
     ("gpus", "GPUs", text.step),
@@ -68,7 +45,7 @@ SIZES: Facts = (
     ("energy_j", "energy", text.energy),
     ("cost", "cost", text.money),
 )
-RATES: Facts = (
+RATES: Forms = (
     ("tok_per_sec", "tok/s", text.step),
     ("mfu", "MFU %", partial(text.number, decimals=1)),
     ("j_per_token", "J/token", text.count),
@@ -78,85 +55,162 @@ RATES: Facts = (
     ("mem_printed_mib", "peak MiB, printed", text.step),
     ("interruptions", "interruptions", text.count),
 )
-SHORT = 40  # letters of a command that is shown whole
-SPENT = {axis.name: axis.word for axis in AXES.values()}
+POINTS = ("depth", "parameters", "tokens", "flops", "loss")
+MEANING = {"parameters": "N parameters", "tokens": "D tokens", "flops": "C FLOPs"}
 
 
-def first_line(found: Comparison) -> str:
-    """Which phase of the runs, and what of it."""
-    other = [phase for phase in found.phases if phase != found.phase]
-    also = f" (also shared: {', '.join(other)}; --phase chooses)" if other else ""
-    many = "s" if len(found.runs) > 1 else ""
-    groups = f" in {len(found.runs)} group{many}" if found.groups else ""
-    return f"phase {found.phase} of {len(found.lines)} runs{groups}{also}: {found.metric} by {found.by}"
+def comparison_document(comparison: Comparison, *, drawn: bool = True) -> Document:
+    """`drawn=False` leaves out the panels, which take time and which a terminal cannot show."""
+    runs = comparison.runs
+    tables = Section("Side by side", list(_tables(comparison)))
+    notes = Section("Notes", text="\n".join(_notes(comparison)))
+    if drawn:
+        metric, sizes, others = _panels(comparison)
+        sections = [metric, tables, sizes, others, notes]
+    else:
+        sections = [tables, notes]
+    return Document(
+        title=" and ".join(runs) if len(runs) < 4 else f"{len(runs)} runs",
+        sections=[section for section in sections if section.items or section.text],
+        about=about(comparison),
+        caution=_caution(comparison),
+        runs=runs,
+    )
 
 
-def cautions(found: Comparison) -> list[str]:
-    """What must be said of some runs wherever they are shown."""
-    said = dict.fromkeys(found.cautions.values())
+def about(comparison: Comparison) -> str:
+    """`phase base of 2 runs: loss by step`, and which other phases the runs share."""
+    others = [phase for phase in comparison.phases if phase != comparison.phase]
+    also = f" (also shared: {', '.join(others)}; --phase chooses)" if others else ""
+    plural = "s" if len(comparison.runs) > 1 else ""
+    groups = f" in {len(comparison.runs)} group{plural}" if comparison.groups else ""
+    return (
+        f"phase {comparison.phase} of {len(comparison.lines)} runs{groups}{also}: "
+        f"{comparison.metric} by {comparison.by}"
+    )
+
+
+def law_tables(comparison: Comparison) -> Iterator[Table]:
+    """The points, the constants and the next size of the scaling law; nothing where there is no law."""
+    scaling = comparison.scaling
+    if scaling.law is None or scaling.next is None:
+        return
+    points = [
+        [row["run"], *(_point(name, row[name]) for name in POINTS), "yes" if row["frontier"] else ""]
+        for row in scaling.points.iter_rows(named=True)
+    ]
+    heads = ["run", "depth", "parameters", "tokens", "FLOPs", comparison.metric, "frontier"]
+    yield Table("By size; on the frontier no run did better with less compute", heads, points)
+    meaning = ", ".join(MEANING[term] for term in scaling.terms)
+    constants = [[name, *(f"{value:.4g}" for value in values)] for name, values in scaling.constants.items()]
+    title = f"{scaling.formula} ({meaning}); runs are off by {scaling.law.deviation:.2g}"
+    yield Table(title, ["", "value", "95 % from", "to"], constants)
+    size = f"depth {scaling.next.depth}" if scaling.next.depth else "the next size"
+    title = f"Estimate for {size} at the pace of {scaling.points['run'][-1]}"
+    yield Table(title, ["", size], _next_size(scaling.next, comparison.metric))
+
+
+def without_shared(commands: Sequence[Cell]) -> list[Cell]:
+    """Long commands without the options that all of them have: `… --depth 4 … --out runs/d4`."""
+    if max(len(command or "") for command in commands) <= SHORT:
+        return list(commands)
+    options = [_options(command or "") for command in commands]
+    shared = set.intersection(*(set(row) for row, command in zip(options, commands, strict=True) if command))
     return [
-        f"{text.names(run for run, told in found.cautions.items() if told == one)}: {one}" for one in said
+        _shortened(row, shared) if command else None for row, command in zip(options, commands, strict=True)
     ]
 
 
-def notes(found: Comparison) -> list[str]:
-    """What must be known to trust the tables, and why there is no scaling law where sizes differ."""
-    why = found.scaling.why if found.summary["parameters"].drop_nulls().n_unique() > 1 else None
-    no = "" if found.scaling.law else "no scaling law: "
-    return [*(f"note: {note}" for note in found.notes), *([f"note: {no}{why}"] if why else [])]
+def _panels(comparison: Comparison) -> tuple[Section, Section, Section]:
+    from gputel.analysis.documents.panels import metrics, sizes
+
+    first, *others = metrics.panels(comparison)
+    between: list[Panel] = [
+        panel for panel in (metrics.bands(comparison), metrics.differences(comparison)) if panel
+    ]
+    return (
+        Section(items=(first, *between)),
+        Section("Across sizes", list(sizes.panels(comparison))),
+        Section("Other metrics", others),
+    )
 
 
-def comparison_tables(found: Comparison) -> Iterator[ComparisonTable]:
-    yield from milestones(found)
-    yield from oriented("summary" + _smoothing(found), list(_summary(found)), found.runs)
-    yield from oriented("settings that differ", list(_settings(found)), found.runs)
-    yield from tables(found)
+def _caution(comparison: Comparison) -> str | None:
+    """Each caution once, after the names of its runs."""
+    cautions = comparison.cautions
+    return (
+        "; ".join(
+            f"{text.names(run for run, words in cautions.items() if words == caution)}: {caution}"
+            for caution in dict.fromkeys(cautions.values())
+        )
+        or None
+    )
 
 
-def milestones(found: Comparison) -> Iterator[ComparisonTable]:
-    frame = found.milestones
+def _notes(comparison: Comparison) -> list[str]:
+    """The comparison's own, and why there is no scaling law where sizes differ."""
+    differ = comparison.summary["parameters"].drop_nulls().n_unique() > 1
+    why = comparison.scaling.why if differ else None
+    if why and not comparison.scaling.law:
+        why = f"no scaling law: {why}"
+    return [*comparison.notes, *([why] if why else [])]
+
+
+def _tables(comparison: Comparison) -> Iterator[Table]:
+    yield from _milestones(comparison)
+    yield from _by_run(f"Summary{_smoothing(comparison)}", list(_summary(comparison)), comparison.runs)
+    yield from _by_run("Settings that differ", list(_settings(comparison)), comparison.runs)
+    yield from law_tables(comparison)
+
+
+def _milestones(comparison: Comparison) -> Iterator[Table]:
+    frame, first = comparison.milestones, comparison.runs[0]
     points = frame["x"].unique(maintain_order=True).to_list()
     if not points:
         return
-    title, off = f"{found.metric} at milestones, as printed, not smoothed", f"difference from {found.runs[0]}"
-    heads = [AMOUNTS[found.by](x) for x in points]
-    values = _by_run(frame, "value", text.number, marked=found.by == "step")
-    differences = _by_run(frame.filter(frame["run"] != found.runs[0]), "difference", text.difference)
-    if len(found.runs) > BESIDE:
-        yield from folded(title, "run", list(values), list(zip(heads, turned(values), strict=True)))
-        yield from folded(off, "run", list(differences), list(zip(heads, turned(differences), strict=True)))
-        return
-    if len(found.runs) == 2:
-        values["difference"] = next(iter(differences.values()))
-    axis = AXES[found.by].name
-    yield ComparisonTable(title, [axis, *values], turned({"": heads, **values}))
-    if len(found.runs) > 2:
-        yield ComparisonTable(off, [axis, *differences], turned({"": heads, **differences}))
+    title = f"{comparison.metric} at milestones, as printed, not smoothed"
+    heads = [AMOUNTS[comparison.by](x) for x in points]
+    values = _cells(frame, "value", text.number, marked=comparison.by == "step")
+    differences = _cells(frame.filter(frame["run"] != first), "difference", text.difference)
+    if len(comparison.runs) == 2:
+        values["difference"] = differences.popitem()[1]
+    yield _milestone_table(title, comparison, heads, values)
+    if differences:
+        yield _milestone_table(f"Difference from {first}", comparison, heads, differences)
 
 
-def _summary(found: Comparison) -> Iterator[Line]:
-    yield from _facts(found.summary, SIZES)
-    yield from _validations(found)
-    for (axis, x), rows in found.equal.group_by("axis", "x", maintain_order=True):
-        cells = _by_run(rows, "value", text.number)
-        yield f"{found.metric} at {_place(str(axis), x)}", [cells[run][0] for run in found.runs]
-    yield from _targets(found)
-    yield from _facts(found.summary, RATES)
-    yield "status", found.summary["status"].to_list()
+def _milestone_table(
+    title: str, comparison: Comparison, heads: list[str], cells: Mapping[str, list[Cell]]
+) -> Table:
+    if len(comparison.runs) > BESIDE:
+        return Table(title, ["run", *heads], [[run, *row] for run, row in cells.items()], keep_empty=True)
+    rows = list(zip(heads, *cells.values(), strict=True))
+    return Table(title, [AXES[comparison.by].name, *cells], rows, keep_empty=True)
 
 
-def _facts(frame: pl.DataFrame, facts: Facts) -> Iterator[Line]:
-    for column, title, form in facts:
-        values = frame[column].to_list()
+def _summary(comparison: Comparison) -> Iterator[Line]:
+    yield from _facts(comparison.summary, SIZES)
+    yield from _validations(comparison)
+    for (axis, x), rows in comparison.equal.group_by("axis", "x", maintain_order=True):
+        cells = _cells(rows, "value", text.number)
+        yield f"{comparison.metric} at {_place(str(axis), x)}", [cells[run][0] for run in comparison.runs]
+    yield from _targets(comparison)
+    yield from _facts(comparison.summary, RATES)
+    yield "status", comparison.summary["status"].to_list()
+
+
+def _facts(summary: pl.DataFrame, forms: Forms) -> Iterator[Line]:
+    for column, name, form in forms:
+        values = summary[column].to_list()
         if any(value is not None for value in values):
-            yield title, [None if value is None else form(value) for value in values]
+            yield name, [None if value is None else form(value) for value in values]
 
 
-def _validations(found: Comparison) -> Iterator[Line]:
-    for (name,), rows in found.validations.group_by("name", maintain_order=True):
-        told = {row["run"]: row for row in rows.iter_rows(named=True)}
+def _validations(comparison: Comparison) -> Iterator[Line]:
+    for (name,), rows in comparison.validations.group_by("name", maintain_order=True):
+        by_run = {row["run"]: row for row in rows.iter_rows(named=True)}
         for which in ("best", "last") if rows["best"].count() else ("last",):
-            cells = [_at(told[run], which) if run in told else None for run in found.runs]
+            cells = [_at(by_run[run], which) if run in by_run else None for run in comparison.runs]
             yield f"{which} {name} @ step", cells
 
 
@@ -164,49 +218,47 @@ def _at(row: Mapping[str, Any], which: str) -> str:
     return f"{text.number(row[which])} @ {text.step(row[f'{which}_step'])}"
 
 
-def _targets(found: Comparison) -> Iterator[Line]:
-    for (metric, target), rows in found.targets.group_by("metric", "target", maintain_order=True):
+def _targets(comparison: Comparison) -> Iterator[Line]:
+    for (metric, target), rows in comparison.targets.group_by("metric", "target", maintain_order=True):
         for axis in AXES.values():
-            cells = _by_run(rows, axis.column, AMOUNTS[axis.name])
-            line = [cells[run][0] for run in found.runs]
-            if any(line) or axis.name == "step":
-                yield f"{SPENT[axis.name]} to {metric} {target:g}", line
+            by_run = _cells(rows, axis.column, AMOUNTS[axis.name])
+            cells = [by_run[run][0] for run in comparison.runs]
+            if any(cells) or axis.name == "step":
+                yield f"{axis.word} to {metric} {target:g}", cells
 
 
-def _settings(found: Comparison) -> Iterator[Line]:
-    for (name,), rows in found.settings.group_by("setting", maintain_order=True):
+def _settings(comparison: Comparison) -> Iterator[Line]:
+    for (name,), rows in comparison.settings.group_by("setting", maintain_order=True):
         values = rows["value"].to_list()
-        yield str(name), apart(values) if name == "command" else values
-
-
-def apart(commands: Sequence[Cell]) -> list[Cell]:
-    """Of long commands what not all of them say: `… --depth 4 … --out runs/d4`."""
-    if max(len(command or "") for command in commands) <= SHORT:
-        return list(commands)
-    said = [_options(command or "") for command in commands]
-    shared = set.intersection(*(set(own) for own, told in zip(said, commands, strict=True) if told))
-    return [_without(own, shared) if told else None for own, told in zip(said, commands, strict=True)]
+        yield str(name), without_shared(values) if name == "command" else values
 
 
 def _options(command: str) -> list[str]:
     """Words, an option with its value as one."""
-    found: list[str] = []
+    options: list[str] = []
     for word in command.split():
-        if found and found[-1].startswith("-") and " " not in found[-1] and not word.startswith("-"):
-            found[-1] += f" {word}"
+        if options and options[-1].startswith("-") and " " not in options[-1] and not word.startswith("-"):
+            options[-1] += f" {word}"
         else:
-            found.append(word)
-    return found
+            options.append(word)
+    return options
 
 
-def _without(said: Sequence[str], shared: set[str]) -> str:
-    return " ".join("…" if cut else " ".join(run) for cut, run in groupby(said, shared.__contains__))
+def _shortened(options: Sequence[str], shared: set[str]) -> str:
+    return " ".join("…" if cut else " ".join(run) for cut, run in groupby(options, shared.__contains__))
 
 
-def _by_run(
-    frame: pl.DataFrame, column: str, form: Callable[[float], str], *, marked: bool = False
-) -> dict[str, list[Cell]]:
-    """The cells of each run, in the order of the rows; `marked` puts ~ before what lies between two records."""
+def _by_run(title: str, lines: Sequence[Line], runs: Sequence[str]) -> Iterator[Table]:
+    """Few runs are columns, many are rows."""
+    if lines and len(runs) <= BESIDE:
+        yield Table(title, ["", *runs], [[name, *cells] for name, cells in lines], keep_empty=True)
+    elif lines:
+        rows = list(zip(runs, *(cells for _, cells in lines), strict=True))
+        yield Table(title, ["run", *(name for name, _ in lines)], rows, keep_empty=True)
+
+
+def _cells(frame: pl.DataFrame, column: str, form: Form, *, marked: bool = False) -> dict[str, list[Cell]]:
+    """The cells of each run, in the order of the rows; `marked` puts ~ before a value between two records."""
     cells: dict[str, list[Cell]] = {}
     for row in frame.iter_rows(named=True):
         value = row[column]
@@ -223,35 +275,9 @@ def _place(axis: str, x: float) -> str:
     return f"step {AMOUNTS[axis](x)}" if axis == "step" else f"{AMOUNTS[axis](x)}{UNITS.get(axis, '')}"
 
 
-def _smoothing(found: Comparison) -> str:
-    return f"; {found.metric} is the mean of the last {found.window:g} steps" if found.window else ""
-
-
-POINTS = ("depth", "parameters", "tokens", "flops", "loss")
-MEANING = {"parameters": "N parameters", "tokens": "D tokens", "flops": "C FLOPs"}
-
-
-def tables(found: Comparison) -> Iterator[ComparisonTable]:
-    told = found.scaling
-    if told.law is None or told.next is None:
-        return
-    rows: list[list[Cell]] = [
-        [row["run"], *(_point(name, row[name]) for name in POINTS), "yes" if row["frontier"] else ""]
-        for row in told.points.iter_rows(named=True)
-    ]
-    heads = ["run", "depth", "parameters", "tokens", "FLOPs", found.metric, "frontier"]
-    yield ComparisonTable("by size; on the frontier no run did better with less compute", heads, rows)
-    meaning = ", ".join(MEANING[term] for term in told.terms)
-    constants: list[list[Cell]] = [
-        [name, *(f"{value:.4g}" for value in known)] for name, known in told.constants.items()
-    ]
-    title = f"{told.formula} ({meaning}); runs are off by {told.law.deviation:.2g}"
-    yield ComparisonTable(title, ["", "value", "95 % from", "to"], constants)
-    size = f"depth {told.next.depth}" if told.next.depth else "the next size"
-    facts = _law_facts(told.next, found.metric)
-    yield ComparisonTable(
-        f"what {size} would reach and cost at the pace of {told.points['run'][-1]}", ["", size], facts
-    )
+def _smoothing(comparison: Comparison) -> str:
+    window = comparison.window
+    return f"; {comparison.metric} is the mean of the last {window:g} steps" if window else ""
 
 
 def _point(name: str, value: float | None) -> Cell:
@@ -259,9 +285,9 @@ def _point(name: str, value: float | None) -> Cell:
     return None if value is None else form(value)
 
 
-def _law_facts(ahead: Next, metric: str) -> list[list[Cell]]:
+def _next_size(ahead: Next, metric: str) -> list[list[str]]:
     low, high = (text.number(value) for value in ahead.loss[1:])
-    told: dict[str, Cell] = {
+    facts = {
         "parameters": text.count(ahead.parameters),
         "tokens": text.count(ahead.tokens),
         "FLOPs": text.count(ahead.flops),
@@ -270,47 +296,4 @@ def _law_facts(ahead: Next, metric: str) -> list[list[Cell]]:
         "energy": None if ahead.energy_j is None else text.energy(ahead.energy_j),
         "cost": None if ahead.cost is None else text.money(ahead.cost),
     }
-    return [[name, value] for name, value in told.items() if value]
-
-
-BESIDE = 4
-WIDTH = 80
-BETWEEN = 3  # columns of a terminal between two columns of a table
-Cell: TypeAlias = "str | None"
-Line: TypeAlias = "tuple[str, list[Cell]]"  # what it says, and a cell a run
-
-
-class ComparisonTable(NamedTuple):
-    title: str
-    columns: list[str]
-    rows: list[list[Cell]]
-
-
-def oriented(title: str, lines: Sequence[Line], runs: Sequence[str]) -> Iterator[ComparisonTable]:
-    """Few runs are columns, many are rows."""
-    if lines and len(runs) <= BESIDE:
-        yield ComparisonTable(title, ["", *runs], [[name, *cells] for name, cells in lines])
-    elif lines:
-        yield from folded(title, "run", runs, lines)
-
-
-def folded(title: str, head: str, names: Sequence[str], lines: Sequence[Line]) -> Iterator[ComparisonTable]:
-    """A row a name; cut into as many tables as fit the width of a terminal, each with the names again."""
-    first = max(len(head), *(len(name) for name in names))
-    blocks: list[list[Line]] = [[]]
-    left = WIDTH - first
-    for line in lines:
-        wide = BETWEEN + max(len(line[0]), *(len(cell or "-") for cell in line[1]))
-        if wide > left and blocks[-1]:
-            blocks.append([])
-            left = WIDTH - first
-        blocks[-1].append(line)
-        left -= wide
-    for i, block in enumerate(blocks):
-        rows = [[name, *(cells[j] for _, cells in block)] for j, name in enumerate(names)]
-        yield ComparisonTable(title if not i else "", [head, *(said for said, _ in block)], rows)
-
-
-def turned(columns: Mapping[str, Sequence[Cell]]) -> list[list[Cell]]:
-    """Columns as rows."""
-    return [list(row) for row in zip(*columns.values(), strict=True)]
+    return [[name, value] for name, value in facts.items() if value]

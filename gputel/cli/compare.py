@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.document import Document
+    from gputel.analysis.runs import RunData
+    from gputel.cli.sources import RunSource
 
 NAME = "gputel-compare"
+MARK = "<!-- written by gputel compare -->"
 TABLES = {"csv": "", "markdown": "md"}
+MANY = 10  # runs, from which on reading them shows its progress
 
 
 @click.command("compare", short_help="Put runs beside each other at equal steps, tokens, time or cost.")
@@ -51,18 +61,75 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
 
     RUN is a run folder, a log, a folder of either, a glob, or `latest`. The first is what the others differ from.
     """
-    from gputel.cli import compared
-    from gputel.cli.compared import read_comparison
+    from gputel.analysis import compare
+    from gputel.analysis.compare.answer import comparison_json
+    from gputel.analysis.documents.compare import comparison_document
+    from gputel.analysis.exports import comparison as csv
 
     flags = {flag: asked.pop(flag) for flag in (*options.FLAGS, *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
-    found = read_comparison(runs, **asked)
-    for kind in TABLES:
-        if flags[kind]:
-            compared.write(found, out, kind, force=force)
+    comparison = compare.compare(_read(runs), target=dict(asked.pop("target")), **asked)
+    document = comparison_document(comparison, drawn=bool(kinds))
+    if flags["csv"]:
+        _wrote(csv.write(comparison, out, force=force))
+    if flags["markdown"]:
+        _wrote(_write_markdown(document, out, force=force))
     if kinds:
-        options.write(compared.page(found), kinds, out, NAME, force=force)
+        options.write(document, kinds, out, NAME, force=force)
     if as_json:
-        compared.print_json(found)
+        show.as_json(comparison_json(comparison))
     else:
-        compared.print_tables(found)
+        show.document(document)
+
+
+def _write_markdown(document: Document, out: Path, *, force: bool) -> list[Path]:
+    """`out` is a folder, or the file itself."""
+    from gputel.analysis.render import files
+    from gputel.analysis.render.markdown import markdown
+
+    path = out if out.suffix == ".md" else out / f"{NAME}.md"
+    ours = files.begins_with(MARK.encode())
+    return files.write([files.File(path, markdown(document, MARK).encode(), ours)], force=force)
+
+
+def _wrote(paths: list[Path]) -> None:
+    for path in paths:
+        show.note(f"wrote {path}")
+
+
+def _read(words: Sequence[str]) -> list[RunData]:
+    """Every run that is not empty; a note names one that is."""
+    from gputel.cli import sources
+
+    named = [source for word in words for source in sources.find(word)]
+    place = " ".join(words)
+    if len(named) < 2:
+        raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
+    subjects: list[RunData] = []
+    for source in _with_progress(named):
+        subject = _subject(source)
+        if subject.log.is_empty:
+            show.note(f"{source.path}: nothing to compare: no record, evaluation or event in it")
+        else:
+            subjects.append(subject)
+    if not subjects:
+        raise GputelError(place, "nothing could be parsed", "try gputel parse", exit_code=3)
+    if len(subjects) < 2:
+        raise GputelError(place, "only one run could be parsed, and a comparison needs two", "name another")
+    return subjects
+
+
+def _subject(source: RunSource) -> RunData:
+    from gputel.analysis import runs
+    from gputel.analysis.logs import files
+    from gputel.analysis.runs import read_run
+
+    if source.kind == "stdin":
+        return runs.RunData(files.stream(sys.stdin.buffer, "stdin", "-"))
+    return read_run(source.path)
+
+
+def _with_progress(sources: list[RunSource]) -> Any:
+    if len(sources) < MANY or not sys.stderr.isatty():
+        return sources
+    return click.progressbar(sources, label="reading", file=sys.stderr)

@@ -11,7 +11,7 @@ import pytest
 
 from gputel.analysis.compare import Comparison, compare, power_law
 from gputel.analysis.compare.power_law import Interval, Law
-from gputel.analysis.documents import compare as drawn
+from gputel.analysis.documents.compare import law_tables
 from gputel.trainer.shape import shape_of
 
 Numbers = npt.NDArray[np.float64]
@@ -196,7 +196,7 @@ def test_with_three_sizes_there_is_no_law(plant: Plant) -> None:
     assert found.scaling.law is None
     assert found.scaling.next is None
     assert found.scaling.why == "a law needs 4 sizes whose parameters and tokens are known, and there are 3"
-    assert list(drawn.tables(found)) == []
+    assert list(law_tables(found)) == []
 
 
 def test_a_run_that_has_not_ended_is_no_point_of_a_law(plant: Plant) -> None:
@@ -225,11 +225,9 @@ def test_sizes_at_three_ratios_that_follow_from_the_size_are_a_law_of_compute(pl
 
 
 def test_the_tables_of_a_law_say_what_the_next_depth_costs(plant: Plant) -> None:
-    points, constants, ahead = drawn.tables(
-        compare([plant(depth, 20) for depth in (8, 12, 16, 20)], price=3.0)
-    )
+    points, constants, ahead = law_tables(compare([plant(depth, 20) for depth in (8, 12, 16, 20)], price=3.0))
     assert points.columns == ["run", "depth", "parameters", "tokens", "FLOPs", "loss", "frontier"]
     assert constants.title.startswith("L = E + A/C^a (C FLOPs)")
     assert [row[0] for row in constants.rows] == ["E", "A", "a"]
-    assert ahead.title == "what depth 24 would reach and cost at the pace of d20-x20"
+    assert ahead.title == "Estimate for depth 24 at the pace of d20-x20"
     assert [row[0] for row in ahead.rows] == ["parameters", "tokens", "FLOPs", "loss", "time", "cost"]
