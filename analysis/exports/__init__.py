@@ -1,1 +1,1 @@
-"""Results -> files for other programs: CSV, Parquet, Markdown."""
+"""Results -> files for other programs: CSV, Parquet, JUnit."""

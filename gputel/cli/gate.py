@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
 
 
 @click.command("gate", short_help="Say whether a run got worse than its baseline: for CI.")
@@ -49,14 +50,27 @@ def command(
 
     Ends with 4 where a limit is broken, and with 5 where there is too little data to say.
     """
-    from gputel.cli import gated
+    from gputel.analysis.compare import gate
+    from gputel.analysis.document import as_json as plain
+    from gputel.analysis.documents.gate import gate_document
+    from gputel.analysis.exports import gate as exports
+    from gputel.cli import sources
 
     limits, targets = dict(max_regress), dict(target)
     if not limits and not targets:
         raise click.UsageError("say what to judge: --max-regress METRIC=3% or --target METRIC=VALUE")
     if limits and baseline is None:
         raise click.UsageError("--max-regress needs a --baseline")
-    checks = gated.judge(
-        run, baseline, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher
-    )
-    return gated.conclude(run, checks, as_json=as_json, junit=junit, force=force)
+    other = None if baseline is None else sources.one_subject(baseline).log
+    log = sources.one_subject(run).log
+    checks = gate.judge(log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher)
+    code = gate.exit_code(checks)
+    if junit is not None:
+        exports.write(run, checks, junit, force=force)
+        show.note(f"wrote {junit}")
+    if as_json:
+        answer = {"schema": 1, "run": run, "exit_code": code, "checks": [asdict(check) for check in checks]}
+        show.as_json(plain(answer))
+    else:
+        show.document(gate_document(run, baseline, checks))
+    return code

@@ -31,8 +31,21 @@ def test_a_run_within_its_limits_ends_with_0(runs: Path, capsys: pytest.CaptureF
         == 0
     )
     said = capsys.readouterr().out
+    assert said.startswith("same.log against good.log: 2 passed\n")
     assert "tok_per_sec: passed, medians" in said
     assert "loss: passed, best at step 99" in said
+
+
+def test_table_of_verdicts_fits_80_columns_with_the_verdict_beside_the_metric(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate("slow.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%")
+    said = capsys.readouterr()
+    _, _, head, _, row, *_ = said.out.splitlines()
+    assert head.split()[:2] == ["metric", "verdict"]
+    assert row.split()[:5] == ["tok_per_sec", "failed", "3.00%", "10,003", "9,003.0"]
+    assert len(row.rstrip()) <= 80
+    assert said.err == "next: gputel compare good.log slow.log\n"
 
 
 def test_a_regression_ends_with_4_and_too_little_data_with_5(runs: Path) -> None:
