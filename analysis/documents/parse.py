@@ -1,43 +1,58 @@
-"""Logs -> the page of `gputel parse`: the table of runs, their curves by step and by time, evaluations, events."""
+"""Logs -> their document: the table of runs, curves by step and by time, evaluations, events.
+
+The table alone needs few imports, for `gputel parse` in a terminal; what draws is imported where it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.compare import select
-from gputel.analysis.compare.curves import rows_of, run_phase
+from gputel.analysis import text
 from gputel.analysis.document import Document, Panel, Section, Table
-from gputel.analysis.documents.panels import gpus, metrics
-from gputel.analysis.documents.panels.metrics import RunCurve
 from gputel.analysis.runs import RunData
 
 if TYPE_CHECKING:
+    from gputel.analysis.documents.panels.metrics import RunCurve
     from gputel.analysis.logs.log import Log
 
+COLUMNS = (
+    "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
+    "status",
+)  # fmt: skip
+MEANING = (
+    "tok/s and MFU are means of the printed values; time is the log's own count, else from its timestamps."
+)
 MAIN = ("loss", "tok_per_sec", "mfu", "grad_norm", "lr", "lrm", "dt_ms")
 BY = ("step", "tokens", "time")
 MOST_OTHERS = 12
 MOST_EVENTS = 500
+MOST_OPEN = 12  # rows of a table that a page shows before it is asked to
+HIGH_IS_BETTER = re.compile("map50_95|acc|core|hellaswag", re.IGNORECASE)
 
 
-def parse_document(logs: Sequence[Log], runs: Table | None = None) -> Document:
-    """`runs` is a table to stand first, a line per attempt of each phase."""
+def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
+    """Of every log in which something was found. `drawn=False` gives the table of runs alone, for a terminal."""
     subjects = [
         RunData(log, readings=log.telemetry.rows if log.telemetry else None)
         for log in logs
         if not log.is_empty
     ]
-    names = select.names(subjects)
-    lines = [
-        line for tint, own in enumerate(zip(subjects, names, strict=True)) for line in lines_of(*own, tint)
-    ]
-    sections = [
-        *([Section(items=(runs,))] if runs else []),
-        *curves(lines),
-        *_gpus(subjects, names),
-        *_details(subjects, names),
-    ]
+    names = _names(subjects)
+    lines = (
+        [
+            line
+            for tint, pair in enumerate(zip(subjects, names, strict=True))
+            for line in lines_of(*pair, tint)
+        ]
+        if drawn
+        else []
+    )
+    sections = [Section(items=(_runs(subjects, names),))] if subjects else []
+    if drawn:
+        sections += [*curves(lines), *_gpus(subjects, names), *_details(subjects, names)]
     return Document(
         title=", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") or "nothing",
         sections=sections,
@@ -48,7 +63,10 @@ def parse_document(logs: Sequence[Log], runs: Table | None = None) -> Document:
 
 
 def lines_of(subject: RunData, name: str, tint: int = 0) -> list[RunCurve]:
-    """A curve per phase that numbered its steps."""
+    """A curve for each phase that numbers its steps."""
+    from gputel.analysis.compare.curves import rows_of, run_phase
+    from gputel.analysis.documents.panels.metrics import RunCurve
+
     phases = list(dict.fromkeys(phase for phase, _ in subject.log.places))
     return [
         RunCurve(run_phase(subject, name if len(phases) == 1 else f"{name}, {phase}", phase), name, tint)
@@ -58,11 +76,14 @@ def lines_of(subject: RunData, name: str, tint: int = 0) -> list[RunCurve]:
 
 
 def curves(lines: Sequence[RunCurve]) -> list[Section]:
+    """Training, evaluations and other metrics, each a section; none where nothing can be drawn."""
+    from gputel.analysis.documents.panels import metrics
+
     if not lines:
         return []
-    found = list(metrics.names(lines))
-    evaluated = [name for name in found if metrics.is_evaluation(name, lines)]
-    others = [name for name in found if name not in MAIN and name not in evaluated]
+    names = list(metrics.names(lines))
+    evaluated = [name for name in names if metrics.is_evaluation(name, lines)]
+    others = [name for name in names if name not in MAIN and name not in evaluated]
     main = [panel for name in MAIN if (panel := metrics.metric_panel(name, lines, BY))]
     by_time = [also for panel in main if panel.name == "loss" and (also := metrics.only_by("time", panel))]
     sections = [
@@ -74,17 +95,21 @@ def curves(lines: Sequence[RunCurve]) -> list[Section]:
 
 
 def _panels(names: Sequence[str], lines: Sequence[RunCurve]) -> list[Panel]:
+    from gputel.analysis.documents.panels import metrics
+
     return [panel for name in names[:MOST_OTHERS] if (panel := metrics.metric_panel(name, lines, BY))]
 
 
 def _is_curve(name: str, lines: Sequence[RunCurve]) -> bool:
-    """Evaluated at two steps of a run; a benchmark at the end of it is a number, and stands in the table."""
+    """Whether a run has it at two steps; a benchmark at the end of a run is one number, shown in a table."""
     return any(
         line.track.subject.log.evals.filter(name=name)["step"].drop_nulls().n_unique() > 1 for line in lines
     )
 
 
 def _gpus(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]:
+    from gputel.analysis.documents.panels import gpus
+
     return [
         Section(f"GPUs of {name}", gpus.panels(own.gpu, link=name), wide=True)
         for own, name in zip(subjects, names, strict=True)
@@ -95,9 +120,9 @@ def _gpus(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]:
 def _details(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]:
     last, events = [], []
     for subject, name in zip(subjects, names, strict=True):
-        for key, own in subject.log.evals.group_by("name", maintain_order=True):
-            row = own.row(-1, named=True)
-            last.append((name, key[0], row["step"], row["value"], len(own)))
+        for key, rows in subject.log.evals.group_by("name", maintain_order=True):
+            row = rows.row(-1, named=True)
+            last.append((name, key[0], row["step"], row["value"], len(rows)))
         for row in subject.log.events.filter(subject.log.events["kind"] != "eval").iter_rows(named=True):
             events.append((name, row["kind"], row["step"], row["line"], row["text"]))
     tables = [
@@ -105,34 +130,102 @@ def _details(subjects: Sequence[RunData], names: Sequence[str]) -> list[Section]
             "Evaluations: the last of each",
             ("run", "name", "step", "value", "count"),
             last,
-            folded=len(last) > 12,
+            folded=len(last) > MOST_OPEN,
         ),
         Table(
             "Events",
             ("run", "event", "after step", "line", "text"),
             events[:MOST_EVENTS],
             note=f"The first {MOST_EVENTS} of {len(events):,}." if len(events) > MOST_EVENTS else "",
-            folded=len(events) > 12,
+            folded=len(events) > MOST_OPEN,
         ),
     ]
-    return (
-        [Section("Details", [table for table in tables if table.rows])] if any(t.rows for t in tables) else []
-    )
+    filled = [table for table in tables if table.rows]
+    return [Section("Details", filled)] if filled else []
+
+
+def _names(subjects: Sequence[RunData]) -> list[str]:
+    """Their own names; runs of one name are told apart by their folders."""
+    names = [subject.name for subject in subjects]
+    if len(set(names)) == len(names):
+        return names
+    from gputel.analysis.compare import select
+
+    return select.names(subjects)
 
 
 def _about(subjects: Sequence[RunData]) -> str:
+    if not subjects:
+        return ""
     rows = sum(subject.log.records.height for subject in subjects)
     formats = ", ".join(dict.fromkeys(subject.log.format or "unknown format" for subject in subjects))
     return f"{len(subjects)} {'log' if len(subjects) == 1 else 'logs'}, {rows:,} records; {formats}"
 
 
 def _caution(subjects: Sequence[RunData], names: Sequence[str]) -> str | None:
-    """One sentence where all runs share it, else each with the runs that it is true of."""
-    of: dict[str, list[str]] = {}
+    """A caution that all runs share stands alone, any other after the names of its runs."""
+    by_caution: defaultdict[str, list[str]] = defaultdict(list)
     for subject, name in zip(subjects, names, strict=True):
         if subject.caution:
-            of.setdefault(subject.caution, []).append(name)
-    told = [
-        f"{caution} ({', '.join(own)})" if len(own) < len(names) else caution for caution, own in of.items()
+            by_caution[subject.caution].append(name)
+    return (
+        "; ".join(
+            f"{text.names(runs)}: {caution}" if len(runs) < len(names) else caution
+            for caution, runs in by_caution.items()
+        )
+        or None
+    )
+
+
+def _runs(subjects: Sequence[RunData], names: Sequence[str]) -> Table:
+    """A row per attempt of each phase; a log without any has one row too."""
+    rows = [[name, *row] for subject, name in zip(subjects, names, strict=True) for row in _rows(subject.log)]
+    return Table("", COLUMNS, rows, note=MEANING)
+
+
+def _rows(log: Log) -> Iterator[list[str | None]]:
+    from gputel.analysis.logs import summary
+
+    run = summary.run(log)
+    *phases, last = run["phases"] or [None]
+    for phase in phases:
+        yield [log.format, *_phase(phase), None]
+    figures = _phase(last) if last else _readings(run["telemetry"])
+    yield [log.format, *figures, log.status]
+
+
+def _readings(telemetry: Mapping[str, Any] | None) -> list[str | None]:
+    """The cells of a log without phases: how many readings of GPUs it has."""
+    rows = f"{telemetry['rows']:,} readings" if telemetry else None
+    return [None, rows, *[None] * (len(COLUMNS) - 5)]
+
+
+def _phase(phase: Mapping[str, Any]) -> list[str | None]:
+    metrics = phase["metrics"]
+    loss = metrics.get("loss", {})
+    return [
+        phase["phase"] if phase["attempt"] == 1 else f"{phase['phase']} #{phase['attempt']}",
+        text.step(phase["records"]),
+        _number(loss.get("first")),
+        _number(loss.get("last")),
+        _best(phase["evals"]),
+        _number(metrics.get("tok_per_sec", {}).get("mean"), 0),
+        _number(metrics.get("mfu", {}).get("mean"), 1),
+        None if phase["duration_s"] is None else text.duration(phase["duration_s"]),
     ]
-    return "; ".join(told) or None
+
+
+def _number(value: float | None, decimals: int | None = None) -> str | None:
+    """None stays None: a page and a terminal each have their own sign for it."""
+    return None if value is None else text.number(float(value), decimals)
+
+
+def _best(evals: Mapping[str, Any]) -> str | None:
+    """The lowest validation loss; of a log without one, another evaluation, accuracies first."""
+    for name in ("val_loss", "val_bpb"):
+        if name in evals and evals[name]["min"] is not None:
+            return f"{evals[name]['min']:.4f} {name.removeprefix('val_')}"
+    named = sorted(evals, key=lambda name: not HIGH_IS_BETTER.search(name))
+    return next(
+        (f"{evals[name]['max']:.4f} {name}" for name in named if evals[name]["max"] is not None), None
+    )

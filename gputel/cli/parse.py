@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.exports.logs import Kind
+    from gputel.analysis.logs.log import Log
+    from gputel.cli.sources import RunSource
 
 NAME = "gputel-parse"
+TABLES: tuple[Kind, ...] = ("csv", "parquet")
 
 
 @click.command("parse", short_help="Turn training logs of any framework into tables.")
@@ -37,24 +48,132 @@ def command(
     PATH is a log, a run folder, a folder of either, a glob, `latest`, or `-` for standard input; .gz and .zst are
     read as they are. Ends with 3 where nothing could be parsed in any of them.
     """
-    from gputel.cli import parsed, show, sources
+    from gputel.analysis.documents.parse import parse_document
+    from gputel.analysis.logs import summary
 
-    kinds = options.checked(asked, out, NAME, {"csv": "", "parquet": ""}, force=force)
-    logs, errors = parsed.read(paths, chosen, sources.find)
-    if asked["csv"]:
-        parsed.write(logs, out, "csv", force=force)
-    if asked["parquet"]:
-        parsed.write(logs, out, "parquet", force=force)
+    kinds = options.checked(asked, out, NAME, dict.fromkeys(TABLES, ""), force=force)
+    logs, errors = _read(paths, chosen)
+    for kind in TABLES:
+        if asked[kind]:
+            _write_tables(logs, out, kind, force=force)
     if kinds:
-        options.write(parsed.page(logs), kinds, out, NAME, force=force)
+        options.write(parse_document(logs), kinds, out, NAME, force=force)
     if learn:
-        parsed.learn(logs, learn, force=force)
+        _write_format(logs, learn, force=force)
     if asked["as_json"]:
-        show.as_json(parsed.answer(logs, errors))
+        show.as_json(summary.answer(logs, errors))
     elif asked["rows"]:
-        parsed.print_rows(logs)
+        _print_rows(logs)
     elif asked["rejects"]:
-        parsed.print_rejects(logs)
+        _print_rejects(logs)
     else:
-        parsed.print_table(logs)
-    return parsed.conclude(logs, errors)
+        show.document(parse_document(logs, drawn=False))
+    _print_notes(logs)
+    for error in errors:
+        show.error(f"{error['path']}: {error['message']}")
+    return _exit_code(logs, errors)
+
+
+def _read(paths: Sequence[str], chosen: str | None) -> tuple[list[Log], list[dict[str, str]]]:
+    """Every log that the paths name, and what could not be read: one unreadable path does not stop the others."""
+    from gputel.analysis.logs import files
+    from gputel.cli import sources
+
+    formats = files.chosen(chosen)
+    named: list[RunSource] = []
+    errors: list[dict[str, str]] = []
+    for word in paths:
+        try:
+            named += sources.find(word)
+        except GputelError as error:
+            errors.append(_fault(error, word))
+    logs: list[Log] = []
+    for log in _open(_with_progress(named), formats):
+        if isinstance(log, GputelError):
+            errors.append(_fault(log, ""))
+            continue
+        logs.append(log)
+        if log.fault:
+            errors.append({"path": log.source, "message": log.fault})
+    return logs, errors
+
+
+def _open(named: Iterable[RunSource], formats: Any) -> Iterator[Log | GputelError]:
+    from gputel.analysis.logs import files
+    from gputel.analysis.runs import paths
+
+    for is_stdin, group in groupby(named, key=lambda source: source.kind == "stdin"):
+        if is_stdin:
+            yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in group)
+        else:
+            yield from paths.read_logs((source.path for source in group), formats)
+
+
+def _fault(error: GputelError, path: str) -> dict[str, str]:
+    return {"path": error.place or path, "message": error.fault + (f"; {error.mend}" if error.mend else "")}
+
+
+def _with_progress(named: list[RunSource]) -> Iterator[RunSource]:
+    if len(named) < 2 or not sys.stderr.isatty():
+        yield from named
+        return
+    with click.progressbar(named, label="reading", file=sys.stderr) as bar:
+        yield from bar
+
+
+def _write_tables(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
+    from gputel.analysis.exports.logs import write
+
+    for path in write(logs, folder, kind, force=force):
+        show.note(f"wrote {path}")
+
+
+def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
+    """Writes the inferred format, for its user to edit and give back with --format; never over an edited one."""
+    from gputel.analysis.render import files
+
+    learned = next((log.learned for log in logs if log.learned), None)
+    if learned is None:
+        fault = "nothing was inferred: the logs are of known formats, or of none"
+        raise GputelError(str(path), fault, "see 'gputel formats'")
+    files.write([files.File(path, learned.encode())], force=force)
+    show.note(f"wrote {path}\nnext: gputel parse LOG --format {path}")
+
+
+def _print_rows(logs: list[Log]) -> None:
+    import json
+
+    from gputel.analysis.logs import summary
+
+    for log in logs:
+        for row in summary.rows(log):
+            sys.stdout.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _print_rejects(logs: list[Log]) -> None:
+    from gputel.analysis.logs import summary
+
+    for log in logs:
+        for line in summary.rejects(log):
+            show.say(line)
+
+
+def _print_notes(logs: list[Log]) -> None:
+    """Prints what was inferred, rejected or not understood, on standard error."""
+    for log in logs:
+        if log.inferred:
+            show.note(f"{log.source}: {log.inferred}")
+        if log.rejects:
+            show.note(
+                f"{log.source}: {len(log.rejects)} lines look like records and could not be read; see --rejects"
+            )
+        if log.is_empty:
+            show.note(
+                f"{log.source}: nothing to parse: no record, evaluation, event or GPU reading in {log.lines} lines"
+            )
+
+
+def _exit_code(logs: list[Log], errors: list[dict[str, str]]) -> int:
+    if all(log.is_empty for log in logs):
+        return 3 if logs or not errors else 1
+    return 1 if errors else 0

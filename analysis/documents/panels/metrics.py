@@ -52,7 +52,7 @@ KNOWN: Mapping[str, MetricPanel] = {
     "grad_norm": MetricPanel("Gradient norm", steady=True),
     "lr": MetricPanel("Learning rate", style="held", noisy=False),
     "lrm": MetricPanel("Learning rate multiplier", style="held", noisy=False),
-    "dt_ms": MetricPanel("Time of a step", "ms", steady=True),
+    "dt_ms": MetricPanel("Step time", "ms", steady=True),
     "val_loss": MetricPanel("Validation loss", style="dots", noisy=False),
     "val_bpb": MetricPanel("Validation, bits per byte", style="dots", noisy=False),
     "core_metric": MetricPanel("CORE metric", style="dots", noisy=False),

@@ -80,5 +80,26 @@ def test_a_log_without_a_step_has_its_tables(read: Read) -> None:
     assert "0.3827" in str([table.rows for table in tables])
 
 
+def test_first_table_has_a_row_for_each_attempt_and_the_status_on_the_last(read: Read) -> None:
+    page = parse_document([read(log(30) + log(40))])
+    runs = page.sections[0].items[0]
+    assert isinstance(runs, Table)
+    cells = [dict(zip(runs.columns, row, strict=True)) for row in runs.rows]
+    assert [(row["phase"], row["records"], row["first loss"]) for row in cells] == [
+        ("train", "30", "10.0000"),
+        ("train #2", "40", "10.0000"),
+    ]
+    assert cells[0]["status"] is None
+    assert cells[1]["best validation"] == "1.1000 bpb"
+
+
+def test_terminal_gets_the_table_of_runs_and_nothing_that_takes_time_to_draw(read: Read) -> None:
+    logs = [read(log())]
+    (section,) = parse_document(logs, drawn=False).sections
+    page = parse_document(logs)
+    assert page.sections[0] == section
+    assert len(list(page.panels())) == 8
+
+
 def test_nothing_is_a_page_too() -> None:
     assert parse_document([]).title == "nothing"
