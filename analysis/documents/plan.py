@@ -1,4 +1,7 @@
-"""A plan, or a check of one, as tables for people: none wider than 80 columns. Pages show the same ones."""
+"""A plan -> its document: what a run takes, its memory drawn, and where each figure comes from; and a plan's check.
+
+No table is wider than 80 columns.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 from gputel.analysis import text
 from gputel.analysis.document import Bars, Document, Section, Table
-from gputel.analysis.plan import Plan
+from gputel.analysis.plan import Plan, Target
 from gputel.analysis.plan.check import PlanCheck
 from gputel.analysis.plan.estimate import Estimate
 from gputel.analysis.plan.memory import PARTS
@@ -61,16 +64,16 @@ def lasting(figure: Estimate) -> str:
 
 TAKES: tuple[Column, ...] = (
     ("params", "parameters", _large),
-    ("s a step", "dt_ms", _seconds_span),
+    ("s/step", "dt_ms", _seconds_span),
     ("hours", "hours", _span),
     ("dollars", "dollars", _span),
-    ("GiB a GPU", "memory_gib", _gib_span),
+    ("GiB/GPU", "memory_gib", _gib_span),
     ("spare", "spare_gib", _gib),
 )
 EXPECTED: tuple[Column, ...] = (
     ("tokens", "tokens", _large),
     ("MFU %", "mfu", _span),
-    ("s a step", "dt_ms", _seconds),
+    ("s/step", "dt_ms", _seconds),
     ("tok/s", "tok_per_sec", lambda figure: text.number(figure.value, 0)),
     ("hours", "hours", _value),
     ("dollars", "dollars", lambda figure: text.money(figure.value)),
@@ -88,7 +91,7 @@ SHAPES: tuple[Column, ...] = (
 SHORT = {"gradients": "grads", "optimizer": "states", "activations": "activ."}
 MEMORY: tuple[Column, ...] = (
     *((SHORT.get(name, name), f"{name}_gib", _gib_span) for name in PARTS),
-    ("likely", "memory_gib", _gib),
+    ("expected", "memory_gib", _gib),
 )
 DATA: tuple[Column, ...] = (
     ("shards", "shards", _span),
@@ -99,14 +102,14 @@ SAVES: tuple[Column, ...] = (
     ("GB each", "checkpoint_gb", _value),
     ("model", "weights_gb", _value),
     ("GB kept", "disk_gb", _value),
-    ("a stop", "interruption_hours", lasting),
-    ("or", "interruption_dollars", lambda figure: text.money(figure.value)),
+    ("time lost", "interruption_hours", lasting),
+    ("cost", "interruption_dollars", lambda figure: text.money(figure.value)),
 )
 NETWORK: tuple[Column, ...] = (
     ("GB sent", "sent_gb", _value),
-    ("takes s", "communication_s", _value),
+    ("seconds", "communication_s", _value),
     ("range", "communication_s", _span),
-    ("of s a step", "dt_ms", _seconds),
+    ("s/step", "dt_ms", _seconds),
 )
 ORIGINS = (
     ("parameters, FLOPs", "flops_per_token"),
@@ -118,15 +121,74 @@ ORIGINS = (
     ("logits", "logits_gib"),
     ("reserve", "reserve_gib"),
     ("power", "power_w"),
-    ("start", "start_s"),
-    ("evaluating", "eval_hours"),
-    ("saving", "save_hours"),
+    ("startup", "start_s"),
+    ("evaluations", "eval_hours"),
+    ("checkpoints", "save_hours"),
     ("data", "shards"),
-    ("a stop", "interruption_hours"),
+    ("interruption", "interruption_hours"),
 )
 
 
-def heading(plan: Plan) -> str:
+NAMES = {
+    "parameters": "parameters",
+    "flops_per_token": "FLOPs/token",
+    "steps": "steps",
+    "dt_ms": "ms/step",
+    "tok_per_sec": "tok/s",
+    "mfu": "MFU %",
+    "train_hours": "h in steps",
+    "start_s": "s to start",
+    "power_w": "W/GPU",
+    "energy_kwh": "kWh in steps",
+    "dollars": "$ in steps",
+    "eval_hours": "h in evals",
+    "save_hours": "h in saves",
+    "allocated_gib": "GiB alloc.",
+    "memory_gib": "GiB/GPU",
+}
+
+
+def plan_document(plan: Plan) -> Document:
+    first, *others = _tables(plan)
+    caution = _caution(plan)
+    notes = [note for note in _notes(plan) if note != caution]
+    return Document(
+        f"Plan on {plan.question.machine.words}",
+        (
+            Section(items=(first, _memory(plan))),
+            Section("Details", others, wide=True),
+            *([Section("Notes", text="\n".join(notes))] if notes else []),
+        ),
+        about=_about(plan),
+        caution=caution,
+    )
+
+
+def check_document(check: PlanCheck) -> Document:
+    """Each figure of a plan beside the run's own, with the error and whether it lies in the planned range."""
+    rows = [
+        [
+            NAMES[line.name],
+            _exact(line.planned.value),
+            _span(line.planned) if line.planned.is_range else None,
+            None if line.happened is None else _exact(line.happened),
+            None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
+            {True: "yes", False: "no", None: None}[line.within],
+        ]
+        for line in check.lines
+    ]
+    columns = ("", "planned", "range", "actual", "error", "in range")
+    return Document(
+        f"Check of {check.run}",
+        (
+            Section(items=(Table("", columns, rows),)),
+            Section("Notes", text="\n".join(check.notes)),
+        ),
+        about=f"{check.run}: planned and actual",
+    )
+
+
+def _about(plan: Plan) -> str:
     question, machine = plan.question, plan.question.machine
     gpu, recipe = machine.gpu, plan.rows[0].recipe
     ways = [
@@ -138,67 +200,50 @@ def heading(plan: Plan) -> str:
         *(["recomputed"] if recipe.recompute else []),
         recipe.spread.words,
     ]
-    paid = "" if question.price is None else f", {text.money(question.price)} an hour each"
+    price = "" if question.price is None else f", {text.money(question.price)}/h each"
     bits = "" if gpu.peak_tflops else " (fp16)"
     return (
         f"{machine.words}: {gpu.half_flops / 1e12:g} TFLOP/s{bits}, {gpu.memory_gib:g} GiB, "
-        f"{gpu.power_w:g} W each{paid}. {question.tokens_per_step:,} tokens a step, "
+        f"{gpu.power_w:g} W each{price}. {question.tokens_per_step:,} tokens/step, "
         f"sequences of {plan.rows[0].size.shape.seq:,}. {', '.join(ways)}."
     )
 
 
-def tables(plan: Plan) -> list[Table]:
-    rows, memory = plan.rows, plan.question.machine.gpu.memory_gib
-    fits = [row.fits for row in rows]
-    found = [
-        _table("What it takes", TAKES, rows, ends=("fits", fits)),
-        _table("As expected", EXPECTED, rows),
-        _table("Shape; batch of a GPU x micro-batches; steps", SHAPES, rows),
-        _table(f"Memory of a GPU in GiB, of {memory:g}", MEMORY, rows),
-        _table("Data", DATA, rows),
-        _table("Checkpoints (GB); what a stop costs on average", SAVES, rows),
-    ]
-    if any("sent_gb" in row.figures for row in rows):
-        found.append(_table("Between GPUs, in a step", NETWORK, rows))
-    return [*found, origins(plan)]
-
-
-def plan_document(plan: Plan) -> Document:
-    """The tables of the terminal, and the memory drawn."""
-    there = plan.question.machine.gpu.memory_gib
-    memory = Bars(
-        "memory",
-        "Memory of a GPU",
-        "GiB",
-        tuple(row.name for row in plan.rows),
-        PARTS,
-        np.round([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows], 2),
-        note=f"As likeliest; a track is the {there:g} GiB of a GPU.",
-        whole=there,
-    )
-    first, *others = tables(plan)
-    said = (
-        [Table("What must be said", ("",), [[remark] for remark in remarks(plan)])] if remarks(plan) else []
-    )
-    return Document(
-        f"Plan on {plan.question.machine.words}",
-        (
-            Section(items=(first, memory, *said)),
-            Section("In detail", others, wide=True),
-        ),
-        about=heading(plan),
-        caution=_caution(plan),
-    )
-
-
 def _caution(plan: Plan) -> str | None:
-    """What must be said of the run that the plan is corrected by."""
+    """The caution of the run that the plan is corrected by."""
     run = plan.question.like.run if plan.question.like else None
     return f"{run.run}: {run.caution}" if run and run.caution else None
 
 
-def origins(plan: Plan) -> Table:
-    """Where the figures come from; of the first row, for all rows have the same sources."""
+def _memory(plan: Plan) -> Bars:
+    total = plan.question.machine.gpu.memory_gib
+    return Bars(
+        "memory",
+        "Memory per GPU",
+        "GiB",
+        tuple(row.name for row in plan.rows),
+        PARTS,
+        np.round([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows], 2),
+        note=f"Expected use of the {total:g} GiB of a GPU.",
+        whole=total,
+    )
+
+
+def _tables(plan: Plan) -> Iterator[Table]:
+    rows, memory = plan.rows, plan.question.machine.gpu.memory_gib
+    yield _table("What it takes", TAKES, rows, ends=("fits", [row.fits for row in rows]))
+    yield _table("Expected", EXPECTED, rows)
+    yield _table("Shape; batch per GPU x micro-batches; steps", SHAPES, rows)
+    yield _table(f"Memory per GPU in GiB, of {memory:g}", MEMORY, rows)
+    yield _table("Data", DATA, rows)
+    yield _table("Checkpoints (GB); average cost of an interruption", SAVES, rows)
+    if any("sent_gb" in row.figures for row in rows):
+        yield _table("Between GPUs, per step", NETWORK, rows)
+    yield _origins(plan)
+
+
+def _origins(plan: Plan) -> Table:
+    """Where the figures of the first row come from; all rows have the same sources."""
     figures = plan.rows[0].figures
     cells = [("GPU", "assumed", "its maker's peak; memory as drivers report it, to 1%")]
     cells += [
@@ -206,51 +251,25 @@ def origins(plan: Plan) -> Table:
         for words, name in ORIGINS
         if name in figures
     ]
-    return Table("Where the figures come from", ("figure", "origin", "by"), cells)
+    return Table("Where the figures come from", ("figure", "origin", "source"), cells)
 
 
-def remarks(plan: Plan) -> list[str]:
-    """A sentence each: what does not fit and what would, warnings, targets, and what a run told or not."""
-    return [*_fit(plan), *_warnings(plan.rows), *(target.words for target in plan.targets), *plan.notes]
+def _notes(plan: Plan) -> list[str]:
+    """A sentence each: what does not fit and what would, warnings, target rates, the plan's own notes."""
+    return [*_fit(plan), *_warnings(plan.rows), *map(_target, plan.targets), *plan.notes]
 
 
-def check_table(found: PlanCheck) -> Table:
-    rows = [
-        [
-            NAMES[line.name],
-            _exact(line.planned.value),
-            _span(line.planned) if line.planned.is_range else None,
-            None if line.happened is None else _exact(line.happened),
-            None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
-            {True: "yes", False: "no", None: None}[line.within],
-        ]
-        for line in found.lines
-    ]
-    columns = ("", "planned", "range", "happened", "error", "within")
-    return Table(f"{found.run}: planned and happened", columns, rows)
-
-
-NAMES = {
-    "parameters": "parameters",
-    "flops_per_token": "FLOPs a token",
-    "steps": "steps",
-    "dt_ms": "ms a step",
-    "tok_per_sec": "tok/s",
-    "mfu": "MFU %",
-    "train_hours": "hours of steps",
-    "start_s": "s to start",
-    "power_w": "W a GPU",
-    "energy_kwh": "kWh of steps",
-    "dollars": "$ of steps",
-    "eval_hours": "h evaluating",
-    "save_hours": "h saving",
-    "allocated_gib": "GiB allocated",
-    "memory_gib": "GiB a GPU",
-}
+def _target(target: Target) -> str:
+    if target.possible:
+        return target.words
+    return (
+        f"{target.name}: impossible: {target.tok_per_sec:,.0f} tok/s is above the peak of these GPUs, "
+        f"{target.most_tok_per_sec:,.0f} tok/s"
+    )
 
 
 def _fit(plan: Plan) -> Iterator[str]:
-    there = plan.question.machine.gpu.memory_gib
+    total = plan.question.machine.gpu.memory_gib
     for row in plan.rows:
         if row.fits == "fits":
             continue
@@ -259,13 +278,13 @@ def _fit(plan: Plan) -> Iterator[str]:
         ways = (
             f"would fit: {', or '.join(row.changes)}"
             if row.changes
-            else "no recipe here, and no GPU of the table, would hold it"
+            else "no recipe here and no GPU of the table would hold it"
         )
-        yield f"{row.name} {words}: {_span(needed)} of {there:g} GiB; {ways}"
+        yield f"{row.name} {words}: {_span(needed)} of {total:g} GiB; {ways}"
 
 
 def _warnings(rows: Sequence[Row]) -> Iterator[str]:
-    """What is guessed of several rows in one sentence; all else row by row."""
+    """A shape that is guessed for several rows is one sentence; all else stands row by row."""
     guessed = [row for row in rows if row.size.shape_is_guessed]
     if len(guessed) > 1:
         shapes = [
@@ -273,14 +292,14 @@ def _warnings(rows: Sequence[Row]) -> Iterator[str]:
         ]
         yield f"no shape is given: memory and MFU are those of {'; '.join(shapes)}"
     for row in rows:
-        told = row.warnings[1:] if len(guessed) > 1 and row in guessed else row.warnings
-        yield from (f"{row.name} {warning}" for warning in told)
+        warnings = row.warnings[1:] if len(guessed) > 1 and row in guessed else row.warnings
+        yield from (f"{row.name} {warning}" for warning in warnings)
 
 
 def _table(
     title: str, columns: Sequence[Column], rows: Sequence[Row], ends: tuple[str, list[str]] | None = None
 ) -> Table:
-    """Columns that no row has are left out."""
+    """Leaves out columns that no row has."""
     shown = [column for column in columns if any(column[1] in row.figures for row in rows)]
     heads = ["", *(heading for heading, _, _ in shown)]
     cells: list[list[str | None]] = [

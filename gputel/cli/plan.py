@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, show
+from gputel.telemetry.errors import GputelError
 
+if TYPE_CHECKING:
+    from gputel.analysis.plan import Plan
+    from gputel.analysis.plan.request import Request
+
+NAME = "gputel-plan"
 COUNT = click.IntRange(1)
 NUMBER = click.IntRange(2)
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -18,7 +25,9 @@ flag = partial(click.option, is_flag=True)
 
 
 @click.command("plan", short_help="Say what a run will take: memory, time, money, energy.")
-@option("--depth", type=options.counts, metavar="N,N", help="Depths of the users' shape, 64 wide per layer.")
+@option(
+    "--depth", type=options.counts, metavar="N,N", help="Depths of a nanochat-style model, 64 wide per layer."
+)
 @option("--params", type=options.counts, metavar="N,N", help="Instead: numbers of parameters, such as 1.5B.")
 @option("--layers", type=COUNT, metavar="N", help="Instead: any layers, with --dim and --heads.")
 @option("--dim", type=NUMBER, metavar="N", help="Width, with --layers.")
@@ -32,7 +41,7 @@ flag = partial(click.option, is_flag=True)
 @option(
     "--device-batch-size", type=COUNT, metavar="N", help="Sequences at once.  [default: the most that fit]"
 )
-@option("--total-batch-size", type=options.count, metavar="N", help="Tokens a step.  [default: 524288]")
+@option("--total-batch-size", type=options.count, metavar="N", help="Tokens per step.  [default: 524288]")
 @option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
 @option("--tokens", type=options.count, metavar="N", help="Tokens to train on, such as 100B.")
 @option("--hours", type=POSITIVE, metavar="HOURS", help="The most hours.")
@@ -72,11 +81,11 @@ flag = partial(click.option, is_flag=True)
     "--target-tok-s",
     type=options.count,
     metavar="N",
-    help="A rate hoped for, of all GPUs: what MFU would it be?",
+    help="A rate for all GPUs together: what MFU would it be?",
 )
 @option("--target-steps-h", type=POSITIVE, metavar="N", help="The same in steps an hour.")
-@option("--like", metavar="RUN", help="Correct the plan by a run; what is not said is as there.")
-@option("--check", metavar="RUN", help="Set what would have been planned beside what happened.")
+@option("--like", metavar="RUN", help="Correct the plan by a run; options not given are as there.")
+@option("--check", metavar="RUN", help="Compare what would have been planned with what a run did.")
 @flag("--csv", help="Write the rows as CSV.")
 @flag("--html", help="Write one offline page.")
 @option(
@@ -89,19 +98,58 @@ flag = partial(click.option, is_flag=True)
 )
 @flag("--force", help="Overwrite files that gputel did not write.")
 @flag("--json", "as_json", help="Print the plan as JSON.")
-def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> int:
+def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """Say what a run will take before it starts: memory, time, money, energy, data, checkpoints.
 
     Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
     """
-    from gputel.cli import planned
+    from gputel.analysis.documents.plan import plan_document
+    from gputel.analysis.exports import plan as exports
+    from gputel.analysis.plan import answer, request
 
     if check:
-        return planned.print_check(planned.check(check, asked), as_json=as_json)
-    options.checked(asked, out, "gputel-plan", {"csv": "csv"}, force=force)
-    plan = planned.plan(asked)
-    for kind in ("csv", "html"):
-        if asked[kind]:
-            planned.write(plan, kind, out, force=force)
-    planned.print_plan(plan, as_json=as_json)
-    return planned.conclude(plan)
+        _print_check(check, asked, as_json=as_json)
+        return
+    options.checked(asked, out, NAME, {"csv": "csv"}, force=force)
+    plan = request.plan(_request(asked))
+    document = plan_document(plan)
+    if asked["csv"]:
+        show.note(f"wrote {exports.write(plan, out, force=force)}")
+    if asked["html"]:
+        options.write(document, ["html"], out, NAME, force=force)
+    if as_json:
+        show.as_json(answer.answer(plan))
+    else:
+        show.document(document)
+    _refuse_impossible(plan)
+
+
+def _print_check(word: str, asked: dict[str, Any], *, as_json: bool) -> None:
+    from gputel.analysis.documents.plan import check_document
+    from gputel.analysis.plan import check as checks
+    from gputel.analysis.plan import request
+    from gputel.cli import sources
+
+    if asked["csv"] or asked["html"]:
+        fault = "is printed, or given as JSON"
+        raise GputelError("--check", fault, "leave out --csv and --html", exit_code=2)
+    check = request.check(sources.one_subject(word), _request(asked))
+    if as_json:
+        show.as_json(checks.answer(check))
+    else:
+        show.document(check_document(check))
+
+
+def _request(asked: dict[str, Any]) -> Request:
+    from gputel.analysis.plan.request import Request
+    from gputel.cli import sources
+
+    like = sources.one_subject(asked["like"]) if asked["like"] else None
+    return Request(**{field.name: asked[field.name] for field in fields(Request)} | {"like": like})
+
+
+def _refuse_impossible(plan: Plan) -> None:
+    """Raises a GputelError for a target rate that these GPUs cannot reach."""
+    impossible = [target.words for target in plan.targets if not target.possible]
+    if impossible:
+        raise GputelError("--target-tok-s", f"impossible: {'; '.join(impossible)}")

@@ -62,7 +62,9 @@ def test_a_dozen_depths_fit_eighty_columns() -> None:
         "--depth", depths, "--on", "2xH100", "--device-batch-size", 8, "--price", 4, "--data-tokens", "10B"
     )
     assert told.returncode == 0
-    assert max(len(line.rstrip()) for line in told.stdout.splitlines()) <= 80
+    tables, _, sources = told.stdout.partition("\nWhere the figures come from\n")
+    assert max(len(line.rstrip()) for line in tables.splitlines()[1:]) <= 80
+    assert "\nNotes\n" in sources
     for depth in depths.split(","):
         assert sum(line.startswith(f"d{depth} ") for line in told.stdout.splitlines()) >= 5
 
@@ -150,10 +152,11 @@ def test_a_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
 def test_a_check_prints_what_was_planned_beside_what_happened() -> None:
     told = run("--check", D16)
     assert told.returncode == 0
-    assert told.stdout.splitlines()[1] == "d16-base: planned and happened"
-    for line in ("steps", "ms a step", "tok/s", "MFU %", "hours of steps", "W a GPU", "GiB allocated"):
+    assert told.stdout.splitlines()[0] == "d16-base: planned and actual"
+    for line in ("steps", "ms/step", "tok/s", "MFU %", "h in steps", "W/GPU", "GiB alloc."):
         assert f"\n{line} " in told.stdout
-    assert max(len(line.rstrip()) for line in told.stdout.splitlines()) <= 80
+    table = told.stdout.partition("\nNotes\n")[0]
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
     found = answer("--check", D16)
     figures = {line["name"]: line for line in found["figures"]}
     assert figures["parameters"]["error_percent"] == 0
@@ -314,15 +317,16 @@ def test_what_is_guessed_of_several_sizes_is_said_once() -> None:
     said = run("--params", "1.5B,900M", "--on", "8xA100").stdout
     assert said.count("memory and MFU are those of") == 1
     assert said.endswith(
-        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.5B); 24\n"
-        "  layers, 1,536 wide (900M)\n"
+        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.5B); "
+        "24 layers, 1,536 wide (900M)\n"
     )
 
 
-def test_a_rate_that_is_refused_is_said_once() -> None:
+def test_refused_rate_is_an_error_and_a_note_of_the_plan() -> None:
     told = run(*STORY_4, "--target-tok-s", "400000")
     assert "144% MFU" in told.stderr
     assert "144% MFU" not in told.stdout
+    assert "1.5B: impossible: 400,000 tok/s is above the peak of these GPUs, 277,333 tok/s" in told.stdout
 
 
 def test_an_unknown_gpu_gets_the_list() -> None:
