@@ -149,6 +149,7 @@ NAMES = {
 
 
 def plan_document(plan: Plan) -> Document:
+    """What it takes and what to know about it come first, the details below."""
     first, *others = _tables(plan)
     caution = _caution(plan)
     notes = [note for note in _notes(plan) if note != caution]
@@ -156,8 +157,8 @@ def plan_document(plan: Plan) -> Document:
         f"Plan on {plan.question.machine.words}",
         (
             Section(items=(first, _memory(plan))),
-            Section("Details", others, wide=True),
             *([Section("Notes", text="\n".join(notes))] if notes else []),
+            Section("Details", others, wide=True),
         ),
         about=_about(plan),
         caution=caution,
@@ -224,7 +225,7 @@ def _memory(plan: Plan) -> Bars:
         tuple(row.name for row in plan.rows),
         PARTS,
         np.round([[row.figures[f"{part}_gib"].value for part in PARTS] for row in plan.rows], 2),
-        note=f"Expected use of the {total:g} GiB of a GPU.",
+        note=f"Expected use by part; a GPU has {total:g} GiB.",
         whole=total,
     )
 

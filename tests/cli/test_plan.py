@@ -62,9 +62,9 @@ def test_a_dozen_depths_fit_eighty_columns() -> None:
         "--depth", depths, "--on", "2xH100", "--device-batch-size", 8, "--price", 4, "--data-tokens", "10B"
     )
     assert told.returncode == 0
-    tables, _, sources = told.stdout.partition("\nWhere the figures come from\n")
-    assert max(len(line.rstrip()) for line in tables.splitlines()[1:]) <= 80
-    assert "\nNotes\n" in sources
+    _, first, notes_and_details = re.split(r"\n(?=What it takes\n)|\nNotes\n", told.stdout)
+    details = notes_and_details[notes_and_details.index("\nExpected\n") :].partition("\nWhere the figures")[0]
+    assert max(len(line.rstrip()) for line in (first + details).splitlines()) <= 80
     for depth in depths.split(","):
         assert sum(line.startswith(f"d{depth} ") for line in told.stdout.splitlines()) >= 5
 
@@ -316,10 +316,10 @@ def test_a_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
 def test_what_is_guessed_of_several_sizes_is_said_once() -> None:
     said = run("--params", "1.5B,900M", "--on", "8xA100").stdout
     assert said.count("memory and MFU are those of") == 1
-    assert said.endswith(
-        "no shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.5B); "
+    assert (
+        "\nno shape is given: memory and MFU are those of 29 layers, 1,856 wide (1.5B); "
         "24 layers, 1,536 wide (900M)\n"
-    )
+    ) in said
 
 
 def test_refused_rate_is_an_error_and_a_note_of_the_plan() -> None:
