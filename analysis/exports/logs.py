@@ -37,7 +37,7 @@ def tables(log: Log) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> list[Path]:
-    """One file per table that has rows. A file that somebody else wrote is a GputelError before any is written."""
+    """One file per table that has rows; none is written where gputel did not write one that is there."""
     planned = [
         files.File(path, partial(_write, frame, kind), partial(_is_ours, frame, kind))
         for path, frame in _plan(logs, folder, kind)
@@ -64,9 +64,9 @@ def _is_ours(frame: pl.DataFrame, kind: Kind, path: Path) -> bool:
     try:
         if kind == "csv":
             with path.open(errors="replace") as text:
-                found = set(text.readline().strip().split(","))
+                names = set(text.readline().strip().split(","))
         else:
-            found = set(pl.read_parquet_schema(path))
+            names = set(pl.read_parquet_schema(path))
     except (OSError, pl.exceptions.PolarsError):
         return False
-    return (known or set(frame.columns)) <= found
+    return (known or set(frame.columns)) <= names
