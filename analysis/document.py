@@ -174,7 +174,7 @@ class Document:
     """The answer of a command, for every output: terminal, page, notebook, Markdown, pictures.
 
     `caution` is what must be said of everything on it; `runs` may be switched on and off; `next` is the command to
-    try after it. A terminal shows all but panels and folded tables.
+    try after it. A terminal shows all but panels, the text of sections of panels only, and folded tables.
     """
 
     title: str

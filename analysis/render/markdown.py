@@ -21,10 +21,12 @@ def markdown(document: Document, mark: str = "") -> str:
             if isinstance(item, Table):
                 parts += _table(item)
             elif isinstance(item, Facts):
-                parts.append(
-                    "\n".join(f"- {_text(name)}: {_text(words)}" for name, words in item.known().items())
-                )
+                parts.append("\n".join(_fact(name, words) for name, words in item.known().items()))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _fact(name: str, words: str) -> str:
+    return f"- {_text(name)}: {'; '.join(map(_text, words.splitlines()))}"
 
 
 def _table(table: Table) -> Iterator[str]:

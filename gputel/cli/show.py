@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 if TYPE_CHECKING:
-    from gputel.analysis.document import Document, Item
+    from gputel.analysis.document import Document, Item, Section
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+UNIT = re.compile(r"(?<=\d) (?=(%|°C|[A-Za-zµ]{1,5})(?![\w]))")
 MOST_NARROW = 40  # columns, below which nothing is folded further
 BETWEEN = 3  # columns of a terminal between two columns of a table
 LEAST_ROOM = 24  # columns of a terminal, in which sentences are still worth folding
@@ -37,8 +40,8 @@ def bell() -> None:
     click.echo("\a", nl=False, err=True)
 
 
-def say(line: str) -> None:
-    click.echo(line, color=_colour(sys.stdout))
+def say(line: str, stream: TextIO | None = None) -> None:
+    click.echo(line, file=stream, color=_colour(stream or sys.stdout))
 
 
 def columns_of(stream: TextIO) -> int:
@@ -47,12 +50,12 @@ def columns_of(stream: TextIO) -> int:
 
 
 def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:
-    """By words, with what follows its first line hanging; of several lines each."""
+    """Folds each line at words, with a hanging indent; a number and its unit stay together."""
     width = max(columns_of(stream or sys.stdout), MOST_NARROW)
     return "\n".join(
-        textwrap.fill(one, width, subsequent_indent=" " * hanging, break_on_hyphens=False)
+        textwrap.fill(UNIT.sub(NO_BREAK, one), width, subsequent_indent=" " * hanging, break_on_hyphens=False)
         for one in line.splitlines() or [""]
-    )
+    ).replace(NO_BREAK, " ")
 
 
 def as_json(answer: object) -> None:
@@ -60,41 +63,57 @@ def as_json(answer: object) -> None:
     click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def document(answer: Document) -> None:
-    """All of a document but its panels and folded tables, for which a terminal has no room."""
+def document(answer: Document, stream: TextIO | None = None) -> None:
+    """Prints a document on standard output or on `stream`, and its next command on standard error.
+
+    Leaves out panels, the text of sections that hold panels only, and folded tables.
+    """
     for words in (answer.caution, answer.about):
         if words:
-            say(folded(words))
+            say(folded(words, stream=stream), stream)
     for section in answer.sections:
         for item in section.items:
-            _item(item)
-        if section.text:
-            say(f"\n{section.title}" if section.title else "")
-            say(folded(section.text))
+            _item(item, stream)
+        if section.text and not _only_panels(section):
+            say(f"\n{section.title}" if section.title else "", stream)
+            say(folded(section.text, stream=stream), stream)
     if answer.next:
         note(f"next: {answer.next}")
 
 
-def _item(item: Item) -> None:
+def _only_panels(section: Section) -> bool:
+    from gputel.analysis.document import Facts, Table
+
+    return bool(section.items) and not any(isinstance(item, (Facts, Table)) for item in section.items)
+
+
+def _item(item: Item, stream: TextIO | None) -> None:
     from gputel.analysis.document import Facts, Table
 
     if isinstance(item, Facts):
         if item.title:
-            say(f"\n{item.title}")
-        facts(item.known())
+            say(f"\n{item.title}", stream)
+        facts(item.known(), stream=stream)
     elif isinstance(item, Table) and not item.folded:
-        say(f"\n{item.title}" if item.title else "")
+        say(f"\n{item.title}" if item.title else "", stream)
         filled = [
             i
             for i in range(len(item.columns))
             if not i or item.keep_empty or any(row[i] is not None for row in item.rows)
         ]
-        table([item.columns[i] for i in filled], [[row[i] for i in filled] for row in item.rows])
+        rows = [[row[i] for i in filled] for row in item.rows]
+        table([item.columns[i] for i in filled], rows, stream=stream)
         if item.note:
-            say(folded(item.note))
+            say(folded(item.note, stream=stream), stream)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str | None = None,
+    stream: TextIO | None = None,
+) -> None:
     """Numbers to the right, words to the left, `-` where nothing was measured.
 
     Where a terminal is too narrow for it, sentences in its last column are folded, else it is cut into tables below
@@ -105,7 +124,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
         all(row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows)
         for i in range(len(columns))
     ]
-    width = columns_of(sys.stdout)
+    stream = stream or sys.stdout
+    width = columns_of(stream)
     widest = _widest(columns, cells)
     room = width - sum(widest[:-1]) - BETWEEN * (len(columns) - 1)
     if LEAST_ROOM <= room < widest[-1] and not numeric[-1]:
@@ -113,9 +133,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
         widest = _widest(columns, cells)
     for number, block in enumerate(_blocks(widest, width)):
         if number:
-            say("")
+            say("", stream)
         kept = [[row[i] for i in block] for row in cells]
-        _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width)
+        _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width, stream)
         title = None
 
 
@@ -149,6 +169,7 @@ def _draw(
     cells: Sequence[Sequence[str]],
     title: str | None,
     width: int,
+    stream: TextIO,
 ) -> None:
     from rich import box
     from rich.console import Console
@@ -162,24 +183,23 @@ def _draw(
         )
     for row in cells:
         drawn.add_row(*map(Text, row))
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=width, highlight=False, no_color=not _colour(sys.stdout))
-    console.print(drawn, soft_wrap=not terminal)
+    console = Console(file=stream, width=width, highlight=False, no_color=not _colour(stream))
+    console.print(drawn, soft_wrap=not stream.isatty())
 
 
-def facts(pairs: Mapping[str, object], *, indent: int = 0) -> None:
+def facts(pairs: Mapping[str, object], *, indent: int = 0, stream: TextIO | None = None) -> None:
     """`name   value` lines; nested ones indented, unknown ones left out, long ones folded under their value."""
     width = max((len(name) for name, value in pairs.items() if value is not None), default=0)
     for name, value in pairs.items():
         if isinstance(value, Mapping):
-            say(" " * indent + name)
-            facts(value, indent=indent + 2)
+            say(" " * indent + name, stream)
+            facts(value, indent=indent + 2, stream=stream)
         elif value is not None:
             hanging = indent + width + 2
             first, *others = str(value).splitlines() or [""]
-            say(folded(f"{' ' * indent}{name:<{width}}  {first}", hanging))
+            say(folded(f"{' ' * indent}{name:<{width}}  {first}", hanging, stream=stream), stream)
             for line in others:
-                say(folded(" " * hanging + line, hanging))
+                say(folded(" " * hanging + line, hanging, stream=stream), stream)
 
 
 def stop_writing() -> None:

@@ -2,10 +2,12 @@
 
 import os
 import re
+import sys
 
+import numpy as np
 import pytest
 
-from gputel.analysis.document import Document, Section, Table
+from gputel.analysis.document import Bars, Document, Facts, Section, Table
 from gputel.cli import show
 
 COLUMNS = ("run", "format", "records", "first loss", "last loss")
@@ -98,3 +100,33 @@ def test_a_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pyt
 def test_a_fact_of_several_lines_hangs_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     show.facts({"command": "bash -c set -e\necho hi", "host": "vm"})
     assert capsys.readouterr().out == "command  bash -c set -e\n         echo hi\nhost     vm\n"
+
+
+def test_number_and_unit_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    assert show.folded("the fullest GPU held at its peak 20.7 GiB").splitlines() == [
+        "the fullest GPU held at its peak",
+        "  20.7 GiB",
+    ]
+    numbers = show.folded("echo " + "1 2 3 4 5 6 7 8 9 " * 5).splitlines()
+    assert max(map(len, numbers)) <= 40
+
+
+def test_document_on_standard_error_leaves_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("GPUs", ("GPU", "W"), [("0", 412)], note="a note")
+    show.document(
+        Document("d16", [Section(items=(Facts({"run": "d16"}), table), text="and a text")]), sys.stderr
+    )
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[:3] == ["run  d16", "", "GPUs"]
+    assert err.endswith("a note\n\nand a text\n")
+
+
+def test_text_of_a_section_of_panels_is_for_outputs_that_draw_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bars = Bars("time", "Time", "s", ("d16",), ("train",), np.ones((1, 1)))
+    show.document(Document("d16", [Section(items=(bars,), text="The bars are short.")]))
+    assert capsys.readouterr().out == ""

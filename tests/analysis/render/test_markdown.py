@@ -23,3 +23,8 @@ def test_markdown_escapes_what_a_log_printed() -> None:
     written = markdown(Document(EVIL, [Section(items=(Table(EVIL, (EVIL,), [(EVIL,)]),))]))
     assert "<script" not in written
     assert "a\\|b" in written
+
+
+def test_fact_of_several_lines_is_one_item_of_a_list() -> None:
+    written = markdown(Document("d16", [Section(items=(Facts({"mfu": "43.9 %\nthe log prints it"}),))]))
+    assert "- mfu: 43.9 %; the log prints it\n" in written
