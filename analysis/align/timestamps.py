@@ -61,7 +61,7 @@ def timed_log(subject: RunData) -> TimedLog:
     if log.records.is_empty():
         return TimedLog(log.records, log.evals, log.events, None, None)
     if subject.recording is not None:
-        return TimedLog(log.records, log.evals, log.events, "each line was stamped as it was recorded", 0.0)
+        return TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0)
     if stamps.null_count() < len(stamps):
         return _by_stamps(log)
     clock = _own_clock(log.records)

@@ -1,286 +1,346 @@
-"""What is told of a run -> its page: power, temperature, clocks over time, with what happened drawn behind them.
+"""The report of a run -> a document: facts, time and energy by phase, GPUs, findings, and curves over time.
 
-The run's own curves lie on the same axis; idle ends are cut off unless they are asked for. A run without telemetry
-has its curves by step.
-
-What is told of a run -> tables of its page: verdicts, what each kind of time cost, GPUs, sensors, events.
+Terminal, page, notebook and Markdown all render this one document. Detail tables are folded, so a terminal leaves
+them out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from gputel.analysis import report
-from gputel.analysis.align import timestamps
-from gputel.analysis.align.windows import longest_silence_ns
-from gputel.analysis.document import Document, Heat, Level, Marker, Panel, PlotAxis, Section, Table
+from gputel.analysis import report as reports
+from gputel.analysis import text
+from gputel.analysis.document import Document, Facts, Section, Table, rows
 from gputel.analysis.documents import parse
-from gputel.analysis.documents.panels import gpus, metrics, samples, spectrogram
-from gputel.analysis.documents.panels.samples import drawn_samples
-from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
+from gputel.analysis.documents.panels import gpus
+from gputel.analysis.documents.panels.over_time import telemetry_sections
+from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
+from gputel.analysis.report.checkup import counted
+from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry import run_folder
-from gputel.telemetry.clock import SECOND, iso
+from gputel.telemetry.clock import iso
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
 
-MARGIN_S = 5.0
-MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
+Row: TypeAlias = Mapping[str, Any]
+Column: TypeAlias = tuple[str, Callable[[Row], str | None]]  # heading, and how its cell is made of a row
+
+PHASES = {
+    "start": "start",
+    "train": "training",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "idle": "idle",
+}
+MOST_EVENTS = 500
+COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What is shown of a run's telemetry, and behind what; `cut_s` was idle before and after it."""
-
-    told: Report
-    readings: pl.DataFrame
-    time: PlotAxis
-    length_s: float
-    marks: tuple[Marker, ...]
-    cut_s: tuple[float, float]
-
-
-def report_document(told: Report, *, keep_idle: bool = False) -> Document:
-    subject = told.subject
-    stage = staged(told, keep_idle=keep_idle)
+def report_document(report: Report, *, keep_idle: bool = False, panels: bool = True) -> Document:
+    """`panels=False` saves the time of reading every sample where nothing will be drawn."""
+    subject = report.subject
+    bars = list(gpus.time_panels(report.totals, subject.name)) if panels else []
+    curves: list[Section] = []
+    if panels:
+        over_time = telemetry_sections(report, keep_idle=keep_idle)
+        curves = parse.curves(parse.lines_of(subject, subject.name)) if over_time is None else over_time
+    refresh, refresh_by_gpu = _sensors(report)
+    answers = _filled(_time(report), _training(report), _gpus(report), refresh, _findings(report))
+    details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
-        Section(items=list(gpus.time_panels(told.totals, subject.name))),
-        *(_of_stage(stage) if stage else parse.curves(parse.lines_of(subject, subject.name))),
-        Section("What is known of it", tables(told)),
+        Section("", [_facts(report), *bars, *answers], _nothing(report)),
+        *curves,
+        Section("Details", details),
     ]
     return Document(
         title=subject.name,
-        sections=[section for section in sections if section.items],
-        about=about(told),
+        sections=[section for section in sections if section.items or section.text],
         caution=subject.caution,
+        next=_next(report),
     )
 
 
-def staged(told: Report, *, keep_idle: bool) -> Stage | None:
-    """None where there is no telemetry."""
-    frame = drawn_samples(told.subject)
-    if frame is None:
+def _filled(*items: Table | Facts) -> list[Table | Facts]:
+    return [item for item in items if (item.rows if isinstance(item, Table) else item.known())]
+
+
+def _facts(report: Report) -> Facts:
+    log, recording = report.subject.log, report.subject.recording
+    descriptions = recording.descriptions if recording else []
+    first = descriptions[0] if descriptions else {}
+    known = {name: fact.value for name, fact in report.subject.facts.known().items()}
+    recorded_gpus = [gpu for description in descriptions for gpu in description.get("gpus") or []]
+    events = reports.events(report)
+    return Facts(
+        {
+            "run": _status(report),
+            "command": report.subject.command,
+            "tags": ", ".join(f"{key}={value}" for key, value in (first.get("tags") or {}).items()),
+            "started": _started(first),
+            "host": (first.get("host") or {}).get("name"),
+            "ended by": log.cause and f"line {log.cause.line}: {log.cause.text}",
+            "model": _model(known),
+            "GPUs": counted(_distinct(recorded_gpus)) if recorded_gpus else _gpus_of_log(known),
+            "clock": _clock(report),
+            "overlap": None if recording else _overlap(report.shared),
+            "events": ", ".join(f"{count:,} {kind}" for kind, count in events.items()),
+        }
+    )
+
+
+def _status(report: Report) -> str:
+    """`d16: completed, 4 h 19 min`; readings without a log have no status."""
+    subject, seconds = report.subject, sum(report.totals["duration_s"].to_list())
+    if subject.recording and subject.recording.duration_s is not None:
+        seconds = subject.recording.duration_s
+    status = subject.log.status if subject.log.lines and subject.log.telemetry is None else None
+    parts = [part for part in (status, text.duration(seconds) if seconds else None) if part]
+    return f"{subject.name}: {', '.join(parts)}" if parts else subject.name
+
+
+def _started(description: dict[str, Any]) -> str | None:
+    wall_ns = run_folder.wall_ns(description, "started")
+    return iso(wall_ns)[:19].replace("T", " ") + " UTC" if wall_ns else None
+
+
+def _distinct(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A GPU seen by several segments counts once."""
+    return list({gpu.get("uuid") or str(gpu): gpu for gpu in recorded}.values())
+
+
+def _model(known: dict[str, Any]) -> str | None:
+    parts = [
+        f"depth {known['depth']:.0f}" if "depth" in known else None,
+        f"{text.count(known['parameters'])} parameters" if "parameters" in known else None,
+        f"{text.count(known['tokens_per_step'])} tokens/step" if "tokens_per_step" in known else None,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _gpus_of_log(known: dict[str, Any]) -> str | None:
+    if "gpus" not in known:
         return None
-    stamps = frame["time"].dt.epoch("ns")
-    first, last = int(stamps.min()), int(stamps.max())  # type: ignore[arg-type]
-    start, end = (first, last) if keep_idle else _at_work(told, frame, first, last)
-    recording = told.subject.recording
-    events = [told.placed.events, *([recording.events] if recording else [])]
-    marks = [
-        *gpus.in_time(told.spans, start),
-        *(m for own in events for m in gpus.at_moments(own, start)),
-    ]
-    length_s = (end - start) / SECOND
-    return Stage(
-        told,
-        frame.filter(stamps.is_between(start, end)),
-        PlotAxis("time", "time", "s", start),
-        length_s,
-        tuple(mark for mark in marks if 0 <= mark.x["time"] <= length_s or mark.end),
-        ((start - first) / SECOND, (last - end) / SECOND),
+    return f"{known['gpus']:.0f}" + (f" x {known['gpu']}" if "gpu" in known else "")
+
+
+def _clock(report: Report) -> str | None:
+    log, placed = report.subject.log, report.placed
+    if log.telemetry is not None and report.readings is None:
+        return "the readings have no timestamps"
+    if log.records.is_empty():
+        return None
+    if placed.how is None:
+        return "unknown: the log has no timestamps, step times or total time"
+    if placed.uncertainty_s is None:
+        return f"{placed.how}; uncertainty unknown"
+    return f"{placed.how}, within {placed.uncertainty_s:.3g} s" if placed.uncertainty_s else placed.how
+
+
+def _overlap(shared: dict[str, Any] | None) -> str | None:
+    if shared is None:
+        return None
+    if shared["shared_s"]:
+        return f"{text.duration(shared['shared_s'])}, {100 * shared['share']:.1f} % of the log"
+    none = f"none: the log is of {_span(shared['log'])}, the readings of {_span(shared['gpu'])}"
+    if shared["offset_s"] is None:
+        return none
+    return f"{none}; if that is a time zone, add --offset={shared['offset_s'] / 3600:g}h"
+
+
+def _span(edges: Sequence[Any]) -> str:
+    return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
+
+
+def _nothing(report: Report) -> str:
+    empty = report.readings is None and report.subject.log.is_empty
+    return "nothing was printed, and nothing was sampled" if empty else ""
+
+
+def _findings(report: Report) -> Facts:
+    pairs = {verdict.question: "\n".join((verdict.answer, *verdict.evidence)) for verdict in report.verdicts}
+    return Facts({} if _nothing(report) else pairs, title="Findings")
+
+
+def _time(report: Report) -> Table:
+    totals = list(rows(report.totals))
+    energies = [energy for row in totals if (energy := _energy(row)) is not None]
+    whole = [text.duration(sum(row["duration_s"] for row in totals))]
+    whole += [text.energy(sum(energies))] if energies else []
+    name = "Time and energy" if energies else "Time"
+    return _table(f"{name} by phase: {', '.join(whole)}", totals, TIME)
+
+
+def _training(report: Report) -> Table:
+    phases = list(rows(report.phases))
+    resumed = any(row["attempts"] > 1 for row in phases)
+    return _table(
+        "Training by phase", phases, [column for column in TRAINING if resumed or column[0] != "attempts"]
     )
 
 
-def _at_work(told: Report, frame: pl.DataFrame, first: int, last: int) -> tuple[int, int]:
-    """From the run's begin to its end, with a little before and after; without a log, where the GPUs worked."""
-    found = timestamps.ends(frame)
-    if len(told.spans):
-        spans = told.spans.select(pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns"))
-        start, end = spans.row(0)
-        if start < last and end > first:
-            found = start, end
-    if found is None:
-        return first, last
-    margin = int(MARGIN_S * SECOND)
-    return max(first, found[0] - margin), min(last, found[1] + margin)
+def _gpus(report: Report) -> Table:
+    table = list(rows(report.gpus))
+    over = "the training" if report.phases.height else text.duration(table[0]["duration_s"]) if table else ""
+    return _table(f"GPUs over {over}", table, GPUS)
 
 
-def _of_stage(stage: Stage) -> list[Section]:
-    rhythm = [panel for panel in _rhythm(stage) if panel]
-    short = "" if rhythm else "There is no spectrogram of power: the recording is shorter than a minute."
-    return [
-        Section("Over time", [*_gpus(stage), *_run(stage)], _said(stage) + short, wide=True),
-        Section("The rhythm of power", rhythm, wide=True),
-    ]
+def _sensors(report: Report) -> tuple[Facts, Table]:
+    """Facts about the first GPU's sensors, since one machine's are alike, and a folded table of every GPU's."""
+    refresh = reports.refresh(report)
+    sampling = (report.account or {}).get("sampling") or {}
+    steps = "measured from whole seconds" if reports.read_as(report) == "whole seconds" else None
+    polled = sampling.get("polled_hz") and f"{sampling['polled_hz']:.1f} Hz"
+    pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}))}
+    names = list(dict.fromkeys(name for rates in refresh.values() for name in rates))
+    cells = [[gpu, *(_refresh_hz(rates.get(name)) for name in names)] for gpu, rates in refresh.items()]
+    asked = f" Asked for {sampling['asked_hz']:g} Hz." if sampling.get("polled_hz") else ""
+    note = f"A value polled more often than its sensor refreshes is repeated, not measured again.{asked}"
+    headings = ("GPU", *(SENSORS.get(name, name) for name in names))
+    table = Table("Sensor refresh rate by GPU", headings, cells, note=note, folded=True)
+    return Facts({**pairs, "steps": steps} if refresh else {}, title="Sensors"), table
 
 
-def _said(stage: Stage) -> str:
-    told = [
-        f"{s:,.0f} s {where} it"
-        for s, where in zip(stage.cut_s, ("before", "after"), strict=True)
-        if s >= MARGIN_S
-    ]
-    return f"Idle time of {' and '.join(told)} is left out; --keep-idle shows it.\n" if told else ""
+def _refresh_hz(hz: float | None) -> str:
+    return TOO_FEW if hz is None else f"{hz:.2f} Hz"
 
 
-def _gpus(stage: Stage) -> Iterator[Panel]:
-    limit = stage.told.subject.facts.power_limit_w
-    each = (
-        float(limit.value) / stage.readings["gpu"].n_unique()
-        if limit and "node" not in stage.readings
-        else None
-    )
-    levels = {"power": Level(each, f"limit {each:.0f} W")} if each else {}
-    yield from gpus.panels(stage.readings, stage.time, stage.marks, levels)
-
-
-def _run(stage: Stage) -> Iterator[Panel]:
-    told, name = stage.told, stage.told.subject.name
-    yield from gpus.energy_panels(told.steps, stage.time, name, stage.marks)
-    yield from metrics.over_time(told.placed.records, told.placed.evals, stage.time, name, stage.marks)
-
-
-def _rhythm(stage: Stage) -> Iterator[Heat | None]:
-    """By ticks in windows of a minute, by whole seconds in windows of ten."""
-    told, start_ns = stage.told, stage.time.start_ns or 0
-    refresh = _refresh_hz(told)
-    hz = samples.polled_hz(told.subject)
-    if hz:
-        longest_s = longest_silence_ns(SECOND / hz) / SECOND
-        minute = SpectrumWindows(MINUTE_S, hz, 0.0, stage.length_s, longest_s)
-        ticks = samples.power(told.subject, start_ns)
-        title = "Power in windows of 1 min: steps"
-        yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh)
-        if hz >= 1:
-            ten = SpectrumWindows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s, longest_s)
-            seconds = samples.power_by_second(told.subject, start_ns)
-            title = "Power in windows of 10 min: evaluations"
-            yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh)
-
-
-def _refresh_hz(told: Report) -> float | None:
-    """Of power, of the first GPU of which it is known."""
-    return next((own["power_w"] for own in report.refresh(told).values() if own.get("power_w")), None)
-
-
-MOST_EVENTS = 500
-Column = tuple[str, str, float, str]  # name of the figure, heading, times what, how it is written
-COMMON: tuple[Column, ...] = (
-    ("power_mean_w", "mean W", 1, ",.0f"),
-    ("power_peak_w", "peak W", 1, ",.0f"),
-    ("energy_counter_j", "J by counter", 1, ",.1f"),
-    ("energy_j", "J by integral", 1, ",.1f"),
-    ("energy_difference", "apart %", 100, "+.2f"),
-    ("util", "in use %", 1, ".0f"),
-    ("temp_peak_c", "hottest °C", 1, ".0f"),
-    ("sm_mhz", "SM MHz", 1, ",.0f"),
-    ("throttled_s", "throttled s", 1, ",.1f"),
-)
-KINDS: tuple[Column, ...] = (("duration_s", "seconds", 1, ",.1f"), ("share", "share %", 100, ".1f"), *COMMON)
-PHASES: tuple[Column, ...] = (
-    ("steps", "steps", 1, ",.0f"),
-    ("attempts", "attempts", 1, ",.0f"),
-    ("step_s", "ms a step (median)", 1000, ",.2f"),
-    ("tok_per_sec", "tok/s by the time that passed", 1, ",.0f"),
-    ("tok_per_sec_printed", "tok/s as printed (mean)", 1, ",.0f"),
-    ("j_per_step", "J a step", 1, ",.2f"),
-    ("j_per_token", "mJ a token", 1000, ",.4g"),
-)
-GPUS: tuple[Column, ...] = (
-    *COMMON,
-    ("mem_peak_mib", "peak MiB", 1, ",.0f"),
-    ("tensor_active", "tensor %", 1, ".1f"),
-    ("dram_active", "DRAM %", 1, ".1f"),
-)
-APART = "Apart is how far the integral of power lies from the driver's own counter."
-
-
-def about(told: Report) -> str:
-    """When, on what, by what command; and how the log's times were found."""
-    recording = told.subject.recording
-    lines = []
-    if recording:
-        facts = recording.descriptions[0]
-        lines += [told.subject.command] if told.subject.command else []
-        host = (facts.get("host") or {}).get("name")
-        gpus = [gpu["name"] for gpu in facts.get("gpus") or ()]
-        names = ", ".join(f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus))
-        started = run_folder.wall_ns(facts, "started")
-        when = iso(started)[:19].replace("T", " ") + " UTC" if started else None
-        lines.append(" · ".join(word for word in (names, host, when) if word))
-    if told.subject.log.records.height:
-        sure = told.placed.uncertainty_s
-        lines.append(f"{told.subject.log.status}; {told.placed.how}" + (f", ± {sure:g} s" if sure else ""))
-    return "\n".join(lines)
-
-
-def tables(told: Report) -> list[Table]:
-    found = [
-        Table(
-            "Verdicts",
-            ("question", "answer", "evidence"),
-            [(v.question, v.answer, "; ".join(v.evidence)) for v in told.verdicts],
-        ),
-        _frame("What each kind of time cost", told.totals, ("kind",), KINDS, APART),
-        _frame("Training, by phase", told.phases, ("phase",), PHASES),
-        _frame("GPUs over the training", told.gpus, ("node", "gpu"), GPUS, APART),
-        _sensors(told),
-        Table(
-            "Facts of the run",
-            ("fact", "value", "origin"),
-            [(name, fact.value, fact.origin) for name, fact in told.subject.facts.known().items()],
-            folded=True,
-        ),
-        _events(told),
-    ]
-    return [table for table in found if table.rows]
-
-
-def _frame(
-    title: str, frame: pl.DataFrame, keys: Sequence[str], columns: Sequence[Column], note: str = ""
-) -> Table:
-    """Of what was measured; `keys` say of whom."""
-    held = [name for name in keys if name in frame.columns and frame[name].count()]
-    told = [column for column in columns if column[0] in frame.columns and frame[column[0]].count()]
-    rows = [
-        [*(row[name] for name in held), *(_cell(row[name], times, form) for name, _, times, form in told)]
-        for row in frame.iter_rows(named=True)
-    ]
-    apart = note if any(name == "energy_difference" for name, *_ in told) else ""
-    return Table(
-        title,
-        [*("GPU" if name == "gpu" else name for name in held), *(heading for _, heading, _, _ in told)],
-        rows,
-        note=apart,
+def _details(report: Report) -> tuple[Table, Table]:
+    by_phase, by_gpu = list(rows(report.totals)), list(rows(report.gpus))
+    return (
+        _table("Measurements by phase", by_phase, [TIME[0], *MEASURED], folded=True),
+        _table("Measurements by GPU", by_gpu, [GPUS[0], *MEASURED, *MEMORY], folded=True),
     )
 
 
-def _cell(value: float | None, times: float, form: str) -> str | None:
-    return None if value is None else format(times * value, form)
+def _origins(report: Report) -> Table:
+    known = report.subject.facts.known()
+    cells = [(name, fact.value, fact.origin) for name, fact in known.items()]
+    return Table("Facts of the run", ("fact", "value", "origin"), cells, folded=True)
 
 
-def _sensors(told: Report) -> Table:
-    """What was asked for, and what the sensors really gave."""
-    by_gpu: Mapping[str, Mapping[str, float | None]] = report.refresh(told)
-    names = list(dict.fromkeys(name for own in by_gpu.values() for name in own))
-    rows = [
-        [gpu, *("indeterminate" if (hz := own.get(name)) is None else f"{hz:.2f} Hz" for name in names)]
-        for gpu, own in by_gpu.items()
+def _events(report: Report) -> Table:
+    recording = report.subject.recording
+    frames = [
+        report.placed.events.filter(pl.col("kind") != "eval"),
+        *([recording.events] if recording else []),
     ]
-    sampling = (told.account or {}).get("sampling")
-    note = ""
-    if sampling and sampling["polled_hz"]:
-        note = f"Polled {sampling['polled_hz']:.1f} times a second; asked for {sampling['asked_hz']:g}. "
-    note += "A value that is polled more often than it is refreshed is repeated, not measured again."
-    return Table("How often each sensor really refreshed", ["GPU", *names], rows, note=note)
-
-
-def _events(told: Report) -> Table:
-    rows = [(row["time"], row["kind"], row["text"]) for row in _told_events(told)]
-    shown = [
-        (None if at is None else f"{at:%Y-%m-%d %H:%M:%S}", kind, text)
-        for at, kind, text in rows[:MOST_EVENTS]
-    ]
-    note = f"The first {MOST_EVENTS} of {len(rows):,}." if len(rows) > MOST_EVENTS else ""
-    return Table("Events", ("time (UTC)", "event", "text"), shown, note=note, folded=len(rows) > 12)
-
-
-def _told_events(told: Report) -> list[dict[str, Any]]:
-    recording = told.subject.recording
-    frames = [told.placed.events.filter(pl.col("kind") != "eval"), *([recording.events] if recording else [])]
     parts = [frame.select("time", "kind", "text") for frame in frames]
-    return list(pl.concat(parts, how="vertical_relaxed").sort("time", nulls_last=True).iter_rows(named=True))
+    every = pl.concat(parts, how="vertical_relaxed").sort("time", nulls_last=True)
+    cells = [
+        (time and f"{time:%Y-%m-%d %H:%M:%S}", kind, words)
+        for time, kind, words in every.head(MOST_EVENTS).iter_rows()
+    ]
+    note = f"The first {MOST_EVENTS} of {every.height:,}." if every.height > MOST_EVENTS else ""
+    return Table("Events", ("time (UTC)", "event", "text"), cells, note=note, folded=True)
+
+
+def _next(report: Report) -> str:
+    log, recording = report.subject.log, report.subject.recording
+    name = recording.path if recording else log.source
+    if log.telemetry is not None:
+        return f"gputel report --gpu {name} --log LOG"
+    if report.subject.readings is not None or str(name) == "-":
+        return "gputel parse LOG"
+    if log.records.is_empty():
+        return f"gputel info {name}" if recording else f"gputel parse {name}"
+    return f"gputel compare {name} OTHER, gputel report {name} --json"
+
+
+def _table(title: str, cells: Sequence[Row], columns: Sequence[Column], *, folded: bool = False) -> Table:
+    """A table without the columns in which nothing was measured; without rows if only its first column is left."""
+    written = [(heading, [cell(row) for row in cells]) for heading, cell in columns]
+    filled = [(heading, column) for heading, column in written if any(value is not None for value in column)]
+    headings = [heading for heading, _ in filled]
+    lines = list(zip(*(column for _, column in filled), strict=True)) if len(filled) > 1 else []
+    return Table(title, headings, lines, COUNTER_NOTE if ENERGY[-1][0] in headings else "", folded)
+
+
+def _energy(row: Row) -> float | None:
+    """The driver's counter where there is one, since it misses nothing between two samples."""
+    counter: float | None = row["energy_counter_j"]
+    return row["energy_j"] if counter is None else counter
+
+
+def _written(name: str, write: Callable[[Any], str]) -> Callable[[Row], str | None]:
+    """The cell of a figure; None where the table lacks it or it was not measured."""
+
+    def cell(row: Row) -> str | None:
+        value = row.get(name)
+        return None if value is None else write(value)
+
+    return cell
+
+
+def _rounded(name: str, unit: str) -> Callable[[Row], str | None]:
+    return _written(name, lambda value: f"{text.number(value, 0)} {unit}")
+
+
+def _share(name: str) -> Callable[[Row], str | None]:
+    return _written(name, lambda value: f"{100 * value:.1f} %")
+
+
+def _gpu_name(row: Row) -> str:
+    return str(row["gpu"]) if row.get("node") is None else f"{row['node']}/{row['gpu']}"
+
+
+def _counter_vs_integral(row: Row) -> str | None:
+    """None over few refreshes, when either energy may be wrong by one refresh at both ends."""
+    difference = row.get("energy_difference")
+    if difference is None or (row.get("refreshes") or 0) < FEW_REFRESHES:
+        return None
+    return f"{100 * difference:+.1f} %"
+
+
+def _best_energy(row: Row) -> str | None:
+    energy = _energy(row)
+    return None if energy is None else text.energy(energy)
+
+
+POWER: tuple[Column, ...] = (
+    ("mean\npower", _rounded("power_mean_w", "W")),
+    ("peak\npower", _rounded("power_peak_w", "W")),
+)
+ENERGY: tuple[Column, ...] = (
+    ("energy,\ncounter", _written("energy_counter_j", text.energy)),
+    ("energy,\nintegral", _written("energy_j", text.energy)),
+    ("counter vs\nintegral", _counter_vs_integral),
+)
+TEMPERATURE: Column = ("peak\ntemp.", _rounded("temp_peak_c", "°C"))
+UTILIZATION: Column = ("utilization", _rounded("util", "%"))
+MEMORY: tuple[Column, ...] = (
+    ("peak\nmemory", _written("mem_peak_mib", lambda mib: text.size(mib * MIB))),
+    ("tensor cores\nactive", _written("tensor_active", lambda share: f"{share:.1f} %")),
+    ("DRAM\nactive", _written("dram_active", lambda share: f"{share:.1f} %")),
+)
+TIME: tuple[Column, ...] = (
+    ("phase", lambda row: PHASES[row["kind"]]),
+    ("time", _written("duration_s", text.duration)),
+    ("time\nshare", _share("share")),
+    ("energy", _best_energy),
+    ("energy\nshare", _share("energy_share")),
+    POWER[0],
+    UTILIZATION,
+)
+TRAINING: tuple[Column, ...] = (
+    ("phase", lambda row: str(row["phase"])),
+    ("steps", _written("steps", text.step)),
+    ("attempts", _written("attempts", text.step)),
+    ("median\nms/step", _written("step_s", lambda seconds: f"{1000 * seconds:,.2f}")),
+    ("tok/s,\nwall clock", _written("tok_per_sec", lambda rate: text.number(rate, 0))),
+    ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
+    ("J/step", _written("j_per_step", lambda joules: text.number(joules, 1))),
+    ("J/token", _written("j_per_token", lambda joules: f"{joules:.4g}")),
+)
+GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0])
+MEASURED: tuple[Column, ...] = (
+    *POWER,
+    *ENERGY,
+    UTILIZATION,
+    TEMPERATURE,
+    ("SM clock", _rounded("sm_mhz", "MHz")),
+    ("throttled", _written("throttled_s", text.duration)),
+)

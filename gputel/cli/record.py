@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +14,13 @@ import click
 from gputel.cli import attended, options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from gputel.analysis.live.guard import Instructions
+    from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.viewer import CommandEnd
+    from gputel.telemetry.run_folder import Segment
+    from gputel.telemetry.sampling.status import Board
 
 
 @click.command(
@@ -68,11 +76,9 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """
     _refuse_nonsense(argv, asked)
     orders = attended.instructions(asked, has_command=bool(argv))
-    from gputel.cli import recording
-
-    run, outcome = recording.record(argv, asked, orders, show=2 if as_json else 1)
-    _report(run, outcome, options.wanted_outputs(asked), as_json=as_json)
-    _end(outcome)
+    run, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
+    _finish(run, outcome, options.wanted_outputs(asked), as_json=as_json)
+    _exit(outcome)
 
 
 def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
@@ -90,12 +96,103 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
         raise click.UsageError("--pty gives a terminal to a command, and there is none")
 
 
-def _report(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
-    """Whatever goes wrong here, on a full disk or by another Ctrl-C, must not cost the command its exit code."""
-    import contextlib
+def _record(
+    argv: tuple[str, ...], asked: Mapping[str, Any], orders: Instructions | None, *, show: int
+) -> tuple[Path, CommandEnd]:
+    """Records until the end; the command's output goes to the descriptor `show`.
 
+    A run folder that was made for a recording in which nothing happened is removed again.
+    """
+    from gputel.telemetry.process import spawn, viewer
+
+    spawn.require_linux()
+    if argv:
+        spawn.check(argv)
+    path, segment = _folder(argv, asked)
+    outcome = viewer.record(
+        viewer.Job(
+            segment.path,
+            _sampler(segment, asked),
+            argv=argv,
+            env=_environment(path),
+            follow=Path(asked["follow"]) if asked["follow"] else None,
+            pid=asked["pid"],
+            duration_s=asked["duration"],
+            pty=asked["pty"],
+            show=show,
+            beside=attended.beside(orders, path, segment.path) if orders else None,
+        )
+    )
+    if outcome.fault and not (argv or asked["follow"]):
+        _abandon(segment, outcome.fault)
+    return path, outcome
+
+
+def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segment]:
+    from gputel.cli import sources
+    from gputel.telemetry import identity, run_folder
+    from gputel.telemetry.clock import SystemClock
+
+    out_name = Path(asked["out"]).resolve().name if asked["out"] else ""
+    name = asked["name"] or out_name or _default_name(argv, asked["follow"])
+    facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
+    node = identity.node(os.environ).rank
+    if asked["onto"]:
+        path = sources.one_run(asked["onto"])
+        return path, run_folder.add_segment(path, facts, node=node)
+    path = Path(asked["out"]) if asked["out"] else run_folder.default_path(SystemClock().stamp(), name)
+    return path, run_folder.create(path, facts, node=node)
+
+
+def _default_name(argv: tuple[str, ...], follow: str | None) -> str:
+    """Named after the script that runs, or the module (`python -m gputel.trainer`), or the log."""
+    scripts = [word for word in argv if word.endswith((".py", ".sh"))]
+    modules = [name.rpartition(".")[2] for option, name in pairwise(argv) if option == "-m"]
+    word = follow or next(iter([*scripts, *modules, *argv]), "gpus")
+    return Path(word).stem or "run"
+
+
+def _sampler(segment: Segment, asked: Mapping[str, Any]) -> Sample:
+    machine = f"simulate:{asked['simulate']}" if asked["simulate"] else "nvml"
+    words = [part.strip() for part in (asked["gpus"] or "").split(",")]
+    gpus = tuple(word for word in words if word) if asked["gpus"] else None
+
+    def sample(board: Board, stops: Sequence[int]) -> int:
+        from gputel.telemetry.sampling import sampler
+
+        spec = sampler.Spec(segment.path, machine, asked["hz"], gpus, asked["max_overhead"])
+        return sampler.run(spec, board, stops)
+
+    return sample
+
+
+def _environment(path: Path) -> dict[str, str]:
+    """The command's environment: its prints come at once, and `gputel mark` in it finds the run."""
+    unbuffered = os.environ.get("PYTHONUNBUFFERED") or "1"
+    return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
+
+
+def _abandon(segment: Segment, fault: dict[str, str]) -> None:
+    """Removes what was made for a recording that could not begin, and nothing else."""
+    import shutil
+
+    from gputel.telemetry import events, run_folder
+    from gputel.telemetry.errors import GputelError
+
+    shutil.rmtree(segment.gpu, ignore_errors=True)
+    for name in (events.NAME, f".{run_folder.DESCRIPTION}.lock", run_folder.DESCRIPTION):
+        (segment.path / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        segment.path.rmdir()
+    usage = fault["place"].startswith("--")
+    raise GputelError(fault["place"], fault["fault"], fault["mend"], exit_code=2 if usage else 1)
+
+
+def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
+    """Prints the summary. A full disk or another Ctrl-C here must not cost the command its exit code."""
+    from gputel.analysis.documents.record import record_document
     from gputel.analysis.report.summary import recording_summary
-    from gputel.cli import recorded, show
+    from gputel.cli import show
 
     try:
         for line in _shortcomings(run, outcome):
@@ -103,19 +200,20 @@ def _report(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) 
         if outcome.cut_short:
             return
         if kinds:
-            _draw(run, kinds)
-        told = recording_summary(run)
+            _write_report(run, kinds)
+        summary = recording_summary(run)
         if as_json:
-            show.as_json(told)
+            show.as_json(summary)
         else:
-            recorded.report(told)
+            show.note("")
+            show.document(record_document(summary), sys.stderr)
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(OSError):
             show.error(f"{run}: no report: {str(error) or 'interrupted'}; see 'gputel info {run}'")
 
 
-def _draw(run: Path, kinds: list[str]) -> None:
-    """Into the run's own folder: the page of `gputel report`."""
+def _write_report(run: Path, kinds: list[str]) -> None:
+    """Writes the page of `gputel report` into the run's own folder."""
     from gputel.analysis.documents.report import report_document
     from gputel.analysis.report import make_report
     from gputel.analysis.runs import read_run
@@ -132,10 +230,8 @@ def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
     return lines
 
 
-def _end(outcome: CommandEnd) -> None:
-    """Of the signal that the command died of, so that a shell's loop stops; else with its exit code."""
-    import sys
-
+def _exit(outcome: CommandEnd) -> None:
+    """Ends by the signal that ended the command, so that a shell's loop stops; else with its exit code."""
     from gputel.telemetry.process import signals
 
     if outcome.signal:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gputel.cli import options
+
+if TYPE_CHECKING:
+    from gputel.analysis.report import Report
+    from gputel.analysis.runs import RunData
 
 NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -15,9 +20,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command("report", short_help="Say where a run's time and energy went, and what held it up.")
 @click.argument("run", required=False)
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
-@click.option("--log", type=FILE, metavar="FILE", help="The log of the training that went on meanwhile.")
+@click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran meanwhile.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
-@click.option("--keep-idle", is_flag=True, help="Count what is idle before and after the run too.")
+@click.option("--keep-idle", is_flag=True, help="Count idle time before and after the run too.")
 @options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
@@ -37,21 +42,42 @@ def command(
 ) -> int:
     """Say what a run was, where its time and energy went, and what held it up.
 
-    RUN is a run folder, a log, or `latest`, which is meant where nothing is named. With --gpu and --log it is a
-    table of readings and a log that were never recorded together.
+    RUN is a run folder, a log, or `latest`, the default. --gpu and --log join a table of readings and a log that
+    were not recorded together.
     """
-    from gputel.analysis import report
-    from gputel.analysis.report import make_report
-    from gputel.cli import reporting, show
+    from gputel.analysis.documents.report import report_document
+    from gputel.analysis.report import answer, make_report
+    from gputel.cli import show
 
     kinds = options.checked(asked, out, NAME, {}, force=force)
-    told = make_report(reporting.subject(run, gpu, log, offset), keep_idle=keep_idle)
+    report = make_report(_run(run, gpu, log, offset), keep_idle=keep_idle)
+    if kinds or not as_json:
+        document = report_document(report, keep_idle=keep_idle, panels=bool(kinds))
     if kinds:
-        from gputel.analysis.documents.report import report_document
-
-        options.write(report_document(told, keep_idle=keep_idle), kinds, out, NAME, force=force)
+        options.write(document, kinds, out, NAME, force=force)
     if as_json:
-        show.as_json(report.answer(told))
+        show.as_json(answer(report))
     else:
-        reporting.print_report(told)
-    return reporting.conclude(told)
+        show.document(document)
+    return _exit_code(report)
+
+
+def _run(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
+    """The run that the arguments name, or a table of readings beside a log."""
+    from gputel.analysis import runs
+    from gputel.cli import sources
+    from gputel.telemetry.errors import GputelError
+
+    if gpu and log and not run:
+        return runs.from_table_and_log(gpu, log, offset_s)
+    if gpu or log or offset_s:
+        raise GputelError(
+            "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2
+        )
+    return sources.one_subject(run or "latest")
+
+
+def _exit_code(report: Report) -> int:
+    """1 for a table and a log that do not overlap in time."""
+    apart = report.subject.readings is not None and report.shared is not None
+    return 1 if apart and not report.shared["shared_s"] else 0

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import gputel
 from gputel.analysis import text
-from gputel.analysis.documents import compare, plan
+from gputel.analysis.documents import compare, plan, record
 from gputel.analysis.plan.estimate import Estimate
-from gputel.cli import recorded
 from tests import browser
 
 ROOT = Path(gputel.__file__).parent.parent
@@ -81,7 +80,7 @@ def test_every_output_writes_a_quantity_in_the_same_words() -> None:
     """An hour and a minute, and a few gigajoules, at the end of a recording, in a comparison and in a plan."""
     told = {"energy_counter_j": 3.1e9, "energy_integral_j": None, "energy_difference": None}
     assert (
-        recorded.energy(told) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
+        record.energies(told) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
     )
     stop = Estimate(3700 / 3600, 1, 2, "computed", ())
     assert plan.lasting(stop) == compare.AMOUNTS["time"](3700) == "1 h 02 min"

@@ -33,7 +33,7 @@ def test_a_recording_for_a_time_ends_by_itself() -> None:
     answer = call("record", "--simulate", "2xH100", "--for", "1.2s", "--out", "run")
     assert answer.returncode == 0
     assert "SIMULATED: 2xH100" in answer.stderr
-    assert "next     gputel info run" in answer.stderr
+    assert "next: gputel info run" in answer.stderr
     assert answer.stdout == ""
     assert gputel.open_run("run").gpu.height > 150
     facts = json.loads(Path("run/run.json").read_text())

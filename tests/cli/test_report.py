@@ -75,7 +75,9 @@ def report(*words: str, code: int = 0) -> str:
 
 def table(lines: str, title: str) -> dict[str, list[str]]:
     """The rows of a table by their first word; cells stand two spaces apart."""
-    block = lines.split(title)[1].split("\n\n")[0].splitlines()[3:]
+    block = lines.split(title)[1].split("\n\n")[0].splitlines()
+    ruled = next(number for number, line in enumerate(block) if line.startswith("──"))
+    block = block[ruled + 1 :]
     return {line.split()[0]: [cell for cell in line.split("  ") if cell][1:] for line in block}
 
 
@@ -84,7 +86,10 @@ def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
     assert said.startswith("SIMULATED: 2xH100; no real GPU data\nrun      d12: ")
     assert "command  python train.py" in said
     assert "GPUs     2 x NVIDIA H100 80GB HBM3" in said
-    rows = {name: [cell.strip() for cell in cells] for name, cells in table(said, "where the time").items()}
+    rows = {
+        name: [cell.strip() for cell in cells]
+        for name, cells in table(said, "Time and energy by phase").items()
+    }
     assert rows["training"] == ["1 min 40 s", "76.9 %", "120.0 kJ", "95.2 %", "1,200 W", "100 %"]
     assert rows["evaluation"] == ["20.0 s", "15.4 %", "4,000.0 J", "3.2 %", "200 W", "0 %"]
     assert set(rows) == {"start", "training", "evaluation", "checkpoints"}
@@ -92,7 +97,7 @@ def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
 
 def test_idle_ends_are_cut_unless_they_are_to_be_kept(recorded: Path) -> None:
     assert "idle " not in report(str(recorded))
-    rows = table(report(str(recorded), "--keep-idle"), "where the time")
+    rows = table(report(str(recorded), "--keep-idle"), "Time and energy by phase")
     assert rows["idle"][0].strip() == "10.0 s"
 
 
@@ -102,7 +107,7 @@ def test_json_has_the_same_figures(recorded: Path) -> None:
     assert by_kind["train"]["energy_j"] == pytest.approx(120_000)
     assert by_kind["train"]["steps"] == 100
     assert told["phases"][0]["j_per_step"] == pytest.approx(1200)
-    assert told["clock"] == {"how": "each line was stamped as it was recorded", "uncertainty_s": 0.0}
+    assert told["clock"] == {"how": "per-line timestamps", "uncertainty_s": 0.0}
     assert told["read"] == "ticks"
     assert [gpu["mem_peak_mib"] for gpu in told["gpus"]] == [40_000, 40_000]
     assert [verdict["question"] for verdict in told["verdicts"]] == [
@@ -193,7 +198,7 @@ def test_a_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
     sample = Path(__file__).parents[2] / "sample_logs" / "d16-base.log.gz"
     said = report(str(sample))
     assert said.startswith("synthetic log\nrun     d16-base: completed, 4 h 20 min\n")
-    assert "model   depth 16, 335.5M parameters, 524,288 tokens a step" in said
+    assert "model   depth 16, 335.5M parameters, 524,288 tokens/step" in said
     assert "mfu          43.9 %" in said
 
 
@@ -279,12 +284,12 @@ def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
     path = tmp_path / "dmon.txt"
     path.write_text("# gpu   pwr gtemp\n# Idx     W     C\n    0   300    50\n    0   310    51\n")
     said = report(str(path))
-    assert "clock  the readings do not say when they were taken" in said
+    assert "clock  the readings have no timestamps" in said
 
 
 def test_an_empty_run_says_so(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "b"})
-    assert report(str(tmp_path / "b")) == "run  b\nnothing was printed, and nothing was sampled\n"
+    assert report(str(tmp_path / "b")) == "run  b\n\nnothing was printed, and nothing was sampled\n"
 
 
 def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:

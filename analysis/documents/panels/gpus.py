@@ -1,13 +1,13 @@
-"""Readings of GPUs -> panels over time: power, temperature, utilisation, clocks, memory; a curve per GPU.
+"""Readings of GPUs -> panels over time: power, temperature, utilization, clocks, memory; a curve per GPU.
 
 Ticks go in as they were sampled or as whole seconds: of these the mean is drawn between the extremes of the second,
 so that a peak of 10 ms is as high in the page of a week as in that of a minute.
 
-What each step cost -> panels: energy and power of a step, joules a token, by time and by step.
+What each step cost -> panels: energy and power of a step, energy per token, by time and by step.
 
-Where the time and the energy of a run went -> bars by kind: start, training, evaluation, checkpoint, idle.
+Time and energy of a run -> bars by phase: start, training, evaluation, checkpoint, idle.
 
-What happened in a run -> marks behind its curves: events of its log by step, spans of its recording by time.
+What happened in a run -> markers: events of its log by step, spans of its recording by time.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ KINDS = (
     GpuPanel("power", "Power", (("power_w", ""),), noisy=True),
     GpuPanel("power-average", "Power, the driver's average", (("power_avg_w", ""),)),
     GpuPanel("temperature", "Temperature", (("temp_c", ""), ("temp_mem_c", "memory"))),
-    GpuPanel("utilisation", "Utilisation", (("util", ""),), noisy=True),
-    GpuPanel("sm-activity", "SMs busy", (("sm_active", ""),), noisy=True),
-    GpuPanel("tensor-activity", "Tensor cores busy", (("tensor_active", ""),), noisy=True),
-    GpuPanel("dram-activity", "Memory bandwidth in use", (("dram_active", ""),), noisy=True),
+    GpuPanel("utilization", "Utilization", (("util", ""),), noisy=True),
+    GpuPanel("sm-activity", "SM activity", (("sm_active", ""),), noisy=True),
+    GpuPanel("tensor-activity", "Tensor core activity", (("tensor_active", ""),), noisy=True),
+    GpuPanel("dram-activity", "Memory bandwidth utilization", (("dram_active", ""),), noisy=True),
     GpuPanel("clocks", "Clocks", (("sm_mhz", "SM"), ("mem_mhz", "memory"))),
-    GpuPanel("memory", "Memory in use", (("mem_used_mib", ""),)),
+    GpuPanel("memory", "Memory used", (("mem_used_mib", ""),)),
     GpuPanel("pcie", "PCIe", (("pcie_rx_mib_s", "received"), ("pcie_tx_mib_s", "sent")), noisy=True),
     GpuPanel("nvlink", "NVLink", (("nvlink_rx_mib_s", "received"), ("nvlink_tx_mib_s", "sent")), noisy=True),
 )
@@ -197,8 +197,8 @@ def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
 
 
 COSTS = (
-    ("energy-per-step", "Energy of a step", "J", JOULES),
-    ("energy-per-token", "Energy of a token", "J", pl.col("j_per_token")),
+    ("energy-per-step", "Energy per step", "J", JOULES),
+    ("energy-per-token", "Energy per token", "J", pl.col("j_per_token")),
 )
 
 
@@ -226,14 +226,11 @@ def _numbers(column: pl.Series) -> Numbers:
     return numbers
 
 
-NAMES = {"train": "training", "eval": "evaluation"}
-
-
 def time_panels(totals: pl.DataFrame, run: str) -> Iterator[Bars]:
-    """`totals` as `align.totals` has them; nothing where nothing was printed, or no energy was measured."""
+    """Bars of `align.totals`; no bar of time where nothing was printed, none of energy where none was measured."""
     for name, title, unit, column in (
-        ("time-spent", "Where the time went", "s", pl.col("duration_s")),
-        ("energy-spent", "Where the energy went", "J", JOULES),
+        ("time-spent", "Time by phase", "s", pl.col("duration_s")),
+        ("energy-spent", "Energy by phase", "J", JOULES),
     ):
         values = totals.select(column.cast(pl.Float64).fill_null(float("nan")).alias("value"))[
             "value"

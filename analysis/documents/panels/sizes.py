@@ -22,7 +22,7 @@ BY_SIZE = (
     ("tok_per_sec", "Throughput by size", "tok/s"),
     ("mfu", "MFU by size", "%"),
     ("energy_j", "Energy by size", "J"),
-    ("j_per_token", "Energy of a token by size", "J"),
+    ("j_per_token", "Energy per token by size", "J"),
 )
 
 

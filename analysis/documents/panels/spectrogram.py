@@ -1,4 +1,4 @@
-"""Power over time -> which frequencies are in it, window by window: the rhythm of steps, or of checkpoints.
+"""Power over time -> its spectrum, window by window: the frequency of steps, or of checkpoints.
 
 Stretches of samples go in, in order, so that a day needs no more memory than ten minutes. Samples that are missing
 are NaN: a window with too many of them stays empty. What lies above half the rate at which the sensor refreshes

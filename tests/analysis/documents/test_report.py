@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gputel.analysis.document import Bars, Curves, Document, Heat, Table
+from gputel.analysis.document import Bars, Curves, Document, Facts, Heat, Table
 from gputel.analysis.documents.panels import samples
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.report import report_document
@@ -91,7 +91,8 @@ def test_idle_ends_are_cut_and_shown_when_asked_for(subject: RunData) -> None:
     assert lengths[1] == pytest.approx(LENGTH_S, abs=0.2)
     assert 140 < lengths[0] < 185
     said = [section.text for section in report_document(told).sections if section.title == "Over time"]
-    assert "is left out; --keep-idle shows it." in said[0]
+    assert said[0].startswith("Idle time is left out: ")
+    assert said[0].endswith("after the run; --keep-idle shows it.\n")
 
 
 def test_all_panels_over_time_are_linked_and_the_runs_own_curves_among_them(subject: RunData) -> None:
@@ -112,18 +113,44 @@ def test_all_panels_over_time_are_linked_and_the_runs_own_curves_among_them(subj
     assert isinstance(found["spectrogram-1min"], Heat)
 
 
-def test_the_tables_tell_of_verdicts_costs_and_sensors(subject: RunData) -> None:
-    page = report_document(make_report(subject))
-    titles = [item.title for section in page.sections for item in section.items if isinstance(item, Table)]
-    assert titles[:2] == ["Verdicts", "What each kind of time cost"]
-    assert "How often each sensor really refreshed" in titles
-    held = {
+def tables(page: Document) -> dict[str, Table]:
+    return {
         item.title: item for section in page.sections for item in section.items if isinstance(item, Table)
     }
-    cost = held["What each kind of time cost"]
-    by_kind = {row[0]: dict(zip(cost.columns, row, strict=True)) for row in cost.rows}
-    assert by_kind["train"]["seconds"] == "130.0"
-    assert held["Training, by phase"].columns[:4] == ["phase", "steps", "attempts", "ms a step (median)"]
+
+
+def facts(page: Document, title: str) -> dict[str, str]:
+    items = [item for section in page.sections for item in section.items if isinstance(item, Facts)]
+    return next(item.known() for item in items if item.title == title)
+
+
+def test_time_and_energy_stand_in_one_table_of_phases(subject: RunData) -> None:
+    page = report_document(make_report(subject), panels=False)
+    title, table = next((title, table) for title, table in tables(page).items() if "by phase" in title)
+    assert title.startswith("Time and energy by phase: ")
+    assert table.columns == ["phase", "time", "time\nshare", "energy", "energy\nshare", "mean\npower"]
+    assert {row[0]: row[1] for row in table.rows}["training"] == "2 min 10 s"
+    training = tables(page)["Training by phase"]
+    assert training.columns[:3] == ["phase", "steps", "median\nms/step"]
+    assert training.rows[0][:3] == ("train", "130", "1,000.00")
+
+
+def test_sensors_and_findings_are_facts(subject: RunData) -> None:
+    page = report_document(make_report(subject), panels=False)
+    assert facts(page, "Sensors")["too few changes to tell"] == "temperature"
+    assert facts(page, "Findings")["bottleneck"].splitlines() == [
+        "unknown",
+        "the GPU readings are simulated (2xH100): no verdict",
+    ]
+
+
+def test_document_without_panels_has_the_same_facts_and_tables(subject: RunData) -> None:
+    report = make_report(subject)
+    drawn, plain = report_document(report), report_document(report, panels=False)
+    assert tables(drawn) == tables(plain)
+    assert facts(drawn, "") == facts(plain, "")
+    assert list(drawn.panels())
+    assert not list(plain.panels())
 
 
 def test_the_bars_add_up_to_the_run(subject: RunData) -> None:

@@ -75,7 +75,7 @@ def test_several_readings_of_a_panel_are_told_apart_by_name_and_line() -> None:
 def test_a_limit_is_drawn_where_it_belongs() -> None:
     limit = Level(700.0, "limit 700 W")
     panels = named(gpus.panels(ticks([0, 1], power_w=[1.0, 2.0], util=[1.0, 2.0]), levels={"power": limit}))
-    assert (panels["power"].levels, panels["utilisation"].levels) == ((limit,), ())
+    assert (panels["power"].levels, panels["utilization"].levels) == ((limit,), ())
 
 
 def test_more_gpus_than_can_be_told_apart_are_one_curve_between_the_lowest_and_the_highest() -> None:

@@ -1,0 +1,142 @@
+"""A run's telemetry over time, with its own curves on the same axis, and the power spectrum.
+
+Idle time before and after the work is left out unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gputel.analysis import report as reports
+from gputel.analysis.align import timestamps
+from gputel.analysis.align.windows import longest_silence_ns
+from gputel.analysis.document import Heat, Level, Marker, Panel, PlotAxis, Section
+from gputel.analysis.documents.panels import gpus, metrics, samples, spectrogram
+from gputel.analysis.documents.panels.samples import drawn_samples
+from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
+from gputel.telemetry.clock import SECOND
+
+if TYPE_CHECKING:
+    from gputel.analysis.report import Report
+
+MARGIN_S = 5.0
+MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is drawn of a run's telemetry; `cut_s` is the idle time left out before and after it."""
+
+    report: Report
+    readings: pl.DataFrame
+    time: PlotAxis
+    length_s: float
+    markers: tuple[Marker, ...]
+    cut_s: tuple[float, float]
+
+
+def telemetry_sections(report: Report, *, keep_idle: bool) -> list[Section] | None:
+    """None where there is no telemetry."""
+    stage = _staged(report, keep_idle=keep_idle)
+    if stage is None:
+        return None
+    spectra = [panel for panel in _spectra(stage) if panel]
+    short = "" if spectra else "There is no power spectrum: the recording is shorter than a minute."
+    return [
+        Section("Over time", [*_gpus(stage), *_curves(stage)], _left_out(stage) + short, wide=True),
+        Section("Power spectrum", spectra, wide=True),
+    ]
+
+
+def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
+    frame = drawn_samples(report.subject)
+    if frame is None:
+        return None
+    stamps = frame["time"].dt.epoch("ns")
+    first, last = int(stamps.min()), int(stamps.max())  # type: ignore[arg-type]
+    start, end = (first, last) if keep_idle else _at_work(report, frame, first, last)
+    recording = report.subject.recording
+    events = [report.placed.events, *([recording.events] if recording else [])]
+    markers = [
+        *gpus.in_time(report.spans, start),
+        *(marker for rows in events for marker in gpus.at_moments(rows, start)),
+    ]
+    length_s = (end - start) / SECOND
+    return Stage(
+        report,
+        frame.filter(stamps.is_between(start, end)),
+        PlotAxis("time", "time", "s", start),
+        length_s,
+        tuple(marker for marker in markers if 0 <= marker.x["time"] <= length_s or marker.end),
+        ((start - first) / SECOND, (last - end) / SECOND),
+    )
+
+
+def _at_work(report: Report, frame: pl.DataFrame, first: int, last: int) -> tuple[int, int]:
+    """From the run's start to its end, with a margin; without a log, where the GPUs worked."""
+    work = timestamps.ends(frame)
+    if len(report.spans):
+        edges = pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns")
+        start, end = report.spans.select(edges).row(0)
+        if start < last and end > first:
+            work = start, end
+    if work is None:
+        return first, last
+    margin = int(MARGIN_S * SECOND)
+    return max(first, work[0] - margin), min(last, work[1] + margin)
+
+
+def _left_out(stage: Stage) -> str:
+    parts = [
+        f"{seconds:,.0f} s {where} the run"
+        for seconds, where in zip(stage.cut_s, ("before", "after"), strict=True)
+        if seconds >= MARGIN_S
+    ]
+    return f"Idle time is left out: {' and '.join(parts)}; --keep-idle shows it.\n" if parts else ""
+
+
+def _gpus(stage: Stage) -> Iterator[Panel]:
+    limit = stage.report.subject.facts.power_limit_w
+    per_gpu = (
+        float(limit.value) / stage.readings["gpu"].n_unique()
+        if limit and "node" not in stage.readings
+        else None
+    )
+    levels = {"power": Level(per_gpu, f"limit {per_gpu:.0f} W")} if per_gpu else {}
+    yield from gpus.panels(stage.readings, stage.time, stage.markers, levels)
+
+
+def _curves(stage: Stage) -> Iterator[Panel]:
+    report, name = stage.report, stage.report.subject.name
+    yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
+    yield from metrics.over_time(report.placed.records, report.placed.evals, stage.time, name, stage.markers)
+
+
+def _spectra(stage: Stage) -> Iterator[Heat | None]:
+    """From ticks in windows of a minute, and from whole seconds in windows of ten."""
+    subject, start_ns = stage.report.subject, stage.time.start_ns or 0
+    hz = samples.polled_hz(subject)
+    if hz is None:
+        return
+    refresh_hz = _power_refresh_hz(stage.report)
+    longest_s = longest_silence_ns(SECOND / hz) / SECOND
+    minute = SpectrumWindows(MINUTE_S, hz, 0.0, stage.length_s, longest_s)
+    ticks = samples.power(subject, start_ns)
+    title = "Power spectrum in windows of 1 min: steps"
+    yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh_hz)
+    if hz >= 1:
+        ten = SpectrumWindows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s, longest_s)
+        seconds = samples.power_by_second(subject, start_ns)
+        title = "Power spectrum in windows of 10 min: evaluations"
+        yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh_hz)
+
+
+def _power_refresh_hz(report: Report) -> float | None:
+    """The power sensor's refresh rate, from the first GPU for which it is known."""
+    return next(
+        (rates["power_w"] for rates in reports.refresh(report).values() if rates.get("power_w")), None
+    )

@@ -1,0 +1,197 @@
+"""A recording -> documents: what is printed when it ends, and what `gputel info` says a run folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gputel.analysis import text
+from gputel.analysis.document import Document, Facts, Section, Table, caution
+from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.summary import refreshed
+
+MIB = 2**20
+TOO_FEW = "too few changes to tell"
+SHORTFALL = 0.95  # of the rate asked for, below which the difference is mentioned
+SENSORS = {
+    "power_w": "power",
+    "power_avg_w": "average power",
+    "energy_j": "energy",
+    "temp_c": "temperature",
+    "util": "utilization",
+    "sm_mhz": "clock",
+}
+
+
+def record_document(summary: Mapping[str, Any]) -> Document:
+    """The end of a recording; `summary` is what `recording_summary` returns."""
+    gpus = summary["gpus"]
+    sensors = sensor_refresh(refreshed(gpus[0])) if gpus else {}
+    facts = Facts(
+        {
+            "recorded": _duration(summary),
+            **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
+            "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
+            "overhead": _overhead(summary["sampling"]),
+            "stopped": summary["stopped"] and summary["stopped"]["text"],
+            "events": _events(summary["events"]),
+            "run": f"{summary['path']} ({_sizes(summary)})",
+        }
+    )
+    return Document(
+        title=summary["run"],
+        sections=[Section(items=[facts])],
+        caution=caution(summary["simulated"]),
+        next=f"gputel info {summary['path']}",
+    )
+
+
+def sensor_refresh(rates: Mapping[str, float | None]) -> dict[str, str | None]:
+    """How often each sensor of a GPU really refreshed, and of which sensors that is not known."""
+    known = [f"{SENSORS[name]} {hz:.1f} Hz" for name, hz in rates.items() if hz is not None]
+    unknown = [SENSORS[name] for name, hz in rates.items() if hz is None]
+    return {
+        "refreshed": ", ".join(known) or None,
+        TOO_FEW: ", ".join(unknown) or None,
+    }
+
+
+def energies(gpu: Mapping[str, Any]) -> str | None:
+    """Energy by the driver's counter and by the integral of power, and how far the integral is from the counter."""
+    counter, integral, difference = (
+        gpu["energy_counter_j"],
+        gpu["energy_integral_j"],
+        gpu["energy_difference"],
+    )
+    if counter is None:
+        return None if integral is None else f"{text.energy(integral)} by integral (no counter)"
+    if integral is None:
+        return f"{text.energy(counter)} by counter"
+    both = f"{text.energy(counter)} by counter, {text.energy(integral)} by integral"
+    if gpu["few_refreshes"]:
+        return f"{both} (too short to compare)"
+    return both if difference is None else f"{both} ({100 * difference:+.1f} %)"
+
+
+def _duration(summary: Mapping[str, Any]) -> str:
+    sampling, seconds = summary["sampling"], summary["duration_s"]
+    words = "for an unknown time" if seconds is None else text.duration(seconds)
+    if summary["segments"] > 1:
+        words += f" in {summary['segments']} segments"
+    if summary["downtime_s"]:
+        words += f", with {text.duration(summary['downtime_s'])} downtime between them"
+    return f"{words}; {_polling(sampling)}" if sampling else f"{words}; no GPU was sampled"
+
+
+def _polling(sampling: Mapping[str, Any]) -> str:
+    polled, asked = sampling["polled_hz"], sampling["asked_hz"]
+    words = "polling rate unknown" if polled is None else f"polled {polled:.1f} Hz"
+    if polled is not None and polled < SHORTFALL * asked:
+        words += f" of {asked:g} asked for"
+    if sampling["lateness_max_ms"] is not None:
+        words += f", at most {sampling['lateness_max_ms']:.1f} ms late"
+    if sampling["missed"]:
+        words += f", {sampling['missed']:,} ticks missed"
+    return words
+
+
+def _gpu_name(gpu: Mapping[str, Any]) -> str:
+    return f"GPU {gpu['gpu']}" if gpu["node"] is None else f"node {gpu['node']} GPU {gpu['gpu']}"
+
+
+def _gpu(gpu: Mapping[str, Any]) -> str:
+    parts = [
+        _unit(gpu["power_mean_w"], "{:.0f} W mean"),
+        _unit(gpu["power_peak_w"], "{:.0f} W peak"),
+        energies(gpu),
+        None if gpu["mem_peak_mib"] is None else f"{text.size(gpu['mem_peak_mib'] * MIB)} peak",
+        _unit(gpu["temp_peak_c"], "{:.0f} °C peak"),
+        *(f"{text.duration(seconds)} throttled: {reason}" for reason, seconds in gpu["throttle_s"].items()),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _overhead(sampling: Mapping[str, Any] | None) -> str | None:
+    if not sampling or sampling["cpu_share"] is None:
+        return None
+    whole, driver = 100 * sampling["cpu_share"], 100 * sampling["driver_share"]
+    words = f"{whole:.1f} % of a core, {driver:.2f} % of it in the driver"
+    words += f"; {text.size(sampling['resident_mib'] * MIB)} resident"
+    lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling["lowered"]]
+    return words + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")
+
+
+def _events(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _sizes(summary: Mapping[str, Any]) -> str:
+    output = summary["output_bytes"]
+    parts = [] if output is None else [f"{text.size(output)} of output"]
+    return ", ".join([*parts, f"{text.size(summary['gpu_bytes'])} of telemetry"])
+
+
+def _unit(value: float | None, form: str) -> str | None:
+    return None if value is None else form.format(value)
+
+
+def info_document(contents: Mapping[str, Any]) -> Document:
+    """What a run folder holds; `contents` is what `run_contents` returns."""
+    commit, path = contents["git"], contents["path"]
+    facts = Facts(
+        {
+            "run": contents["run"],
+            "path": path,
+            "command": " ".join(contents["argv"] or []) or "none: only the GPUs were sampled",
+            "host": contents["host"],
+            "commit": commit and commit["commit"][:12] + (" with changes" if commit["dirty"] else ""),
+            "tags": ", ".join(f"{key}={value}" for key, value in contents["tags"].items()),
+            "time": contents["duration_s"] and text.duration(contents["duration_s"]),
+            "downtime": contents["downtime_s"] and text.duration(contents["downtime_s"]),
+        }
+    )
+    telemetry = contents["telemetry"]
+    return Document(
+        title=contents["run"],
+        sections=[
+            Section(
+                items=[facts, _segments(contents), *([_readings(contents, telemetry)] if telemetry else [])]
+            )
+        ],
+        caution=caution(contents["simulated"]),
+        next=f"gputel export {path} --parquet FILE, gputel parse {path}",
+    )
+
+
+def _segments(contents: Mapping[str, Any]) -> Table:
+    names = ("attempt", "node", "started", "time", "exit", "output", "telemetry", "events")
+    return Table("", names, [_segment(segment) for segment in contents["segments"]])
+
+
+def _segment(segment: Mapping[str, Any]) -> tuple[object, ...]:
+    started, seconds, output = segment["started"], segment["duration_s"], segment["output_bytes"]
+    return (
+        segment["attempt"],
+        segment["node"],
+        started and started[:19].replace("T", " ") + " UTC",
+        "no end" if seconds is None else text.duration(seconds),
+        segment["exit_code"],
+        None if output is None else text.size(output),
+        text.size(segment["gpu_bytes"]),
+        _events(segment["events"]) or None,
+    )
+
+
+def _readings(contents: Mapping[str, Any], telemetry: Mapping[str, Any]) -> Table:
+    rows = [
+        (name, column["unit"], *(_figure(column[key]) for key in ("min", "mean", "max")))
+        for name, column in telemetry["columns"].items()
+    ]
+    count = len(telemetry["gpus"])
+    many = "GPU" if count == 1 else "GPUs"
+    title = f"{telemetry['rows']:,} rows of {count} {many}: {counted(contents['gpus'])}"
+    return Table(title, ("reading", "unit", "min", "mean", "max"), rows)
+
+
+def _figure(value: float | None) -> str | None:
+    return None if value is None else text.number(value, 2)
