@@ -82,7 +82,7 @@ def _facts(report: Report) -> Facts:
             "tags": ", ".join(f"{key}={value}" for key, value in (first.get("tags") or {}).items()),
             "started": _started(first),
             "host": (first.get("host") or {}).get("name"),
-            "ended by": log.cause and f"line {log.cause.line}: {log.cause.text}",
+            "ended by": f"line {log.cause.line}: {log.cause.text}" if log.cause else None,
             "model": _model(known),
             "GPUs": counted(_distinct(recorded_gpus)) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),

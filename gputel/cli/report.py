@@ -79,5 +79,6 @@ def _run(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -
 
 def _exit_code(report: Report) -> int:
     """1 for a table and a log that do not overlap in time."""
-    apart = report.subject.readings is not None and report.shared is not None
-    return 1 if apart and not report.shared["shared_s"] else 0
+    if report.subject.readings is None or report.shared is None:
+        return 0
+    return 0 if report.shared["shared_s"] else 1
