@@ -1,4 +1,4 @@
-"""What is wrong with this machine for a recording, and the mend. Each check is a function that gives one finding.
+"""What is wrong with this machine for a recording, and the hint. Each check is a function that gives one finding.
 
 The checks of the driver and of its readings stand in `plan.py`, which every recording uses; here is the rest.
 """
@@ -27,12 +27,12 @@ SCHED_RESET_ON_FORK = 0x40000000
 
 @dataclass(frozen=True)
 class Check:
-    """`mend` is empty where nothing is wrong."""
+    """`hint` is empty where nothing is wrong."""
 
     check: str
     state: Literal["good", "poor", "bad"]
     found: str
-    mend: str = ""
+    hint: str = ""
 
     def as_json(self) -> dict[str, str]:
         return asdict(self)
@@ -68,8 +68,8 @@ def realtime() -> Check:
     except OSError as error:
         nice = resource.getrlimit(resource.RLIMIT_NICE)[0] > 20 or os.geteuid() == 0
         instead = "a higher nice value will be used" if nice else "ordinary priority will be used"
-        mend = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
-        return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", mend)
+        hint = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
+        return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", hint)
     os.sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, parameter)
     return Check("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
 

@@ -88,7 +88,7 @@ def choose(gpus: Sequence[Gpu], wanted: Sequence[str] | None) -> tuple[Gpu, ...]
     unknown = [name for name in wanted if name not in known]
     if unknown:
         have = [gpu.index for gpu in gpus]
-        mend = f"this machine has {', '.join(have)}; name some of these" if len(have) > 1 else ""
-        mend = mend or f"this machine has GPU {''.join(have)} only"
-        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", mend, exit_code=2)
+        hint = f"this machine has {', '.join(have)}; name some of these" if len(have) > 1 else ""
+        hint = hint or f"this machine has GPU {''.join(have)} only"
+        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", hint, exit_code=2)
     return tuple(gpu for gpu in gpus if gpu.index in wanted or gpu.uuid in wanted)

@@ -141,9 +141,11 @@ def describe(segment: Path) -> dict[str, object]:
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
     except ValueError as error:
-        raise GputelError(str(place), f"is not JSON ({error})", "mend it by hand, or move it away") from None
+        raise GputelError(
+            str(place), f"is not JSON ({error})", "correct it by hand, or move it away"
+        ) from None
     if not isinstance(facts, dict):
-        raise GputelError(str(place), "is not an object", "mend it by hand, or move it away")
+        raise GputelError(str(place), "is not an object", "correct it by hand, or move it away")
     if facts.get("schema") != SCHEMA:
         raise GputelError(
             str(place), f"schema {facts.get('schema')} is not {SCHEMA}", "open it with a newer gputel"

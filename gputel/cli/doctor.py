@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
 
 
-@click.command("doctor", short_help="Say what keeps this machine from recording well, and the mend.")
+@click.command("doctor", short_help="Say what keeps this machine from recording well, and how to fix it.")
 @click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True
@@ -22,7 +22,7 @@ COLOURS = {"good": "green", "poor": "yellow", "bad": "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
 def command(ctx: click.Context, simulate: str | None, out: str, as_json: bool) -> None:
-    """Say what is wrong with this machine for a recording, and the mend of each."""
+    """Say what keeps this machine from recording well, and how to fix it."""
     from gputel.analysis.report import checkup
     from gputel.cli import show
     from gputel.telemetry import doctor
@@ -45,8 +45,8 @@ def _print(findings: Sequence[Check], readings: Sequence[dict[str, Any]]) -> Non
         state = f"{finding.state:<4}"
         said = show.folded(f"{state}  {finding.check:<{width}}  {finding.found}", width + 8)
         show.say(said.replace(state, click.style(state, fg=COLOURS[finding.state]), 1))
-        if finding.mend:
-            show.say(show.folded(f"{'':<{width + 8}}mend: {finding.mend}", width + 14))
+        if finding.hint:
+            show.say(show.folded(f"{'':<{width + 8}}hint: {finding.hint}", width + 14))
     if readings:
         show.say("")
         names = ("gpu", "reading", "unit", "tier", "from", "latency µs", "refreshed Hz", "")

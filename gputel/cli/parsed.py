@@ -151,7 +151,7 @@ def _open(found: Iterable[RunSource], formats: Any) -> Iterator[Log | GputelErro
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
-    return {"path": error.place or path, "message": error.fault + (f"; {error.mend}" if error.mend else "")}
+    return {"path": error.place or path, "message": error.fault + (f"; {error.hint}" if error.hint else "")}
 
 
 def _with_progress(found: list[RunSource]) -> Iterator[RunSource]:

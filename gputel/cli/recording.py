@@ -100,4 +100,4 @@ def _abandon(segment: run_folder.Segment, fault: dict[str, str]) -> None:
     with contextlib.suppress(OSError):
         segment.path.rmdir()
     usage = fault["place"].startswith("--")
-    raise GputelError(fault["place"], fault["fault"], fault["mend"], exit_code=2 if usage else 1)
+    raise GputelError(fault["place"], fault["fault"], fault["hint"], exit_code=2 if usage else 1)

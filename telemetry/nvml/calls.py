@@ -36,7 +36,7 @@ class CallShape:
     arguments: tuple[int, ...] = ()
     preset: bytes = b""
     pointers: tuple[int, ...] = (0,)
-    mend: Callable[[int], int | None] = int
+    convert: Callable[[int], int | None] = int
 
 
 TEMPERATURE = struct.pack("=IIi", 12 | 1 << 24, 0, 0)
@@ -54,14 +54,14 @@ SHAPES = {
     Call("nvmlDeviceGetMemoryInfo", "used"): CallShape("Q", 24, at=16),
     Call("nvmlDeviceGetClockInfo", "sm"): CallShape("I", 4, arguments=(SM_CLOCK,)),
     Call("nvmlDeviceGetClockInfo", "memory"): CallShape("I", 4, arguments=(MEMORY_CLOCK,)),
-    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, mend=lambda p: None if p == UNKNOWN_PSTATE else p),
+    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, convert=lambda p: None if p == UNKNOWN_PSTATE else p),
     Call("nvmlDeviceGetCurrentClocksEventReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetCurrentClocksThrottleReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetEnforcedPowerLimit"): CallShape("I", 4),
     Call("nvmlDeviceGetFanSpeed"): CallShape("I", 4),
     Call("nvmlDeviceGetTotalEccErrors", "uncorrected"): CallShape("Q", 8, arguments=(UNCORRECTED, VOLATILE)),
     Call("nvmlDeviceGetRemappedRows"): CallShape(
-        "Q", 16, pointers=(0, 4, 8, 12), mend=lambda both: (both >> 32) + (both & 0xFFFFFFFF)
+        "Q", 16, pointers=(0, 4, 8, 12), convert=lambda both: (both >> 32) + (both & 0xFFFFFFFF)
     ),
 }  # fmt: skip
 
@@ -75,7 +75,7 @@ class ValueSlot:
     owner: int
     code: str | None = None
     field: int | None = None
-    mend: Callable[[int], int | None] = int
+    convert: Callable[[int], int | None] = int
 
 
 class CallReader:
@@ -99,7 +99,7 @@ class CallReader:
         self._values = _layout_of("=")
         self._in_order: Callable[[Sequence[int]], Sequence[int]] | None = None
         self._rates: Rates | None = None
-        self._mends: list[tuple[int, Callable[[int], int | None]]] = []
+        self._converters: list[tuple[int, Callable[[int], int | None]]] = []
 
     def ask(self) -> None:
         self._statuses = [call(*arguments) for call, arguments in self._calls]
@@ -110,8 +110,8 @@ class CallReader:
             return self._with_gaps(now)
         raw = self._values.unpack_from(self._buffer)
         values: list[int | None] = list(raw if self._in_order is None else self._in_order(raw))
-        for place, mend in self._mends:
-            values[place] = mend(values[place])  # type: ignore[arg-type]
+        for place, convert in self._converters:
+            values[place] = convert(values[place])  # type: ignore[arg-type]
         if self._rates is not None:
             self._rates.into(values, now)
         return values
@@ -133,8 +133,8 @@ class CallReader:
         self._values, self._in_order = _unpacking(
             [(p.at, c) for p, c in zip(self._places, codes, strict=True)]
         )
-        self._mends = [(i, p.mend) for i, p in enumerate(self._places) if p.mend is not int]
-        self._mends += [(i, round) for i, code in enumerate(codes) if code == "d"]
+        self._converters = [(i, p.convert) for i, p in enumerate(self._places) if p.convert is not int]
+        self._converters += [(i, round) for i, code in enumerate(codes) if code == "d"]
         self._rates = self._rates or self._rates_for(heads)
         self._expected = _one(heads)
         return True
@@ -166,7 +166,7 @@ class CallReader:
         code = place.code or TYPES.get(heads[2 * (place.field or 0)])
         if status != OK or code is None:
             return None
-        return place.mend(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
+        return place.convert(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
 
     def _fields_call(self, library: Library, handle: Handle, fields: Sequence[NvmlField]) -> Prepared:
         for i, field in enumerate(fields):
@@ -213,7 +213,11 @@ def _places(
             number, shape = calls.index(_call_key(source)), SHAPES[source]
             places.append(
                 ValueSlot(
-                    reading, starts[number] + shape.at, number + bool(fields), shape.code, mend=shape.mend
+                    reading,
+                    starts[number] + shape.at,
+                    number + bool(fields),
+                    shape.code,
+                    convert=shape.convert,
                 )
             )
     return places

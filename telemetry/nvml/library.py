@@ -34,7 +34,7 @@ LOST = frozenset(
 )
 """Answers after which this handle is of no use: the GPU fell off the bus, or its driver was restarted."""
 
-MENDS = {
+FAULTS = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
         "the NVIDIA driver is not loaded",
         "try `modprobe nvidia`; in a container start it with --gpus all; or try --simulate 2xH100",
@@ -126,10 +126,10 @@ def load() -> Library:
     library = Library(_open())
     status = library.start()
     if status != OK:
-        fault, mend = MENDS.get(
+        fault, hint = FAULTS.get(
             status, (f"it answers {error_name(status)}", "see whether `nvidia-smi` works")
         )
-        raise GputelError("NVML", fault, mend)
+        raise GputelError("NVML", fault, hint)
     return library
 
 

@@ -239,7 +239,7 @@ def _be_sampler(sample: Sample, board: Board, stops: Sequence[int]) -> None:
         fault = {
             "place": "sampler",
             "fault": f"{type(error).__name__}: {error}",
-            "mend": "please report this",
+            "hint": "please report this",
         }
         board.publish({"state": "failed", "error": fault})
     finally:

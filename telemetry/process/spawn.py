@@ -45,11 +45,11 @@ def refusal(program: str, number: int) -> GputelError:
     """What a shell says, with its exit code."""
     if number == errno.ENOENT:
         return GputelError(program, "command not found", "check its spelling and PATH", exit_code=NOT_FOUND)
-    mend = {
+    hint = {
         errno.EACCES: "make it executable with `chmod +x`, or name its interpreter",
         errno.ENOEXEC: "begin it with a #! line, or name its interpreter",
     }.get(number, "")
-    return GputelError(program, f"cannot be run: {os.strerror(number)}", mend, exit_code=NOT_EXECUTABLE)
+    return GputelError(program, f"cannot be run: {os.strerror(number)}", hint, exit_code=NOT_EXECUTABLE)
 
 
 def start(

@@ -38,7 +38,7 @@ class Teller:
         fault = self._sampling.fault
         if fault and not self._told_fault and not self._sampling.ever_sampled:
             self._told_fault = True
-            said = GputelError(fault["place"], fault["fault"], fault["mend"])
+            said = GputelError(fault["place"], fault["fault"], fault["hint"])
             self._screen.note(f"{said} (the output is recorded all the same)")
 
     def _tell_disk(self, kept: Keeping) -> None:

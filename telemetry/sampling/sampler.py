@@ -182,8 +182,8 @@ class Sampler:
         machine = open_machine(spec.machine, clock)
         gpus = choose(machine.gpus, spec.gpus)
         if not gpus:
-            mend = "look at `nvidia-smi -L`, or try --simulate 2xH100"
-            raise GputelError("NVML", "the driver knows no GPU", mend)
+            hint = "look at `nvidia-smi -L`, or try --simulate 2xH100"
+            raise GputelError("NVML", "the driver knows no GPU", hint)
         plan = planning.make(machine, gpus, spec.hz, clock, max_overhead=spec.max_overhead)
         if not plan.tiers:
             raise GputelError("NVML", "no GPU has a reading that could be recorded", "see `gputel doctor`")
@@ -253,7 +253,7 @@ class Sampler:
         self._board.publish(
             {
                 "state": state,
-                "error": fault and {"place": fault.place, "fault": fault.fault, "mend": fault.mend},
+                "error": fault and {"place": fault.place, "fault": fault.fault, "hint": fault.hint},
                 "simulated": ready and ready.machine.simulated,
                 "gpus": ready.news.gpus() if ready else [],
                 "hz": self.cost.hz,

@@ -39,4 +39,4 @@ def _raise_fault(board: Board) -> None:
     news = board.read() or {}
     fault = news.get("error")
     if isinstance(fault, dict):
-        raise GputelError(fault["place"], fault["fault"], fault["mend"])
+        raise GputelError(fault["place"], fault["fault"], fault["hint"])

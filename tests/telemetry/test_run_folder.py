@@ -113,7 +113,7 @@ def test_a_fact_that_cannot_be_written_leaves_what_stood_there(tmp_path: Path) -
     ("text", "fault"),
     [
         ("{", "is not JSON"),
-        ("[]", "is not an object; mend it by hand, or move it away"),
+        ("[]", "is not an object; correct it by hand, or move it away"),
         ('{"schema": 9}', "schema 9 is not 1; open it with a newer gputel"),
     ],
 )

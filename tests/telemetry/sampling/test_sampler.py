@@ -157,7 +157,7 @@ def test_what_is_not_there_fails_with_one_line(folder: Path, machine: str, gpus:
     error = last["error"]
     assert isinstance(error, dict)
     assert (code, last["state"]) == (2, "failed")
-    assert f"{error['place']}: {error['fault']}; {error['mend']}".startswith(line)
+    assert f"{error['place']}: {error['fault']}; {error['hint']}".startswith(line)
 
 
 def test_only_the_gpus_that_are_named_are_recorded(folder: Path) -> None:
@@ -172,7 +172,7 @@ def test_without_the_drivers_library_it_says_so(folder: Path) -> None:
     assert last["error"] == {
         "place": "libnvidia-ml.so.1",
         "fault": "the NVIDIA driver's library is not there",
-        "mend": "install the driver, or try --simulate 2xH100",
+        "hint": "install the driver, or try --simulate 2xH100",
     }
 
 
@@ -195,7 +195,7 @@ def test_a_driver_that_cannot_be_used_says_which_way(
     error = last["error"]
     assert isinstance(error, dict)
     assert (code, error["place"], error["fault"]) == (1, "NVML", fault)
-    assert error["mend"]
+    assert error["hint"]
 
 
 @pytest.mark.needs("cc")
