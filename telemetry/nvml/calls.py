@@ -1,7 +1,7 @@
 """Readings of one GPU as calls into one block of memory, laid out once: ask fills it, answer unpacks it in one go.
 
-All fields are one call. A value is null by the return code of its own call or field; which types the fields have is
-learnt from the first answer, and looked at again whenever anything is not as it was then.
+All fields are one call. A value is null by the return code of its own call or field; which types the fields have
+is learnt from the first answer, and looked at again whenever anything is not as it was then.
 
 Rates from the driver's byte counters, which wrap: PCIe's at 32 bits, at full speed fifteen times a second.
 """
@@ -87,7 +87,7 @@ class CallReader:
         starts, size = _layout(calls, FIELD.size * len(fields))
         self._buffer = ctypes.create_string_buffer(size)
         self._address = ctypes.addressof(self._buffer)
-        self._places = _places(wanted, fields, calls, starts)
+        self._slots = _slots(wanted, fields, calls, starts)
         self._calls = [self._fields_call(library, handle, fields)] if fields else []
         self._calls += [
             self._call(library, handle, key, start) for key, start in zip(calls, starts, strict=True)
@@ -119,7 +119,7 @@ class CallReader:
     def faults(self) -> list[int]:
         """The return code behind each value of the last answer."""
         heads = self._heads.unpack_from(self._buffer)
-        return [self._status(place, heads) for place in self._places]
+        return [self._status(place, heads) for place in self._slots]
 
     def _status(self, place: ValueSlot, heads: Sequence[int]) -> int:
         status = self._statuses[place.owner]
@@ -129,11 +129,11 @@ class CallReader:
         """Where all is well: learn the types, and from them how to unpack. False where something is not."""
         if self._statuses != self._well or any(heads[1::2]) or not set(heads[::2]) <= TYPES.keys():
             return False
-        codes = [place.code or TYPES[heads[2 * (place.field or 0)]] for place in self._places]
+        codes = [place.code or TYPES[heads[2 * (place.field or 0)]] for place in self._slots]
         self._values, self._in_order = _unpacking(
-            [(p.at, c) for p, c in zip(self._places, codes, strict=True)]
+            [(p.at, c) for p, c in zip(self._slots, codes, strict=True)]
         )
-        self._converters = [(i, p.convert) for i, p in enumerate(self._places) if p.convert is not int]
+        self._converters = [(i, p.convert) for i, p in enumerate(self._slots) if p.convert is not int]
         self._converters += [(i, round) for i, code in enumerate(codes) if code == "d"]
         self._rates = self._rates or self._rates_for(heads)
         self._expected = _one(heads)
@@ -142,7 +142,7 @@ class CallReader:
     def _rates_for(self, heads: Sequence[int]) -> Rates | None:
         counters = [
             Counter(i, place.reading.bytes_a_count, heads[2 * (place.field or 0)] == UNSIGNED_INT)
-            for i, place in enumerate(self._places)
+            for i, place in enumerate(self._slots)
             if place.reading.bytes_a_count
         ]
         return Rates(counters) if counters else None
@@ -150,12 +150,12 @@ class CallReader:
     def _with_gaps(self, now: int) -> Values:
         """Value by value, where a call or a field did not answer."""
         heads = self._heads.unpack_from(self._buffer)
-        statuses = [self._status(place, heads) for place in self._places]
+        statuses = [self._status(place, heads) for place in self._slots]
         for status in statuses:
             if status in LOST or set(statuses) == {UNKNOWN}:
                 raise GpuLost(error_name(status))
         values = [
-            self._value(place, status, heads) for place, status in zip(self._places, statuses, strict=True)
+            self._value(place, status, heads) for place, status in zip(self._slots, statuses, strict=True)
         ]
         self._rates = self._rates or self._rates_for(heads)
         if self._rates is not None:
@@ -198,7 +198,7 @@ def _layout(calls: Sequence[Call], start: int) -> tuple[list[int], int]:
     return starts, start
 
 
-def _places(
+def _slots(
     wanted: Sequence[tuple[Reading, Source]],
     fields: Sequence[NvmlField],
     calls: Sequence[Call],

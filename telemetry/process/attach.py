@@ -1,6 +1,7 @@
 """A log that somebody else writes, as a source of output for the keeper: what is new in it is stamped as it comes.
 
-What stood in it before is copied first, unstamped. A log that was rotated or cut is read again from its beginning.
+What stood in it before is copied first, unstamped. A log that was rotated or cut is read again from its
+beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger
 
 
-class Growing:
+class GrowingFile:
     """A file from `ledger.position` on; it ends when `ledger.ended` says so and nothing is left."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:

@@ -21,31 +21,31 @@ from pathlib import Path
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
-from gputel.telemetry.process.attach import Growing
+from gputel.telemetry.process.attach import GrowingFile
 from gputel.telemetry.process.disk_writer import record_end
 from gputel.telemetry.process.keeper import PIPE_BYTES, KeeperState, OutputPipe, OutputSource
 from gputel.telemetry.process.shared_memory import Ledger
 from gputel.telemetry.process.signals import Signals
-from gputel.telemetry.process.terminal import Pseudo
+from gputel.telemetry.process.terminal import PseudoTerminal
 from gputel.telemetry.sampling.status import Board
 
 GRACE = 3 * SECOND
 """So long we wait for what outlives the command: a process that holds its output, a disk that takes none."""
 
 
-class Keeping:
+class KeeperHandle:
     def __init__(
-        self, post: KeeperState, keeper: int, process: int | None, *, command: int | None, group: int | None
+        self, state: KeeperState, keeper: int, process: int | None, *, command: int | None, group: int | None
     ) -> None:
         """`process`: a pidfd of what is recorded; `command`: its number where it is ours."""
-        self.post, self.keeper, self.process = post, keeper, process
+        self.state, self.keeper, self.process = state, keeper, process
         self.command, self._group = command, group
         self._seen_tail, self._moved = 0, 0
         self._lives = 1
 
     @property
     def ledger(self) -> Ledger:
-        return self.post.ledger
+        return self.state.ledger
 
     def reaped(self, pid: int, status: int) -> None:
         """A child of ours has ended: the keeper, the command of a dead keeper, or a stranger's orphan."""
@@ -54,7 +54,7 @@ class Keeping:
         elif pid == self.keeper and not self.ledger.drained:
             time.sleep(0.05 if self._lives > 2 else 0)  # one that cannot live must not take the whole machine
             self._lives += 1
-            self.keeper = spawn.succeed(self.post, self.process, self._group)
+            self.keeper = spawn.succeed(self.state, self.process, self._group)
 
     def send(self, number: int) -> None:
         """To the command and its group; where it shares ours, to the command alone."""
@@ -80,15 +80,15 @@ class Keeping:
         ended, now = self.ledger.ended, time.monotonic_ns()
         if ended is None or self.ledger.drained:
             return False
-        if self.ledger.source_ended and self.post.output.tail != self._seen_tail:
-            self._seen_tail, self._moved = self.post.output.tail, now
+        if self.ledger.source_ended and self.state.output.tail != self._seen_tail:
+            self._seen_tail, self._moved = self.state.output.tail, now
         return now - max(ended.monotonic, self._moved) > GRACE
 
     def write_end(self) -> None:
         """Where the keeper could not."""
         if not self.ledger.recorded:
             with contextlib.suppress(OSError, GputelError):
-                record_end(self.post.folder, self.ledger)
+                record_end(self.state.folder, self.ledger)
 
 
 def wrap(
@@ -97,8 +97,8 @@ def wrap(
     env: Mapping[str, str],
     signals: Signals,
     news: int,
-    pseudo: Pseudo | None,
-) -> Keeping:
+    pseudo: PseudoTerminal | None,
+) -> KeeperHandle:
     """Start a command whose output is kept."""
     if pseudo:
         ours, theirs = pseudo.master, pseudo.slave
@@ -107,33 +107,33 @@ def wrap(
         with contextlib.suppress(OSError):  # a user may own only so many pages of pipes
             fcntl.fcntl(ours, spawn.SET_PIPE_SIZE, PIPE_BYTES)
     os.set_blocking(ours, False)
-    post = _post(folder, OutputPipe(ours), Ledger(), signals, news)
+    state = _state(folder, OutputPipe(ours), Ledger(), signals, news)
     own_group = pseudo is not None or not spawn.has_terminal()
-    started = spawn.start_keeper(spawn.Launch(argv, env, theirs, pseudo is not None, own_group), post)
+    started = spawn.start_keeper(spawn.Launch(argv, env, theirs, pseudo is not None, own_group), state)
     os.close(theirs)
     group = started.command if pseudo else started.first
-    return Keeping(
-        post, started.keeper, started.process, command=started.command, group=group if own_group else None
+    return KeeperHandle(
+        state, started.keeper, started.process, command=started.command, group=group if own_group else None
     )
 
 
-def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int) -> Keeping:
+def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int) -> KeeperHandle:
     """Keep a copy of a log that is being written, until the process ends or the ledger says so."""
     ledger = Ledger()
-    source = Growing(log, ledger)
-    process = None if pid is None else open_process(pid)
-    post = _post(folder, source, ledger, signals, news)
-    return Keeping(post, spawn.succeed(post, None, None), process, command=None, group=None)
+    source = GrowingFile(log, ledger)
+    process = None if pid is None else open_pidfd(pid)
+    state = _state(folder, source, ledger, signals, news)
+    return KeeperHandle(state, spawn.succeed(state, None, None), process, command=None, group=None)
 
 
-def open_process(pid: int) -> int:
+def open_pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
     except OSError as error:
         raise GputelError(f"process {pid}", os.strerror(error.errno or 0).lower(), "look at `ps`") from None
 
 
-def _post(folder: Path, source: OutputSource, ledger: Ledger, signals: Signals, news: int) -> KeeperState:
+def _state(folder: Path, source: OutputSource, ledger: Ledger, signals: Signals, news: int) -> KeeperState:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     try:
         log, index = (os.open(folder / name, flags, 0o644) for name in ("output.log", "output.idx"))
@@ -233,7 +233,7 @@ def _be_sampler(sample: Sample, board: Board, stops: Sequence[int]) -> None:
     code = 1
     try:
         os.setsid()
-        spawn.retire_to(set(stops))
+        spawn.keep_only(set(stops))
         code = sample(board, stops)
     except BaseException as error:
         fault = {

@@ -23,10 +23,10 @@ OUTLIVED = SECOND // 2
 """Output that still comes so long after the command's end is somebody else's, for whom the end is not held back."""
 
 
-class Pourer(threading.Thread):
+class DiskWriter(threading.Thread):
     def __init__(self, folder: Path, files: list[tuple[Ring, int]], ledger: Ledger, news: int) -> None:
         """`files`: queues and where they go, in the order in which they are written."""
-        super().__init__(name="pourer", daemon=True)
+        super().__init__(name="disk-writer", daemon=True)
         self._folder, self._files, self._ledger, self._news = folder, files, ledger, news
         self._wake = threading.Event()
         self._deadline: float | None = None
@@ -51,7 +51,7 @@ class Pourer(threading.Thread):
     def _turn(self) -> None:
         try:
             for ring, descriptor in self._files:
-                pour(ring, descriptor)
+                drain(ring, descriptor)
             self._ledger.fault = None
         except OSError as error:
             self._failed(error)
@@ -99,7 +99,7 @@ class Pourer(threading.Thread):
         return self._ledger.source_ended and all(ring.head == ring.tail for ring, _ in self._files)
 
 
-def pour(ring: Ring, descriptor: int) -> None:
+def drain(ring: Ring, descriptor: int) -> None:
     """All that is held. A short write is gone on with; OSError says that nothing more is taken now."""
     while parts := ring.held(AT_ONCE):
         ring.take(os.writev(descriptor, parts))

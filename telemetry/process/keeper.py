@@ -2,13 +2,14 @@
 
 It starts the command, so that it is there to reap it when the viewer is gone; it witnesses signals; and it never
 holds the command: what the disk does not take stands in a queue in memory, and what the queue does not take is
-dropped and counted. The queue is shared, so that a keeper that was killed is succeeded by one that goes on with it.
+dropped and counted. The queue is shared, so that a keeper that was killed is succeeded by one that goes on with
+it.
 
 output.idx: when each line of output.log was written.
 
-One record of 16 bytes per read of the command's output, little-endian: wall clock in nanoseconds since 1970 (0: not
-known), and where output.log ended after that read. A line has the stamp of the read that brought its last byte; no
-stamp is interpolated. A torn record at the end is "not yet".
+One record of 16 bytes per read of the command's output, little-endian: wall clock in nanoseconds since 1970 (0:
+not known), and where output.log ended after that read. A line has the stamp of the read that brought its last
+byte; no stamp is interpolated. A torn record at the end is "not yet".
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from pathlib import Path
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.disk_writer import DiskWriter
 from gputel.telemetry.process.shared_memory import Ledger, Ring
-from gputel.telemetry.process.signals import Signals, bear_witness
+from gputel.telemetry.process.signals import Signals, note_arrivals
 
 QUEUE_BYTES = 64 << 20
 STAMP_BYTES = 1 << 20
@@ -97,42 +98,42 @@ class KeeperState:
         return self.source.descriptors() | {self.log, self.index, self.news, self.signals.descriptor}
 
 
-def take_over(post: KeeperState) -> None:
+def take_over(state: KeeperState) -> None:
     """Go on where a keeper was killed: what it read and could not publish is published now."""
-    post.stamps.recover(os.fstat(post.index).st_size, 0)
-    post.stamps.forget_unpublished(RECORD.size)
-    if post.output.recover(os.fstat(post.log).st_size, PIPE_BYTES):
-        post.stamps.put(pack(time.time_ns(), post.output.head))
+    state.stamps.recover(os.fstat(state.index).st_size, 0)
+    state.stamps.forget_unpublished(RECORD.size)
+    if state.output.recover(os.fstat(state.log).st_size, PIPE_BYTES):
+        state.stamps.put(pack(time.time_ns(), state.output.head))
 
 
 class Keeper:
-    def __init__(self, post: KeeperState, process: int | None, *, parent: bool) -> None:
+    def __init__(self, state: KeeperState, process: int | None, *, parent: bool) -> None:
         """`process`: a pidfd of the command. Its `parent` reaps it; a successor's viewer does."""
-        self._post, self._process, self._parent = post, process, parent
-        self._pourer = Pourer(
-            post.folder, [(post.output, post.log), (post.stamps, post.index)], post.ledger, post.news
+        self._state, self._process, self._parent = state, process, parent
+        self._writer = DiskWriter(
+            state.folder, [(state.output, state.log), (state.stamps, state.index)], state.ledger, state.news
         )
         self._scrap = bytearray(PIPE_BYTES)
         self._unstamped: int | None = None
         self._last_read = self._resume = self._bereft = 0
         self._listening, self._pausing = select.poll(), select.poll()
-        self._listening.register(post.source.descriptor, select.POLLIN)
-        self._watch(post.signals.descriptor)
+        self._listening.register(state.source.descriptor, select.POLLIN)
+        self._watch(state.signals.descriptor)
         if process is not None:
             self._watch(process)
 
     def keep(self) -> int:
         """Until the command has ended and nobody can write to its output any more."""
         _survive_memory_pressure()
-        self._pourer.start()
-        self._pourer.wake()
-        ledger = self._post.ledger
+        self._writer.start()
+        self._writer.wake()
+        ledger = self._state.ledger
         while not (ledger.source_ended and ledger.ended):
             self._wait()
-        self._pourer.finish(LAST_TRIES_S)
+        self._writer.finish(LAST_TRIES_S)
         ledger.drained = True
         with contextlib.suppress(BlockingIOError):
-            os.eventfd_write(self._post.news, 1)
+            os.eventfd_write(self._state.news, 1)
         return 0
 
     def _wait(self) -> None:
@@ -144,47 +145,47 @@ class Keeper:
             if not ready:
                 self._look()
         for descriptor, _ in ready:
-            if descriptor == self._post.source.descriptor:
+            if descriptor == self._state.source.descriptor:
                 self._read()
             elif descriptor == self._process:
                 self._reap()
             else:
-                bear_witness(descriptor, self._post.ledger)
+                note_arrivals(descriptor, self._state.ledger)
 
     def _look(self) -> None:
         """Where nothing is told: a log on a shared folder; a command whose end only the viewer could learn."""
-        if not self._post.ledger.source_ended:
+        if not self._state.ledger.source_ended:
             self._read()
-        if self._post.ledger.ended and not self._post.ledger.recorded:
-            self._pourer.wake()
+        if self._state.ledger.ended and not self._state.ledger.recorded:
+            self._writer.wake()
         if self._bereft and time.monotonic_ns() - self._bereft > LAST_WORD:
-            self._post.ledger.end(None, SystemClock().stamp())
+            self._state.ledger.end(None, SystemClock().stamp())
 
     def _watch(self, descriptor: int) -> None:
         for poll in (self._listening, self._pausing):
             poll.register(descriptor, select.POLLIN)
 
     def _read(self) -> None:
-        output, ledger = self._post.output, self._post.ledger
+        output, ledger = self._state.output, self._state.ledger
         room = output.room(PIPE_BYTES)
-        count = self._post.source.read(room or [memoryview(self._scrap)])
+        count = self._state.source.read(room or [memoryview(self._scrap)])
         wall = time.time_ns()
         if count == 0:
             ledger.source_ended = True
-            self._listening.unregister(self._post.source.descriptor)
+            self._listening.unregister(self._state.source.descriptor)
         elif count and not room:
             ledger.lost += count
         elif count:
-            self._stamp(wall if self._post.source.fresh else None, output.head + count)
+            self._stamp(wall if self._state.source.fresh else None, output.head + count)
             output.publish(count)
-            self._pourer.wake()
+            self._writer.wake()
         self._pause(count or 0)
 
     def _stamp(self, wall: int | None, end: int) -> None:
         """Where no more stamps fit, as after minutes of a hung disk, lines stay without one."""
-        if self._unstamped is not None and self._post.stamps.put(pack(None, self._unstamped)):
+        if self._unstamped is not None and self._state.stamps.put(pack(None, self._unstamped)):
             self._unstamped = None
-        if self._unstamped is not None or not self._post.stamps.put(pack(wall, end)):
+        if self._unstamped is not None or not self._state.stamps.put(pack(wall, end)):
             self._unstamped = end
 
     def _pause(self, count: int) -> None:
@@ -201,9 +202,9 @@ class Keeper:
         for poll in (self._listening, self._pausing):
             poll.unregister(self._process)
         if self._parent:
-            self._post.ledger.end(status_of(self._process), SystemClock().stamp())
+            self._state.ledger.end(status_of(self._process), SystemClock().stamp())
             os.waitid(os.P_PIDFD, self._process, os.WEXITED)
-            self._pourer.wake()
+            self._writer.wake()
         else:
             self._bereft = time.monotonic_ns()
 

@@ -19,10 +19,10 @@ from gputel.telemetry.clock import Stamp
 
 COMMAND, STATUS, KNOWN, ENDED, SOURCE_ENDED, DRAINED, RECORDED, LOST, FAULT, POSITION = range(10)
 ENDED_AT = 16  # three words: wall, monotonic, boot clock
-WITNESSED = 64  # the first of three words per signal: when, code, sender
+SIGNALS = 64  # the first of three words per signal: when, code, sender
 
 
-class Witness(NamedTuple):
+class SeenSignal(NamedTuple):
     monotonic: int
     code: int
     sender: int
@@ -123,17 +123,17 @@ class Ledger:
     def position(self, offset: int) -> None:
         self._words[POSITION] = offset
 
-    def witness(self, number: int, seen: Witness) -> None:
-        at = WITNESSED + 3 * number
+    def note_signal(self, number: int, seen: SeenSignal) -> None:
+        at = SIGNALS + 3 * number
         self._words[at + 1], self._words[at + 2] = seen.code, seen.sender
         self._words[at] = seen.monotonic
 
-    def witnessed(self, number: int) -> Witness:
-        at = WITNESSED + 3 * number
-        return Witness(*self._words[at : at + 3])
+    def seen_signal(self, number: int) -> SeenSignal:
+        at = SIGNALS + 3 * number
+        return SeenSignal(*self._words[at : at + 3])
 
 
-assert WITNESSED + 3 * signal.NSIG <= mmap.PAGESIZE // 8
+assert SIGNALS + 3 * signal.NSIG <= mmap.PAGESIZE // 8
 
 HEAD, TAIL, ORIGIN = range(3)
 ZEROS = bytes(1 << 20)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import libc
-from gputel.telemetry.process.shared_memory import Ledger, Witness
+from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
 
 FORWARDED = (
     signal.SIGHUP,
@@ -31,7 +31,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Those by which we end ourselves when the command died of them, so that a shell's loop stops."""
 SET_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 """Ignored by the interpreter from its start on, which a command must not inherit."""
-WITNESS_WAIT = SECOND // 20
+KEEPER_WAIT = SECOND // 20
 
 
 class Signals:
@@ -44,7 +44,7 @@ class Signals:
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._watched)
         self.descriptor = libc.signalfd(self._watched)
 
-    def as_before(self) -> None:
+    def restore(self) -> None:
         """In a child that becomes a command: mask and dispositions as we found them."""
         for name in SET_BY_PYTHON:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -52,7 +52,7 @@ class Signals:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
-    def let_interrupt(self) -> None:
+    def unblock_interrupt(self) -> None:
         """Ctrl-C raises KeyboardInterrupt again; what else came to end us still does not."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT} - self._mask)
 
@@ -79,8 +79,8 @@ class Forwarder:
     def arrived(self, arrival: libc.Arrival, since: int) -> None:
         """`since`: when the viewer looked last, before which this signal had not come."""
         # two Ctrl-C in a row may be one to the keeper: its witness of the first counts for the second too
-        slack = SECOND if arrival.code == libc.SENT_BY_KERNEL else WITNESS_WAIT
-        self._waiting.append(PendingSignal(arrival, since - slack, time.monotonic_ns() + WITNESS_WAIT))
+        slack = SECOND if arrival.code == libc.SENT_BY_KERNEL else KEEPER_WAIT
+        self._waiting.append(PendingSignal(arrival, since - slack, time.monotonic_ns() + KEEPER_WAIT))
 
     @property
     def due(self) -> int | None:
@@ -99,19 +99,19 @@ class Forwarder:
     def _reached_keeper(self, waiting: PendingSignal, keeper: int | None) -> bool:
         if keeper is None:
             return waiting.arrival.code == libc.SENT_BY_KERNEL
-        if self._is_witnessed(waiting) or waiting.arrival.number in libc.pending_signals(keeper):
+        if self._is_seen(waiting) or waiting.arrival.number in libc.pending_signals(keeper):
             return True
-        return self._is_witnessed(waiting)  # it may have been read between those two looks
+        return self._is_seen(waiting)  # it may have been read between those two looks
 
-    def _is_witnessed(self, waiting: PendingSignal) -> bool:
-        seen, arrival = self._ledger.witnessed(waiting.arrival.number), waiting.arrival
+    def _is_seen(self, waiting: PendingSignal) -> bool:
+        seen, arrival = self._ledger.seen_signal(waiting.arrival.number), waiting.arrival
         return seen.monotonic >= waiting.since and (seen.code, seen.sender) == (arrival.code, arrival.sender)
 
 
-def bear_witness(descriptor: int, ledger: Ledger) -> None:
+def note_arrivals(descriptor: int, ledger: Ledger) -> None:
     """The keeper's part."""
     for arrival in libc.arrivals(descriptor):
-        ledger.witness(arrival.number, Witness(time.monotonic_ns(), arrival.code, arrival.sender))
+        ledger.note_signal(arrival.number, SeenSignal(time.monotonic_ns(), arrival.code, arrival.sender))
 
 
 def _is_ignored(number: int) -> bool:

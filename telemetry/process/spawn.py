@@ -83,7 +83,7 @@ def _become(
             os.dup2(output, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        signals.as_before()
+        signals.restore()
         os.execvpe(argv[0], list(argv), dict(env))
     except OSError as error:
         os.write(tell, struct.pack("i", error.errno or errno.EIO))
@@ -91,7 +91,7 @@ def _become(
         os._exit(NOT_FOUND)
 
 
-def retire_to(keep: set[int]) -> None:
+def keep_only(keep: set[int]) -> None:
     """In a child of ours that is no command: nothing of the user's stays open but what is needed."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
@@ -152,11 +152,11 @@ class StartedCommand:
     """A pidfd of the command."""
 
 
-def start_keeper(launch: Launch, post: KeeperState) -> StartedCommand:
+def start_keeper(launch: Launch, state: KeeperState) -> StartedCommand:
     """GputelError where the command cannot be run. A keeper that dies before it began is replaced."""
     while True:
         ours, theirs = socket.socketpair()
-        keeper = _fork_keeper(launch, post, theirs)
+        keeper = _fork_keeper(launch, state, theirs)
         theirs.close()
         with ours:
             message, processes, _, _ = socket.recv_fds(ours, HANDSHAKE.size, 1)
@@ -167,68 +167,68 @@ def start_keeper(launch: Launch, post: KeeperState) -> StartedCommand:
                 raise refusal(launch.argv[0], fault)
             return StartedCommand(keeper, keeper, pid, processes[0])
         os.waitpid(keeper, 0)
-        if (orphan := _orphan(post)) is not None:
+        if (orphan := _orphan(state)) is not None:
             process = os.pidfd_open(orphan)
-            successor = succeed(post, process, keeper if launch.own_group else None)
+            successor = succeed(state, process, keeper if launch.own_group else None)
             return StartedCommand(successor, keeper, orphan, process)
 
 
-def succeed(post: KeeperState, process: int | None, group: int | None) -> int:
+def succeed(state: KeeperState, process: int | None, group: int | None) -> int:
     """A keeper in place of one that died."""
     pid = os.fork()
     if pid == 0:
         try:
             if group is not None:
                 _join(group)
-            retire_to(post.descriptors() | ({process} if process is not None else set()))
-            take_over(post)
-            os._exit(Keeper(post, process, parent=False).keep())
+            keep_only(state.descriptors() | ({process} if process is not None else set()))
+            take_over(state)
+            os._exit(Keeper(state, process, parent=False).keep())
         finally:
             os._exit(1)
     return pid
 
 
-def beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
+def start_beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """A process that the command knows nothing of: in a session of its own, with our standard error."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
     return os.posix_spawn(argv[0], list(argv), env, file_actions=null, setsid=True, setsigmask=())
 
 
-def _fork_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> int:
+def _fork_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> int:
     flush()
     pid = os.fork()
     if pid == 0:
         try:
-            _be_keeper(launch, post, tell)
+            _be_keeper(launch, state, tell)
         finally:
             os._exit(1)
     return pid
 
 
-def _be_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> None:
+def _be_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> None:
     if launch.own_group:
         os.setpgid(0, 0)
     pid, fault = start(
-        launch.argv, launch.env, launch.output, post.signals, post.ledger, terminal=launch.terminal
+        launch.argv, launch.env, launch.output, state.signals, state.ledger, terminal=launch.terminal
     )
     process = os.pidfd_open(pid)
     socket.send_fds(tell, [HANDSHAKE.pack(pid, fault)], [process])
     tell.close()
     if fault:
         os._exit(0)
-    retire_to(post.descriptors() | {process})
-    os._exit(Keeper(post, process, parent=True).keep())
+    keep_only(state.descriptors() | {process})
+    os._exit(Keeper(state, process, parent=True).keep())
 
 
-def _orphan(post: KeeperState) -> int | None:
+def _orphan(state: KeeperState) -> int | None:
     """The command of a keeper that died before it could name it: it names itself, if it was born at all."""
-    while not post.ledger.command:
+    while not state.ledger.command:
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return None
         time.sleep(0.001)
-    return post.ledger.command
+    return state.ledger.command
 
 
 def _join(group: int) -> None:

@@ -8,15 +8,15 @@ import time
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process.children import Keeping, Supervisor
+from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
 
 STATUS_EVERY = SECOND
 
 
-class Teller:
+class StatusReporter:
     def __init__(
-        self, screen: Screen, sampling: Supervisor, kept: Keeping | None, began: Stamp, *, status: bool
+        self, screen: Screen, sampling: Supervisor, kept: KeeperHandle | None, began: Stamp, *, status: bool
     ) -> None:
         """`status`: whether there is a terminal for a status line."""
         self._screen, self._sampling, self._kept, self._began = screen, sampling, kept, began
@@ -41,22 +41,22 @@ class Teller:
             said = GputelError(fault["place"], fault["fault"], fault["hint"])
             self._screen.note(f"{said} (the output is recorded all the same)")
 
-    def _tell_disk(self, kept: Keeping) -> None:
+    def _tell_disk(self, kept: KeeperHandle) -> None:
         number = kept.ledger.fault
         if number and not self._told_disk:
             self._told_disk = True
-            place = kept.post.folder / "output.log"
+            place = kept.state.folder / "output.log"
             self._screen.note(f"{place}: {os.strerror(number)}; 64 MiB of output wait in memory for room")
 
     def _draw(self, elapsed_s: float) -> None:
-        width, colour = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
-        written = self._kept.post.output.head if self._kept else 0
+        width, color = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
+        written = self._kept.state.output.head if self._kept else 0
         news = self._sampling.board.read()
-        self._screen.draw(status_line(news, elapsed_s, written, width=width, colour=colour))
+        self._screen.draw(status_line(news, elapsed_s, written, width=width, color=color))
 
 
 def status_line(
-    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, colour: bool
+    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, color: bool
 ) -> str:
     """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80.0 GiB | 100.0 Hz | 3.1 MiB`, cut to the terminal's width."""
     news = news or {}
@@ -73,7 +73,7 @@ def status_line(
     line = " | ".join(parts)
     head = "SIMULATED " if simulated else ""
     line = line[: max(0, width - 1 - len(head))]
-    return (f"\x1b[33m{head}\x1b[0m" if colour and head else head) + line
+    return (f"\x1b[33m{head}\x1b[0m" if color and head else head) + line
 
 
 def _gpu(gpu: dict[str, object]) -> str:

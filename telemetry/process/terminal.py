@@ -24,7 +24,7 @@ AT_ONCE = 4096
 END_OF_INPUT = b"\x04"
 
 
-class Pseudo:
+class PseudoTerminal:
     def __init__(self) -> None:
         self.master, self.slave = pty.openpty()
         self._before = termios.tcgetattr(KEYBOARD) if os.isatty(KEYBOARD) else None
@@ -74,9 +74,9 @@ STANDARD_ERROR = 2
 
 
 class Screen:
-    def __init__(self, post: KeeperState | None, show: int | None) -> None:
+    def __init__(self, state: KeeperState | None, show: int | None) -> None:
         """`show`: where the output goes, None for nowhere."""
-        self._post, self._show = post, show
+        self._state, self._show = state, show
         self._writer = PatientWriter()
         self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
         self._offset = 0
@@ -132,20 +132,20 @@ class Screen:
                 self._writer.write(STANDARD_ERROR, CLEAR)
 
     def _next(self) -> bytes:
-        assert self._post
+        assert self._state
         if self._on_disk() > 0:
-            return os.pread(self._post.log, SHOWN_AT_ONCE, self._offset)
-        piece = self._post.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
+            return os.pread(self._state.log, SHOWN_AT_ONCE, self._offset)
+        piece = self._state.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
         return (
             piece if self._on_disk() <= 0 else b""
         )  # it went to disk meanwhile, and its place may be used again
 
     def _on_disk(self) -> int:
-        return os.fstat(self._post.log).st_size - self._offset if self._post else 0
+        return os.fstat(self._state.log).st_size - self._offset if self._state else 0
 
     def _is_stalled(self) -> bool:
         """The queue holds what the disk has not taken for a while."""
-        behind = self._post.output.head - self._offset if self._post else 0
+        behind = self._state.output.head - self._offset if self._state else 0
         if behind <= 0:
             self._moved = time.monotonic_ns()
         return behind > 0 and time.monotonic_ns() - self._moved > STALL

@@ -1,7 +1,7 @@
 """`gputel record` itself: owns the terminal, starts keeper, command and sampler, and replaces ours where they die.
 
-In: a `Job`. Out: an `Outcome`. It has one thread, since it forks, and loads nothing heavy. Killed, it costs nothing
-but the view: the rest goes on, and the keeper writes how it ended.
+In: a `Job`. Out: an `Outcome`. It has one thread, since it forks, and loads nothing heavy. Killed, it costs
+nothing but the view: the rest goes on, and the keeper writes how it ended.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gputel.telemetry.clock import SECOND, Stamp, SystemClock
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
-from gputel.telemetry.process.status_line import Teller
-from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, Pseudo, Screen
+from gputel.telemetry.process.status_line import StatusReporter
+from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
 from gputel.telemetry.store import compact
 
 TICK_MS = 250
@@ -81,19 +81,19 @@ class Viewer:
         self._began = self._clock.stamp()
         with contextlib.suppress(OSError):
             run_folder.update(job.folder, started=self._began.as_json())
-        self._pseudo = Pseudo() if job.pty and job.argv else None
+        self._pseudo = PseudoTerminal() if job.pty and job.argv else None
         self._kept = self._keep()
         if job.beside:
-            spawn.beside(job.beside((self._kept and self._kept.command) or 0), job.env)
+            spawn.start_beside(job.beside((self._kept and self._kept.command) or 0), job.env)
         self._forwarder = Forwarder(self._kept.ledger, self._kept.send) if self._kept else None
-        post = self._kept.post if self._kept else None
-        self._screen = Screen(post, job.show if job.argv else None)
+        state = self._kept.state if self._kept else None
+        self._screen = Screen(state, job.show if job.argv else None)
         self._sampling = Supervisor(job.sample, self._life())
         self._stopped: Stamp | None = None
         self._cut = False
         self._looked = time.monotonic_ns()
         status = self._pseudo is None and os.isatty(STANDARD_ERROR)
-        self._teller = Teller(self._screen, self._sampling, self._kept, self._began, status=status)
+        self._reporter = StatusReporter(self._screen, self._sampling, self._kept, self._began, status=status)
 
     def view(self) -> CommandEnd:
         self._sampling.start()
@@ -112,11 +112,11 @@ class Viewer:
     def leave(self) -> None:
         """The terminal as it was, and Ctrl-C able to interrupt what our caller does next."""
         self._screen.clear()
-        self._signals.let_interrupt()
+        self._signals.unblock_interrupt()
         if self._pseudo:
             self._pseudo.restore()
 
-    def _keep(self) -> children.Keeping | None:
+    def _keep(self) -> children.KeeperHandle | None:
         job = self._job
         if job.argv:
             return children.wrap(job.folder, job.argv, job.env, self._signals, self._news, self._pseudo)
@@ -128,7 +128,7 @@ class Viewer:
         """Sampling ends with the command, with the process that is followed, or with us."""
         if self._kept and self._kept.process is not None:
             return self._kept.process
-        return children.open_process(self._job.pid or os.getpid())
+        return children.open_pidfd(self._job.pid or os.getpid())
 
     def _is_over(self) -> bool:
         if self._job.argv:
@@ -159,7 +159,7 @@ class Viewer:
         if self._has_ended():
             self._sampling.finish()
         self._look_at_end()
-        self._teller.tell()
+        self._reporter.report()
 
     def _wait(self) -> list[int]:
         poll = select.poll()

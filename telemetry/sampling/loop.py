@@ -33,7 +33,7 @@ class TickStore(Protocol):
     def close(self) -> None: ...
 
 
-Entry = tuple[int, Gpu, int]
+DriverCall = tuple[int, Gpu, int]
 """A call into the driver that has not returned yet: generation, GPU, since when. A plain tuple is made fastest."""
 
 
@@ -43,7 +43,7 @@ class Turn:
 
     generation: int = 0
     stopping: bool = False
-    entered: Entry | None = None
+    entered: DriverCall | None = None
     left_out: set[Gpu] = field(default_factory=set)
     """GPUs in whose calls a thread is or was stuck."""
     hangs: dict[Gpu, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Loop:
         self._period = round(SECOND / plan.hz)
         self._tick = 0
         self._looked = clock.monotonic()
-        self._posts = [self._post(number, planned) for number, planned in enumerate(plan.tiers)]
+        self._tier_loops = [self._tier_loop(number, planned) for number, planned in enumerate(plan.tiers)]
 
     def run(self, until: int | None = None) -> None:
         """Samples until it is told to stop, loses its turn, or (monotonic ns) `until`."""
@@ -133,15 +133,15 @@ class Loop:
         return deadline + (1 + missed) * self._period
 
     def _fire(self, deadline: int) -> None:
-        for post in self._posts:
-            if self._tick >= post.due:
-                post.due = self._tick + self._budget.every[post.number]
-                self._read(post, deadline)
+        for tier_loop in self._tier_loops:
+            if self._tick >= tier_loop.due:
+                tier_loop.due = self._tick + self._budget.every[tier_loop.number]
+                self._read(tier_loop, deadline)
 
-    def _read(self, post: TierLoop, deadline: int) -> None:
+    def _read(self, tier_loop: TierLoop, deadline: int) -> None:
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
         stamp = now = monotonic()
-        for part in post.parts:
+        for part in tier_loop.parts:
             if part.reader is not None:
                 turn.entered = generation, part.gpu, now
                 part.reader.ask()
@@ -149,16 +149,16 @@ class Loop:
                 if turn.generation != generation:
                     self._come_back(part.gpu)
         turn.entered = None
-        self._cost.inside_ns[post.name] += now - stamp
-        self._budget.add(post.number, now - stamp)
-        values = self._answers(post.parts, now)
+        self._cost.inside_ns[tier_loop.name] += now - stamp
+        self._budget.add(tier_loop.number, now - stamp)
+        values = self._answers(tier_loop.parts, now)
         with turn.lock:
             if turn.generation != generation:
                 raise Stale
-            self._store.append(post.number, deadline, stamp, values)
-        self._cost.rows += post.number == 0
+            self._store.append(tier_loop.number, deadline, stamp, values)
+        self._cost.rows += tier_loop.number == 0
         if self._show is not None:
-            self._show(post.number, values)
+            self._show(tier_loop.number, values)
 
     def _answers(self, parts: Sequence[GpuShare], now: int) -> list[int | None]:
         values: list[int | None] = []
@@ -199,7 +199,7 @@ class Loop:
         self._looked = self._clock.monotonic()
 
     def _absent(self) -> set[Gpu]:
-        return {part.gpu for post in self._posts for part in post.parts if part.reader is None}
+        return {part.gpu for tier_loop in self._tier_loops for part in tier_loop.parts if part.reader is None}
 
     def _readmit(self, gpu: Gpu, how: str) -> None:
         self._turn.entered = (self._generation, gpu, self._clock.monotonic())
@@ -217,9 +217,9 @@ class Loop:
         self._report("gpu_back", f"GPU {gpu.index} {how}", gpu=gpu.index)
 
     def _parts(self, gpu: Gpu) -> list[GpuShare]:
-        return [part for post in self._posts for part in post.parts if part.gpu is gpu]
+        return [part for tier_loop in self._tier_loops for part in tier_loop.parts if part.gpu is gpu]
 
-    def _post(self, number: int, planned: planning.PlannedTier) -> TierLoop:
+    def _tier_loop(self, number: int, planned: planning.PlannedTier) -> TierLoop:
         parts = [
             GpuShare(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
             for gpu, readings in planned.parts
@@ -244,7 +244,7 @@ SCHED_RESET_ON_FORK = 0x40000000
 NICE = -10
 
 
-def raise_own() -> str:
+def raise_priority() -> str:
     """What was allowed: `SCHED_FIFO`, `nice -10` or `normal`."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)

@@ -5,8 +5,8 @@ events, and a page of memory with the latest. This thread writes nothing to disk
 
 Writes the sampler's events and its part of run.json, in a thread of its own: a shared folder may take 30 s.
 
-Nothing that is told to it raises or waits. A full disk loses what could not be written, and is tried again with the
-next word.
+Nothing that is told to it raises or waits. A full disk loses what could not be written, and is tried again with
+the next word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget, SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_own
+from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_priority
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
@@ -101,8 +101,8 @@ class Sampler:
         self._seen_alive = board.heartbeat
         self._began = clock.monotonic()
         self._turn, self.cost = Turn(), SamplingCost(round(SECOND / spec.hz))
-        self._scribe = Scribe(spec.folder, clock)
-        self._watchdog = Watchdog(self._turn, self._succeed, self._scribe.event)
+        self._folder_writer = FolderWriter(spec.folder, clock)
+        self._watchdog = Watchdog(self._turn, self._succeed, self._folder_writer.event)
         self._ready: Ready | None = None
         self._fault: GputelError | None = None
         self._thread = self._thread_for(self._start)
@@ -165,20 +165,22 @@ class Sampler:
             self._describe(self._ready)
             if not self.stuck:
                 self._ready.machine.close()
-        self._scribe.close()
+        self._folder_writer.close()
 
     def _start(self) -> None:
         """Open the machine, probe it, and sample: all of it in the thread that may be lost to a hanging call."""
         ready = self._prepare()
-        ready.facts["priority"] = raise_own()  # after the other threads were started: they are not to have it
-        self._scribe.describe(sampling=ready.facts)
+        ready.facts["priority"] = (
+            raise_priority()
+        )  # after the other threads were started: they are not to have it
+        self._folder_writer.describe(sampling=ready.facts)
         gc.freeze()  # what lives so far is not looked through again: collections stay short
         loop = self._loop(ready)
         self._ready = ready
         loop.run()
 
     def _prepare(self) -> Ready:
-        spec, clock, report = self._spec, self._clock, self._scribe.event
+        spec, clock, report = self._spec, self._clock, self._folder_writer.event
         machine = open_machine(spec.machine, clock)
         gpus = choose(machine.gpus, spec.gpus)
         if not gpus:
@@ -188,7 +190,7 @@ class Sampler:
         if not plan.tiers:
             raise GputelError("NVML", "no GPU has a reading that could be recorded", "see `gputel doctor`")
         facts = {**plan.as_json(), "starts": self._starts()}
-        self._scribe.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
+        self._folder_writer.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
         tiers = [planned.tier for planned in plan.tiers]
         store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         machine.listen(report)
@@ -203,7 +205,7 @@ class Sampler:
             starts = 1  # the first was killed before its plan was written
         gap = (self._clock.monotonic() - self._seen_alive) / SECOND if self._seen_alive else None
         text = "the sampler was started again" + (f" after {gap:.1f} s" if gap else "")
-        self._scribe.event("gap", text, seconds=gap and round(gap, 3))
+        self._folder_writer.event("gap", text, seconds=gap and round(gap, 3))
         return starts + 1
 
     def _succeed(self) -> None:
@@ -211,7 +213,7 @@ class Sampler:
         self._thread = self._thread_for(self._go_on)
 
     def _go_on(self) -> None:
-        raise_own()
+        raise_priority()
         if self._ready is not None:
             self._loop(self._ready).run()
 
@@ -224,7 +226,7 @@ class Sampler:
             cost=self.cost,
             budget=ready.budget,
             turn=self._turn,
-            report=self._scribe.event,
+            report=self._folder_writer.event,
             show=ready.news.show,
         )
 
@@ -246,7 +248,7 @@ class Sampler:
 
     def _describe(self, ready: Ready) -> None:
         statistics = {**self.cost.as_json(), "lowered": ready.budget.lowered()}
-        self._scribe.describe(sampling={**ready.facts, "statistics": statistics})
+        self._folder_writer.describe(sampling={**ready.facts, "statistics": statistics})
 
     def _publish(self, state: str) -> None:
         fault, ready = self._fault, self._ready
@@ -274,11 +276,11 @@ def _sampling_so_far(folder: Path) -> dict[str, object]:
     return sampling if isinstance(sampling, dict) else {}
 
 
-class Scribe:
+class FolderWriter:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
         self._words: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="scribe", daemon=True)
+        self._thread = threading.Thread(target=self._write, name="folder-writer", daemon=True)
         self._thread.start()
 
     def event(self, kind: str, text: str, **facts: object) -> None:

@@ -1,8 +1,8 @@
 """A gpu/ folder -> frames that people use: a row per tick and GPU, physical units, null where nothing was measured.
 
-The rows are those of each GPU's fastest tier. A slower reading is joined as of its own time, never from the future,
-and becomes null once its tier has been silent for a few periods. Journals and Parquet files are read alike, so it
-does not matter whether, or how far, a recording was compacted.
+The rows are those of each GPU's fastest tier. A slower reading is joined as of its own time, never from the
+future, and becomes null once its tier has been silent for a few periods. Journals and Parquet files are read
+alike, so it does not matter whether, or how far, a recording was compacted.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.
         _statistic(column, name, tier)
         for column, tier in held.items()
         for name in whole_seconds.statistics(column)
-        if whole_seconds.kept_name(column, name) in whole.columns
+        if whole_seconds.statistic_name(column, name) in whole.columns
     ]
     second = pl.col(whole_seconds.SECOND_COLUMN)
     time = pl.from_epoch(second * SECOND, "ns").dt.replace_time_zone("UTC").alias("time")
@@ -338,7 +338,7 @@ def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.
 
 def _statistic(column: GpuColumn, name: str, tier: Tier) -> pl.Expr:
     """A tier slower than a second has a value for a few of its periods."""
-    raw = pl.col(whole_seconds.kept_name(column, name))
+    raw = pl.col(whole_seconds.statistic_name(column, name))
     if tier.hz <= 1:
         raw = raw.forward_fill(limit=math.ceil(FRESH_PERIODS / tier.hz))
     return wide.in_units(raw, whole_seconds.per_unit(column, name)).alias(f"{column.name}_{name}")

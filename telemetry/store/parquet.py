@@ -1,7 +1,8 @@
 """Sealed journals -> Parquet, part by part, and their seconds: what the child that compact.py starts does.
 
-A file gets its name when it is whole and on the disk, and only then do those it stands for go: a crash leaves both,
-and the next round clears up. Tables of seconds are merged eight by eight, so that those of a week are a few files.
+A file gets its name when it is whole and on the disk, and only then do those it stands for go: a crash leaves
+both, and the next round clears up. Tables of seconds are merged eight by eight, so that those of a week are a few
+files.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ MERGES = 2  # a table of seconds then holds 64 parts, ten hours and a half, and 
 
 def compact(folder: Path, *, everything: bool) -> None:
     """All parts but the newest, which is still being written; with `everything` that one too."""
-    with run_folder.held(folder / ".compact.lock"):  # without locks two do the same work, which harms nothing
+    with run_folder.locked(
+        folder / ".compact.lock"
+    ):  # without locks two do the same work, which harms nothing
         _clear_up(folder)
         current = parts.current(folder)
         newest = max((part.last for part in current), default=0)

@@ -1,8 +1,8 @@
 """The tier of whole seconds: what long pages, live views and comparisons read, so that a week stays quick.
 
-Wide tables of ticks go in, one wide table of integers comes out: a row a second of wall time, for each reading its
-minimum, mean, maximum and last value (a mean in hundredths). It is made from the ticks when a part is compacted,
-or when it is read before that: the sampler spends nothing on it.
+Wide tables of ticks go in, one wide table of integers comes out: a row a second of wall time, for each reading
+its minimum, mean, maximum and last value (a mean in hundredths). It is made from the ticks when a part is
+compacted, or when it is read before that: the sampler spends nothing on it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load(
     held = part.path.stat()
     tiers = [tier.only(readings, gpu) for tier in _tiers_of(part.path, held.st_mtime_ns, held.st_size)]
     kept = [
-        kept_name(column, name)
+        statistic_name(column, name)
         for tier in tiers
         for column in tier.columns
         for name in statistics(column)
@@ -78,7 +78,9 @@ def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFram
         return whole
     columns = dict.fromkeys(column for tier in tiers for column in tier.columns)
     again = [
-        _statistic_again(kept_name(column, name), name) for column in columns for name in statistics(column)
+        _statistic_again(statistic_name(column, name), name)
+        for column in columns
+        for name in statistics(column)
     ]
     ticks = pl.col(TICKS_COLUMN).sum()
     return whole.group_by(SECOND_COLUMN, maintain_order=True).agg(ticks, *again).sort(SECOND_COLUMN)
@@ -88,7 +90,7 @@ def statistics(column: GpuColumn) -> tuple[str, ...]:
     return STATISTICS.get(column.name, USUAL)
 
 
-def kept_name(column: GpuColumn, statistic: str) -> str:
+def statistic_name(column: GpuColumn, statistic: str) -> str:
     return f"{wide.column_name(column)}.{statistic}"
 
 
@@ -99,7 +101,7 @@ def per_unit(column: GpuColumn, statistic: str) -> int:
 def _of_tier(tier: Tier, frame: pl.DataFrame, *, counts: bool) -> pl.DataFrame:
     second = wide.WALL.floordiv(SECOND).alias(SECOND_COLUMN)
     kept = [
-        _statistic(column, name).alias(kept_name(column, name))
+        _statistic(column, name).alias(statistic_name(column, name))
         for column in tier.columns
         for name in statistics(column)
     ]

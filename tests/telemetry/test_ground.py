@@ -101,7 +101,7 @@ def test_settings_in_a_folder_that_any_user_may_write_to_do_not_count(tmp_path: 
     found = settings.from_folder(tmp_path)
     assert found.tables == {}
     assert found.unread[0] == (
-        f"{tmp_path}/gputel.toml: can be written, or its folder can, by any user; its settings do not count"
+        f"{tmp_path}/gputel.toml: it or its folder can be written by any user; its settings are ignored"
     )
 
 
@@ -115,7 +115,7 @@ def test_settings_of_another_user_do_not_count(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(os, "geteuid", lambda: 4321)
     found = settings.from_folder(tmp_path)
     assert found.tables == {}
-    assert found.unread == (f"{tmp_path}/gputel.toml: belongs to another user; its settings do not count",)
+    assert found.unread == (f"{tmp_path}/gputel.toml: belongs to another user; its settings are ignored",)
 
 
 def test_the_users_own_settings_are_found_where_xdg_says(
@@ -133,7 +133,7 @@ def test_the_users_own_settings_are_found_where_xdg_says(
 def test_a_mark_goes_into_the_segment_that_is_being_recorded(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
     segment = run_folder.add_segment(tmp_path / "a", {"run": "a", "ended": None})
-    events.write(tmp_path / "a", "new data from here; token=abc")
+    events.mark(tmp_path / "a", "new data from here; token=abc")
     (mark,) = events.read(segment.path)
     assert (mark["kind"], mark["text"]) == ("mark", "new data from here; token=***")
 
@@ -141,4 +141,4 @@ def test_a_mark_goes_into_the_segment_that_is_being_recorded(tmp_path: Path) -> 
 def test_a_run_that_has_ended_takes_no_marks(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
     with pytest.raises(GputelError, match="this run has ended"):
-        events.write(tmp_path / "a", "late")
+        events.mark(tmp_path / "a", "late")

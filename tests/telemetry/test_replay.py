@@ -29,7 +29,7 @@ def frame(**columns: list[float | None]) -> pl.DataFrame:
 
 def test_each_moment_has_the_last_value_recorded_before_it() -> None:
     clock = SteppedClock()
-    machine = replay.of_frame("a run", frame(power_w=[300.5, 301.25, None, 302.0]), clock)
+    machine = replay.from_frame("a run", frame(power_w=[300.5, 301.25, None, 302.0]), clock)
     reader = machine.reader(machine.gpus[0], [BY_NAME["power_w"], BY_NAME["util"]])
     seen = []
     for _ in range(5):
@@ -46,14 +46,14 @@ def test_before_and_after_the_recording_there_is_nothing() -> None:
 
 def test_what_was_not_recorded_is_in_no_tier() -> None:
     clock = SteppedClock()
-    machine = replay.of_frame("a run", frame(power_w=[1.0, 2.0], temp_c=[None, None]), clock)
+    machine = replay.from_frame("a run", frame(power_w=[1.0, 2.0], temp_c=[None, None]), clock)
     made = plan.make(machine, machine.gpus, 100, clock)
     assert [column.name for planned in made.tiers for column in planned.tier.columns] == ["power_w"]
 
 
 def test_a_frame_without_a_sample_is_refused() -> None:
-    with pytest.raises(GputelError, match="a run: holds no sample of a GPU"):
-        replay.of_frame("a run", frame(power_w=[1.0]).clear(), SteppedClock())
+    with pytest.raises(GputelError, match="a run: has no GPU samples"):
+        replay.from_frame("a run", frame(power_w=[1.0]).clear(), SteppedClock())
 
 
 def test_a_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> 
     with pytest.raises(GputelError) as refusal:
         run_folder.create(tmp_path / "a", {"run": "other"})
     assert str(refusal.value) == (
-        f"{tmp_path}/a: there is a run in this folder already; choose another --out, or --continue it"
+        f"{tmp_path}/a: this folder already holds a run; choose another --out, or --continue it"
     )
     assert (tmp_path / "a" / "run.json").read_bytes() == before
 

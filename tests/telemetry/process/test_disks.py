@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.disk_writer import DiskWriter
 from gputel.telemetry.process.shared_memory import Ledger, Ring
 from tests.recordings import Recorder, until
 
@@ -85,21 +85,21 @@ def test_a_disk_that_is_full_for_everything_at_once_stops_nobody(record: Record,
     assert len(output) > 0
 
 
-def hanging_disk(ring: Ring, folder: Path) -> tuple[Pourer, int, Ledger]:
+def hanging_disk(ring: Ring, folder: Path) -> tuple[DiskWriter, int, Ledger]:
     """A pipe that nobody empties takes 64 KiB and then, like a hung disk, holds its writer."""
     reading, writing = os.pipe()
     ledger = Ledger()
-    pourer = Pourer(folder, [(ring, writing)], ledger, os.eventfd(0, os.EFD_NONBLOCK))
-    pourer.start()
-    return pourer, reading, ledger
+    writer = DiskWriter(folder, [(ring, writing)], ledger, os.eventfd(0, os.EFD_NONBLOCK))
+    writer.start()
+    return writer, reading, ledger
 
 
 def test_a_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_path: Path) -> None:
     ring = Ring(4 * MIB)
-    pourer, reading, ledger = hanging_disk(ring, tmp_path)
+    writer, reading, ledger = hanging_disk(ring, tmp_path)
     for i in range(30):
         assert ring.put(bytes([i]) * 100_000)
-        pourer.wake()
+        writer.wake()
     assert select.select([reading], [], [], 30)[0], "the disk takes some, and then hangs"
     seen = bytearray()
 
@@ -109,7 +109,7 @@ def test_a_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_pat
 
     reader = threading.Thread(target=read)
     reader.start()
-    pourer.finish(1.0)
+    writer.finish(1.0)
     reader.join()
     assert seen == b"".join(bytes([i]) * 100_000 for i in range(30))
     assert ledger.lost == 0

@@ -12,7 +12,7 @@ from gputel.telemetry.clock import Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import keeper, libc, spawn
 from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe
-from gputel.telemetry.process.shared_memory import Ledger, Witness
+from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
 from gputel.telemetry.process.signals import Forwarder, Signals
 
 
@@ -57,16 +57,16 @@ def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
     news = os.eventfd(0, os.EFD_NONBLOCK)
-    post = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
+    state = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
     pid = os.fork()
     if pid == 0:
         os.close(writing)
-        os._exit(Keeper(post, None, parent=False).keep())
+        os._exit(Keeper(state, None, parent=False).keep())
     os.write(writing, b"one\ntwo")
     os.close(writing)
-    post.ledger.end(0, Stamp(1, 2, 3))
+    state.ledger.end(0, Stamp(1, 2, 3))
     assert os.waitpid(pid, 0)[1] == 0
-    assert post.ledger.drained
+    assert state.ledger.drained
     (line, half) = keeper.lines(tmp_path / "log", tmp_path / "idx")
     assert (line[1], half[1]) == (b"one\n", b"two")
     assert line[0] == half[0] is not None
@@ -76,17 +76,17 @@ def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     ("seen", "forwarded"),
     [
         (None, True),
-        (Witness(0, 0, 77), True),
-        (Witness(2**62, 0, 77), False),
-        (Witness(2**62, 0, 78), True),
-        (Witness(2**62, libc.SENT_BY_KERNEL, 77), True),
+        (SeenSignal(0, 0, 77), True),
+        (SeenSignal(2**62, 0, 77), False),
+        (SeenSignal(2**62, 0, 78), True),
+        (SeenSignal(2**62, libc.SENT_BY_KERNEL, 77), True),
     ],
     ids=["not seen", "seen long ago", "seen", "another sender's", "another way"],
 )
-def test_what_the_keeper_saw_too_is_not_forwarded(seen: Witness | None, forwarded: bool) -> None:
+def test_what_the_keeper_saw_too_is_not_forwarded(seen: SeenSignal | None, forwarded: bool) -> None:
     ledger, sent = Ledger(), list[int]()
     if seen:
-        ledger.witness(signal.SIGTERM, seen)
+        ledger.note_signal(signal.SIGTERM, seen)
     forwarder = Forwarder(ledger, sent.append)
     forwarder.arrived(libc.Arrival(signal.SIGTERM, 0, 77), since=2**61)
     assert forwarder.settle(os.getpid()) == [], "the keeper gets a moment to see it"
