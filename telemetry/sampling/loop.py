@@ -1,10 +1,8 @@
-"""The loop: absolute deadlines, one row a tick and tier into the store, and a record of what it cost.
+"""The sampling loop: at absolute deadlines, one row per tick and tier goes into the store.
 
-A late tick fires late and is counted. One that is later than a quarter of a second is missed: it is counted, and
-nothing is filled in for it. The thread that runs it may be stuck in a call for ever; `Turn` says whether it still
-has the right to write when it comes back.
-
-How a thread asks to be woken on time, as far as it may: for itself alone, its children get none of it.
+A late tick fires late and is counted. A tick more than a quarter of a second late is missed: it is counted, and
+nothing is filled in. A thread may be stuck in a call forever; when the call returns, `Turn` says whether the
+thread may still write.
 """
 
 from __future__ import annotations
@@ -25,40 +23,45 @@ from gputel.telemetry.sampling.budget import Budget, SamplingCost
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
+PR_SET_TIMERSLACK = 29
+SCHED_RESET_ON_FORK = 0x40000000
+NICE = -10
 
 
 class TickStore(Protocol):
+    """Where the loop puts its rows."""
+
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
 
     def close(self) -> None: ...
 
 
 DriverCall = tuple[int, Gpu, int]
-"""A call into the driver that has not returned yet: generation, GPU, since when. A plain tuple is made fastest."""
+"""A call into the driver that has not returned: generation, GPU, start. A plain tuple, the fastest to make."""
 
 
 @dataclass
 class Turn:
-    """Shared by the threads that sample one after the other: only the one of the current generation may write."""
+    """Whose turn it is to sample: only the thread of the current generation may write."""
 
     generation: int = 0
     stopping: bool = False
     entered: DriverCall | None = None
     left_out: set[Gpu] = field(default_factory=set)
-    """GPUs in whose calls a thread is or was stuck."""
+    """GPUs not sampled, because a thread is or was stuck in a call to them."""
     hangs: dict[Gpu, int] = field(default_factory=dict)
     returned: dict[Gpu, int] = field(default_factory=dict)
-    """Those of `left_out` whose call has come back, and when to try them again."""
+    """GPUs of `left_out` whose call has returned, and when to try them again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Stale(Exception):  # noqa: N818 - how a thread ends whose place was taken
+class Stale(Exception):  # noqa: N818 - ends a thread that lost its turn
     """Another thread samples now."""
 
 
 @dataclass
 class GpuShare:
-    """One GPU's share of a tier's row; without a reader it is null."""
+    """One GPU's part of a tier's row; all None while it has no reader."""
 
     gpu: Gpu
     readings: tuple[Reading, ...]
@@ -68,7 +71,7 @@ class GpuShare:
 
 @dataclass
 class TierLoop:
-    """One tier at work."""
+    """One tier while it is sampled; `due` is its next tick."""
 
     number: int
     name: str
@@ -77,7 +80,7 @@ class TierLoop:
 
 
 class Loop:
-    """One thread's life of sampling. A successor is another Loop with the same plan, store, cost, budget, turn."""
+    """The sampling of one thread. Its successor is a Loop with the same plan, store, cost, budget and turn."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Loop:
         self._tier_loops = [self._tier_loop(number, planned) for number, planned in enumerate(plan.tiers)]
 
     def run(self, until: int | None = None) -> None:
-        """Samples until it is told to stop, loses its turn, or (monotonic ns) `until`."""
+        """Sample until `turn.stopping`, until the turn is lost, or until the monotonic time `until`."""
         try:
             self._budget.begin(self._clock.monotonic())
             deadline = self._clock.monotonic() + self._period
@@ -117,7 +120,7 @@ class Loop:
             return
 
     def _sleep(self, deadline: int) -> bool:
-        """In naps, so that a slow rate does not delay the end; False where that has come."""
+        """Sleep in short naps, so that a slow rate does not delay the end; False if it is time to stop."""
         while deadline - self._clock.monotonic() > CATCH_UP:
             if self._turn.stopping:
                 return False
@@ -176,7 +179,7 @@ class Loop:
         self._turn.entered = None
 
     def _come_back(self, gpu: Gpu) -> None:
-        """A call returned after the watchdog gave it up: the GPU may be tried again, later each time."""
+        """A call returned after the watchdog gave up on it: schedule the next try, later each time."""
         wait = min(60, 2 ** self._turn.hangs.get(gpu, 1) // 2) * SECOND
         self._turn.returned[gpu] = self._clock.monotonic() + wait
         raise Stale
@@ -227,7 +230,7 @@ class Loop:
         return TierLoop(number, planned.tier.name, number if planned.every > number else 0, parts)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
-        """None for a GPU that is lost or hangs: the chores try it again."""
+        """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""
         if gpu in self._turn.left_out:
             return None
         self._turn.entered = (self._generation, gpu, self._clock.monotonic())
@@ -239,13 +242,8 @@ class Loop:
             self._leave(gpu)
 
 
-PR_SET_TIMERSLACK = 29
-SCHED_RESET_ON_FORK = 0x40000000
-NICE = -10
-
-
 def raise_priority() -> str:
-    """What was allowed: `SCHED_FIFO`, `nice -10` or `normal`."""
+    """Ask for timely wake-ups, for the calling thread alone; returns `SCHED_FIFO`, `nice -10` or `normal`."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
     with contextlib.suppress(OSError, AttributeError):

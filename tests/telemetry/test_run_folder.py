@@ -26,7 +26,7 @@ def test_wall_time_of_a_moment_is_whole_nanoseconds_or_unknown() -> None:
 
 def test_wall_time_in_run_json_is_read_in_one_place() -> None:
     """Besides it stands where a moment is written."""
-    assert homes('"wall_ns"') == {"telemetry/run.py", "telemetry/clock.py"}
+    assert homes('"wall_ns"') == {"telemetry/run_folder.py", "telemetry/clock.py"}
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:

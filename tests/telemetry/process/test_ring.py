@@ -13,7 +13,7 @@ STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), 
 
 
 def drain(ring: Ring, limit: int) -> bytes:
-    held = b"".join(ring.held(limit))
+    held = b"".join(ring.oldest(limit))
     ring.take(len(held))
     return held
 
@@ -41,9 +41,9 @@ def test_bytes_that_were_never_published_are_found_up_to_their_last_nul(
     for part in ring.room(len(lost)):
         part[:] = lost[start : start + len(part)]
         start += len(part)
-    before = b"".join(ring.held(SIZE))
+    before = b"".join(ring.oldest(SIZE))
     assert ring.recover(ring.tail, 4096) == len(lost.rstrip(b"\0"))
-    assert b"".join(ring.held(SIZE)) == before + lost.rstrip(b"\0")
+    assert b"".join(ring.oldest(SIZE)) == before + lost.rstrip(b"\0")
 
 
 @given(STEPS, st.integers(0, SIZE))
@@ -54,9 +54,9 @@ def test_what_was_written_but_not_yet_taken_is_not_written_twice(
     for data, limit in steps:
         ring.put(data)
         drain(ring, limit)
-    held = b"".join(ring.held(SIZE))
+    held = b"".join(ring.oldest(SIZE))
     ring.recover(ring.tail + min(written, len(held)), 0)
-    assert b"".join(ring.held(SIZE)) == held[written:]
+    assert b"".join(ring.oldest(SIZE)) == held[written:]
 
 
 def test_another_process_sees_what_one_put_before_it_was_killed() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost, lower, spent_by_thread
+from gputel.telemetry.sampling.budget import Budget, SamplingCost, thread_usage, tier_to_lower
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced
@@ -134,17 +134,17 @@ def test_a_thread_that_takes_over_keeps_the_lowered_rate() -> None:
 
 
 def test_the_time_that_a_thread_has_spent_only_grows() -> None:
-    before = spent_by_thread()
+    before = thread_usage()
     sum(range(200_000))
-    after = spent_by_thread()
+    after = thread_usage()
     assert after.ru_utime + after.ru_stime > before.ru_utime + before.ru_stime
     assert after.ru_nivcsw >= before.ru_nivcsw
 
 
 def test_the_slowest_tier_that_costs_anything_is_lowered_first() -> None:
-    assert lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
-    assert lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
-    assert lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
+    assert tier_to_lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
+    assert tier_to_lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
+    assert tier_to_lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
 
 
 @given(st.lists(st.floats(0, 2), min_size=4, max_size=4), st.floats(0.001, 0.5))
@@ -154,7 +154,7 @@ def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates
     every = [1, 10, 20, 100]
     for _ in range(100):
         now = [cost * first / e for cost, first, e in zip(costs, [1, 10, 20, 100], every, strict=True)]
-        dear = lower(every, now, budget, 1000)
+        dear = tier_to_lower(every, now, budget, 1000)
         if dear is None:
             assert sum(now) <= budget or all(
                 e * 2 > 1000 or c < 0.1 * budget for e, c in zip(every, now, strict=True)

@@ -171,7 +171,7 @@ def test_without_the_drivers_library_it_says_so(folder: Path) -> None:
     assert code == 1
     assert last["error"] == {
         "place": "libnvidia-ml.so.1",
-        "fault": "the NVIDIA driver's library is not there",
+        "fault": "the NVIDIA driver's library was not found",
         "hint": "install the driver, or try --simulate 2xH100",
     }
 
@@ -181,7 +181,7 @@ def test_without_the_drivers_library_it_says_so(folder: Path) -> None:
     ("status", "fault"),
     [
         (DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"),
-        (VERSION_MISMATCH, "the driver in the kernel and its library are of different versions"),
+        (VERSION_MISMATCH, "the driver in the kernel and its library have different versions"),
         (NO_PERMISSION, "no permission to talk to the driver"),
         (999, "it answers Unknown"),
     ],
@@ -203,7 +203,7 @@ def test_a_driver_without_a_gpu_is_told_from_one_with_a_lost_one(folder: Path, f
     driver = fake()
     driver.state.gpu_count = 0
     _, last = Process(folder, "nvml", env=driver.environment).end()
-    assert last["error"]["fault"] == "the driver knows no GPU"  # type: ignore[index]
+    assert last["error"]["fault"] == "the driver reports no GPU"  # type: ignore[index]
 
 
 @pytest.mark.needs("cc")

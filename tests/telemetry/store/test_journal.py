@@ -174,10 +174,10 @@ import resource, signal, sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-tier = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"),))
+tier = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
 start = time.monotonic_ns()
 for n in range(20_000):
@@ -207,8 +207,8 @@ import sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import Column, Tier
-tier = Tier("fast", 200.0, (Column("power_w", "W", 1000, "0"),))
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+tier = Tier("fast", 200.0, (GpuColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
 tick = 0
 while True:
