@@ -14,9 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from gputel.telemetry.process import libc
+from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
+from gputel.telemetry.process.signals import Forwarder
 from tests.recordings import GPUTEL, Recorder, children, holders, is_alive, is_stopped, until
 
 Record = Callable[..., Recorder]
+
+
+SECOND_SIGNAL_WOULD_BE_HERE_S = 0.3
+"""Six times what the viewer waits before it forwards; a wrongly forwarded one comes by then."""
+
 
 COUNTS = """
 import os, signal, sys
@@ -26,8 +34,6 @@ signal.signal(signal.SIGALRM, lambda *_: os._exit(9))
 os.write(1, b'ready\\n')
 while True: signal.pause()
 """
-SECOND_SIGNAL_WOULD_BE_HERE_S = 0.3
-"""Six times what the viewer waits before it forwards; a wrongly forwarded one comes by then."""
 
 
 def counting(*names: str) -> tuple[str, ...]:
@@ -263,3 +269,27 @@ def test_a_second_ctrl_c_cuts_the_closing_short(record: Record) -> None:
     recorder.kill(signal.SIGINT)
     assert recorder.wait() == 5
     os.kill(int(recorder.output()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("seen", "forwarded"),
+    [
+        (None, True),
+        (SeenSignal(0, 0, 77), True),
+        (SeenSignal(2**62, 0, 77), False),
+        (SeenSignal(2**62, 0, 78), True),
+        (SeenSignal(2**62, libc.SENT_BY_KERNEL, 77), True),
+    ],
+    ids=["not seen", "seen long ago", "seen", "another sender's", "another way"],
+)
+def test_what_the_keeper_saw_too_is_not_forwarded(seen: SeenSignal | None, forwarded: bool) -> None:
+    ledger, sent = Ledger(), list[int]()
+    if seen:
+        ledger.note_signal(signal.SIGTERM, seen)
+    forwarder = Forwarder(ledger, sent.append)
+    forwarder.arrived(libc.Arrival(signal.SIGTERM, 0, 77), since=2**61)
+    assert forwarder.settle(os.getpid()) == [], "the keeper gets a moment to see it"
+    while not forwarder.settle(os.getpid()):
+        assert forwarder.due is not None
+    assert sent == [signal.SIGTERM] * forwarded
+    assert forwarder.due is None

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost, thread_usage, tier_to_lower
+from gputel.telemetry.sampling.budget import Budget, Durations, SamplingCost, thread_usage, tier_to_lower
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced
@@ -162,3 +162,30 @@ def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates
             return
         every[dear] *= 2
     raise AssertionError("it goes on for ever")
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_a_quantile_is_above_its_share_of_the_values_by_less_than_a_sixteenth(
+    values: list[int], share: float
+) -> None:
+    lateness = Durations()
+    for value in values:
+        lateness.add(value)
+    ordered = sorted(values)
+    exact = ordered[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
+    found = lateness.quantile(share)
+    assert found is not None
+    assert exact <= found <= exact * 17 / 16 + 1
+
+
+def test_before_the_first_tick_there_is_no_lateness_and_no_rate() -> None:
+    cost = SamplingCost(10_000_000)
+    assert (cost.hz, cost.lateness.quantile(0.5)) == (None, None)
+    assert cost.as_json()["lateness_us"] == {"p50": None, "p99": None, "max": None}
+
+
+def test_a_tick_is_late_when_it_fires_more_than_a_period_after_its_deadline() -> None:
+    cost = SamplingCost(10_000_000)
+    for lateness in (0, 9_999_999, 10_000_000, 10_000_001):
+        cost.tick(1_000_000_000, 1_000_000_000 + lateness)
+    assert (cost.ticks, cost.late) == (4, 1)

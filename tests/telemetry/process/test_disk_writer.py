@@ -1,4 +1,4 @@
-"""A disk that is full, or hangs, costs the command nothing; what it could not take is counted and told."""
+"""A full or hanging disk costs the command nothing; output that it does not take is counted and reported."""
 
 import os
 import resource
@@ -16,6 +16,8 @@ from gputel.telemetry.process.shared_memory import Ledger, Ring
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]
+
+
 MIB = 1 << 20
 
 

@@ -1,4 +1,4 @@
-"""`kill -9` of any one of our processes costs nothing of the output, nor the exit code, nor telemetry."""
+"""`kill -9` of any of our processes costs no output, no exit code and no telemetry."""
 
 import contextlib
 import os
@@ -15,6 +15,8 @@ from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
 
 Record = Callable[..., Recorder]
+
+
 NUMBERS = "import os, time\nfor i in range({lines}): os.write(1, b'%d\\n' % i); {pause}\nos._exit(7)"
 
 

@@ -1,4 +1,4 @@
-"""The queue of bytes between processes: what goes in comes out, whoever is killed in between."""
+"""Ledger and queue in shared memory: what goes in comes out, whichever process is killed."""
 
 import os
 import signal
@@ -6,10 +6,27 @@ import signal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.process.shared_memory import Ring
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.process.shared_memory import Ledger, Ring
 
 SIZE = 1 << 16
+
+
 STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), max_size=40)
+
+
+def test_an_end_is_told_once_and_in_a_shells_words() -> None:
+    ledger = Ledger()
+    assert (ledger.ended, ledger.exit_code) == (None, None)
+    ledger.end(-signal.SIGTERM, Stamp(1, 2, 3))
+    ledger.end(0, Stamp(4, 5, 6))
+    assert (ledger.ended, ledger.status, ledger.exit_code) == (Stamp(1, 2, 3), -15, 143)
+
+
+def test_the_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
+    ledger = Ledger()
+    ledger.end(None, Stamp(1, 2, 3))
+    assert (ledger.ended, ledger.exit_code) == (Stamp(1, 2, 3), None)
 
 
 def drain(ring: Ring, limit: int) -> bytes:
