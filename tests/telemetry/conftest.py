@@ -1,7 +1,8 @@
 """A fake driver for each test that asks for one, and a clock that only moves when somebody sleeps."""
 
 import resource
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,16 @@ class Rows:
 
     def stamps(self, tier: int = 0) -> list[int]:
         return [stamp for where, _, stamp, _ in self.rows if where == tier]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell starts `pytest &` with Ctrl-C ignored; recorders would inherit that and could not be stopped."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
