@@ -1,4 +1,4 @@
-"""A fake driver for each test that asks for one, and a clock that only moves when somebody sleeps."""
+"""A fake driver for each test that asks for one, and a clock that moves only when it is slept on."""
 
 import resource
 import signal

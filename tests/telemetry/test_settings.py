@@ -9,7 +9,7 @@ from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
 
 
-def test_the_nearest_settings_upwards_count(tmp_path: Path) -> None:
+def test_nearest_settings_upwards_count(tmp_path: Path) -> None:
     (tmp_path / "gputel.toml").write_text("[record]\nhz = 50\n")
     nested = tmp_path / "a" / "b"
     nested.mkdir(parents=True)
@@ -49,9 +49,7 @@ def test_settings_of_another_user_do_not_count(tmp_path: Path, monkeypatch: pyte
     assert found.unread == (f"{tmp_path}/gputel.toml: belongs to another user; its settings are ignored",)
 
 
-def test_the_users_own_settings_are_found_where_xdg_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_own_settings_are_found_where_xdg_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert settings.from_user() == (str(tmp_path / "gputel" / "config.toml"), {}, ())
     (tmp_path / "gputel").mkdir()

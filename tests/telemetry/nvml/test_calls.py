@@ -51,7 +51,7 @@ def test_joules_by_the_average_sensor_are_true_and_by_the_short_window_nearly_so
 
 
 @pytest.mark.parametrize(("kind", "refresh_ms"), [(H100, 100), (A100, 100), (V100, 20)])
-def test_a_sensor_refreshes_as_often_as_that_kind_of_gpu_does(
+def test_sensor_refreshes_as_often_as_that_kind_of_gpu_does(
     fake: MakeFake, kind: str, refresh_ms: int
 ) -> None:
     driver = fake(kind)
@@ -62,7 +62,7 @@ def test_a_sensor_refreshes_as_often_as_that_kind_of_gpu_does(
     assert np.gcd.reduce(np.diff(changed)) == refresh_ms
 
 
-def test_a_field_that_stops_answering_is_null_and_only_that_one(fake: MakeFake) -> None:
+def test_field_that_stops_answering_is_null_and_only_that_one(fake: MakeFake) -> None:
     driver = fake()
     machine = driver.open()
     names = ["power_w", "temp_mem_c", "temp_c", "power_limit_w"]
@@ -79,7 +79,7 @@ def test_a_field_that_stops_answering_is_null_and_only_that_one(fake: MakeFake) 
     assert None not in reader.answer(3)
 
 
-def test_a_pstate_that_the_driver_does_not_know_is_null(fake: MakeFake) -> None:
+def test_pstate_that_the_driver_does_not_know_is_null(fake: MakeFake) -> None:
     driver = fake()
     driver.state.gpus[0].pstate = 32
     assert sample(driver, 0.01, ["pstate", "power_limit_w"]) == [[None, 700_000]]
@@ -109,16 +109,16 @@ def rates(
     return seen
 
 
-def test_a_counter_that_may_have_gone_round_twice_gives_no_rate() -> None:
+def test_counter_that_may_have_gone_round_twice_gives_no_rate() -> None:
     assert rates(1, [(1, 0), (2, 1024)], narrow=True) == [None, None]
     assert rates(1, [(1, 0), (2, 1024)], narrow=False) == [None, 1]
 
 
-def test_a_counter_that_begins_anew_gives_no_rate_that_no_link_could_reach() -> None:
+def test_counter_that_begins_anew_gives_no_rate_that_no_link_could_reach() -> None:
     assert rates(1024, [(1, 2**40), (1.01, 5), (2.01, 1029)]) == [None, None, 1024]
 
 
-def test_after_a_null_a_rate_starts_again_without_bridging_the_gap() -> None:
+def test_rate_restarts_after_a_null_without_bridging_the_gap() -> None:
     assert rates(1, [(1, 0), (2, 1024), (3, None), (4, 9999), (5, 9999 + 2048)]) == [None, 1, None, None, 2]
 
 

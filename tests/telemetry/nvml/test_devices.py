@@ -35,7 +35,7 @@ pytestmark = pytest.mark.needs("cc")
         (GB10, {"fan", "mem_used_mib", "power_limit_w", "energy_j", "temp_mem_c", "ecc", "remapped_rows"}),
     ],
 )
-def test_what_a_gpu_does_not_have_is_left_out_of_the_plan_with_its_reason(
+def test_missing_reading_is_left_out_of_the_plan_with_its_reason(
     fake: MakeFake, kind: str, lacks: set[str]
 ) -> None:
     machine = fake(kind).open()
@@ -45,9 +45,7 @@ def test_what_a_gpu_does_not_have_is_left_out_of_the_plan_with_its_reason(
     assert set(missing.values()) == {"NotSupported"}
 
 
-def test_where_the_preferred_source_is_missing_the_next_one_is_asked(
-    fake: MakeFake, old_driver: Path
-) -> None:
+def test_next_source_is_used_if_the_preferred_one_is_missing(fake: MakeFake, old_driver: Path) -> None:
     """A driver without the newest functions, and a GPU without the newest fields."""
     machine = fake(V100, library=old_driver).open()
     sources = {f.reading.name: f.answer.source for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
@@ -61,7 +59,7 @@ def test_where_the_preferred_source_is_missing_the_next_one_is_asked(
     ("status", "fault"),
     [(NOT_SUPPORTED, "NotSupported"), (DEPRECATED, "Deprecated"), (NO_PERMISSION, "NoPermission")],
 )
-def test_a_refused_call_is_dropped_by_its_name_and_the_others_stay(
+def test_refused_call_is_dropped_by_its_name_and_the_others_stay(
     fake: MakeFake, status: int, fault: str
 ) -> None:
     driver = fake()
@@ -84,7 +82,7 @@ def test_mig_instances_are_gpus_of_their_own_with_what_they_can_tell(fake: MakeF
     assert had == {"mem_used_mib", "power_limit_w", "ecc", "sm_active", "tensor_active", "dram_active"}
 
 
-def test_a_lost_gpu_is_null_until_it_is_back_and_the_other_is_undisturbed(fake: MakeFake) -> None:
+def test_lost_gpu_is_null_until_it_is_back_and_the_other_is_undisturbed(fake: MakeFake) -> None:
     driver = fake(H100, H100)
     recording = Recording(driver)
     recording.run(3)
@@ -103,7 +101,7 @@ def test_a_lost_gpu_is_null_until_it_is_back_and_the_other_is_undisturbed(fake: 
     assert recording.cost.ticks == 1300
 
 
-def test_after_a_driver_restart_all_gpus_come_back_by_their_uuids(fake: MakeFake) -> None:
+def test_gpus_come_back_by_uuid_after_a_driver_restart(fake: MakeFake) -> None:
     driver = fake(H100, A100)
     recording = Recording(driver)
     recording.run(2)
@@ -114,7 +112,7 @@ def test_after_a_driver_restart_all_gpus_come_back_by_their_uuids(fake: MakeFake
     assert driver.calls()["Init"] == 2
 
 
-def test_a_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFake) -> None:
+def test_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFake) -> None:
     driver = fake(H100, H100)
     machine = driver.open()
     driver.state.gpus[1].gone = GPU_IS_LOST
@@ -155,7 +153,7 @@ def test_three_hundred_seconds_of_eight_gpus_are_sampled_without_a_sleep(fake: M
     assert (counted[-1] - counted[0]) / 1000 == pytest.approx(exact, abs=0.02)
 
 
-def test_a_dead_handle_is_a_lost_gpu_also_for_a_probe(fake: MakeFake) -> None:
+def test_dead_handle_is_a_lost_gpu_also_for_a_probe(fake: MakeFake) -> None:
     driver = fake()
     machine = driver.open()
     driver.state.gpus[0].gone = GPU_IS_LOST

@@ -28,7 +28,7 @@ def test_structures_are_laid_out_as_the_driver_lays_them_out() -> None:
     assert pynvml.nvmlMemory_v2 == 40 | 2 << 24
 
 
-def test_the_real_pynvml_reads_the_same_from_the_fake_driver(fake: MakeFake, tmp_path: Path) -> None:
+def test_real_pynvml_reads_the_same_from_the_fake_driver(fake: MakeFake, tmp_path: Path) -> None:
     import subprocess
     import sys
 
@@ -46,9 +46,7 @@ def test_the_real_pynvml_reads_the_same_from_the_fake_driver(fake: MakeFake, tmp
     assert said.stdout.split(maxsplit=3) == ["456000", str(1000 * MIB), "52", H100 + "\n"]
 
 
-def test_a_function_that_the_driver_does_not_have_is_said_to_be_not_found(
-    fake: MakeFake, old_driver: Path
-) -> None:
+def test_function_that_the_driver_lacks_is_not_found(fake: MakeFake, old_driver: Path) -> None:
     machine = fake(H100, library=old_driver).open()
     found = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
     assert found["sm_active"] == "FunctionNotFound"

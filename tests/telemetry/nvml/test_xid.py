@@ -12,7 +12,7 @@ from tests.telemetry.conftest import MakeFake
 pytestmark = pytest.mark.needs("cc")
 
 
-def test_an_xid_is_reported_with_its_gpu_and_meaning(fake: MakeFake) -> None:
+def test_xid_is_reported_with_its_gpu_and_meaning(fake: MakeFake) -> None:
     driver = fake(H100, H100)
     machine = driver.open()
     heard: queue.Queue[tuple[str, str, dict[str, object]]] = queue.Queue()

@@ -16,7 +16,7 @@ class Quiet(Signals):
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK)
 
 
-def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
+def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
@@ -47,25 +47,25 @@ def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, 
     return log, index
 
 
-def test_a_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
+def test_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(10, b"a\nb"), (20, b"c\nd\n"), (30, b"e")])
     assert list(keeper.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
 
 
-def test_what_is_not_stamped_is_none(tmp_path: Path) -> None:
+def test_line_without_a_timestamp_has_none(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(None, b"old\n"), (20, b"new\n")])
     with log.open("ab") as more:
         more.write(b"not yet\n")
     assert [wall for wall, _ in keeper.lines(log, index)] == [None, 20, None]
 
 
-def test_a_torn_record_is_not_yet(tmp_path: Path) -> None:
+def test_torn_record_is_not_yet(tmp_path: Path) -> None:
     log, index = folder_of(tmp_path, [(10, b"a\n"), (20, b"b\n")])
     index.write_bytes(index.read_bytes()[:-3])
     assert [wall for wall, _ in keeper.lines(log, index)] == [10, None]
 
 
-def test_without_an_index_no_line_has_a_stamp(tmp_path: Path) -> None:
+def test_lines_have_no_timestamp_without_an_index(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_bytes(b"a\nb\n")
     assert [wall for wall, _ in keeper.lines(tmp_path / "output.log", tmp_path / "output.idx")] == [
         None,

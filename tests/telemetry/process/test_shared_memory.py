@@ -15,7 +15,7 @@ SIZE = 1 << 16
 STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), max_size=40)
 
 
-def test_an_end_is_told_once_and_in_a_shells_words() -> None:
+def test_end_is_recorded_once_with_the_exit_code_of_a_shell() -> None:
     ledger = Ledger()
     assert (ledger.ended, ledger.exit_code) == (None, None)
     ledger.end(-signal.SIGTERM, Stamp(1, 2, 3))
@@ -23,7 +23,7 @@ def test_an_end_is_told_once_and_in_a_shells_words() -> None:
     assert (ledger.ended, ledger.status, ledger.exit_code) == (Stamp(1, 2, 3), -15, 143)
 
 
-def test_the_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
+def test_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
     ledger = Ledger()
     ledger.end(None, Stamp(1, 2, 3))
     assert (ledger.ended, ledger.exit_code) == (Stamp(1, 2, 3), None)
@@ -36,7 +36,7 @@ def drain(ring: Ring, limit: int) -> bytes:
 
 
 @given(STEPS)
-def test_what_goes_in_comes_out_in_order(steps: list[tuple[bytes, int]]) -> None:
+def test_bytes_come_out_in_the_order_they_went_in(steps: list[tuple[bytes, int]]) -> None:
     ring, put, got = Ring(SIZE), b"", b""
     for data, limit in steps:
         put += data if ring.put(data) else b""
@@ -64,7 +64,7 @@ def test_bytes_that_were_never_published_are_found_up_to_their_last_nul(
 
 
 @given(STEPS, st.integers(0, SIZE))
-def test_what_was_written_but_not_yet_taken_is_not_written_twice(
+def test_bytes_written_but_not_taken_are_not_written_twice(
     steps: list[tuple[bytes, int]], written: int
 ) -> None:
     ring = Ring(SIZE)

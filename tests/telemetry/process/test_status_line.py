@@ -27,7 +27,7 @@ NEWS: dict[str, object] = {
 }
 
 
-def test_the_status_line_says_what_was_measured_and_nothing_else() -> None:
+def test_status_line_says_what_was_measured_and_nothing_else() -> None:
     line = status_line(NEWS, 3725, 500_000, width=200, color=False)
     assert line == (
         "SIMULATED 01:02:05 | GPU 0 412 W 61 °C 98 % 41.0/80 GiB | GPU 1 60 °C | 100.0 Hz | 2.0 MB"
@@ -35,6 +35,6 @@ def test_the_status_line_says_what_was_measured_and_nothing_else() -> None:
     assert status_line(None, 1, 0, width=80, color=True) == "00:00:01 | 0.0 MB"
 
 
-def test_the_status_line_fits_the_terminal() -> None:
+def test_status_line_fits_the_terminal() -> None:
     assert len(status_line(NEWS, 3725, 0, width=40, color=False)) == 39
     assert status_line(NEWS, 0, 0, width=40, color=True).startswith("\x1b[33mSIMULATED \x1b[0m")

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.recordings import Recorder, until
+from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
 
 
 def drain(master: int) -> bytes:
-    """What a terminal got, until nobody holds it."""
+    """What a terminal received, until its last holder closed it."""
     seen = b""
     while True:
         try:
@@ -36,7 +37,7 @@ def on_terminal(folder: Path, *command: str, env: dict[str, str] | None = None) 
 
 
 @pytest.mark.long
-def test_the_status_line_is_cleared_before_output(tmp_path: Path) -> None:
+def test_status_line_is_cleared_before_output(tmp_path: Path) -> None:
     script = "for i in 1 2 3; do echo line $i; sleep 1.3; done; printf 'half a line'; sleep 1.5; echo ' ends'"
     recorder, seen = on_terminal(tmp_path / "run", "bash", "-c", script)
     assert b"GPU 0" in seen
@@ -51,7 +52,7 @@ def test_the_status_line_is_cleared_before_output(tmp_path: Path) -> None:
     assert recorder.output() == b"line 1\nline 2\nline 3\nhalf a line ends\n"
 
 
-def test_a_terminal_that_is_held_with_ctrl_s_holds_nobody(tmp_path: Path) -> None:
+def test_terminal_held_with_ctrl_s_does_not_hold_the_command(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     os.write(master, b"\x13")
     recorder = Recorder(tmp_path / "run", "bash", "-c", "seq 100000; exit 3", stdout=slave)
@@ -64,27 +65,27 @@ def test_a_terminal_that_is_held_with_ctrl_s_holds_nobody(tmp_path: Path) -> Non
     assert seen.replace(b"\r\n", b"\n") == recorder.output()
 
 
-def test_colours_are_left_out_where_they_are_not_wanted(tmp_path: Path) -> None:
+def test_colors_are_left_out_with_no_color(tmp_path: Path) -> None:
     _, seen = on_terminal(tmp_path / "run", "sleep", "1.6", env={"NO_COLOR": "1"})
     assert b"SIMULATED" in seen
     assert b"\x1b[3" not in seen
 
 
 @pytest.mark.long
-def test_without_a_terminal_there_is_no_status_line(record: Record) -> None:
-    recorder = record("sleep", "1.5")
+def test_status_line_needs_a_terminal(record: Record) -> None:
+    recorder = record("sleep", "1.5", options=SIMULATED)
     assert recorder.wait() == 0
     assert "\x1b" not in recorder.said.read_text()
 
 
 def test_pty_gives_the_command_a_terminal_and_keeps_its_bytes(record: Record) -> None:
     program = "import os, sys; print(os.isatty(1), os.isatty(0), os.getsid(0) == os.getpid()); sys.exit(4)"
-    recorder = record(sys.executable, "-c", program, options=("--simulate", "1xH100", "--pty"))
+    recorder = record(sys.executable, "-c", program, options=(*SIMULATED, "--pty"))
     assert recorder.wait() == 4
     assert recorder.output() == recorder.shown.read_bytes() == b"True True True\r\n"
 
 
-def test_under_pty_a_killed_keeper_is_succeeded_and_signals_arrive(record: Record) -> None:
+def test_killed_keeper_is_replaced_under_pty_and_signals_arrive(record: Record) -> None:
     script = "trap 'echo got; exit 6' TERM; echo ready; while :; do sleep 0.05; done"
     recorder = record("bash", "-c", script, options=("--pty",))
     recorder.printed(b"ready")

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.recordings import GPUTEL, Recorder, holders, is_alive, until
+from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
 
 
-def test_the_viewer_stays_light_since_it_forks() -> None:
+def test_viewer_stays_light_since_it_forks() -> None:
     check = (
         "import gputel.telemetry.process.viewer, sys, threading\n"
         "assert not {'numpy', 'polars', 'rich', 'pynvml'} & set(sys.modules), sys.modules\n"
@@ -29,7 +30,7 @@ def python(program: str) -> tuple[str, ...]:
 
 
 def test_output_and_errors_come_in_their_order_and_the_exit_code_is_kept(record: Record) -> None:
-    recorder = record("bash", "-c", "echo one; echo two >&2; echo three; exit 7")
+    recorder = record("bash", "-c", "echo one; echo two >&2; echo three; exit 7", options=SIMULATED)
     assert recorder.wait() == 7
     assert recorder.output() == recorder.shown.read_bytes() == b"one\ntwo\nthree\n"
     assert recorder.facts()["exit_code"] == 7
@@ -48,7 +49,7 @@ def test_output_and_errors_come_in_their_order_and_the_exit_code_is_kept(record:
     ids=["no newline", "binary", "NULs", "carriage returns", "silence"],
 )
 def test_bytes_are_untouched(record: Record, program: str, expected: bytes) -> None:
-    recorder = record(*python(program), options=())
+    recorder = record(*python(program))
     assert recorder.wait() == 0
     assert recorder.output() == recorder.shown.read_bytes() == expected
 
@@ -59,7 +60,7 @@ def test_writing_to_dev_stderr_in_the_middle_erases_nothing(record: Record) -> N
     assert recorder.output() == b"before\nx\ny\nafter\n"
 
 
-def test_a_hundred_megabytes_at_once_are_kept_and_shown(record: Record) -> None:
+def test_hundred_megabytes_at_once_are_kept_and_shown(record: Record) -> None:
     recorder = record("bash", "-c", "yes 0123456789012345678901234567890123456789 | head -c 100000000")
     assert recorder.wait() == 0
     assert recorder.output() == (b"0123456789012345678901234567890123456789\n" * 2_500_000)[:100_000_000]
@@ -67,11 +68,11 @@ def test_a_hundred_megabytes_at_once_are_kept_and_shown(record: Record) -> None:
 
 
 @pytest.mark.long
-def test_a_slow_reader_holds_nobody_and_misses_nothing(record: Record) -> None:
+def test_slow_reader_does_not_hold_the_command_and_misses_nothing(record: Record) -> None:
     reading, writing = os.pipe()
     recorder = record(*python("for i in range(100_000): print('line', i)"), stdout=writing)
     os.close(writing)
-    until(lambda: recorder.facts().get("exit_code") == 0, "the command's end, though nobody has read")
+    until(lambda: recorder.facts().get("exit_code") == 0, "the command's end before any of it is read")
     seen = b""
     while piece := os.read(reading, 4096):
         seen += piece
@@ -81,7 +82,7 @@ def test_a_slow_reader_holds_nobody_and_misses_nothing(record: Record) -> None:
     assert seen.count(b"\n") == 100_000
 
 
-def test_a_reader_that_leaves_does_not_end_the_recording(record: Record) -> None:
+def test_reader_that_leaves_does_not_end_the_recording(record: Record) -> None:
     reading, writing = os.pipe()
     recorder = record(*python("for i in range(200_000): print('line', i)"), stdout=writing)
     os.close(writing)
@@ -91,7 +92,7 @@ def test_a_reader_that_leaves_does_not_end_the_recording(record: Record) -> None
     assert recorder.output().count(b"\n") == 200_000
 
 
-def test_a_stopped_viewer_holds_nobody(record: Record) -> None:
+def test_stopped_viewer_does_not_hold_the_command(record: Record) -> None:
     recorder = record("bash", "-c", "echo begin; sleep 0.3; head -c 5000000 /dev/zero; echo end; exit 3")
     recorder.printed(b"begin")
     recorder.kill(signal.SIGSTOP)
@@ -116,7 +117,7 @@ def test_two_writers_tear_no_line_that_a_pipe_keeps_whole(record: Record) -> Non
     assert (output.count(b"a"), output.count(b"b"), output.count(b"\n")) == (1_800_000, 1_800_000, 600)
 
 
-def test_a_grandchild_that_outlives_the_command_is_written_to_its_end(record: Record, tmp_path: Path) -> None:
+def test_grandchild_that_outlives_the_command_is_written_to_its_end(record: Record, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
     recorder = record("bash", "-c", f"(read < {go}; echo late) & echo early; exit 5")
@@ -136,7 +137,7 @@ def test_prints_of_python_come_at_once_and_marks_find_the_run(record: Record) ->
     assert recorder.output().decode().split() == ["1", str(recorder.folder)]
 
 
-def test_a_closed_standard_output_harms_nobody(tmp_path: Path) -> None:
+def test_closed_standard_output_does_no_harm(tmp_path: Path) -> None:
     script = f"exec {' '.join(GPUTEL)} record --out {tmp_path / 'run'} -- bash -c 'echo a; exit 4' >&- 2>&-"
     assert subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL).returncode == 4
     assert (tmp_path / "run" / "output.log").read_bytes() == b"a\n"

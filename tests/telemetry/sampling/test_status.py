@@ -11,7 +11,7 @@ from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 
-def test_the_board_shows_a_child_to_its_parent() -> None:
+def test_board_shows_a_child_to_its_parent() -> None:
     board = Board()
     assert (board.heartbeat, board.read()) == (0, None)
     child = os.fork()

@@ -29,7 +29,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def test_the_child_does_it_at_low_priority_and_without_the_user_s_folder(
+def test_child_does_it_at_low_priority_and_without_the_user_s_folder(
     tmp_path: Path, compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(tmp_path / "gpu", compose, seconds=3)
@@ -44,7 +44,7 @@ def test_the_child_does_it_at_low_priority_and_without_the_user_s_folder(
     assert {Path(name).suffix for name in names(tmp_path / "gpu")} == {".parquet"}
 
 
-def test_a_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compose: Compose) -> None:
+def test_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compose: Compose) -> None:
     ticks = [(0, n * SECOND // 10, [n, n]) for n in range(50)]
     compose(tmp_path, [FAST], ticks, seal_after_s=2, compactor=compact.start)
     for child in compact._children:
@@ -61,7 +61,7 @@ def test_a_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, comp
     assert frames.ticks(tmp_path).filter(gpu="1")["power_w"].to_list() == [n / 1000 for n in range(50)]
 
 
-def test_a_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
+def test_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
     compact.start(tmp_path / "nowhere")
     compact._children[0].wait(60)
     with pytest.raises(RuntimeError, match=r"compaction ended with 1: FileNotFoundError"):

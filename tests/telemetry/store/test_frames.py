@@ -29,7 +29,7 @@ SLOW = Tier("slow", 1.0, (column("fan", "0"), column("fan", "1")))
 Compose = Callable[..., None]
 
 
-def test_each_row_has_the_slower_reading_as_of_its_own_time(tmp_path: Path, compose: Compose) -> None:
+def test_row_has_the_slower_reading_as_of_its_own_time(tmp_path: Path, compose: Compose) -> None:
     ticks = [(0, n * 10 * MS, [n * 1000, 0]) for n in range(40)]
     ticks += [(1, n * 100 * MS + 5 * MS, [50 + n]) for n in range(4)]
     compose(tmp_path, [FAST, MEDIUM, SLOW], sorted(ticks, key=lambda tick: tick[1]))
@@ -40,7 +40,7 @@ def test_each_row_has_the_slower_reading_as_of_its_own_time(tmp_path: Path, comp
     assert of_first["power_w"].to_list() == [float(n) for n in range(40)]
 
 
-def test_a_tier_that_fell_silent_becomes_null_after_three_of_its_periods(
+def test_tier_that_fell_silent_becomes_null_after_three_of_its_periods(
     tmp_path: Path, compose: Compose
 ) -> None:
     ticks = [(1, n * 100 * MS, [50]) for n in range(3)] + [(0, n * 10 * MS, [1, 1]) for n in range(100)]
@@ -49,7 +49,7 @@ def test_a_tier_that_fell_silent_becomes_null_after_three_of_its_periods(
     assert temperatures == [50] * 51 + [None] * 49
 
 
-def test_a_tier_that_was_slowed_down_keeps_its_values_for_its_new_period(
+def test_tier_that_was_slowed_down_keeps_its_values_for_its_new_period(
     tmp_path: Path, compose: Compose
 ) -> None:
     at = [0, 100, 200, 400, 800, 1600, 2400, 3200, 4000]
@@ -73,7 +73,7 @@ def test_rows_stand_tick_by_tick_with_the_gpus_in_order(tmp_path: Path, compose:
 
 
 @pytest.mark.parametrize("sealed_every_s", [600, 2])
-def test_what_was_sampled_is_rows_over_time_compacted_or_not(
+def test_sampled_rate_is_rows_over_time_compacted_or_not(
     tmp_path: Path, compose: Compose, sealed_every_s: int
 ) -> None:
     """Five seconds at 100 Hz, two of nothing, three at 50 Hz; a slower tier counts for nothing."""
@@ -93,13 +93,13 @@ def test_what_was_sampled_is_rows_over_time_compacted_or_not(
     assert frames.sampled(tmp_path) == expected
 
 
-def test_of_fewer_than_two_rows_there_is_no_rate(tmp_path: Path, compose: Compose) -> None:
+def test_sampled_rate_needs_two_rows(tmp_path: Path, compose: Compose) -> None:
     assert frames.sampled(tmp_path / "nothing") is None
     compose(tmp_path, [FAST, SLOW], [(0, 0, [1, 1]), (1, 0, [30, 30])])
     assert frames.sampled(tmp_path) is None
 
 
-def test_a_recording_may_be_read_before_anything_is_in_it(tmp_path: Path, compose: Compose) -> None:
+def test_recording_may_be_read_before_anything_is_in_it(tmp_path: Path, compose: Compose) -> None:
     for folder in (tmp_path / "nothing", tmp_path):
         assert frames.ticks(folder).columns == ["time", "gpu"]
         assert frames.seconds(folder).columns == ["time", "gpu", "ticks"]
@@ -111,7 +111,7 @@ def test_a_recording_may_be_read_before_anything_is_in_it(tmp_path: Path, compos
     assert frames.scan(tmp_path).collect().height == 0
 
 
-def test_a_scan_reads_only_what_is_asked_for(tmp_path: Path, compose: Compose) -> None:
+def test_scan_reads_only_what_is_asked_for(tmp_path: Path, compose: Compose) -> None:
     ticks = [(0, n * SECOND // 10, [n, -n]) for n in range(100)]
     ticks.insert(50, (1, 5 * SECOND, [7, 8]))
     compose(tmp_path, [FAST, SLOW], ticks, seal_after_s=3)
@@ -140,7 +140,7 @@ class SteppingClock:
         self.now = monotonic
 
 
-def test_a_wall_clock_that_is_set_back_shows_as_it_was_and_rows_keep_their_order(tmp_path: Path) -> None:
+def test_wall_clock_that_is_set_back_shows_as_it_was_and_rows_keep_their_order(tmp_path: Path) -> None:
     clock = SteppingClock()
     writer = journal.Writer(tmp_path, [FAST], clock, on_trouble=print, compactor=None)
     for second in range(4):

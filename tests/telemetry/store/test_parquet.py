@@ -47,7 +47,7 @@ def test_compaction_changes_no_row(tmp_path: Path, compose: Compose) -> None:
     assert frames.scan(tmp_path).collect().equals(ticks)
 
 
-def test_the_part_that_is_being_written_is_left_alone(tmp_path: Path, compose: Compose) -> None:
+def test_part_that_is_being_written_is_left_alone(tmp_path: Path, compose: Compose) -> None:
     record(tmp_path, compose)
     parquet.compact(tmp_path, everything=False)
     assert [name for name in names(tmp_path) if name.endswith(".gtb")] == [
@@ -58,7 +58,7 @@ def test_the_part_that_is_being_written_is_left_alone(tmp_path: Path, compose: C
 
 
 @pytest.mark.parametrize("left", ["fast-000002", "slow-000003"])
-def test_a_journal_beside_the_file_that_stands_for_it_is_read_once_and_removed_later(
+def test_journal_beside_the_file_that_stands_for_it_is_read_once_and_removed_later(
     tmp_path: Path, compose: Compose, left: str
 ) -> None:
     """A crash between making the one and removing the other."""
@@ -83,7 +83,7 @@ def test_tables_of_seconds_are_merged_eight_by_eight(tmp_path: Path, compose: Co
     assert frames.seconds(tmp_path).equals(seconds)
 
 
-def test_what_a_merge_left_behind_is_not_counted_twice(tmp_path: Path, compose: Compose) -> None:
+def test_file_left_behind_by_a_merge_is_not_counted_twice(tmp_path: Path, compose: Compose) -> None:
     record(tmp_path / "gpu", compose, seconds=2 * 9)
     seconds = frames.seconds(tmp_path / "gpu")
     parquet.compact(tmp_path / "gpu", everything=True)
@@ -94,7 +94,7 @@ def test_what_a_merge_left_behind_is_not_counted_twice(tmp_path: Path, compose: 
     assert "seconds-000003.parquet" not in names(tmp_path / "gpu")
 
 
-def test_damage_is_told_before_the_journal_goes(tmp_path: Path, compose: Compose) -> None:
+def test_damage_is_reported_before_the_journal_is_removed(tmp_path: Path, compose: Compose) -> None:
     gpu = tmp_path / "gpu"
     record(gpu, compose, seconds=2)
     path = gpu / "fast-000001.gtb"
@@ -109,7 +109,7 @@ def test_damage_is_told_before_the_journal_goes(tmp_path: Path, compose: Compose
     assert frames.ticks(gpu).filter(gpu="0")["power_w"].to_list() == [n / 1000 for n in range(10, 20)]
 
 
-def test_a_file_that_holds_nothing_readable_is_never_removed(tmp_path: Path, compose: Compose) -> None:
+def test_file_that_holds_nothing_readable_is_never_removed(tmp_path: Path, compose: Compose) -> None:
     record(tmp_path, compose, seconds=2)
     (tmp_path / "fast-000002.gtb").write_bytes(b"not a journal, but not ours to throw away")
     parquet.compact(tmp_path, everything=True)
@@ -141,9 +141,7 @@ parquet.compact(Path(sys.argv[1]), everything=True)
 
 @pytest.mark.long
 @pytest.mark.parametrize("calls", range(0, 40, 3))
-def test_a_kill_in_the_middle_of_compaction_costs_nothing(
-    tmp_path: Path, compose: Compose, calls: int
-) -> None:
+def test_kill_in_the_middle_of_compaction_costs_nothing(tmp_path: Path, compose: Compose, calls: int) -> None:
     record(tmp_path, compose, seconds=6)
     ticks, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(calls)], check=False)
@@ -172,7 +170,7 @@ def test_any_readings_survive_writing_and_compaction(
     assert frames.ticks(folder).select("ecc", "pstate").rows() == rows
 
 
-def test_a_parquet_file_describes_itself(tmp_path: Path, compose: Compose) -> None:
+def test_parquet_file_describes_itself(tmp_path: Path, compose: Compose) -> None:
     record(tmp_path, compose, seconds=2)
     parquet.compact(tmp_path, everything=True)
     facts = json.loads(pl.read_parquet_metadata(tmp_path / "fast-000001.parquet")["gputel"])

@@ -40,7 +40,7 @@ def energy_ticks(joules: list[tuple[float, int]]) -> Iterator[tuple[int, int, li
     return ((0, int(at * SECOND), [counter]) for at, counter in joules)
 
 
-def test_the_energy_of_a_second_is_what_the_counter_grew_since_the_second_before(
+def test_energy_of_a_second_is_what_the_counter_grew_since_the_second_before(
     tmp_path: Path, compose: Compose
 ) -> None:
     counter = Tier("fast", 10.0, (column("energy_j", "0", 1000),))
@@ -60,13 +60,13 @@ def test_the_energy_of_a_second_is_what_the_counter_grew_since_the_second_before
     assert frame["energy_j_last"].to_list() == [1.5, 2.5, 3.0, 9.3, 0.01]
 
 
-def test_a_mask_of_reasons_keeps_every_bit_that_was_set(tmp_path: Path, compose: Compose) -> None:
+def test_mask_of_reasons_keeps_every_bit_that_was_set(tmp_path: Path, compose: Compose) -> None:
     mask = Tier("fast", 10.0, (column("throttle"),))
     compose(tmp_path, [mask], [(0, n * SECOND // 4, [bits]) for n, bits in enumerate([1, 4, 8, 1])])
     assert frames.seconds(tmp_path).select("throttle_any", "throttle_last").row(0) == (13, 1)
 
 
-def test_a_second_that_a_restart_cut_in_two_is_one_row(tmp_path: Path, compose: Compose) -> None:
+def test_second_that_a_restart_cut_in_two_is_one_row(tmp_path: Path, compose: Compose) -> None:
     compose(tmp_path, [FAST], [(0, n * SECOND // 8, [n, 0]) for n in range(2)])
     compose(tmp_path, [FAST], [(0, n * SECOND // 8, [n, 0]) for n in range(5, 8)])
     frame = frames.seconds(tmp_path).filter(gpu="0")
