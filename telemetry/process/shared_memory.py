@@ -1,11 +1,11 @@
-"""Memory shared by viewer and keeper: a ledger of facts and a queue of bytes, both safe against a kill at any moment.
+"""Memory shared by viewer and keeper: a ledger of facts and a queue of bytes, safe against a kill at any moment.
 
 The ledger has one word per fact, stored at once, so that a kill leaves each fact either old or new; a surviving
 process can read it.
 
-The queue publishes bytes by one store of eight bytes, so that a kill leaves them in the queue or out of it.
-Everything unpublished is kept zero: bytes that a killed keeper had read but not published are therefore found again,
-up to the last byte that is not NUL.
+The queue publishes bytes by one store of eight bytes, so that a kill leaves them in the queue or out of it. All
+memory that is not published is kept zero: bytes that a killed keeper had read but not published are therefore found
+again, up to the last byte that is not NUL.
 """
 
 from __future__ import annotations

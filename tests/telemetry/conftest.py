@@ -69,12 +69,13 @@ class Rows:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
-    """A shell starts `pytest &` with Ctrl-C ignored; recorders would inherit that and could not be stopped."""
-    before = signal.getsignal(signal.SIGINT)
-    if before == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A shell starts `pytest &` with Ctrl-C and Ctrl-\\ ignored; recorders would inherit that."""
+    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")
