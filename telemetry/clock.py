@@ -1,7 +1,7 @@
-"""Three clocks read together, and a sleep that keeps to a deadline.
+"""Three clocks, read together, and a sleep until a deadline.
 
-The wall clock names a moment for people and jumps under NTP; the monotonic clock measures; the boot clock
-goes on through a suspend, and is the one that the driver stamps its own samples with.
+The wall clock names a moment for people and jumps under NTP; the monotonic clock measures durations; the boot
+clock counts through a suspend and stamps the driver's own samples.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Stamp(NamedTuple):
 
 
 class Clock(Protocol):
+    """The time source of every recorder; tests pass one that moves only when told to."""
+
     def stamp(self) -> Stamp: ...
 
     def monotonic(self) -> int: ...
@@ -38,19 +40,21 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The machine's own clocks."""
+
     def stamp(self) -> Stamp:
         boot = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
         return Stamp(time.time_ns(), time.monotonic_ns(), boot)
 
-    monotonic = staticmethod(time.monotonic_ns)  # without a frame of its own: it is called at every tick
+    monotonic = staticmethod(time.monotonic_ns)  # saves a Python frame at every tick
 
     def sleep_until(self, monotonic: int) -> None:
-        left = monotonic - time.monotonic_ns()
-        if left > 0:
-            time.sleep(left / SECOND)
+        remaining = monotonic - time.monotonic_ns()
+        if remaining > 0:
+            time.sleep(remaining / SECOND)
 
 
 def iso(wall_ns: int) -> str:
-    """ISO 8601 in UTC with all nine digits, which `datetime` alone would cut to six."""
-    seconds, rest = divmod(wall_ns, SECOND)
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    """ISO 8601 in UTC with all nine digits; `datetime` alone would cut them to six."""
+    seconds, nanoseconds = divmod(wall_ns, SECOND)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"

@@ -1,6 +1,7 @@
-"""What is wrong with this machine for a recording, and the mend. Each check is a function that gives one finding.
+"""Checks that this machine can record well: clocks, priority, wake-ups, disk, container limits.
 
-The checks of the driver and of its readings stand in `plan.py`, which every recording uses; here is the rest.
+Each check is a function that returns one `Check`. The driver and its readings are probed by `sampling/plan.py`,
+as in every recording.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ SCHED_RESET_ON_FORK = 0x40000000
 
 @dataclass(frozen=True)
 class Check:
-    """`mend` is empty where nothing is wrong."""
+    """The result of one check; `hint` says how to fix it and is empty if nothing is wrong."""
 
     check: str
     state: Literal["good", "poor", "bad"]
     found: str
-    mend: str = ""
+    hint: str = ""
 
     def as_json(self) -> dict[str, str]:
         return asdict(self)
 
 
 def examine(folder: Path) -> Iterator[Check]:
-    """Everything but the GPUs; `folder` is where recordings will be written."""
+    """All checks except those of the GPUs; `folder` is where recordings will be written."""
     yield platform()
     if sys.platform == "linux":
         yield realtime()
         yield clock_source()
-        yield synchronised()
+        yield synchronized()
         yield wake_ups()
     yield disk_speed(folder)
     yield disk_space(folder)
@@ -61,15 +62,15 @@ def platform() -> Check:
 
 
 def realtime() -> Check:
-    """Tried for real, for this process alone, and given back."""
+    """Whether real-time priority is allowed: tries it on this process alone, then restores the old policy."""
     policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | SCHED_RESET_ON_FORK, os.sched_param(1))
     except OSError as error:
         nice = resource.getrlimit(resource.RLIMIT_NICE)[0] > 20 or os.geteuid() == 0
         instead = "a higher nice value will be used" if nice else "ordinary priority will be used"
-        mend = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
-        return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", mend)
+        hint = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
+        return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", hint)
     os.sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, parameter)
     return Check("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
 
@@ -86,21 +87,21 @@ def clock_source() -> Check:
     return Check("clock", "good", found)
 
 
-def synchronised() -> Check:
-    """adjtimex tells whether anything keeps the wall clock right; several nodes are compared by it."""
+def synchronized() -> Check:
+    """Whether the wall clock is synchronized, by adjtimex; the clocks of several nodes are compared."""
     buffer = ctypes.create_string_buffer(256)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
     if state == 5:  # TIME_ERROR
-        return Check("wall clock", "poor", "nothing keeps it right", "start chrony or systemd-timesyncd")
+        return Check("wall clock", "poor", "not synchronized", "start chrony or systemd-timesyncd")
     if state < 0:
         return Check(
-            "wall clock", "poor", f"cannot be asked ({os.strerror(ctypes.get_errno())})", "ask the host"
+            "wall clock", "poor", f"cannot be checked ({os.strerror(ctypes.get_errno())})", "check the host"
         )
-    return Check("wall clock", "good", "synchronised")
+    return Check("wall clock", "good", "synchronized")
 
 
 def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Check:
-    """How late a sleeping process is woken, as the sampler would be."""
+    """How late a sleeping process wakes up, as the sampler would."""
     late = []
     deadline = time.monotonic_ns()
     for _ in range(ticks):
@@ -108,15 +109,15 @@ def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Check:
         time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
         late.append((time.monotonic_ns() - deadline) / 1e6)
     worst = statistics.quantiles(late, n=100)[98]
-    found = f"{statistics.median(late):.2f} ms late in the middle, {worst:.2f} ms at the 99th percentile"
+    found = f"{statistics.median(late):.2f} ms late at the median, {worst:.2f} ms at the 99th percentile"
     if worst > 5:
         return Check("wake-ups", "poor", found, "leave a core free, or lower --hz")
     return Check("wake-ups", "good", found)
 
 
 def disk_speed(folder: Path) -> Check:
-    """8 MiB written and flushed where recordings will be."""
-    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    """How fast 8 MiB are written and flushed where recordings will be."""
+    home = _existing(folder)
     try:
         with tempfile.NamedTemporaryFile(dir=home, prefix=".gputel-doctor-") as file:
             began = time.perf_counter()
@@ -137,9 +138,8 @@ def disk_speed(folder: Path) -> Check:
 
 
 def disk_space(folder: Path) -> Check:
-    """A day of eight GPUs at 100 Hz takes about a GiB, what the training prints besides."""
-    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(home).free
+    """Whether there is room for a day: eight GPUs at 100 Hz take about 1 GiB, plus the training's output."""
+    free = shutil.disk_usage(_existing(folder)).free
     found = f"{free / 2**30:.1f} GiB free"
     if free < 2 * 2**30:
         return Check("disk space", "poor", found, "make room, or choose another --out")
@@ -152,14 +152,14 @@ def container_cpu() -> Check:
     share = None if quota is None or quota.startswith("max") else _ratio(quota)
     found = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
     if cores < 2 or (share and share < 2):
-        return Check("cores", "poor", found, "give it two cores or more: the sampler wants one at times")
+        return Check("cores", "poor", found, "give it two cores or more: the sampler needs one at times")
     return Check("cores", "good", found)
 
 
 def container_memory() -> Check:
     limit = _control("memory.max")
     if limit is None or limit == "max":
-        return Check("memory", "good", "no limit of the container")
+        return Check("memory", "good", "no container limit")
     room = int(limit) - int(_control("memory.current") or 0)
     found = f"{room / 2**20:,.0f} MiB left under the container's limit"
     if room < 512 * MIB:
@@ -167,8 +167,13 @@ def container_memory() -> Check:
     return Check("memory", "good", found)
 
 
+def _existing(folder: Path) -> Path:
+    """The folder, or its nearest parent that exists."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+
+
 def _control(name: str) -> str | None:
-    """A cgroup v2 file of this process's own group, as a container sees it."""
+    """A cgroup v2 file of this process's group, as a container sees it."""
     with contextlib.suppress(OSError):
         return (Path("/sys/fs/cgroup") / name).read_text().strip()
     return None
@@ -180,9 +185,9 @@ def _ratio(quota: str) -> float:
 
 
 def _median_ns(call: Callable[[], object], times: int) -> float:
-    costs = []
+    durations = []
     for _ in range(times):
         began = time.perf_counter_ns()
         call()
-        costs.append(time.perf_counter_ns() - began)
-    return statistics.median(costs)
+        durations.append(time.perf_counter_ns() - began)
+    return statistics.median(durations)

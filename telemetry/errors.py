@@ -1,16 +1,17 @@
-"""The one error that people are meant to read: where, what, and the mend."""
+"""The one error that a user reads: where, what is wrong, and a hint how to fix it."""
 
 
 class GputelError(Exception):
-    """One line: `place: fault; mend`. Whoever prints it ends with `exit_code`."""
+    """One line, `place: fault; hint`; the command that prints it ends with `exit_code`."""
 
-    def __init__(self, place: str, fault: str, mend: str = "", *, exit_code: int = 1) -> None:
-        self.place, self.fault, self.mend, self.exit_code = place, fault, mend, exit_code
-        super().__init__(f"{place}: {fault}" + (f"; {mend}" if mend else ""))
+    def __init__(self, place: str, fault: str, hint: str = "", *, exit_code: int = 1) -> None:
+        self.place, self.fault, self.hint, self.exit_code = place, fault, hint, exit_code
+        super().__init__(f"{place}: {fault}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.place, self.fault, self.mend, self.exit_code)
+        return _rebuild, (self.place, self.fault, self.hint, self.exit_code)
 
 
-def _again(place: str, fault: str, mend: str, exit_code: int) -> GputelError:
-    return GputelError(place, fault, mend, exit_code=exit_code)
+def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:
+    """Exceptions pickle their `args` alone, which are the joined line here."""
+    return GputelError(place, fault, hint, exit_code=exit_code)

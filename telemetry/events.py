@@ -1,6 +1,6 @@
-"""events.jsonl: what happened during a recording, one JSON object a line, appended by any of its processes.
+"""events.jsonl: what happened during a recording, one JSON object per line, appended by any of its processes.
 
-Marks: what a person, or a script beside the training, wants to find again on the curves.
+Marks are events that a person or a script writes, to find a moment again on the curves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALARM = "alarm"
 
 
 def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) -> None:
-    """One write in append mode, so that lines of several processes never mix. Raises OSError on a full disk."""
+    """Append an event in one write, so that lines of several processes never mix. Raises OSError on a full disk."""
     line = json.dumps({"time": iso(wall_ns), "kind": kind, "text": text, **facts}, allow_nan=False) + "\n"
     handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -30,7 +30,7 @@ def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) ->
 
 
 def read(folder: Path) -> Iterator[dict[str, object]]:
-    """Every event that can be read; a line that a full disk or a crash cut short is passed over."""
+    """Every readable event; skips a line that a full disk or a crash cut short."""
     try:
         lines = (folder / NAME).read_bytes().splitlines()
     except FileNotFoundError:
@@ -44,16 +44,18 @@ def read(folder: Path) -> Iterator[dict[str, object]]:
             yield event
 
 
-def write(path: Path, text: str, clock: Clock | None = None) -> None:
-    """Into the last segment that has no end, of the run at `path`."""
+def mark(path: Path, text: str, clock: Clock | None = None) -> None:
+    """Write a mark into the last segment of the run that is still being recorded."""
     live = [
-        s for s in run_folder.open_folder(path).segments if run_folder.describe(s.path).get("ended") is None
+        segment.path
+        for segment in run_folder.open_folder(path).segments
+        if run_folder.describe(segment.path).get("ended") is None
     ]
     if not live:
         raise GputelError(
             str(path), "this run has ended", "marks go into a run while it is recorded; name another --run"
         )
     try:
-        append(live[-1].path, (clock or SystemClock()).stamp().wall, "mark", mask(text))
+        append(live[-1], (clock or SystemClock()).stamp().wall, "mark", mask(text))
     except OSError as error:
-        raise GputelError(str(live[-1].path / NAME), f"cannot write: {error.strerror}") from error
+        raise GputelError(str(live[-1] / NAME), f"cannot write: {error.strerror}") from error

@@ -1,7 +1,7 @@
-"""Names from data -> names of files: what a log or a run.json says is never a path.
+"""Turns text from a log or a run.json into file names, so that data never becomes a path.
 
-Letters of any script, digits and `._-` stay; whatever else stands between them becomes one `-`. A name begins and
-ends with neither a dot nor a dash, and is at most 100 bytes long, so that an ending still fits behind it.
+Keeps letters of any script, digits and `._-`, and replaces everything between them by one `-`. A name neither
+begins nor ends with a dot or a dash, and is at most 100 bytes long, which leaves room for a suffix.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ MOST = 100  # bytes
 
 
 def file_name(text: str, otherwise: str = "run") -> str:
-    """The text as the name of a file, `otherwise` where nothing of it is left."""
+    """A file name for the text; `otherwise` if no character of it can be kept."""
     words = "".join(letter if letter.isalnum() or letter in "._-" else " " for letter in text).split()
     return _cut("-".join(words).strip("-."), MOST) or otherwise
 
 
 def file_names(texts: Sequence[str], otherwise: str = "run") -> list[str]:
-    """Each text as the name of a file, all different also where case does not count: `a`, `A-2`."""
+    """A file name for each text, all distinct even on a case-insensitive filesystem: `a`, `A-2`."""
     names: list[str] = []
     taken: set[str] = set()
     for text in texts:

@@ -1,4 +1,4 @@
-"""Which kind of filesystem a path is on, by the longest mount that holds it."""
+"""The kind of filesystem a path is on, found by its longest mount point."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def kind(path: Path, mounts: Path = MOUNTS) -> str | None:
-    """`ext4`, `nfs4`, `overlay`; None where the system does not say."""
-    place = os.path.realpath(path)
-    best, found = "", None
+    """`ext4`, `nfs4`, `overlay`; None where the system does not list its mounts."""
+    real_path = os.path.realpath(path)
+    longest, filesystem = "", None
     for point, name in _mounts(mounts):
-        inside = place == point or place.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):
-            best, found = point, name
-    return found
+        inside = real_path == point or real_path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(longest):
+            longest, filesystem = point, name
+    return filesystem
 
 
 def _mounts(mounts: Path) -> list[tuple[str, str]]:
@@ -30,12 +30,12 @@ def _mounts(mounts: Path) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> tuple[tuple[str, str], ...]:
-    """(mount point, kind) in the order of the mounts; a later one lies over an earlier one."""
-    found = []
+    """(mount point, kind) in mount order; a later mount hides an earlier one at the same point."""
+    mounts = []
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
         if len(fields) > 4 and after:
             point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found.append((point, after.split()[0]))
-    return tuple(found)
+            mounts.append((point, after.split()[0]))
+    return tuple(mounts)

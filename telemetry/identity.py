@@ -1,6 +1,6 @@
-"""Who records what, where: the facts of run.json. Secrets are masked here and nowhere else.
+"""The facts of run.json: command, host, git, packages, environment. Masks secrets; no other module does.
 
-Nothing is asked of the network, and of other programs only git, which gets two seconds.
+Uses no network, and runs no other program than git, for two seconds at most.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ LONG_WORD = re.compile(r"(?<![\w/.@-])[A-Za-z0-9+_]{32,}={0,2}(?![\w/.-])")
 
 
 class Node(NamedTuple):
-    """This machine's place among several; `rank` is None where it is the only one."""
+    """This machine's rank among the nodes of a job; `rank` is None if it is the only one."""
 
     rank: str | None
     nodes: int | None
     source: str | None
 
 
-NODE_VARIABLES = (  # rank, number of nodes, who sets them; the first that is set decides
+NODE_VARIABLES = (  # rank, number of nodes, what sets them; the first that is set decides
     ("NODE_RANK", "NNODES", "environment"),
     ("PET_NODE_RANK", "PET_NNODES", "torchrun"),
     ("GROUP_RANK", "GROUP_WORLD_SIZE", "torchrun"),
@@ -62,7 +62,7 @@ NODE_VARIABLES = (  # rank, number of nodes, who sets them; the first that is se
 
 
 def node(env: Mapping[str, str]) -> Node:
-    """Several nodes are named by a rank with a count above one, or, where nothing counts them, by a rank alone."""
+    """This node's rank, from the environment: a rank with a node count above one, or a rank without a count."""
     for rank_name, count_name, source in NODE_VARIABLES:
         rank, count = env.get(rank_name, ""), _number(env.get(count_name, ""))
         if rank.isdigit():
@@ -78,16 +78,16 @@ def facts(
     name: str,
     tags: Mapping[str, str],
 ) -> dict[str, object]:
-    """What run.json says before the command starts."""
-    place = node(env)
+    """The content of run.json before the command starts."""
+    this_node = node(env)
     return {
         "run": mask(name),
         "argv": mask_argv(argv),
         "cwd": str(cwd),
         "git": git(cwd),
         "host": {"name": socket.gethostname(), "cpus": os.cpu_count(), "kernel": platform.release()},
-        "node_rank": None if place.rank is None else int(place.rank),
-        "nodes": place.nodes,
+        "node_rank": None if this_node.rank is None else int(this_node.rank),
+        "nodes": this_node.nodes,
         "packages": packages(argv[0] if argv else None),
         "env": environment(env),
         "tags": {key: mask_value(key, value) for key, value in tags.items()},
@@ -101,17 +101,18 @@ def facts(
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which people compare runs."""
-    kept = (name for name in sorted(env) if name.startswith(KEPT) or name in KEPT_EXACTLY)
-    return {name: mask_value(name, env[name]) for name in kept}
+    """The environment variables that explain a difference between runs, masked."""
+    names = (name for name in sorted(env) if name.startswith(KEPT) or name in KEPT_EXACTLY)
+    return {name: mask_value(name, env[name]) for name in names}
 
 
 def mask_value(name: str, value: str) -> str:
+    """The value with its secrets masked; masks all of it if the name says that it is one."""
     return MASK if SECRET_VARIABLE.search(name) else mask(value)
 
 
 def mask_argv(argv: Sequence[str]) -> list[str]:
-    """Arguments as they were, without the secrets: `--api-key X`, `--api-key=X`, `TOKEN=X` and keys themselves."""
+    """The arguments with their secrets masked: `--api-key X`, `--api-key=X`, `TOKEN=X`, and bare keys."""
     masked = []
     after_secret = False
     for argument in argv:
@@ -122,36 +123,34 @@ def mask_argv(argv: Sequence[str]) -> list[str]:
 
 
 def mask(text: str) -> str:
-    """Free text, a shell command say, with everything that is or is called a key replaced."""
+    """Free text, such as a shell command, with everything masked that looks like a key or is named like one."""
     text = CREDENTIALS_IN_URL.sub(rf"\g<scheme>{MASK}@", text)
     text = BEARER.sub(rf"\g<word>{MASK}", text)
     text = KEY_ITSELF.sub(MASK, text)
-    text = ASSIGNMENT.sub(_masked_if_named_so, text)
-    text = OPTION_AND_VALUE.sub(_masked_if_named_so, text)
+    text = ASSIGNMENT.sub(_mask_by_name, text)
+    text = OPTION_AND_VALUE.sub(_mask_by_name, text)
     return LONG_WORD.sub(lambda word: MASK if _looks_random(word[0]) else word[0], text)
 
 
-def _masked_if_named_so(found: re.Match[str]) -> str:
-    secret = SECRET_OPTION.search(found["name"])
-    return f"{found['name']}{found['by']}{MASK}" if secret else found[0]
+def _mask_by_name(assignment: re.Match[str]) -> str:
+    secret = SECRET_OPTION.search(assignment["name"])
+    return f"{assignment['name']}{assignment['by']}{MASK}" if secret else assignment[0]
 
 
 def _looks_random(word: str) -> bool:
-    """Digits among letters of both cases, or all hexadecimal: names that people give have neither."""
+    """Digits among letters of both cases, or hexadecimal only; names that people choose are neither."""
     digits = sum(letter.isdigit() for letter in word)
     mixed = any(c.islower() for c in word) and any(c.isupper() for c in word)
     return digits >= 4 and (mixed or re.fullmatch("[0-9a-f]+|[0-9A-F]+", word) is not None)
 
 
 def git(cwd: Path) -> dict[str, object] | None:
-    """Commit, branch, whether the tree differs from it, and the remote; None outside a repository."""
+    """Commit, branch, uncommitted changes and remote of the working folder; None outside a repository."""
     commit = _git(cwd, "rev-parse", "HEAD")
     if commit is None:
         return None
-    changes, branch = (
-        _git(cwd, "status", "--porcelain", "--untracked-files=no"),
-        _git(cwd, "branch", "--show-current"),
-    )
+    changes = _git(cwd, "status", "--porcelain", "--untracked-files=no")
+    branch = _git(cwd, "branch", "--show-current")
     remote = _git(cwd, "config", "--get", "remote.origin.url")
     return {
         "commit": commit,
@@ -178,23 +177,23 @@ def _git(cwd: Path, *arguments: str) -> str | None:
 
 
 def packages(program: str | None) -> dict[str, str]:
-    """Versions in the environment of the command's own interpreter, read from folder names: nothing is run."""
+    """Package versions of the command's interpreter, read from folder names; starts no process."""
     site = _site_packages(program)
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for info in site.glob("*.dist-info"):
         name, _, version = info.name.removesuffix(".dist-info").partition("-")
-        found.setdefault(name.replace("_", "-").lower(), version)
-    return {"python": site.parent.name.removeprefix("python"), **dict(sorted(found.items()))}
+        versions.setdefault(name.replace("_", "-").lower(), version)
+    return {"python": site.parent.name.removeprefix("python"), **dict(sorted(versions.items()))}
 
 
 def _site_packages(program: str | None) -> Path:
-    """Beside the program's `bin/`, as venv and conda lay it out; else ours."""
+    """The site-packages beside the program's `bin/`, as venv and conda lay them out; otherwise gputel's own."""
     executable = shutil.which(program) if program else None
     beside = Path(executable).parent.parent.glob("lib/python3*/site-packages") if executable else iter(())
     return next(beside, Path(sysconfig.get_path("purelib")))
 
 
 def _number(text: str) -> int | None:
-    """`2`; of torchrun's elastic `1:4` the larger."""
+    """The number in `2`; the larger of torchrun's elastic range `1:4`."""
     last = text.rpartition(":")[2]
     return int(last) if last.isdigit() else None

@@ -1,7 +1,7 @@
-"""The door to a machine with GPUs: what the sampler asks, and what `nvml/`, a simulation and a recording answer.
+"""The interface of a machine with GPUs, which `nvml/`, a simulation and a replayed recording implement.
 
-Asking and answering are two steps, because only asking enters the driver: it can take long, fail, or never return.
-A reader owns its buffers; a late call goes on writing into them, so they are never shared nor used again.
+Asking and answering are two steps, because only asking enters the driver: it can be slow, fail, or never return.
+A reader owns its buffers and never shares or reuses them: a late call still writes into them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gputel.telemetry.readings import Reading
 
 Values = Sequence[int | None]
 Report = Callable[..., None]
-"""`report(kind, text, **facts)`: something happened that belongs into events.jsonl."""
+"""`report(kind, text, **facts)` writes an event into events.jsonl."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What does not change about a GPU while it is recorded. None where it has no such thing."""
+    """What does not change about a GPU during a recording; None for what it does not have."""
 
     index: str
     """As text; the second MIG instance of GPU 0 is `0:1`."""
@@ -36,11 +36,11 @@ class Gpu:
 
 
 class GpuLost(Exception):  # noqa: N818 - a state of the machine, not a mistake
-    """This GPU does not answer any more. Others may."""
+    """This GPU no longer answers; the others may."""
 
 
 class Answer(NamedTuple):
-    """What a probe found: where the reading comes from, or why there is none."""
+    """The result of a probe: where the reading comes from, or why it is missing."""
 
     value: int | None
     source: str | None
@@ -48,47 +48,49 @@ class Answer(NamedTuple):
 
 
 class Reader(Protocol):
-    """Some readings of one GPU, in the order in which they were asked for."""
+    """Reads some readings of one GPU, in the order in which they were requested."""
 
     def ask(self) -> None:
-        """Enter the driver."""
+        """Call the driver."""
 
     def answer(self, now: int) -> Values:
-        """Decode what was asked last; `now` is when (monotonic ns). Raises GpuLost."""
+        """Decode the last `ask`, made at `now` (monotonic ns). Raises GpuLost."""
 
 
 class Machine(Protocol):
+    """The GPUs of one node and how to read them."""
+
     @property
     def gpus(self) -> Sequence[Gpu]: ...
 
     @property
     def simulated(self) -> str | None:
-        """What is simulated, `2xH100` say; None for a real machine."""
+        """What is simulated, such as `2xH100`; None for a real machine."""
 
     def probe(self, gpu: Gpu, reading: Reading) -> Answer:
-        """Ask once. Raises GpuLost."""
+        """Read once. Raises GpuLost."""
 
     def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader:
         """A reader with buffers of its own. Raises GpuLost."""
 
     def revive(self, gpu: Gpu) -> None:
-        """Look whether a lost GPU is back. Raises GpuLost while it is not."""
+        """Try a lost GPU again. Raises GpuLost while it still does not answer."""
 
     def listen(self, report: Report) -> None:
-        """Report what the driver says by itself, Xid errors, until closed."""
+        """Report the driver's own events (Xid errors) until closed."""
 
     def close(self) -> None: ...
 
 
 def choose(gpus: Sequence[Gpu], wanted: Sequence[str] | None) -> tuple[Gpu, ...]:
-    """The GPUs named by index or UUID, in the machine's order; a GPU does not bring its MIG instances along."""
+    """The GPUs named by index or UUID, in the machine's order. A GPU does not include its MIG instances."""
     if wanted is None:
         return tuple(gpus)
-    known = {name for gpu in gpus for name in (gpu.index, gpu.uuid)}
-    unknown = [name for name in wanted if name not in known]
+    names = {name for gpu in gpus for name in (gpu.index, gpu.uuid)}
+    unknown = [name for name in wanted if name not in names]
     if unknown:
-        have = [gpu.index for gpu in gpus]
-        mend = f"this machine has {', '.join(have)}; name some of these" if len(have) > 1 else ""
-        mend = mend or f"this machine has GPU {''.join(have)} only"
-        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", mend, exit_code=2)
+        indexes = [gpu.index for gpu in gpus]
+        hint = f"this machine has {', '.join(indexes)}; name some of these" if len(indexes) > 1 else ""
+        hint = hint or f"this machine has GPU {''.join(indexes)} only"
+        raise GputelError("--gpus", f"there is no GPU {unknown[0]}", hint, exit_code=2)
     return tuple(gpu for gpu in gpus if gpu.index in wanted or gpu.uuid in wanted)

@@ -1,7 +1,8 @@
-"""The table of readings: every column of telemetry, its unit, how often it is wanted, and where a driver has it.
+"""The table of readings: each column of telemetry with its unit, its rate, and where the driver provides it.
 
-A value is an integer of `1 / per_unit` of its unit. Several sources stand in order of preference: an older driver
-or GPU gets the next one. Only `nvml/` knows how a source is asked; a simulated machine goes by the names alone.
+Values are integers; divide by `per_unit` to get the unit. Sources are listed in order of preference: an older
+driver or GPU uses the next one. Only `nvml/` knows how to read a source; a simulated machine uses the names
+alone.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import NamedTuple
 
 
 class ReadingRate(Enum):
-    """How often a reading is wanted; the fast ones follow `--hz`."""
+    """How often a reading is sampled, in Hz; the fast ones follow `--hz`."""
 
     FAST = None
     MEDIUM = 10.0
-    GPM = 5.0  # two samples must lie 100 ms apart, and others use 200
+    GPM = 5.0  # the driver needs 100 ms between two samples; other tools use 200
     SLOW = 1.0
 
     @property
@@ -25,7 +26,7 @@ class ReadingRate(Enum):
 
 
 class NvmlField(NamedTuple):
-    """One of the field ids that `nvmlDeviceGetFieldValues` answers in a batch."""
+    """A field id of `nvmlDeviceGetFieldValues`, which reads many in one call."""
 
     id: int
     scope: int = 0
@@ -35,7 +36,7 @@ class NvmlField(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function of its own; `part` tells apart the numbers that one call answers."""
+    """An NVML function; `part` names one of the numbers that it returns."""
 
     function: str
     part: str = ""
@@ -45,7 +46,7 @@ class Call(NamedTuple):
 
 
 class Gpm(NamedTuple):
-    """A metric that the driver computes between two samples (Hopper and newer)."""
+    """A GPM metric, which the driver computes between two samples (Hopper and newer)."""
 
     metric: int
 
@@ -66,7 +67,7 @@ class Reading:
     pace: ReadingRate
     sources: tuple[Source, ...]
     bytes_a_count: int = 0
-    """For a rate: how many bytes one count of the driver's counter stands for; 0 for what is no rate."""
+    """For a rate: bytes per count of the driver's counter; 0 for every other reading."""
     about: str = ""
 
 

@@ -1,7 +1,7 @@
-"""A recording as a machine behind the same door as the driver: what its GPUs did, played from its first sample on.
+"""Replays a recording as a `Machine`: its GPUs answer what they measured, from the first sample on.
 
-In: a run folder, or any frame of telemetry (`time`, `gpu` and columns named as readings). Each moment is answered
-with the last value recorded before it; a null stays null; after the last sample there is nothing.
+Takes a run folder, or any frame of telemetry (`time`, `gpu`, and columns named like readings). Answers with the
+last value recorded before each moment; a null stays null, and after the last sample every value is None.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Column = Sequence[int | None]
 
 @dataclass(frozen=True)
 class Track:
-    """What one GPU did: nanoseconds since the recording's start, and for each reading a value at each of them."""
+    """The samples of one GPU: nanoseconds since the recording's start, and a column of values per reading."""
 
     times: Sequence[int]
     columns: Mapping[str, Column]
 
     def at(self, elapsed: int) -> int | None:
-        """The number of the last sample by then."""
-        place = bisect_right(self.times, elapsed) - 1
-        return None if place < 0 or elapsed > self.times[-1] else place
+        """Index of the last sample taken by then."""
+        index = bisect_right(self.times, elapsed) - 1
+        return None if index < 0 or elapsed > self.times[-1] else index
 
 
 class Replay:
-    """The recording begins when the machine is opened."""
+    """A machine whose recording starts when it is opened."""
 
-    def __init__(self, named: str, tracks: Mapping[Gpu, Track], clock: Clock) -> None:
-        self.simulated: str | None = f"replay of {named}"
+    def __init__(self, name: str, tracks: Mapping[Gpu, Track], clock: Clock) -> None:
+        self.simulated: str | None = f"replay of {name}"
         self.gpus = tuple(tracks)
         self._tracks, self._start = tracks, clock.monotonic()
 
@@ -55,49 +55,51 @@ class Replay:
         return ReplayReader(self._tracks[gpu], self._start, [reading.name for reading in readings])
 
     def revive(self, gpu: Gpu) -> None:
-        """It is never lost."""
+        """Does nothing: a replayed GPU is never lost."""
 
     def listen(self, report: Report) -> None:
-        """The events of the recording are its own."""
+        """Reports nothing: the recording has events of its own."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no driver is open."""
 
 
 class ReplayReader:
+    """Answers from one GPU's track."""
+
     def __init__(self, track: Track, start: int, names: Sequence[str]) -> None:
         nothing: Column = [None] * len(track.times)
         self._track, self._start = track, start
         self._columns = [track.columns.get(name, nothing) for name in names]
 
     def ask(self) -> None:
-        """Nobody is asked: the answer stands in the recording."""
+        """Does nothing: there is no driver to call."""
 
     def answer(self, now: int) -> Values:
-        place = self._track.at(now - self._start)
-        return [None if place is None else column[place] for column in self._columns]
+        index = self._track.at(now - self._start)
+        return [None if index is None else column[index] for column in self._columns]
 
 
-def of_frame(named: str, frame: pl.DataFrame, clock: Clock, known: Mapping[str, Gpu] | None = None) -> Replay:
-    """`known` tells the names and limits of its GPUs."""
+def from_frame(name: str, frame: pl.DataFrame, clock: Clock, gpus: Mapping[str, Gpu] | None = None) -> Replay:
+    """A machine from a frame of telemetry; `gpus` gives names and limits by index."""
     rows = frame.filter(frame["time"].is_not_null() & frame["gpu"].is_not_null()).sort("time")
     if rows.is_empty():
-        raise GputelError(named, "holds no sample of a GPU", "replay a run that has some")
+        raise GputelError(name, "has no GPU samples", "replay a run that has some")
     start = rows["time"].dt.epoch("ns")[0]
-    known = known or {}
+    gpus = gpus or {}
     tracks = {
-        known.get(index) or Gpu(index, "recorded", f"GPU-replayed-{index}", None): _track(part, start)
+        gpus.get(index) or Gpu(index, "recorded", f"GPU-replayed-{index}", None): _track(part, start)
         for (index,), part in rows.partition_by("gpu", as_dict=True, maintain_order=True).items()
     }
-    return Replay(named, dict(sorted(tracks.items(), key=lambda item: item[0].index)), clock)
+    return Replay(name, dict(sorted(tracks.items(), key=lambda item: item[0].index)), clock)
 
 
 def open_machine(path: Path, clock: Clock) -> Replay:
-    """The first segment of a run folder."""
+    """A machine that replays the first segment of a run folder."""
     from gputel.telemetry.store import frames
 
     segment = run_folder.open_folder(path).segments[0]
-    return of_frame(str(path), frames.ticks(segment.gpu), clock, _gpus(segment.path))
+    return from_frame(str(path), frames.ticks(segment.gpu), clock, _gpus(segment.path))
 
 
 def _track(frame: pl.DataFrame, start: int) -> Track:
@@ -107,7 +109,7 @@ def _track(frame: pl.DataFrame, start: int) -> Track:
 
 
 def _counts(values: pl.Series, per_unit: int) -> Column:
-    """As integers of `1 / per_unit`, as a driver gives them; NaN is no value."""
+    """Values as the driver's integers of `1 / per_unit`; NaN becomes None."""
     import polars as pl
 
     scaled = (values.cast(pl.Float64, strict=False) * per_unit).round()
@@ -116,10 +118,9 @@ def _counts(values: pl.Series, per_unit: int) -> Column:
 
 
 def _gpus(segment: Path) -> dict[str, Gpu]:
-    """As run.json knows them."""
-    described = run_folder.describe(segment).get("gpus")
-    listed = described if isinstance(described, list) else []
-    return {str(facts["gpu"]): _gpu(facts) for facts in listed}
+    """The GPUs listed in run.json, by index."""
+    gpus = run_folder.describe(segment).get("gpus")
+    return {str(facts["gpu"]): _gpu(facts) for facts in (gpus if isinstance(gpus, list) else [])}
 
 
 def _gpu(facts: Mapping[str, object]) -> Gpu:

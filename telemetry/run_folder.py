@@ -1,11 +1,9 @@
-"""The run folder: made here, described here, found again here.
+"""The run folder: creates it, finds its segments, reads and updates run.json.
 
-A run is one or more segments, and each has a run.json, an output and a gpu/ folder of its own: the first in the
-folder itself, later ones under `segments/<n>/`, those of a node of several under `nodes/<rank>/`. Several
-processes write into one run.json; each change is merged under a lock and renamed into place, so that a reader
-never meets half a file.
-
-One process at a time, by a file that is never renamed; filesystems without locks go without.
+A run has one or more segments, each with its own run.json, output.log and gpu/ folder: the first in the folder
+itself, later ones under `segments/<n>/`, and those of one node of several under `nodes/<rank>/`. Several
+processes update one run.json: each merges its change under a lock and renames the file into place, so that a
+reader never sees half a file.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """All segments of a run: node by node, each node's in the order in which they were recorded."""
+    """All segments of a run, node by node, in the order in which they were recorded."""
 
     path: Path
     segments: tuple[Segment, ...]
@@ -60,7 +58,7 @@ class RunFolder:
 
 
 def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
-    """`runs/20261121-013500-d16`; a second run within the same second gets a number."""
+    """`runs/20261121-013500-d16`; a second run within the same second gets a number at its end."""
     from datetime import datetime
 
     moment = datetime.fromtimestamp(stamp.wall // 1_000_000_000)
@@ -73,18 +71,18 @@ def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
 
 
 def create(path: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
-    """A new run, or with `node` this node's part of one. Refuses a folder that holds a run already."""
+    """Create a run, or with `node` this node's part of it. Refuses a folder that already holds a run."""
     if node is not None:
         return _next_segment(path / "nodes" / node, facts, node)
     if is_run(path):
         raise GputelError(
-            str(path), "there is a run in this folder already", "choose another --out, or --continue it"
+            str(path), "this folder already holds a run", "choose another --out, or --continue it"
         )
     return _make(path, facts, None, 1)
 
 
 def add_segment(run: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
-    """The next segment of a run that went on later."""
+    """Create the next segment of a run that is resumed."""
     open_folder(run)
     return _next_segment(run if node is None else run / "nodes" / node, facts, node)
 
@@ -102,7 +100,7 @@ def _next_segment(home: Path, facts: Mapping[str, object], node: str | None) -> 
 
 
 def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int) -> Segment:
-    """Whoever links run.json into place first owns the folder; a second recorder gets FileExistsError."""
+    """The first recorder to link run.json into place owns the folder; a second one gets FileExistsError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         draft = path / f".{DESCRIPTION}.{os.getpid()}"
@@ -122,8 +120,8 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
 
 
 def update(segment: Path, **facts: object) -> None:
-    """Merge facts into run.json. Raises OSError where the disk is full; what stood there stays."""
-    with held(segment / f".{DESCRIPTION}.lock"):
+    """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
+    with locked(segment / f".{DESCRIPTION}.lock"):
         whole = {**describe(segment), **facts}
         draft = segment / f".{DESCRIPTION}.{os.getpid()}"
         try:
@@ -135,35 +133,39 @@ def update(segment: Path, **facts: object) -> None:
 
 
 def describe(segment: Path) -> dict[str, object]:
-    place = segment / DESCRIPTION
+    """The content of run.json."""
+    path = segment / DESCRIPTION
     try:
-        facts = json.loads(place.read_text())
+        facts = json.loads(path.read_text())
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
     except ValueError as error:
-        raise GputelError(str(place), f"is not JSON ({error})", "mend it by hand, or move it away") from None
+        raise GputelError(
+            str(path), f"is not JSON ({error})", "correct it by hand, or move it away"
+        ) from None
     if not isinstance(facts, dict):
-        raise GputelError(str(place), "is not an object", "mend it by hand, or move it away")
+        raise GputelError(str(path), "is not an object", "correct it by hand, or move it away")
     if facts.get("schema") != SCHEMA:
         raise GputelError(
-            str(place), f"schema {facts.get('schema')} is not {SCHEMA}", "open it with a newer gputel"
+            str(path), f"schema {facts.get('schema')} is not {SCHEMA}", "open it with a newer gputel"
         )
     return facts
 
 
 def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
-    """Of the moment `started` or `ended`: nanoseconds since 1970; None where it is not known, or not yet."""
+    """Wall time of `started` or `ended` in nanoseconds since 1970; None if unknown, or not yet."""
     moment = facts.get(name)
     wall = moment.get("wall_ns") if isinstance(moment, dict) else None
     return wall if isinstance(wall, int) else None
 
 
 def is_run(path: Path) -> bool:
+    """Whether the folder holds a run, or the nodes of one."""
     return (path / DESCRIPTION).is_file() or any(path.glob(f"nodes/*/{DESCRIPTION}"))
 
 
 def open_folder(path: Path) -> RunFolder:
-    """The run in a folder, with all of its segments."""
+    """The run in a folder, with all its segments."""
     homes = [(path, None), *((home, home.name) for home in _numbered(path / "nodes"))]
     segments = [segment for home, node in homes for segment in _segments(home, node)]
     if not segments:
@@ -180,8 +182,8 @@ def _segments(home: Path, node: str | None) -> Iterator[Segment]:
 
 
 def _numbered(folder: Path) -> list[Path]:
-    found = [path for path in folder.glob("*") if path.name.isdigit()]
-    return sorted(found, key=lambda path: int(path.name))
+    numbered = [path for path in folder.glob("*") if path.name.isdigit()]
+    return sorted(numbered, key=lambda path: int(path.name))
 
 
 def _text(facts: Mapping[str, object]) -> str:
@@ -189,7 +191,8 @@ def _text(facts: Mapping[str, object]) -> str:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, one process at a time. Filesystems without locks run the block unlocked."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         with contextlib.suppress(OSError):

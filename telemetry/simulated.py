@@ -1,14 +1,11 @@
-"""What a simulated GPU does: a true load over time with an exact integral, and sensors that see it as real ones do.
+"""A simulated `Machine`: `2xH100` gives the readings of two GPUs that train.
 
-A sensor holds what it measured at its last refresh: the mean over a window that may be shorter than the time
-between refreshes. So it misses part of the truth, as an H100's does with its 25 ms every 100 ms; the energy counter
-misses nothing.
+A load over time with an exact integral drives sensors that behave like real ones. A sensor returns the mean over
+a window before its last refresh, and the window may be shorter than the time between refreshes: an H100 measures
+25 ms of every 100 ms and misses the rest. The energy counter misses nothing.
 
-A machine with physics behind the same door as the driver: `2xH100` in, readings of two GPUs that train out.
-
-Everything follows from the clock that it is given: the same moment gives the same power and energy. Each kind has
-the sensor that was measured on it (its window and how often it refreshes), and lacks the readings that the real one
-lacks.
+Everything follows from the clock: the same moment gives the same power and energy. Each kind of GPU has the
+sensor that was measured on the real one, and lacks the same readings.
 """
 
 from __future__ import annotations
@@ -30,20 +27,20 @@ MS = 1_000_000
 
 
 class Waveform:
-    """A load between 0 and 1 that is constant in each of some stretches (ns, level), and then begins again."""
+    """A periodic load between 0 and 1, constant within each stretch (ns, level)."""
 
     def __init__(self, stretches: Iterable[tuple[int, float]]) -> None:
-        listed = list(stretches)
-        self._levels = [level for _, level in listed]
-        self._edges = [0, *accumulate(duration for duration, _ in listed)]
-        self._sums = [0.0, *accumulate(duration * level for duration, level in listed)]
+        one_period = list(stretches)
+        self._levels = [level for _, level in one_period]
+        self._edges = [0, *accumulate(duration for duration, _ in one_period)]
+        self._sums = [0.0, *accumulate(duration * level for duration, level in one_period)]
         self.period: int = self._edges[-1]
 
     def level(self, at: int) -> float:
         return self._levels[bisect_right(self._edges, at % self.period) - 1]
 
     def integral(self, until: int) -> float:
-        """Of the load, from 0 on, in nanoseconds of full load."""
+        """Integral of the load from 0, in nanoseconds of full load."""
         rounds, rest = divmod(until, self.period)
         i = bisect_right(self._edges, rest) - 1
         return rounds * self._sums[-1] + self._sums[i] + (rest - self._edges[i]) * self._levels[i]
@@ -53,7 +50,7 @@ class Waveform:
 
 
 def training() -> Waveform:
-    """Two minutes of a training: a start without load, steps with their dips, an evaluation, a checkpoint."""
+    """Two minutes of a training run: startup without load, steps with dips, an evaluation, a checkpoint."""
     step = [(330 * MS, 1.0), (140 * MS, 0.86), (40 * MS, 0.52), (60 * MS, 0.72)]
     evaluation = [(180 * MS, 0.78), (20 * MS, 0.35)]
     return Waveform([(1200 * MS, 0.02), *step * 120, *evaluation * 30, *step * 70, (1600 * MS, 0.06)])
@@ -61,14 +58,14 @@ def training() -> Waveform:
 
 @dataclass(frozen=True)
 class Sensor:
-    """Measures over `window` every `refresh` nanoseconds; `phase` is when its first refresh is."""
+    """Measures over `window` every `refresh` nanoseconds; the first refresh is at `phase`."""
 
     window: int
     refresh: int
     phase: int = 0
 
     def last(self, now: int) -> int:
-        """The number of its last refresh."""
+        """Number of the last refresh."""
         return (now - self.phase) // self.refresh
 
     def span(self, number: int) -> tuple[int, int]:
@@ -77,7 +74,7 @@ class Sensor:
 
 
 class Temperature:
-    """Follows power with a lag, as a block of metal on a cold plate does."""
+    """Follows power with a lag, like a block of metal on a cold plate."""
 
     def __init__(self, ambient: float, kelvin_per_watt: float, lag_s: float) -> None:
         self.now, self._ambient, self._slope, self._lag = ambient, ambient, kelvin_per_watt, lag_s
@@ -89,7 +86,7 @@ class Temperature:
 
 
 def wobble(seed: int) -> float:
-    """A sensor's noise: between -1 and 1, the same for the same seed on every machine."""
+    """Sensor noise between -1 and 1, the same for a seed on every machine."""
     x = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -98,7 +95,7 @@ def wobble(seed: int) -> float:
 
 NO_DRIVER = "simulated"
 APART = 37 * MS
-"""How far the GPUs of one machine are apart in their steps and refreshes."""
+"""Offset between the GPUs of a machine in their steps and refreshes."""
 
 GPM = ("sm_active", "tensor_active", "dram_active")
 NVLINK = ("nvlink_rx_mib_s", "nvlink_tx_mib_s")
@@ -109,7 +106,7 @@ AVERAGE = Sensor(SECOND, 100 * MS)
 
 @dataclass(frozen=True)
 class GpuKind:
-    """One GPU as far as a simulation needs it; `lacks` are the readings that it answers with NotSupported."""
+    """What a simulation needs to know of a GPU model; it answers the readings in `lacks` with NotSupported."""
 
     name: str
     memory_mib: int
@@ -138,24 +135,21 @@ KINDS = {
 
 
 def open_machine(wanted: str, clock: Clock) -> Simulated:
-    """`H100`, `2xH100`; several kinds are joined by commas."""
+    """A machine from `H100` or `2xH100`; commas separate several kinds."""
+    names = {name.lower(): name for name in KINDS}
     kinds: list[str] = []
     for part in wanted.split(","):
-        found = re.fullmatch(r"\s*(?:(\d+)\s*[x*])?\s*([A-Za-z][\w-]*)\s*", part)
-        names = {name.lower(): name for name in KINDS}
-        if not found or found[2].lower() not in names or int(found[1] or 1) not in range(1, 65):
-            known = ", ".join(KINDS)
-            raise GputelError(
-                "--simulate",
-                f"there is no {part!r} to simulate",
-                f"name one of {known}, or 2xH100",
-                exit_code=2,
-            )
-        kinds += [names[found[2].lower()]] * int(found[1] or 1)
+        match = re.fullmatch(r"\s*(?:(\d+)\s*[x*])?\s*([A-Za-z][\w-]*)\s*", part)
+        if not match or match[2].lower() not in names or int(match[1] or 1) not in range(1, 65):
+            fault = f"there is no {part!r} to simulate"
+            raise GputelError("--simulate", fault, f"name one of {', '.join(KINDS)}, or 2xH100", exit_code=2)
+        kinds += [names[match[2].lower()]] * int(match[1] or 1)
     return Simulated(wanted, kinds, clock)
 
 
 class Simulated:
+    """A machine whose GPUs follow a load."""
+
     def __init__(self, wanted: str, kinds: Sequence[str], clock: Clock, load: Waveform | None = None) -> None:
         self.simulated: str | None = wanted
         start = clock.monotonic()
@@ -173,30 +167,32 @@ class Simulated:
         return SimulatedReader(self._models[gpu.index], readings)
 
     def revive(self, gpu: Gpu) -> None:
-        """A simulated GPU is never lost."""
+        """Does nothing: a simulated GPU is never lost."""
 
     def listen(self, report: Report) -> None:
-        """No driver is here that could speak."""
+        """Reports nothing: there is no driver."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no driver is open."""
 
 
 class SimulatedReader:
+    """Answers some readings of one simulated GPU."""
+
     def __init__(self, model: GpuSimulation, readings: Sequence[Reading]) -> None:
         self._model, self._names = model, [reading.name for reading in readings]
         self._lacks = set(model.kind.lacks)
 
     def ask(self) -> None:
-        """Nobody is asked: the answer follows from the time."""
+        """Does nothing: the answer follows from the time."""
 
     def answer(self, now: int) -> Values:
-        held = self._model.at(now)
-        return [None if name in self._lacks else held[name] for name in self._names]
+        values = self._model.at(now)
+        return [None if name in self._lacks else values[name] for name in self._names]
 
 
 class GpuSimulation:
-    """One GPU: what its true load is, and what its sensors held when they last refreshed."""
+    """One GPU: its true load, and the values of its sensors at their last refresh."""
 
     def __init__(self, kind: GpuKind, load: Waveform, start: int, number: int) -> None:
         self.kind, self._load, self._number = kind, load, number
@@ -205,34 +201,35 @@ class GpuSimulation:
         warm, lag = 42.0 / kind.limit_w, 14.0
         self._core = Temperature(28.0 + number % 3, warm, lag)
         self._memory = Temperature(34.0 + number % 3, warm * 1.1, 2 * lag)
-        self._refreshed, self._held = -1, dict[str, int | None]()
+        self._refreshed, self._values = -1, dict[str, int | None]()
 
     def watts(self, load: float) -> float:
         return self.kind.idle_w + (self.kind.limit_w - self.kind.idle_w) * self._gain * load
 
     def joules(self, now: int) -> float:
-        """True energy since the simulation began."""
+        """True energy since the start of the simulation."""
         elapsed = now + self._offset
         span = self.kind.limit_w - self.kind.idle_w
         return (self.kind.idle_w * elapsed + span * self._gain * self._load.integral(elapsed)) / SECOND
 
     def at(self, now: int) -> dict[str, int | None]:
+        """Value of each reading at its sensor's last refresh."""
         elapsed = now + self._offset
         number = self.kind.sensor.last(elapsed)
         if number != self._refreshed:
-            self._held = self._refresh(number)
+            self._values = self._refresh(number)
             self._refreshed = number
-        return self._held
+        return self._values
 
     def _refresh(self, number: int) -> dict[str, int | None]:
         start, end = self.kind.sensor.span(number)
         load, average = self._mean(start, end), self._mean(end - AVERAGE.window, end)
         passed = min(600.0, max(1, number - self._refreshed) * self.kind.sensor.refresh / SECOND)
         noise = wobble(number * 64 + self._number)
-        held = {**self._electrical(load, average, noise, end), **self._busy(load, average, noise)}
-        held["temp_c"] = round(self._core.warm(self.watts(average), passed))
-        held["temp_mem_c"] = round(self._memory.warm(self.watts(average), passed))
-        return held
+        values = {**self._electrical(load, average, noise, end), **self._busy(load, average, noise)}
+        values["temp_c"] = round(self._core.warm(self.watts(average), passed))
+        values["temp_mem_c"] = round(self._memory.warm(self.watts(average), passed))
+        return values
 
     def _mean(self, start: int, end: int) -> float:
         return self._load.mean(max(start, 0), end) if end > 0 else 0.0

@@ -1,13 +1,13 @@
 """A run folder that is being written: its segments as they appear, each output with the moments of its lines.
 
-A segment's index says when each read of the output ended. Bytes that it does not cover yet wait for it, a second at
-most: after a crash there may be some that it will never cover, whose lines have no moment.
+A segment's index says when each read of the output ended. Bytes that it does not cover yet wait for it, a second
+at most: after a crash there may be some that it will never cover, whose lines have no moment.
 
 The telemetry of a run that is being recorded -> its whole seconds as they come, a row a second and GPU.
 
-Journals are read on from where they were left, block by block; of what was there before the last minutes are read,
-whether it was compacted or not. A second whose tiers are not all written yet comes in two rows, each with what it
-knows.
+Journals are read on from where they were left, block by block; of what was there before the last minutes are
+read, whether it was compacted or not. A second whose tiers are not all written yet comes in two rows, each with
+what it knows.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Journals:
 
     def _current(self) -> list[Part]:
         """The journals of the last part, and of those that were before it until they are read to their end."""
-        found = [part for part in parts.found(self.folder) if not part.compacted]
+        found = [part for part in parts.every_file(self.folder) if not part.compacted]
         last = max((part.first for part in found), default=0)
         self._part = self._part or last
         current = [part for part in found if part.first >= self._part]

@@ -24,7 +24,7 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
         try:
             segment = trial.record(Path(folder) / "run", machine, seconds)
         except GputelError as error:
-            return Check("GPUs", "bad", f"{error.place}: {error.fault}", error.mend), []
+            return Check("GPUs", "bad", f"{error.place}: {error.fault}", error.hint), []
         facts: dict[str, Any] = run_folder.describe(segment)
         return _gpus(facts, segment), _readings(facts, _refresh(segment))
 

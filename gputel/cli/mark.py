@@ -19,5 +19,5 @@ def command(text: str, run: str) -> None:
     from gputel.telemetry import events
 
     path = sources.one_run(run)
-    events.write(path, text)
+    events.mark(path, text)
     show.note(f"marked {path}: {text}")

@@ -1,1 +1,1 @@
-"""The edge to the driver: the only modules that know NVML."""
+"""NVIDIA's driver: the only modules that call NVML."""

@@ -1,9 +1,9 @@
-"""Readings of one GPU as calls into one block of memory, laid out once: ask fills it, answer unpacks it in one go.
+"""Reads one GPU into one block of memory, laid out once: `ask` fills it, `answer` unpacks it in one step.
 
-All fields are one call. A value is null by the return code of its own call or field; which types the fields have is
-learnt from the first answer, and looked at again whenever anything is not as it was then.
+One call reads all fields. A value is None by the return code of its own call or field. The types of the fields
+are learned from the first answer, and again whenever the driver's answer changes.
 
-Rates from the driver's byte counters, which wrap: PCIe's at 32 bits, at full speed fifteen times a second.
+Byte counters become rates here. They wrap: PCIe's at 32 bits, which at full speed is fifteen times a second.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import GpuLost, Values
 from gputel.telemetry.nvml.library import LOST, OK, UNKNOWN, Handle, Library, Prepared, error_name
 from gputel.telemetry.readings import Call, NvmlField, Reading, Source
@@ -24,11 +25,13 @@ FIELD = struct.Struct("=IIqqII8x")  # id, scope, stamp, latency, type of value, 
 TYPES = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
 UNSIGNED_INT = 1
 UNKNOWN_PSTATE = 32
+FASTEST = {1: 128e9, 1024: 2e12}
+"""Bytes per second that no PCIe link (counted in bytes) and no GPU's NVLinks (counted in KiB) exceed."""
 
 
 @dataclass(frozen=True)
 class CallShape:
-    """How a function is called: numbers before the pointers, what its memory holds first, where its value is."""
+    """How to call a function: its numbers before the pointers, the memory's initial content, where the value is."""
 
     code: str
     size: int
@@ -36,7 +39,7 @@ class CallShape:
     arguments: tuple[int, ...] = ()
     preset: bytes = b""
     pointers: tuple[int, ...] = (0,)
-    mend: Callable[[int], int | None] = int
+    convert: Callable[[int], int | None] = int
 
 
 TEMPERATURE = struct.pack("=IIi", 12 | 1 << 24, 0, 0)
@@ -54,32 +57,32 @@ SHAPES = {
     Call("nvmlDeviceGetMemoryInfo", "used"): CallShape("Q", 24, at=16),
     Call("nvmlDeviceGetClockInfo", "sm"): CallShape("I", 4, arguments=(SM_CLOCK,)),
     Call("nvmlDeviceGetClockInfo", "memory"): CallShape("I", 4, arguments=(MEMORY_CLOCK,)),
-    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, mend=lambda p: None if p == UNKNOWN_PSTATE else p),
+    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, convert=lambda p: None if p == UNKNOWN_PSTATE else p),
     Call("nvmlDeviceGetCurrentClocksEventReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetCurrentClocksThrottleReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetEnforcedPowerLimit"): CallShape("I", 4),
     Call("nvmlDeviceGetFanSpeed"): CallShape("I", 4),
     Call("nvmlDeviceGetTotalEccErrors", "uncorrected"): CallShape("Q", 8, arguments=(UNCORRECTED, VOLATILE)),
     Call("nvmlDeviceGetRemappedRows"): CallShape(
-        "Q", 16, pointers=(0, 4, 8, 12), mend=lambda both: (both >> 32) + (both & 0xFFFFFFFF)
+        "Q", 16, pointers=(0, 4, 8, 12), convert=lambda both: (both >> 32) + (both & 0xFFFFFFFF)
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ValueSlot:
-    """Where one reading stands in the block: `owner` is the number of its call, `field` of its field."""
+    """Where one reading is in the block: `owner` is the index of its call, `field` that of its field."""
 
     reading: Reading
     at: int
     owner: int
     code: str | None = None
     field: int | None = None
-    mend: Callable[[int], int | None] = int
+    convert: Callable[[int], int | None] = int
 
 
 class CallReader:
-    """Fields and calls of one GPU."""
+    """Reads the fields and calls of one GPU."""
 
     def __init__(self, library: Library, handle: Handle, wanted: Sequence[tuple[Reading, Source]]) -> None:
         fields = [source for _, source in wanted if isinstance(source, NvmlField)]
@@ -87,7 +90,7 @@ class CallReader:
         starts, size = _layout(calls, FIELD.size * len(fields))
         self._buffer = ctypes.create_string_buffer(size)
         self._address = ctypes.addressof(self._buffer)
-        self._places = _places(wanted, fields, calls, starts)
+        self._slots = _slots(wanted, fields, calls, starts)
         self._calls = [self._fields_call(library, handle, fields)] if fields else []
         self._calls += [
             self._call(library, handle, key, start) for key, start in zip(calls, starts, strict=True)
@@ -99,7 +102,7 @@ class CallReader:
         self._values = _layout_of("=")
         self._in_order: Callable[[Sequence[int]], Sequence[int]] | None = None
         self._rates: Rates | None = None
-        self._mends: list[tuple[int, Callable[[int], int | None]]] = []
+        self._converters: list[tuple[int, Callable[[int], int | None]]] = []
 
     def ask(self) -> None:
         self._statuses = [call(*arguments) for call, arguments in self._calls]
@@ -110,52 +113,52 @@ class CallReader:
             return self._with_gaps(now)
         raw = self._values.unpack_from(self._buffer)
         values: list[int | None] = list(raw if self._in_order is None else self._in_order(raw))
-        for place, mend in self._mends:
-            values[place] = mend(values[place])  # type: ignore[arg-type]
+        for place, convert in self._converters:
+            values[place] = convert(values[place])  # type: ignore[arg-type]
         if self._rates is not None:
             self._rates.into(values, now)
         return values
 
     def faults(self) -> list[int]:
-        """The return code behind each value of the last answer."""
+        """The return code of each value of the last answer."""
         heads = self._heads.unpack_from(self._buffer)
-        return [self._status(place, heads) for place in self._places]
+        return [self._status(place, heads) for place in self._slots]
 
     def _status(self, place: ValueSlot, heads: Sequence[int]) -> int:
         status = self._statuses[place.owner]
         return status or (heads[2 * place.field + 1] if place.field is not None else OK)
 
     def _settle(self, heads: tuple[int, ...]) -> bool:
-        """Where all is well: learn the types, and from them how to unpack. False where something is not."""
+        """Learn the fields' types and how to unpack them; False if a call or field failed."""
         if self._statuses != self._well or any(heads[1::2]) or not set(heads[::2]) <= TYPES.keys():
             return False
-        codes = [place.code or TYPES[heads[2 * (place.field or 0)]] for place in self._places]
+        codes = [place.code or TYPES[heads[2 * (place.field or 0)]] for place in self._slots]
         self._values, self._in_order = _unpacking(
-            [(p.at, c) for p, c in zip(self._places, codes, strict=True)]
+            [(p.at, c) for p, c in zip(self._slots, codes, strict=True)]
         )
-        self._mends = [(i, p.mend) for i, p in enumerate(self._places) if p.mend is not int]
-        self._mends += [(i, round) for i, code in enumerate(codes) if code == "d"]
+        self._converters = [(i, p.convert) for i, p in enumerate(self._slots) if p.convert is not int]
+        self._converters += [(i, round) for i, code in enumerate(codes) if code == "d"]
         self._rates = self._rates or self._rates_for(heads)
-        self._expected = _one(heads)
+        self._expected = _shared(heads)
         return True
 
     def _rates_for(self, heads: Sequence[int]) -> Rates | None:
         counters = [
             Counter(i, place.reading.bytes_a_count, heads[2 * (place.field or 0)] == UNSIGNED_INT)
-            for i, place in enumerate(self._places)
+            for i, place in enumerate(self._slots)
             if place.reading.bytes_a_count
         ]
         return Rates(counters) if counters else None
 
     def _with_gaps(self, now: int) -> Values:
-        """Value by value, where a call or a field did not answer."""
+        """Decode value by value, because a call or a field failed."""
         heads = self._heads.unpack_from(self._buffer)
-        statuses = [self._status(place, heads) for place in self._places]
+        statuses = [self._status(place, heads) for place in self._slots]
         for status in statuses:
             if status in LOST or set(statuses) == {UNKNOWN}:
                 raise GpuLost(error_name(status))
         values = [
-            self._value(place, status, heads) for place, status in zip(self._places, statuses, strict=True)
+            self._value(place, status, heads) for place, status in zip(self._slots, statuses, strict=True)
         ]
         self._rates = self._rates or self._rates_for(heads)
         if self._rates is not None:
@@ -166,7 +169,7 @@ class CallReader:
         code = place.code or TYPES.get(heads[2 * (place.field or 0)])
         if status != OK or code is None:
             return None
-        return place.mend(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
+        return place.convert(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
 
     def _fields_call(self, library: Library, handle: Handle, fields: Sequence[NvmlField]) -> Prepared:
         for i, field in enumerate(fields):
@@ -183,10 +186,10 @@ class CallReader:
 
 
 def _call_key(call: Call) -> Call:
-    """The first row of SHAPES for the same call: two numbers that one call answers share its memory."""
-    mine = SHAPES[call]
+    """The first row of SHAPES with the same call: two numbers returned by one call share its memory."""
+    arguments = SHAPES[call].arguments
     return next(
-        key for key, s in SHAPES.items() if key.function == call.function and s.arguments == mine.arguments
+        key for key, shape in SHAPES.items() if key.function == call.function and shape.arguments == arguments
     )
 
 
@@ -198,7 +201,7 @@ def _layout(calls: Sequence[Call], start: int) -> tuple[list[int], int]:
     return starts, start
 
 
-def _places(
+def _slots(
     wanted: Sequence[tuple[Reading, Source]],
     fields: Sequence[NvmlField],
     calls: Sequence[Call],
@@ -213,7 +216,11 @@ def _places(
             number, shape = calls.index(_call_key(source)), SHAPES[source]
             places.append(
                 ValueSlot(
-                    reading, starts[number] + shape.at, number + bool(fields), shape.code, mend=shape.mend
+                    reading,
+                    starts[number] + shape.at,
+                    number + bool(fields),
+                    shape.code,
+                    convert=shape.convert,
                 )
             )
     return places
@@ -222,13 +229,13 @@ def _places(
 def _unpacking(
     codes: Sequence[tuple[int, str]],
 ) -> tuple[struct.Struct, Callable[[Sequence[int]], Sequence[int]] | None]:
-    """One format for values that stand in any order in memory, and what brings them into the order asked for."""
+    """A format that unpacks all values in memory order, and what brings them into the requested order."""
     order = sorted(range(len(codes)), key=lambda i: codes[i][0])
-    layout, at = "=", 0
+    layout, end = "=", 0
     for i in order:
         start, code = codes[i]
-        layout += f"{start - at}x{code}"
-        at = start + struct.calcsize("=" + code)
+        layout += f"{start - end}x{code}"
+        end = start + struct.calcsize("=" + code)
     back = [order.index(i) for i in range(len(codes))]
     if back == sorted(back):
         return _layout_of(layout), None
@@ -236,25 +243,20 @@ def _unpacking(
 
 
 @cache
-def _one(heads: tuple[int, ...]) -> tuple[int, ...]:
-    """Equal ones as one object, for the same reason as the layouts."""
+def _shared(heads: tuple[int, ...]) -> tuple[int, ...]:
+    """One object for equal tuples, for the same reason as the layouts."""
     return heads
 
 
 @cache
 def _layout_of(layout: str) -> struct.Struct:
-    """Equal GPUs share one: at 100 Hz the processor's caches are cold at every tick, and each object counts."""
+    """One object for equal GPUs: at 100 Hz the processor's caches are cold at every tick, and objects count."""
     return struct.Struct(layout)
-
-
-SECOND = 1_000_000_000
-FASTEST = {1: 128e9, 1024: 2e12}
-"""Bytes a second that no PCIe link (counted in bytes) and no GPU's NVLinks (counted in KiB) surpass."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One of a row's values: where it stands, how many bytes a count is, and whether it wraps at 32 bits."""
+    """One counter in a row of values: its index, the bytes per count, and whether it wraps at 32 bits."""
 
     place: int
     bytes_a_count: int
@@ -262,7 +264,7 @@ class Counter:
 
 
 class Rates:
-    """Replaces counters in rows of values by KiB a second since the row before; None where that cannot be told."""
+    """Replaces counters in a row by KiB per second since the row before; None where the rate is unknown."""
 
     def __init__(self, counters: Sequence[Counter]) -> None:
         self._rows = _rows(tuple(counters))
@@ -283,10 +285,10 @@ class Rates:
             if moved < 0 or n in narrow:
                 moved = self._unwrapped(n, before, moved, elapsed * most)
             rate = moved * scale / elapsed
-            values[place] = int(rate) if rate <= most else None  # else the driver began to count anew
+            values[place] = int(rate) if rate <= most else None  # above that, the counter was reset
 
     def _unwrapped(self, n: int, before: int, moved: float, at_most: float) -> float:
-        """Infinite where it may have gone round more than once."""
+        """Counts moved, with a wrap undone; infinite if it may have wrapped more than once."""
         if moved < 0 and before < 1 << 32:
             self._narrow.add(n)
         bits = 32 if n in self._narrow else 64
@@ -297,7 +299,7 @@ class Rates:
 
 @cache
 def _rows(counters: tuple[Counter, ...]) -> tuple[tuple[int, int, float, float], ...]:
-    """Number, place, KiB a second of one count a nanosecond, the most there can be. Equal GPUs share them."""
+    """Number, index, KiB per second of one count per nanosecond, and the highest rate. Equal GPUs share them."""
     return tuple(
         (n, counter.place, counter.bytes_a_count * SECOND / 1024, FASTEST[counter.bytes_a_count] / 1024)
         for n, counter in enumerate(counters)

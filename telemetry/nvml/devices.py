@@ -1,6 +1,6 @@
-"""The machine as the driver knows it: its GPUs, and MIG instances as GPUs of their own.
+"""The real machine: its GPUs, and MIG instances as GPUs of their own.
 
-A GPU is remembered by its UUID: after a driver restart its handle is another, and its index may be.
+Identifies a GPU by its UUID, because a driver restart changes its handle and may change its index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 @dataclass
 class Device:
-    """`instance` and `parent` are those of a MIG device: its GPM samples are taken from the GPU it is part of."""
+    """A GPU with its handle. A MIG device has an `instance` and a `parent`, whose handle takes its GPM samples."""
 
     gpu: Gpu
     handle: Handle
@@ -35,10 +35,13 @@ class Device:
 
 
 def open_machine() -> Nvml:
+    """The machine behind the driver. Raises GputelError if the driver cannot be used."""
     return Nvml(library.load())
 
 
 class Nvml:
+    """A `Machine` read through NVML."""
+
     simulated: str | None = None
 
     def __init__(self, nvml: Library) -> None:
@@ -50,7 +53,7 @@ class Nvml:
         self.gpus = tuple(device.gpu for device in self._devices.values())
 
     def probe(self, gpu: Gpu, reading: Reading) -> Answer:
-        """The first source that answers; the fault is that of the preferred one."""
+        """The answer of the first source that works; if none does, the fault of the preferred one."""
         faults = []
         for source in reading.sources:
             status, value = self._try(gpu, reading, source)
@@ -88,7 +91,7 @@ class Nvml:
         self._listener = XidListener(self._library, whole, report)
 
     def close(self) -> None:
-        """Without a shutdown where the listener still waits inside: that would crash."""
+        """Shut NVML down, unless the listener still waits inside a call: that would crash."""
         if self._listener is None or self._listener.end():
             self._library.stop()
 
@@ -184,14 +187,14 @@ class Nvml:
 
 
 class Sparse:
-    """A reader among whose readings are some that this GPU turned out not to have when it came back."""
+    """A reader that returns None for readings that this GPU no longer has since it came back."""
 
-    def __init__(self, reader: Reader, there: Sequence[bool]) -> None:
-        self._reader, self._there = reader, there
+    def __init__(self, reader: Reader, present: Sequence[bool]) -> None:
+        self._reader, self._present = reader, present
 
     def ask(self) -> None:
         self._reader.ask()
 
     def answer(self, now: int) -> Values:
         values = iter(self._reader.answer(now))
-        return [next(values) if there else None for there in self._there]
+        return [next(values) if present else None for present in self._present]

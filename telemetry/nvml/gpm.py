@@ -1,7 +1,7 @@
-"""SM, tensor and memory activity of Hopper and newer: metrics that the driver computes between two samples.
+"""SM, tensor and memory activity on Hopper and newer, computed by the driver between two samples (GPM).
 
-Each reader takes a sample a tick and compares it with its last, so the first answer is null. The driver's structure
-has room for every metric that there may ever be: 19,104 bytes, of which three rows are used.
+A reader takes one sample per tick and compares it with the one before, so its first answer is None. The driver's
+structure has room for every metric of the future: 19,104 bytes, of which three rows are used.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ HEAD = struct.Struct("=IIQQ")  # version, number of metrics, the two samples
 METRIC = struct.Struct("=IId24x")  # id, return code, value, names
 SIZE = 19_104
 APART_NS = 95_000_000
-"""Closer samples (two ticks that fired late, say) give no metric; the driver wants 100 ms."""
+"""Samples closer than this, as after a late tick, give no metric; the driver needs 100 ms."""
 
 
 def support(library: Library, handle: Handle) -> int:
-    """A return code: OK where the GPU has the metrics."""
+    """OK if the GPU has GPM metrics, otherwise the return code that says why not."""
     answer = (c_uint * 2)(VERSION, 0)
     status = library.function("nvmlGpmQueryDeviceSupport", c_void_p, c_void_p)(handle, answer)
     return status or (OK if answer[1] else NOT_SUPPORTED)
 
 
 class GpmReader:
-    """`instance` is the GPU instance of a MIG device, whose samples come from its parent's handle."""
+    """Reads GPM metrics. `instance` is that of a MIG device, whose samples come from its parent's handle."""
 
     def __init__(
         self, library: Library, handle: Handle, wanted: Sequence[tuple[Reading, Gpm]], instance: int | None
@@ -78,7 +78,7 @@ class GpmReader:
 
 
 def _allocate(library: Library) -> c_void_p:
-    """Never freed: a call that hangs may still write into it when everything else has ended."""
+    """A sample buffer. It is never freed: a call that hangs may write into it at any later time."""
     sample = c_void_p()
     status = library.function("nvmlGpmSampleAlloc", c_void_p)(byref(sample))
     if status != OK:

@@ -1,8 +1,7 @@
-"""The driver's library: raw calls, and what its return codes mean.
+"""NVIDIA's library: raw calls, and the meaning of their return codes.
 
-A CDLL of our own, since argument types set on pynvml's functions would change them for everybody in the process.
-From pynvml come the constants and the names of errors. A function that this driver does not have answers like one
-that is there and says so.
+Loads a CDLL of its own, because argument types set on pynvml's functions would change them for the whole process.
+Constants and error names come from pynvml. A function that this driver lacks returns FUNCTION_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ LOST = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
-"""Answers after which this handle is of no use: the GPU fell off the bus, or its driver was restarted."""
+"""Return codes that make a handle useless: the GPU fell off the bus, or its driver was restarted."""
 
-MENDS = {
+FAULTS = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
         "the NVIDIA driver is not loaded",
         "try `modprobe nvidia`; in a container start it with --gpus all; or try --simulate 2xH100",
     ),
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the driver in the kernel and its library are of different versions",
+        "the driver in the kernel and its library have different versions",
         "reboot, or reload the driver: it was updated under a running system",
     ),
     pynvml.NVML_ERROR_NO_PERMISSION: (
         "no permission to talk to the driver",
-        "look at who may read /dev/nvidiactl and /dev/nvidia0",
+        "check who may read /dev/nvidiactl and /dev/nvidia0",
     ),
 }
 
@@ -67,6 +66,8 @@ ERRORS: dict[int, str] = {
 
 
 class Library:
+    """Calls into one loaded library by function name."""
+
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         self._functions: dict[str, Call] = {}
@@ -74,18 +75,18 @@ class Library:
         self._handles: dict[int | None, object] = {}
 
     def prepare(self, name: str, handle: Handle, *arguments: c_void_p | c_uint | c_int) -> Prepared:
-        """The same call again and again: arguments converted once, not at each call, which takes a third off it.
+        """A call to repeat, with its arguments converted once; saves a third of the time of each call.
 
-        A handle is one object for all calls: at 100 Hz the processor's caches are cold at every tick, and each
+        All calls share one object per handle: at 100 Hz the processor's caches are cold at every tick, and each
         object counts.
         """
         if name not in self._untyped:
             self._untyped[name] = self._bind(name, None)
-        one = self._handles.setdefault(handle.value, c_void_p.from_param(handle.value))
-        return self._untyped[name], (one, *(type(other).from_param(other.value) for other in arguments))
+        converted = self._handles.setdefault(handle.value, c_void_p.from_param(handle.value))
+        return self._untyped[name], (converted, *(type(a).from_param(a.value) for a in arguments))
 
     def function(self, name: str, *argtypes: type) -> Call:
-        """One object for each name; its types are those of its first use."""
+        """The function of this name; its argument types are those of the first use."""
         if name not in self._functions:
             self._functions[name] = self._bind(name, argtypes)
         return self._functions[name]
@@ -101,6 +102,7 @@ class Library:
         return function
 
     def text(self, name: str, *handle: Handle) -> str | None:
+        """A string from the driver; None where it has none."""
         buffer = ctypes.create_string_buffer(96)
         status = self.function(name, *[c_void_p] * len(handle), c_char_p, c_uint)(
             *handle, buffer, len(buffer)
@@ -108,7 +110,7 @@ class Library:
         return None if status else buffer.value.decode(errors="replace")
 
     def number(self, name: str, handle: Handle, *arguments: int) -> int | None:
-        """An unsigned int that stands behind the arguments."""
+        """An unsigned int that the function writes to its last argument; None where it fails."""
         answer = c_uint()
         types = [c_void_p, *[c_uint] * len(arguments), c_void_p]
         status = self.function(name, *types)(handle, *arguments, byref(answer))
@@ -122,23 +124,23 @@ class Library:
 
 
 def load() -> Library:
-    """The library, started. Says in one line why it cannot be."""
+    """The started library. Raises GputelError with the reason if it cannot be loaded or started."""
     library = Library(_open())
     status = library.start()
     if status != OK:
-        fault, mend = MENDS.get(
-            status, (f"it answers {error_name(status)}", "see whether `nvidia-smi` works")
+        fault, hint = FAULTS.get(
+            status, (f"it answers {error_name(status)}", "check whether `nvidia-smi` works")
         )
-        raise GputelError("NVML", fault, mend)
+        raise GputelError("NVML", fault, hint)
     return library
 
 
 def _open() -> ctypes.CDLL:
-    for place in (NAME, WSL):
+    for path in (NAME, WSL):
         try:
-            return ctypes.CDLL(place)
+            return ctypes.CDLL(path)
         except OSError:
             continue
     raise GputelError(
-        NAME, "the NVIDIA driver's library is not there", "install the driver, or try --simulate 2xH100"
+        NAME, "the NVIDIA driver's library was not found", "install the driver, or try --simulate 2xH100"
     )

@@ -1,4 +1,4 @@
-"""Xid errors, which the driver tells by itself: a thread waits for them, one second at a time."""
+"""Xid errors, reported by the driver itself: a thread waits for them, one second at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEANINGS = {
 
 
 class XidListener:
-    """`devices` are the handles' addresses and the index of each GPU."""
+    """Reports Xid errors. `devices` maps each handle's address to the GPU's index."""
 
     def __init__(self, library: Library, devices: Mapping[int, str], report: Report) -> None:
         self._library, self._devices, self._report = library, devices, report
@@ -47,7 +47,7 @@ class XidListener:
         self._thread.start()
 
     def end(self) -> bool:
-        """True where no call is in flight any more."""
+        """Ask the thread to end; True if it is no longer inside a call."""
         self._ended.set()
         return not self._thread.is_alive()
 
@@ -56,27 +56,30 @@ class XidListener:
             events = self._subscribe()
             if events is None:
                 return
-            while not self._ended.is_set() and self._one(events):
+            while not self._ended.is_set() and self._wait_once(events):
                 pass
-            self._ended.wait(1.0)  # the driver went away, or a GPU did: subscribe again
+            self._ended.wait(1.0)  # the driver or a GPU went away: subscribe again
 
     def _subscribe(self) -> c_void_p | None:
-        """None where no GPU has such events."""
+        """An event set for the Xid errors of all GPUs; None if no GPU supports them."""
         events = c_void_p()
         if self._library.function("nvmlEventSetCreate", c_void_p)(byref(events)) != OK:
             return None
         register = self._library.function("nvmlDeviceRegisterEvents", c_void_p, c_ulonglong, c_void_p)
-        heard = [register(Handle(device), XID, events) for device in self._devices]
-        return events if OK in heard else None
+        statuses = [register(Handle(device), XID, events) for device in self._devices]
+        return events if OK in statuses else None
 
-    def _one(self, events: c_void_p) -> bool:
+    def _wait_once(self, events: c_void_p) -> bool:
+        """Report the next error, if one comes; False if the event set no longer works."""
         buffer = create_string_buffer(DATA.size)
         status = self._wait(events, buffer, WAIT_MS)
         if status == OK:
-            self._tell(*DATA.unpack(buffer.raw))
+            self._report_error(*DATA.unpack(buffer.raw))
         return status in (OK, TIMEOUT)
 
-    def _tell(self, device: int, kind: int, xid: int, _gpu_instance: int, _compute_instance: int) -> None:
+    def _report_error(
+        self, device: int, kind: int, xid: int, _gpu_instance: int, _compute_instance: int
+    ) -> None:
         if not kind & XID:
             return
         gpu = self._devices.get(device)

@@ -1,1 +1,1 @@
-"""The processes around a command: who owns the terminal, who keeps the output, who passes on a signal."""
+"""The processes around a command: a viewer owns the terminal, a keeper writes the output, signals pass through."""

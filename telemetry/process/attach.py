@@ -1,6 +1,7 @@
-"""A log that somebody else writes, as a source of output for the keeper: what is new in it is stamped as it comes.
+"""Follows a log that another process writes, as a source of output for the keeper; stamps new lines as they come.
 
-What stood in it before is copied first, unstamped. A log that was rotated or cut is read again from its beginning.
+Copies the existing content first, without timestamps. A log that was rotated or truncated is read from its
+beginning.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger
 
 
-class Growing:
-    """A file from `ledger.position` on; it ends when `ledger.ended` says so and nothing is left."""
+class GrowingFile:
+    """Reads a file from `ledger.position` on, until `ledger.ended` is set and nothing is left."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self._path, self._ledger = path, ledger
@@ -36,13 +37,13 @@ class Growing:
         with contextlib.suppress(BlockingIOError):
             while os.read(self.descriptor, 65536):
                 pass
-        over = self._ledger.ended is not None
+        has_ended = self._ledger.ended is not None
         count = self._fetch(room)
-        if count == 0 and self._turn_over():
+        if count == 0 and self._reopen():
             count = self._fetch(room)
         if count:
             return count
-        return 0 if over else None
+        return 0 if has_ended else None
 
     def descriptors(self) -> set[int]:
         return {self.descriptor, self._file}
@@ -55,26 +56,27 @@ class Growing:
         self._ledger.position += count
         return count
 
-    def _turn_over(self) -> bool:
-        """Whether there is another file of this name now, or this one was cut."""
+    def _reopen(self) -> bool:
+        """Start over if the log was rotated or truncated; True if it was."""
         try:
-            now = self._path.stat()
+            current = self._path.stat()
         except OSError:
             return False
-        mine = os.fstat(self._file)
-        if (now.st_dev, now.st_ino) == (mine.st_dev, mine.st_ino) and now.st_size >= self._ledger.position:
+        opened = os.fstat(self._file)
+        same_file = (current.st_dev, current.st_ino) == (opened.st_dev, opened.st_ino)
+        if same_file and current.st_size >= self._ledger.position:
             return False
-        fresh = os.open(self._path, os.O_RDONLY)
-        os.dup2(fresh, self._file, inheritable=False)
-        os.close(fresh)
+        descriptor = os.open(self._path, os.O_RDONLY)
+        os.dup2(descriptor, self._file, inheritable=False)
+        os.close(descriptor)
         self._ledger.position = self.before = 0
         return True
 
 
 def _first(room: list[memoryview], limit: int) -> list[memoryview]:
-    """So many bytes of it."""
-    taken = []
-    for part in room:
-        taken.append(part[:limit])
-        limit -= len(taken[-1])
-    return [part for part in taken if len(part)]
+    """The first `limit` bytes of the buffers."""
+    parts = []
+    for buffer in room:
+        parts.append(buffer[:limit])
+        limit -= len(parts[-1])
+    return [part for part in parts if len(part)]

@@ -1,14 +1,12 @@
-"""The keeper: the command's output goes in, output.log and output.idx come out. It does nothing else.
+"""The keeper: writes the command's output into output.log, and when each line came into output.idx.
 
-It starts the command, so that it is there to reap it when the viewer is gone; it witnesses signals; and it never
-holds the command: what the disk does not take stands in a queue in memory, and what the queue does not take is
-dropped and counted. The queue is shared, so that a keeper that was killed is succeeded by one that goes on with it.
+It starts the command, so that it can reap it after the viewer is gone, and notes the signals that reach it. It
+never holds the command up: a queue in memory takes what the disk does not, and what the queue does not take is
+dropped and counted. The queue is shared memory, so that the successor of a killed keeper continues with it.
 
-output.idx: when each line of output.log was written.
-
-One record of 16 bytes per read of the command's output, little-endian: wall clock in nanoseconds since 1970 (0: not
-known), and where output.log ended after that read. A line has the stamp of the read that brought its last byte; no
-stamp is interpolated. A torn record at the end is "not yet".
+output.idx has one record of 16 bytes per read of the output, little-endian: wall clock in nanoseconds since 1970
+(0: unknown), and the size of output.log after that read. A line's timestamp is that of the read that brought its
+last byte; none is interpolated. A torn record at the end is ignored: it is still being written.
 """
 
 from __future__ import annotations
@@ -24,46 +22,46 @@ from pathlib import Path
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.disk_writer import DiskWriter
 from gputel.telemetry.process.shared_memory import Ledger, Ring
-from gputel.telemetry.process.signals import Signals, bear_witness
+from gputel.telemetry.process.signals import Signals, note_arrivals
 
 QUEUE_BYTES = 64 << 20
 STAMP_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
 PAUSE = SECOND // 200
-"""Between two reads under load. A line waits for it, and 100,000 lines a second then cost little."""
+"""The pause between two reads under load. It delays a line that long, and makes 100,000 lines per second cheap."""
 LAST_TRIES_S = 1.5
-"""For a disk that takes nothing at the end; shorter than the viewer waits for us."""
+"""How long a full disk is retried at the end; shorter than the viewer waits for the keeper."""
 LAST_WORD = 2 * SECOND
-"""A viewer that lives has told by then how a command ended whose first keeper was killed."""
+"""How long the second keeper waits for the viewer to report how the command ended."""
 LOOK_MS = 100
 
 
 class OutputSource(Protocol):
-    """Where the output comes from: a pipe, a pseudo-terminal, a log that somebody else writes."""
+    """Where the output comes from: a pipe, a pseudo-terminal, or a log that another process writes."""
 
     @property
     def descriptor(self) -> int:
-        """Readable when there may be more."""
+        """A descriptor that is readable when there may be more output."""
 
     @property
     def fresh(self) -> bool:
-        """Whether what was read last has just been written."""
+        """Whether the last read was new output, which gets a timestamp."""
 
     def read(self, room: list[memoryview]) -> int | None:
-        """How many bytes were put there; None if there are none yet, 0 if there never will be."""
+        """Number of bytes read into `room`; None if there are none yet, 0 at the end."""
 
     def descriptors(self) -> set[int]: ...
 
 
 class OutputPipe:
-    """A pseudo-terminal is read likewise; its end is told by EIO."""
+    """Output from a pipe or a pseudo-terminal; the latter signals its end by EIO."""
 
     fresh = True
 
     def __init__(self, descriptor: int) -> None:
-        """The descriptor does not block."""
+        """`descriptor` must be non-blocking."""
         self.descriptor = descriptor
 
     def read(self, room: list[memoryview]) -> int | None:
@@ -80,7 +78,7 @@ class OutputPipe:
 
 @dataclass(frozen=True)
 class KeeperState:
-    """What a keeper needs, and its successor finds."""
+    """What a keeper needs and its successor takes over."""
 
     folder: Path
     source: OutputSource
@@ -97,42 +95,44 @@ class KeeperState:
         return self.source.descriptors() | {self.log, self.index, self.news, self.signals.descriptor}
 
 
-def take_over(post: KeeperState) -> None:
-    """Go on where a keeper was killed: what it read and could not publish is published now."""
-    post.stamps.recover(os.fstat(post.index).st_size, 0)
-    post.stamps.forget_unpublished(RECORD.size)
-    if post.output.recover(os.fstat(post.log).st_size, PIPE_BYTES):
-        post.stamps.put(pack(time.time_ns(), post.output.head))
+def take_over(state: KeeperState) -> None:
+    """Continue where a keeper was killed: publish what it had read but not published."""
+    state.stamps.recover(os.fstat(state.index).st_size, 0)
+    state.stamps.forget_unpublished(RECORD.size)
+    if state.output.recover(os.fstat(state.log).st_size, PIPE_BYTES):
+        state.stamps.put(pack(time.time_ns(), state.output.head))
 
 
 class Keeper:
-    def __init__(self, post: KeeperState, process: int | None, *, parent: bool) -> None:
-        """`process`: a pidfd of the command. Its `parent` reaps it; a successor's viewer does."""
-        self._post, self._process, self._parent = post, process, parent
-        self._pourer = Pourer(
-            post.folder, [(post.output, post.log), (post.stamps, post.index)], post.ledger, post.news
+    """Reads the command's output into the queues until both have ended."""
+
+    def __init__(self, state: KeeperState, process: int | None, *, parent: bool) -> None:
+        """`process` is a pidfd of the command. Only its parent can reap it; for a successor the viewer does."""
+        self._state, self._process, self._parent = state, process, parent
+        self._writer = DiskWriter(
+            state.folder, [(state.output, state.log), (state.stamps, state.index)], state.ledger, state.news
         )
-        self._scrap = bytearray(PIPE_BYTES)
+        self._discarded = bytearray(PIPE_BYTES)
         self._unstamped: int | None = None
-        self._last_read = self._resume = self._bereft = 0
+        self._last_read = self._resume = self._process_gone = 0
         self._listening, self._pausing = select.poll(), select.poll()
-        self._listening.register(post.source.descriptor, select.POLLIN)
-        self._watch(post.signals.descriptor)
+        self._listening.register(state.source.descriptor, select.POLLIN)
+        self._watch(state.signals.descriptor)
         if process is not None:
             self._watch(process)
 
     def keep(self) -> int:
-        """Until the command has ended and nobody can write to its output any more."""
+        """Run until the command has ended and no process can write to its output. Returns the exit code."""
         _survive_memory_pressure()
-        self._pourer.start()
-        self._pourer.wake()
-        ledger = self._post.ledger
+        self._writer.start()
+        self._writer.wake()
+        ledger = self._state.ledger
         while not (ledger.source_ended and ledger.ended):
             self._wait()
-        self._pourer.finish(LAST_TRIES_S)
+        self._writer.finish(LAST_TRIES_S)
         ledger.drained = True
         with contextlib.suppress(BlockingIOError):
-            os.eventfd_write(self._post.news, 1)
+            os.eventfd_write(self._state.news, 1)
         return 0
 
     def _wait(self) -> None:
@@ -144,51 +144,51 @@ class Keeper:
             if not ready:
                 self._look()
         for descriptor, _ in ready:
-            if descriptor == self._post.source.descriptor:
+            if descriptor == self._state.source.descriptor:
                 self._read()
             elif descriptor == self._process:
                 self._reap()
             else:
-                bear_witness(descriptor, self._post.ledger)
+                note_arrivals(descriptor, self._state.ledger)
 
     def _look(self) -> None:
-        """Where nothing is told: a log on a shared folder; a command whose end only the viewer could learn."""
-        if not self._post.ledger.source_ended:
+        """Poll for what wakes no descriptor: a log on a shared folder, an end that only the viewer can learn."""
+        if not self._state.ledger.source_ended:
             self._read()
-        if self._post.ledger.ended and not self._post.ledger.recorded:
-            self._pourer.wake()
-        if self._bereft and time.monotonic_ns() - self._bereft > LAST_WORD:
-            self._post.ledger.end(None, SystemClock().stamp())
+        if self._state.ledger.ended and not self._state.ledger.recorded:
+            self._writer.wake()
+        if self._process_gone and time.monotonic_ns() - self._process_gone > LAST_WORD:
+            self._state.ledger.end(None, SystemClock().stamp())
 
     def _watch(self, descriptor: int) -> None:
         for poll in (self._listening, self._pausing):
             poll.register(descriptor, select.POLLIN)
 
     def _read(self) -> None:
-        output, ledger = self._post.output, self._post.ledger
+        output, ledger = self._state.output, self._state.ledger
         room = output.room(PIPE_BYTES)
-        count = self._post.source.read(room or [memoryview(self._scrap)])
+        count = self._state.source.read(room or [memoryview(self._discarded)])
         wall = time.time_ns()
         if count == 0:
             ledger.source_ended = True
-            self._listening.unregister(self._post.source.descriptor)
+            self._listening.unregister(self._state.source.descriptor)
         elif count and not room:
             ledger.lost += count
         elif count:
-            self._stamp(wall if self._post.source.fresh else None, output.head + count)
+            self._stamp(wall if self._state.source.fresh else None, output.head + count)
             output.publish(count)
-            self._pourer.wake()
+            self._writer.wake()
         self._pause(count or 0)
 
     def _stamp(self, wall: int | None, end: int) -> None:
-        """Where no more stamps fit, as after minutes of a hung disk, lines stay without one."""
-        if self._unstamped is not None and self._post.stamps.put(pack(None, self._unstamped)):
+        """Queue a timestamp. If no more fit, as after minutes of a hung disk, lines have none."""
+        if self._unstamped is not None and self._state.stamps.put(pack(None, self._unstamped)):
             self._unstamped = None
-        if self._unstamped is not None or not self._post.stamps.put(pack(wall, end)):
+        if self._unstamped is not None or not self._state.stamps.put(pack(wall, end)):
             self._unstamped = end
 
     def _pause(self, count: int) -> None:
-        """Under load a short while, in which the pipe must not come to be more than half full."""
+        """Under load, pause reading for a short while, in which the pipe must not become more than half full."""
         now = time.monotonic_ns()
         since, self._last_read = now - self._last_read, now
         if since < 2 * PAUSE and count < PIPE_BYTES // 2:
@@ -196,20 +196,20 @@ class Keeper:
             self._resume = now + min(PAUSE, until_half_full)
 
     def _reap(self) -> None:
-        """Say how it ended before it is forgotten: killed between the two, the viewer can still ask."""
+        """Note the end before reaping the command: if killed in between, the viewer can still read its status."""
         assert self._process is not None
         for poll in (self._listening, self._pausing):
             poll.unregister(self._process)
         if self._parent:
-            self._post.ledger.end(status_of(self._process), SystemClock().stamp())
+            self._state.ledger.end(status_of(self._process), SystemClock().stamp())
             os.waitid(os.P_PIDFD, self._process, os.WEXITED)
-            self._pourer.wake()
+            self._writer.wake()
         else:
-            self._bereft = time.monotonic_ns()
+            self._process_gone = time.monotonic_ns()
 
 
 def status_of(process: int) -> int | None:
-    """Exit code or -signal of a child that has ended, which stays to be reaped."""
+    """Exit code, or -signal, of a child that has ended; does not reap it."""
     end = os.waitid(os.P_PIDFD, process, os.WEXITED | os.WNOWAIT)
     if end is None:
         return None
@@ -217,7 +217,7 @@ def status_of(process: int) -> int | None:
 
 
 def _survive_memory_pressure() -> None:
-    """Where that is allowed, the machine kills others first when its memory runs out."""
+    """Ask the kernel to kill other processes first when memory runs out, if that is allowed."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-900")
 
@@ -227,11 +227,12 @@ UNKNOWN = 0
 
 
 def pack(wall_ns: int | None, end: int) -> bytes:
+    """One record of output.idx."""
     return RECORD.pack(UNKNOWN if wall_ns is None else wall_ns, end)
 
 
 def read(index: Path) -> list[tuple[int | None, int]]:
-    """(wall ns, end) of every read, oldest first; empty where there is no index."""
+    """(wall ns, end) of every read, oldest first; empty if there is no index."""
     try:
         data = index.read_bytes()
     except FileNotFoundError:
@@ -241,7 +242,7 @@ def read(index: Path) -> list[tuple[int | None, int]]:
 
 
 def lines(log: Path, index: Path) -> Iterator[tuple[int | None, bytes]]:
-    """Every line of a log with its stamp; the last one perhaps without a newline."""
+    """Every line of a log with its timestamp; the last line may lack a newline."""
     records = iter(read(index))
     wall, covered = next(records, (None, None))
     end = 0

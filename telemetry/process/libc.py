@@ -1,4 +1,4 @@
-"""The calls into the kernel that Python 3.10 has no name for. Importing is safe anywhere, calling needs Linux."""
+"""Kernel calls that Python 3.10 lacks. Importing is safe on any system; calling needs Linux."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENT_BY_KERNEL = 0x80  # SI_KERNEL: the terminal sends to a whole process group
 
 
 class Arrival(NamedTuple):
-    """A signal as signalfd tells of it."""
+    """A signal read from a signalfd."""
 
     number: int
     code: int
@@ -38,14 +38,14 @@ def _checked(answer: int) -> int:
 
 
 def signalfd(signals: Iterable[int]) -> int:
-    """A descriptor from which the given signals are read while they are blocked."""
+    """A descriptor that delivers the given signals while they are blocked."""
     bits = sum(1 << (number - 1) for number in signals)
     mask = bits.to_bytes(SIGSET_BYTES, "little")
     return _checked(_libc().signalfd(-1, mask, NONBLOCK_CLOEXEC))
 
 
 def arrivals(descriptor: int) -> Iterator[Arrival]:
-    """What has arrived at a signalfd since it was read last."""
+    """The signals that have arrived at a signalfd since the last call."""
     while True:
         try:
             record = os.read(descriptor, SIGINFO.size)
@@ -56,19 +56,19 @@ def arrivals(descriptor: int) -> Iterator[Arrival]:
 
 
 def watch(folder: Path) -> int:
-    """A descriptor that becomes readable when a file in the folder is written, made or renamed."""
+    """A descriptor that becomes readable when a file in the folder is written, created or renamed."""
     descriptor = _checked(_libc().inotify_init1(NONBLOCK_CLOEXEC))
     _checked(_libc().inotify_add_watch(descriptor, os.fsencode(folder), IN_MODIFY | IN_MOVED_TO | IN_CREATE))
     return descriptor
 
 
 def become_subreaper() -> None:
-    """Orphans among our descendants become our children, as they become those of PID 1."""
+    """Make orphaned descendants our children instead of PID 1's."""
     _checked(_libc().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
 def pending_signals(pid: int) -> set[int]:
-    """Blocked signals that wait to be read by a process, which may be stopped or starved."""
+    """Blocked signals that a process, stopped or starved, has not read yet."""
     try:
         with open(f"/proc/{pid}/status") as status:  # noqa: PTH123
             bits = next(int(line.split()[1], 16) for line in status if line.startswith("ShdPnd:"))
@@ -78,11 +78,10 @@ def pending_signals(pid: int) -> set[int]:
 
 
 class PatientWriter:
-    """Writes to a terminal or pipe that may be stopped, and comes back after `PATIENCE_S` with what was taken.
+    """Writes to a terminal or pipe that may be stopped; returns after `PATIENCE_S` with the bytes taken.
 
-    O_NONBLOCK would do, but belongs to the open file, which the command and the user's shell share. So a timer
-    interrupts the call, made through ctypes since `os.write` goes on by itself after a signal. A write that took
-    some says how much; one that was interrupted before it took any took none.
+    O_NONBLOCK would belong to the open file, which the command and the shell share. Instead a timer interrupts
+    the call, which goes through ctypes because `os.write` retries by itself after a signal.
     """
 
     PATIENCE_S = 0.05

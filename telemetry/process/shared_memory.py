@@ -1,12 +1,11 @@
-"""What the keeper knows, in memory that the viewer shares: the command, its end, signals seen, output lost.
+"""Memory shared by viewer and keeper: a ledger of facts and a queue of bytes, safe against a kill at any moment.
 
-One word a fact, each stored at once, so that a kill leaves every fact either old or new. Who survives reads on.
+The ledger has one word per fact, stored at once, so that a kill leaves each fact either old or new; a surviving
+process can read it.
 
-A queue of bytes in memory that processes share, any of which may be killed at any moment.
-
-Mapped before the fork. What was put in is published by one store of eight bytes, so a kill leaves it in the
-queue or out of it. Everything outside of what is published is kept zero: bytes that a reader fetched, and was
-killed before it could publish, are therefore found again, up to their last byte that is not NUL.
+The queue publishes bytes by one store of eight bytes, so that a kill leaves them in the queue or out of it. All
+memory that is not published is kept zero: bytes that a killed keeper had read but not published are therefore found
+again, up to the last byte that is not NUL.
 """
 
 from __future__ import annotations
@@ -19,16 +18,20 @@ from gputel.telemetry.clock import Stamp
 
 COMMAND, STATUS, KNOWN, ENDED, SOURCE_ENDED, DRAINED, RECORDED, LOST, FAULT, POSITION = range(10)
 ENDED_AT = 16  # three words: wall, monotonic, boot clock
-WITNESSED = 64  # the first of three words per signal: when, code, sender
+SIGNALS = 64  # the first of three words per signal: when, code, sender
 
 
-class Witness(NamedTuple):
+class SeenSignal(NamedTuple):
+    """When the keeper last got a signal, and from where."""
+
     monotonic: int
     code: int
     sender: int
 
 
 class Ledger:
+    """Facts about the command, each one word stored at once, so that a kill leaves it either old or new."""
+
     def __init__(self) -> None:
         self._words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
 
@@ -37,7 +40,7 @@ class Ledger:
 
     @property
     def command(self) -> int | None:
-        """Its process, once it was started."""
+        """The command's process id, once started."""
         return self._get(COMMAND) or None
 
     @command.setter
@@ -46,22 +49,22 @@ class Ledger:
 
     @property
     def ended(self) -> Stamp | None:
-        """When the command ended, or the process that was followed."""
+        """When the command, or the followed process, ended."""
         return Stamp(*self._words[ENDED_AT : ENDED_AT + 3]) if self._get(ENDED) else None
 
     @property
     def status(self) -> int | None:
-        """Its exit code, or -n for a signal. None while it runs, and of a process that is not ours."""
+        """Exit code, or -n for a signal. None while it runs, and for a process that is not our child."""
         return self._get(STATUS) if self.ended and self._get(KNOWN) else None
 
     @property
     def exit_code(self) -> int | None:
-        """As a shell has it: 128+n for a signal."""
+        """The exit code a shell would report: 128+n for a signal."""
         status = self.status
         return status if status is None or status >= 0 else 128 - status
 
     def end(self, status: int | None, stamp: Stamp) -> None:
-        """The first who says so is believed."""
+        """Record the end; later calls change nothing."""
         if self.ended:
             return
         for word, moment in enumerate(stamp, ENDED_AT):
@@ -71,7 +74,7 @@ class Ledger:
 
     @property
     def source_ended(self) -> bool:
-        """Nobody can write to the command's output any more."""
+        """Whether no process can write to the command's output any more."""
         return bool(self._get(SOURCE_ENDED))
 
     @source_ended.setter
@@ -80,7 +83,7 @@ class Ledger:
 
     @property
     def drained(self) -> bool:
-        """The output has come to its end, and all of it that can be on disk is."""
+        """Whether the output has ended and everything the disk takes is written."""
         return bool(self._get(DRAINED))
 
     @drained.setter
@@ -89,7 +92,7 @@ class Ledger:
 
     @property
     def recorded(self) -> bool:
-        """run.json has the end."""
+        """Whether run.json has the end."""
         return bool(self._get(RECORDED))
 
     @recorded.setter
@@ -98,7 +101,7 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Bytes of output that no disk took in time."""
+        """Bytes of output that the disk did not take in time."""
         return self._get(LOST)
 
     @lost.setter
@@ -107,7 +110,7 @@ class Ledger:
 
     @property
     def fault(self) -> int | None:
-        """The errno of the last write, while writes fail."""
+        """The errno of the last write, while writing fails."""
         return self._get(FAULT) or None
 
     @fault.setter
@@ -116,31 +119,33 @@ class Ledger:
 
     @property
     def position(self) -> int:
-        """How far a followed log was read."""
+        """How far a followed log has been read."""
         return self._get(POSITION)
 
     @position.setter
     def position(self, offset: int) -> None:
         self._words[POSITION] = offset
 
-    def witness(self, number: int, seen: Witness) -> None:
-        at = WITNESSED + 3 * number
-        self._words[at + 1], self._words[at + 2] = seen.code, seen.sender
-        self._words[at] = seen.monotonic
+    def note_signal(self, number: int, seen: SeenSignal) -> None:
+        """Store when a signal arrived; the time is written last, which completes the entry."""
+        first = SIGNALS + 3 * number
+        self._words[first + 1], self._words[first + 2] = seen.code, seen.sender
+        self._words[first] = seen.monotonic
 
-    def witnessed(self, number: int) -> Witness:
-        at = WITNESSED + 3 * number
-        return Witness(*self._words[at : at + 3])
+    def seen_signal(self, number: int) -> SeenSignal:
+        """The last arrival of a signal; all zeros if it never came."""
+        first = SIGNALS + 3 * number
+        return SeenSignal(*self._words[first : first + 3])
 
 
-assert WITNESSED + 3 * signal.NSIG <= mmap.PAGESIZE // 8
+assert SIGNALS + 3 * signal.NSIG <= mmap.PAGESIZE // 8
 
 HEAD, TAIL, ORIGIN = range(3)
 ZEROS = bytes(1 << 20)
 
 
 class Ring:
-    """`head` and `tail` count bytes from the beginning of the stream, never modulo the size."""
+    """A queue of bytes; `head` and `tail` count from the beginning of the stream, not modulo the size."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -157,18 +162,16 @@ class Ring:
         return self._words[TAIL]
 
     def room(self, limit: int) -> list[memoryview]:
-        """Where up to `limit` bytes may be put next, to be published afterwards."""
-        if self.head == self.tail:
-            self._words[ORIGIN] = (
-                self.head
-            )  # an empty queue begins again in front, which keeps few pages in use
+        """Buffers for up to `limit` bytes; call `publish` after filling them."""
+        if self.head == self.tail:  # an empty queue starts again at the front, which uses few pages of memory
+            self._words[ORIGIN] = self.head
         return self._parts(self.head, min(limit, self.size - (self.head - self.tail)))
 
     def publish(self, count: int) -> None:
         self._words[HEAD] += count
 
     def put(self, data: bytes) -> bool:
-        """All of it or nothing."""
+        """Append the data, all of it or none; False if it does not fit."""
         parts = self.room(len(data))
         if sum(map(len, parts)) < len(data):
             return False
@@ -179,8 +182,8 @@ class Ring:
         self.publish(len(data))
         return True
 
-    def held(self, limit: int) -> list[memoryview]:
-        """The oldest bytes that were not taken yet."""
+    def oldest(self, limit: int) -> list[memoryview]:
+        """The oldest bytes in the queue; call `take` after using them."""
         return self._parts(self.tail, min(limit, self.head - self.tail))
 
     def take(self, count: int) -> None:
@@ -188,27 +191,27 @@ class Ring:
         self._words[TAIL] += count
 
     def copy(self, start: int, limit: int) -> bytes:
-        """Bytes from a place in the stream on. They are true if they were not taken before this returned."""
+        """Bytes from `start` in the stream on; valid only if they have not been taken in the meantime."""
         if not self.tail <= start < self.head:
             return b""
         return b"".join(self._parts(start, min(limit, self.head - start)))
 
     def recover(self, taken: int, longest: int) -> int:
-        """After a death: `taken` bytes had left for certain. Gives how many were found unpublished."""
+        """Repair after a kill, given that `taken` bytes have left. Returns how many unpublished bytes it found."""
         if self.tail < taken <= self.head:
             self.take(taken - self.tail)
-        found = b"".join(self.room(longest)).rstrip(b"\0")
-        self.publish(len(found))
-        return len(found)
+        unpublished = b"".join(self.room(longest)).rstrip(b"\0")
+        self.publish(len(unpublished))
+        return len(unpublished)
 
     def forget_unpublished(self, longest: int) -> None:
-        """Zero what lies beyond the head."""
+        """Zero the memory beyond the head."""
         self._clear(self.head, sum(map(len, self.room(longest))))
 
     def _clear(self, start: int, count: int) -> None:
         for part in self._parts(start, count):
-            for at in range(0, len(part), len(ZEROS)):
-                piece = part[at : at + len(ZEROS)]
+            for start_of_piece in range(0, len(part), len(ZEROS)):
+                piece = part[start_of_piece : start_of_piece + len(ZEROS)]
                 piece[:] = ZEROS[: len(piece)]
 
     def _parts(self, start: int, count: int) -> list[memoryview]:

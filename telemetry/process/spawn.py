@@ -1,11 +1,9 @@
-"""Starts the command as if we were not there, but for its standard output and error.
+"""Starts keeper and command, and a successor when a keeper dies.
 
-The one thing that it gets from us is the end of a pipe, or of a pseudo-terminal that is then its controlling one.
-
-How the viewer starts a keeper, and the keeper the command; and how a successor takes a dead keeper's place.
-
-The keeper is the command's parent, so that it learns how it ended when the viewer is gone. The viewer is the
-subreaper, so that it learns it when the keeper is gone.
+The command runs as if gputel were not there, except for its standard output and error: the end of a pipe, or of a
+pseudo-terminal that then is its controlling one. The keeper is the command's parent, so that it learns how the
+command ended after the viewer is gone. The viewer is the subreaper, so that it learns it after the keeper is
+gone.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 def check(argv: Sequence[str], path: str | None = None) -> None:
-    """Refuse, before a run is made, what cannot be started."""
+    """Raise GputelError for a program that cannot be started, before a run folder is made."""
     if shutil.which(argv[0], path=path):
         return
     if os.sep in argv[0] and Path(argv[0]).exists():
@@ -42,14 +40,14 @@ def check(argv: Sequence[str], path: str | None = None) -> None:
 
 
 def refusal(program: str, number: int) -> GputelError:
-    """What a shell says, with its exit code."""
+    """The error and exit code that a shell would give for this errno."""
     if number == errno.ENOENT:
         return GputelError(program, "command not found", "check its spelling and PATH", exit_code=NOT_FOUND)
-    mend = {
+    hint = {
         errno.EACCES: "make it executable with `chmod +x`, or name its interpreter",
         errno.ENOEXEC: "begin it with a #! line, or name its interpreter",
     }.get(number, "")
-    return GputelError(program, f"cannot be run: {os.strerror(number)}", mend, exit_code=NOT_EXECUTABLE)
+    return GputelError(program, f"cannot be run: {os.strerror(number)}", hint, exit_code=NOT_EXECUTABLE)
 
 
 def start(
@@ -61,14 +59,14 @@ def start(
     *,
     terminal: bool,
 ) -> tuple[int, int]:
-    """Fork and exec. Gives the process and the errno with which exec failed, or 0."""
-    told, tell = os.pipe()
+    """Fork and exec. Returns the process id, and the errno of a failed exec or 0."""
+    fault_end, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
-        ledger.command = os.getpid()  # by itself: its keeper may be killed before it can say so
+        ledger.command = os.getpid()  # in the child: its keeper may be killed before it could note it
         _become(argv, env, output, signals, terminal, tell)
     os.close(tell)
-    with os.fdopen(told, "rb") as fault:
+    with os.fdopen(fault_end, "rb") as fault:
         answer = fault.read()
     return pid, struct.unpack("i", answer)[0] if answer else 0
 
@@ -83,7 +81,7 @@ def _become(
             os.dup2(output, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        signals.as_before()
+        signals.restore()
         os.execvpe(argv[0], list(argv), dict(env))
     except OSError as error:
         os.write(tell, struct.pack("i", error.errno or errno.EIO))
@@ -91,8 +89,8 @@ def _become(
         os._exit(NOT_FOUND)
 
 
-def retire_to(keep: set[int]) -> None:
-    """In a child of ours that is no command: nothing of the user's stays open but what is needed."""
+def keep_only(keep: set[int]) -> None:
+    """Close every descriptor but these, in a keeper or sampler, which must hold nothing of the user's."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
@@ -104,7 +102,7 @@ def retire_to(keep: set[int]) -> None:
 
 
 def fill_standard() -> None:
-    """Where the user closed one of the three, the next file opened would become the command's output."""
+    """Open /dev/null for each closed standard descriptor; the next opened file would be the command's output."""
     for standard in range(3):
         try:
             os.fstat(standard)
@@ -115,7 +113,7 @@ def fill_standard() -> None:
 
 
 def flush() -> None:
-    """What is buffered would be written twice after a fork."""
+    """Flush buffered output, which would be written twice after a fork."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -131,32 +129,34 @@ HANDSHAKE = struct.Struct("ii")  # the command's process, and the errno of its e
 
 @dataclass(frozen=True)
 class Launch:
-    """What is to be run, and where it stands."""
+    """The command to start, and its place among the processes."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     output: int
-    """The command's end of the pipe, or its side of a pseudo-terminal."""
+    """The command's end of the pipe or pseudo-terminal."""
     terminal: bool
     own_group: bool
-    """Without a controlling terminal, or with one of its own, keeper and command leave the viewer's group."""
+    """Whether keeper and command leave the viewer's group: without a terminal, or with one of their own."""
 
 
 @dataclass(frozen=True)
 class StartedCommand:
+    """The process ids of keeper and command."""
+
     keeper: int
     first: int
-    """The keeper that started the command, which may be gone. It led their group."""
+    """The keeper that started the command and leads their group; it may be gone."""
     command: int
     process: int
     """A pidfd of the command."""
 
 
-def start_keeper(launch: Launch, post: KeeperState) -> StartedCommand:
-    """GputelError where the command cannot be run. A keeper that dies before it began is replaced."""
+def start_keeper(launch: Launch, state: KeeperState) -> StartedCommand:
+    """Start a keeper and its command; replaces a keeper that dies at once. Raises GputelError if exec fails."""
     while True:
         ours, theirs = socket.socketpair()
-        keeper = _fork_keeper(launch, post, theirs)
+        keeper = _fork_keeper(launch, state, theirs)
         theirs.close()
         with ours:
             message, processes, _, _ = socket.recv_fds(ours, HANDSHAKE.size, 1)
@@ -167,79 +167,79 @@ def start_keeper(launch: Launch, post: KeeperState) -> StartedCommand:
                 raise refusal(launch.argv[0], fault)
             return StartedCommand(keeper, keeper, pid, processes[0])
         os.waitpid(keeper, 0)
-        if (orphan := _orphan(post)) is not None:
+        if (orphan := _orphan(state)) is not None:
             process = os.pidfd_open(orphan)
-            successor = succeed(post, process, keeper if launch.own_group else None)
+            successor = succeed(state, process, keeper if launch.own_group else None)
             return StartedCommand(successor, keeper, orphan, process)
 
 
-def succeed(post: KeeperState, process: int | None, group: int | None) -> int:
-    """A keeper in place of one that died."""
+def succeed(state: KeeperState, process: int | None, group: int | None) -> int:
+    """Start a keeper in place of one that died; returns its process id."""
     pid = os.fork()
     if pid == 0:
         try:
             if group is not None:
                 _join(group)
-            retire_to(post.descriptors() | ({process} if process is not None else set()))
-            take_over(post)
-            os._exit(Keeper(post, process, parent=False).keep())
+            keep_only(state.descriptors() | ({process} if process is not None else set()))
+            take_over(state)
+            os._exit(Keeper(state, process, parent=False).keep())
         finally:
             os._exit(1)
     return pid
 
 
-def beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """A process that the command knows nothing of: in a session of its own, with our standard error."""
+def start_beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Start a process that the command cannot see: in a session of its own, with our standard error."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
     return os.posix_spawn(argv[0], list(argv), env, file_actions=null, setsid=True, setsigmask=())
 
 
-def _fork_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> int:
+def _fork_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> int:
     flush()
     pid = os.fork()
     if pid == 0:
         try:
-            _be_keeper(launch, post, tell)
+            _be_keeper(launch, state, tell)
         finally:
             os._exit(1)
     return pid
 
 
-def _be_keeper(launch: Launch, post: KeeperState, tell: socket.socket) -> None:
+def _be_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> None:
     if launch.own_group:
         os.setpgid(0, 0)
     pid, fault = start(
-        launch.argv, launch.env, launch.output, post.signals, post.ledger, terminal=launch.terminal
+        launch.argv, launch.env, launch.output, state.signals, state.ledger, terminal=launch.terminal
     )
     process = os.pidfd_open(pid)
     socket.send_fds(tell, [HANDSHAKE.pack(pid, fault)], [process])
     tell.close()
     if fault:
         os._exit(0)
-    retire_to(post.descriptors() | {process})
-    os._exit(Keeper(post, process, parent=True).keep())
+    keep_only(state.descriptors() | {process})
+    os._exit(Keeper(state, process, parent=True).keep())
 
 
-def _orphan(post: KeeperState) -> int | None:
-    """The command of a keeper that died before it could name it: it names itself, if it was born at all."""
-    while not post.ledger.command:
+def _orphan(state: KeeperState) -> int | None:
+    """The command of a keeper that died before it reported it; None if it was never forked."""
+    while not state.ledger.command:
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return None
         time.sleep(0.001)
-    return post.ledger.command
+    return state.ledger.command
 
 
 def _join(group: int) -> None:
     try:
         os.setpgid(0, group)
-    except OSError:  # all of it have ended
+    except OSError:  # every process of the group has ended
         os.setpgid(0, 0)
 
 
 def has_terminal() -> bool:
-    """A controlling one, through which job control reaches our process group."""
+    """Whether there is a controlling terminal, through which job control reaches our process group."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -248,7 +248,7 @@ def has_terminal() -> bool:
 
 
 def require_linux() -> None:
-    """Signals and ends of processes as descriptors: Linux from 5.4 on."""
+    """Raise GputelError without pidfds and eventfds, which Linux has from 5.4 on."""
     if not (hasattr(os, "pidfd_open") and hasattr(os, "eventfd") and hasattr(os, "P_PIDFD")):
         raise GputelError(
             "gputel record", "needs Linux 5.4 or newer", "record there, and read the run folder here"

@@ -1,4 +1,4 @@
-"""What the user is told while it is recorded: a status line on a terminal, and each fault once."""
+"""What the user sees during a recording: a status line on a terminal, and each fault once."""
 
 from __future__ import annotations
 
@@ -8,55 +8,57 @@ import time
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process.children import Keeping, Supervisor
+from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
 
 STATUS_EVERY = SECOND
 
 
-class Teller:
-    def __init__(
-        self, screen: Screen, sampling: Supervisor, kept: Keeping | None, began: Stamp, *, status: bool
-    ) -> None:
-        """`status`: whether there is a terminal for a status line."""
-        self._screen, self._sampling, self._kept, self._began = screen, sampling, kept, began
-        self._status, self._drawn = status, time.monotonic_ns()
-        self._told_fault = self._told_disk = False
+class StatusReporter:
+    """Draws the status line, and notes each fault of sampler and disk once."""
 
-    def tell(self) -> None:
-        """What is due; called every quarter of a second or so."""
-        self._screen.say_notes()
-        if self._kept:
-            self._tell_fault()
-            self._tell_disk(self._kept)
+    def __init__(
+        self, screen: Screen, sampling: Supervisor, keeper: KeeperHandle | None, began: Stamp, *, status: bool
+    ) -> None:
+        """`status` is whether there is a terminal for a status line."""
+        self._screen, self._sampling, self._keeper, self._began = screen, sampling, keeper, began
+        self._status, self._drawn = status, time.monotonic_ns()
+        self._fault_shown = self._disk_shown = False
+
+    def report(self) -> None:
+        """Show what is due; called about four times per second."""
+        self._screen.write_notes()
+        if self._keeper:
+            self._note_fault()
+            self._note_disk(self._keeper)
         now = time.monotonic_ns()
         if self._status and now - self._drawn >= STATUS_EVERY:
             self._drawn = now
             self._draw((now - self._began.monotonic) / SECOND)
 
-    def _tell_fault(self) -> None:
+    def _note_fault(self) -> None:
         fault = self._sampling.fault
-        if fault and not self._told_fault and not self._sampling.ever_sampled:
-            self._told_fault = True
-            said = GputelError(fault["place"], fault["fault"], fault["mend"])
-            self._screen.note(f"{said} (the output is recorded all the same)")
+        if fault and not self._fault_shown and not self._sampling.ever_sampled:
+            self._fault_shown = True
+            error = GputelError(fault["place"], fault["fault"], fault["hint"])
+            self._screen.note(f"{error} (the output is recorded all the same)")
 
-    def _tell_disk(self, kept: Keeping) -> None:
-        number = kept.ledger.fault
-        if number and not self._told_disk:
-            self._told_disk = True
-            place = kept.post.folder / "output.log"
-            self._screen.note(f"{place}: {os.strerror(number)}; 64 MiB of output wait in memory for room")
+    def _note_disk(self, keeper: KeeperHandle) -> None:
+        number = keeper.ledger.fault
+        if number and not self._disk_shown:
+            self._disk_shown = True
+            path = keeper.state.folder / "output.log"
+            self._screen.note(f"{path}: {os.strerror(number)}; up to 64 MiB of output wait in memory")
 
     def _draw(self, elapsed_s: float) -> None:
-        width, colour = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
-        written = self._kept.post.output.head if self._kept else 0
+        width, color = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
+        written = self._keeper.state.output.head if self._keeper else 0
         news = self._sampling.board.read()
-        self._screen.draw(status_line(news, elapsed_s, written, width=width, colour=colour))
+        self._screen.draw(status_line(news, elapsed_s, written, width=width, color=color))
 
 
 def status_line(
-    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, colour: bool
+    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, color: bool
 ) -> str:
     """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80.0 GiB | 100.0 Hz | 3.1 MiB`, cut to the terminal's width."""
     news = news or {}
@@ -73,11 +75,11 @@ def status_line(
     line = " | ".join(parts)
     head = "SIMULATED " if simulated else ""
     line = line[: max(0, width - 1 - len(head))]
-    return (f"\x1b[33m{head}\x1b[0m" if colour and head else head) + line
+    return (f"\x1b[33m{head}\x1b[0m" if color and head else head) + line
 
 
 def _gpu(gpu: dict[str, object]) -> str:
-    """What was not measured is left out."""
+    """One GPU's values; leaves out what was not measured."""
     words = [f"GPU {gpu.get('gpu')}"]
     for name, unit in (("power_w", "W"), ("temp_c", "°C"), ("util", "%")):
         value = gpu.get(name)

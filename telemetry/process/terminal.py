@@ -1,8 +1,7 @@
-"""The pseudo-terminal of `record --pty`; the user's own is raw meanwhile, and its keys are passed on.
+"""The pseudo-terminal of `record --pty`, and the screen: output as output.log grows, and a status line below it.
 
-What the user sees: the output as output.log grows, and one status line that never mixes with it.
-
-A terminal that is slow or stopped holds up nothing but this. What the disk does not take is shown from the queue.
+With --pty the user's terminal is raw, and keys are passed on. A terminal that is slow or stopped delays the screen
+alone. Output that the disk does not take is shown from the queue.
 """
 
 from __future__ import annotations
@@ -19,34 +18,40 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process.keeper import KeeperState
 from gputel.telemetry.process.libc import PatientWriter
 
-KEYBOARD = 0
+KEYBOARD, STANDARD_ERROR = 0, 2
 AT_ONCE = 4096
 END_OF_INPUT = b"\x04"
+SHOWN_AT_ONCE = 1 << 16
+STALL = SECOND // 2
+CLEAR = b"\r\x1b[K"
 
 
-class Pseudo:
+class PseudoTerminal:
+    """A terminal for the command, with the size and settings of the user's own."""
+
     def __init__(self) -> None:
         self.master, self.slave = pty.openpty()
         self._before = termios.tcgetattr(KEYBOARD) if os.isatty(KEYBOARD) else None
         self._unsent = b""
         self.listening = True
-        """To the user's input, which has not ended."""
+        """Whether the user's input has not ended."""
         if self._before:
             termios.tcsetattr(self.slave, termios.TCSANOW, self._before)
             self.resize()
 
     def begin(self) -> None:
-        """Keys go to the command, Ctrl-C among them, which its own terminal makes a signal of."""
+        """Pass every key to the command; its own terminal turns Ctrl-C into a signal."""
         if self._before:
             tty.setraw(KEYBOARD, termios.TCSANOW)
 
     def resize(self) -> None:
+        """Give the command's terminal the size of the user's."""
         with contextlib.suppress(OSError):
             size = fcntl.ioctl(KEYBOARD, termios.TIOCGWINSZ, bytes(8))
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
 
     def pass_on(self) -> None:
-        """What the user typed; it waits while the command does not read."""
+        """Pass on what the user typed; it waits while the command does not read."""
         if not self._unsent and self.listening:
             try:
                 typed = os.read(KEYBOARD, AT_ONCE)
@@ -62,21 +67,18 @@ class Pseudo:
             self.listening = False
 
     def restore(self) -> None:
+        """Restore the user's terminal."""
         if self._before:
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, self._before)
 
 
-SHOWN_AT_ONCE = 1 << 16
-STALL = SECOND // 2
-CLEAR = b"\r\x1b[K"
-STANDARD_ERROR = 2
-
-
 class Screen:
-    def __init__(self, post: KeeperState | None, show: int | None) -> None:
-        """`show`: where the output goes, None for nowhere."""
-        self._post, self._show = post, show
+    """Shows the command's output, and a status line that never mixes with it."""
+
+    def __init__(self, state: KeeperState | None, show: int | None) -> None:
+        """`show` is the descriptor for the output, None to hide it."""
+        self._state, self._show = state, show
         self._writer = PatientWriter()
         self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
         self._offset = 0
@@ -87,11 +89,11 @@ class Screen:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to show, to somebody who still reads (`| head` may have gone)."""
+        """Whether there is output to show and its reader is still there (`| head` may have gone)."""
         return self._show is not None and (self._on_disk() > 0 or self._is_stalled())
 
     def advance(self) -> None:
-        """Show the next piece, as much of it as is taken."""
+        """Show the next piece of output, as far as the reader takes it."""
         if self._show is None or not (piece := self._next()):
             return
         self.clear()
@@ -106,18 +108,19 @@ class Screen:
             self._moved = time.monotonic_ns()
 
     def note(self, line: str) -> None:
-        """One line for the user beside the output."""
+        """Show one line beside the output, on standard error."""
         self._notes += line.encode(errors="replace") + b"\n"
         self.clear()
-        self.say_notes()
+        self.write_notes()
 
-    def say_notes(self) -> None:
+    def write_notes(self) -> None:
+        """Write the notes that the terminal has not taken yet."""
         if self._notes:
             with contextlib.suppress(OSError):
                 self._notes = self._notes[self._writer.write(STANDARD_ERROR, self._notes) :]
 
     def draw(self, status: str) -> None:
-        """The status line, where it cannot split a line of the command's, nor a bar that it is drawing."""
+        """Draw the status line, unless it would split a line or a progress bar of the command."""
         if self.pending or self._notes or (self._shares_terminal and not self._at_line_start):
             return
         if not _is_in_front():
@@ -126,32 +129,33 @@ class Screen:
             self._drawn = self._writer.write(STANDARD_ERROR, CLEAR + status.encode()) > 0
 
     def clear(self) -> None:
+        """Remove the status line."""
         if self._drawn:
             self._drawn = False
             with contextlib.suppress(OSError):
                 self._writer.write(STANDARD_ERROR, CLEAR)
 
     def _next(self) -> bytes:
-        assert self._post
+        assert self._state
         if self._on_disk() > 0:
-            return os.pread(self._post.log, SHOWN_AT_ONCE, self._offset)
-        piece = self._post.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
-        return (
-            piece if self._on_disk() <= 0 else b""
-        )  # it went to disk meanwhile, and its place may be used again
+            return os.pread(self._state.log, SHOWN_AT_ONCE, self._offset)
+        piece = self._state.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
+        went_to_disk = self._on_disk() > 0  # then its memory may have been reused while it was copied
+        return b"" if went_to_disk else piece
 
     def _on_disk(self) -> int:
-        return os.fstat(self._post.log).st_size - self._offset if self._post else 0
+        return os.fstat(self._state.log).st_size - self._offset if self._state else 0
 
     def _is_stalled(self) -> bool:
-        """The queue holds what the disk has not taken for a while."""
-        behind = self._post.output.head - self._offset if self._post else 0
+        """Whether the queue holds output that the disk has not taken for a while."""
+        behind = self._state.output.head - self._offset if self._state else 0
         if behind <= 0:
             self._moved = time.monotonic_ns()
         return behind > 0 and time.monotonic_ns() - self._moved > STALL
 
 
 def _is_in_front() -> bool:
+    """Whether gputel is in the terminal's foreground."""
     try:
         return os.tcgetpgrp(STANDARD_ERROR) == os.getpgrp()
     except OSError:

@@ -1,7 +1,7 @@
-"""`gputel record` itself: owns the terminal, starts keeper, command and sampler, and replaces ours where they die.
+"""`gputel record` itself: owns the terminal; starts keeper, command and sampler, and replaces those that die.
 
-In: a `Job`. Out: an `Outcome`. It has one thread, since it forks, and loads nothing heavy. Killed, it costs nothing
-but the view: the rest goes on, and the keeper writes how it ended.
+Takes a `Job`, returns a `CommandEnd`. It has one thread, because it forks, and imports nothing heavy. If it is
+killed, only the view is lost: the rest goes on, and the keeper records the end.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from gputel.telemetry.clock import SECOND, Stamp, SystemClock
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
-from gputel.telemetry.process.status_line import Teller
-from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, Pseudo, Screen
+from gputel.telemetry.process.status_line import StatusReporter
+from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
 from gputel.telemetry.store import compact
 
 TICK_MS = 250
-FIRST_WORD = 2 * SECOND
-"""So long a command that ends at once waits for the sampler to say whether there is a GPU."""
+FIRST_REPORT = 2 * SECOND
+"""How long a command that ends at once waits for the sampler to report whether there is a GPU."""
 
 
 @dataclass(frozen=True)
 class Job:
+    """What to record."""
+
     folder: Path
-    """Of the segment."""
+    """The segment's folder."""
     sample: Sample
     argv: tuple[str, ...] = ()
     """The command; empty for a recording without one."""
@@ -42,27 +44,30 @@ class Job:
     duration_s: float | None = None
     pty: bool = False
     show: int = 1
-    """Where the command's output goes."""
+    """The descriptor for the command's output."""
     beside: Callable[[int], Sequence[str]] | None = None
-    """A process to start beside the recording, given the command's number, or 0 where there is none."""
+    """The argv of a process to start beside the recording, from the command's process id or 0."""
 
 
 @dataclass(frozen=True)
 class CommandEnd:
+    """How a recording ended."""
+
     exit_code: int
     signal: int | None
-    """Of which the command died, where we are to end likewise."""
+    """The signal that ended the command, if gputel should end by it, too."""
     fault: dict[str, str] | None
     """Why nothing was sampled."""
     lost: int
-    """Bytes of output."""
+    """Bytes of output that were lost."""
     left_behind: bool
-    """A keeper still writes the output of a process that outlived the command."""
+    """Whether a keeper still writes the output of a process that outlived the command."""
     cut_short: bool
+    """Whether the user interrupted the closing."""
 
 
 def record(job: Job) -> CommandEnd:
-    """Until the command, the process, the time or the user's patience ends. Reaps every child of this process."""
+    """Record until the command, the process or the time ends, or the user stops it. Reaps all of our children."""
     spawn.require_linux()
     spawn.fill_standard()
     viewer = Viewer(job)
@@ -73,6 +78,8 @@ def record(job: Job) -> CommandEnd:
 
 
 class Viewer:
+    """The main loop: signals, output, keyboard, and the state of both children."""
+
     def __init__(self, job: Job) -> None:
         self._job, self._clock = job, SystemClock()
         self._signals = Signals()
@@ -81,28 +88,31 @@ class Viewer:
         self._began = self._clock.stamp()
         with contextlib.suppress(OSError):
             run_folder.update(job.folder, started=self._began.as_json())
-        self._pseudo = Pseudo() if job.pty and job.argv else None
-        self._kept = self._keep()
+        self._pseudo = PseudoTerminal() if job.pty and job.argv else None
+        self._keeper = self._keep()
         if job.beside:
-            spawn.beside(job.beside((self._kept and self._kept.command) or 0), job.env)
-        self._forwarder = Forwarder(self._kept.ledger, self._kept.send) if self._kept else None
-        post = self._kept.post if self._kept else None
-        self._screen = Screen(post, job.show if job.argv else None)
+            spawn.start_beside(job.beside((self._keeper and self._keeper.command) or 0), job.env)
+        self._forwarder = Forwarder(self._keeper.ledger, self._keeper.send) if self._keeper else None
+        state = self._keeper.state if self._keeper else None
+        self._screen = Screen(state, job.show if job.argv else None)
         self._sampling = Supervisor(job.sample, self._life())
         self._stopped: Stamp | None = None
         self._cut = False
         self._looked = time.monotonic_ns()
         status = self._pseudo is None and os.isatty(STANDARD_ERROR)
-        self._teller = Teller(self._screen, self._sampling, self._kept, self._began, status=status)
+        self._reporter = StatusReporter(
+            self._screen, self._sampling, self._keeper, self._began, status=status
+        )
 
     def view(self) -> CommandEnd:
+        """Run until everything has ended."""
         self._sampling.start()
         if self._pseudo:
             self._pseudo.begin()
         while not self._cut and not self._is_over():
             self._turn()
-        if self._kept:
-            self._kept.write_end()
+        if self._keeper:
+            self._keeper.write_end()
         elif self._stopped:
             with contextlib.suppress(OSError):
                 run_folder.update(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
@@ -110,13 +120,13 @@ class Viewer:
         return self._outcome()
 
     def leave(self) -> None:
-        """The terminal as it was, and Ctrl-C able to interrupt what our caller does next."""
+        """Restore the terminal, and let Ctrl-C interrupt what the caller does next."""
         self._screen.clear()
-        self._signals.let_interrupt()
+        self._signals.unblock_interrupt()
         if self._pseudo:
             self._pseudo.restore()
 
-    def _keep(self) -> children.Keeping | None:
+    def _keep(self) -> children.KeeperHandle | None:
         job = self._job
         if job.argv:
             return children.wrap(job.folder, job.argv, job.env, self._signals, self._news, self._pseudo)
@@ -125,22 +135,22 @@ class Viewer:
         return None
 
     def _life(self) -> int:
-        """Sampling ends with the command, with the process that is followed, or with us."""
-        if self._kept and self._kept.process is not None:
-            return self._kept.process
-        return children.open_process(self._job.pid or os.getpid())
+        """A pidfd of the process with which sampling ends: the command, the followed process, or this one."""
+        if self._keeper and self._keeper.process is not None:
+            return self._keeper.process
+        return children.open_pidfd(self._job.pid or os.getpid())
 
     def _is_over(self) -> bool:
         if self._job.argv:
-            assert self._kept
-            return self._kept.is_over() and not self._screen.pending and self._has_first_word()
+            assert self._keeper
+            return self._keeper.is_over() and not self._screen.pending and self._sampler_has_reported()
         if self._sampling.fault and not self._sampling.ever_sampled and not self._job.follow:
             return True
-        return self._stopped is not None and (self._kept is None or self._kept.is_over())
+        return self._stopped is not None and (self._keeper is None or self._keeper.is_over())
 
-    def _has_first_word(self) -> bool:
-        told = self._sampling.finished or self._sampling.ever_sampled
-        return told or time.monotonic_ns() - self._began.monotonic > FIRST_WORD
+    def _sampler_has_reported(self) -> bool:
+        reported = self._sampling.finished or self._sampling.ever_sampled
+        return reported or time.monotonic_ns() - self._began.monotonic > FIRST_REPORT
 
     def _turn(self) -> None:
         since, self._looked = self._looked, time.monotonic_ns()
@@ -159,7 +169,7 @@ class Viewer:
         if self._has_ended():
             self._sampling.finish()
         self._look_at_end()
-        self._teller.tell()
+        self._reporter.report()
 
     def _wait(self) -> list[int]:
         poll = select.poll()
@@ -184,12 +194,12 @@ class Viewer:
                 self._forwarder.arrived(arrival, since)
 
     def _comes_after_end(self, number: int, since: int) -> bool:
-        """Not the same Ctrl-C that ended the command."""
-        ended = self._kept.ledger.ended if self._kept else None
+        """Whether a signal came after the command's end, so that it is not the one that ended it."""
+        ended = self._keeper.ledger.ended if self._keeper else None
         return number in (*ENDING, signal.SIGQUIT) and ended is not None and ended.monotonic < since
 
     def _answer_alone(self, number: int) -> None:
-        """Without a command the first Ctrl-C ends the recording, and the second its closing."""
+        """Handle a signal without a command: the first Ctrl-C ends the recording, the second its closing."""
         if number == signal.SIGTSTP:
             self._stop_here()
         elif number in (*ENDING, signal.SIGQUIT):
@@ -197,9 +207,9 @@ class Viewer:
             self._stop_recording()
 
     def _settle(self) -> None:
-        if not (self._kept and self._forwarder):
+        if not (self._keeper and self._forwarder):
             return
-        for number in self._forwarder.settle(self._kept.keeper):
+        for number in self._forwarder.settle(self._keeper.keeper_pid):
             if number == signal.SIGTSTP:
                 self._stop_here()
             elif number == signal.SIGWINCH and self._pseudo:
@@ -219,14 +229,14 @@ class Viewer:
                 return
             if pid == self._sampling.pid:
                 self._sampling.died(status, over=self._has_ended())
-            elif self._kept:
-                self._kept.reaped(pid, status)
+            elif self._keeper:
+                self._keeper.reaped(pid, status)
 
     def _has_ended(self) -> bool:
-        return self._stopped is not None or bool(self._kept and self._kept.ledger.ended)
+        return self._stopped is not None or bool(self._keeper and self._keeper.ledger.ended)
 
     def _look_at_end(self) -> None:
-        """Of a recording without a command: time is up, or the process has ended."""
+        """Stop a recording without a command when its time is up or its process has ended."""
         if self._job.argv or self._stopped:
             return
         over = self._job.duration_s is not None and self._elapsed_s() >= self._job.duration_s
@@ -235,19 +245,19 @@ class Viewer:
             self._stop_recording()
 
     def _followed_ended(self) -> bool:
-        process = self._kept.process if self._kept else None
+        process = self._keeper.process if self._keeper else None
         return process is not None and bool(select.select([process], [], [], 0)[0])
 
     def _stop_recording(self) -> None:
         self._stopped = self._stopped or self._clock.stamp()
-        if self._kept:
-            self._kept.ledger.end(None, self._stopped)
+        if self._keeper:
+            self._keeper.ledger.end(None, self._stopped)
 
     def _elapsed_s(self) -> float:
         return (time.monotonic_ns() - self._began.monotonic) / SECOND
 
     def _close(self) -> None:
-        """The sampler seals, and what it wrote is compacted; another Ctrl-C, and readers do that."""
+        """Wait for the sampler's seal, then compact; another Ctrl-C leaves compaction to readers."""
         while not self._cut and self._sampling.pid is not None:
             self._turn()
         if self._sampling.ever_sampled and not self._cut:
@@ -262,13 +272,13 @@ class Viewer:
         child.communicate()
 
     def _outcome(self) -> CommandEnd:
-        kept = self._kept
-        status = kept.ledger.status if kept else 0
+        keeper = self._keeper
+        status = keeper.ledger.status if keeper else 0
         return CommandEnd(
-            exit_code=kept.ledger.exit_code or 0 if kept else 0,
+            exit_code=keeper.ledger.exit_code or 0 if keeper else 0,
             signal=-status if status is not None and -status in ENDING else None,
             fault=None if self._sampling.ever_sampled else self._sampling.fault,
-            lost=kept.ledger.lost if kept else 0,
-            left_behind=bool(kept and not kept.ledger.drained),
+            lost=keeper.ledger.lost if keeper else 0,
+            left_behind=bool(keeper and not keeper.ledger.drained),
             cut_short=self._cut,
         )

@@ -1,1 +1,1 @@
-"""The sampler's process: what is read how often, the loop that reads it, and what looks after the loop."""
+"""The sampling process: its plan of rates, the loop that reads, the budget and the watchdog."""

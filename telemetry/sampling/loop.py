@@ -1,10 +1,8 @@
-"""The loop: absolute deadlines, one row a tick and tier into the store, and a record of what it cost.
+"""The sampling loop: at absolute deadlines, one row per tick and tier goes into the store.
 
-A late tick fires late and is counted. One that is later than a quarter of a second is missed: it is counted, and
-nothing is filled in for it. The thread that runs it may be stuck in a call for ever; `Turn` says whether it still
-has the right to write when it comes back.
-
-How a thread asks to be woken on time, as far as it may: for itself alone, its children get none of it.
+A late tick fires late and is counted. A tick more than a quarter of a second late is missed: it is counted, and
+nothing is filled in. A thread may be stuck in a call forever; when the call returns, `Turn` says whether the
+thread may still write.
 """
 
 from __future__ import annotations
@@ -25,40 +23,45 @@ from gputel.telemetry.sampling.budget import Budget, SamplingCost
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
+PR_SET_TIMERSLACK = 29
+SCHED_RESET_ON_FORK = 0x40000000
+NICE = -10
 
 
 class TickStore(Protocol):
+    """Where the loop puts its rows."""
+
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
 
     def close(self) -> None: ...
 
 
-Entry = tuple[int, Gpu, int]
-"""A call into the driver that has not returned yet: generation, GPU, since when. A plain tuple is made fastest."""
+DriverCall = tuple[int, Gpu, int]
+"""A call into the driver that has not returned: generation, GPU, start. A plain tuple, the fastest to make."""
 
 
 @dataclass
 class Turn:
-    """Shared by the threads that sample one after the other: only the one of the current generation may write."""
+    """Whose turn it is to sample: only the thread of the current generation may write."""
 
     generation: int = 0
     stopping: bool = False
-    entered: Entry | None = None
+    entered: DriverCall | None = None
     left_out: set[Gpu] = field(default_factory=set)
-    """GPUs in whose calls a thread is or was stuck."""
+    """GPUs not sampled, because a thread is or was stuck in a call to them."""
     hangs: dict[Gpu, int] = field(default_factory=dict)
     returned: dict[Gpu, int] = field(default_factory=dict)
-    """Those of `left_out` whose call has come back, and when to try them again."""
+    """GPUs of `left_out` whose call has returned, and when to try them again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Stale(Exception):  # noqa: N818 - how a thread ends whose place was taken
+class Stale(Exception):  # noqa: N818 - ends a thread that lost its turn
     """Another thread samples now."""
 
 
 @dataclass
 class GpuShare:
-    """One GPU's share of a tier's row; without a reader it is null."""
+    """One GPU's part of a tier's row; all None while it has no reader."""
 
     gpu: Gpu
     readings: tuple[Reading, ...]
@@ -68,7 +71,7 @@ class GpuShare:
 
 @dataclass
 class TierLoop:
-    """One tier at work."""
+    """One tier while it is sampled; `due` is its next tick."""
 
     number: int
     name: str
@@ -77,7 +80,7 @@ class TierLoop:
 
 
 class Loop:
-    """One thread's life of sampling. A successor is another Loop with the same plan, store, cost, budget, turn."""
+    """The sampling of one thread. Its successor is a Loop with the same plan, store, cost, budget and turn."""
 
     def __init__(
         self,
@@ -99,10 +102,10 @@ class Loop:
         self._period = round(SECOND / plan.hz)
         self._tick = 0
         self._looked = clock.monotonic()
-        self._posts = [self._post(number, planned) for number, planned in enumerate(plan.tiers)]
+        self._tier_loops = [self._tier_loop(number, planned) for number, planned in enumerate(plan.tiers)]
 
     def run(self, until: int | None = None) -> None:
-        """Samples until it is told to stop, loses its turn, or (monotonic ns) `until`."""
+        """Sample until `turn.stopping`, until the turn is lost, or until the monotonic time `until`."""
         try:
             self._budget.begin(self._clock.monotonic())
             deadline = self._clock.monotonic() + self._period
@@ -117,7 +120,7 @@ class Loop:
             return
 
     def _sleep(self, deadline: int) -> bool:
-        """In naps, so that a slow rate does not delay the end; False where that has come."""
+        """Sleep in short naps, so that a slow rate does not delay the end; False if it is time to stop."""
         while deadline - self._clock.monotonic() > CATCH_UP:
             if self._turn.stopping:
                 return False
@@ -133,15 +136,15 @@ class Loop:
         return deadline + (1 + missed) * self._period
 
     def _fire(self, deadline: int) -> None:
-        for post in self._posts:
-            if self._tick >= post.due:
-                post.due = self._tick + self._budget.every[post.number]
-                self._read(post, deadline)
+        for tier_loop in self._tier_loops:
+            if self._tick >= tier_loop.due:
+                tier_loop.due = self._tick + self._budget.every[tier_loop.number]
+                self._read(tier_loop, deadline)
 
-    def _read(self, post: TierLoop, deadline: int) -> None:
+    def _read(self, tier_loop: TierLoop, deadline: int) -> None:
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
         stamp = now = monotonic()
-        for part in post.parts:
+        for part in tier_loop.parts:
             if part.reader is not None:
                 turn.entered = generation, part.gpu, now
                 part.reader.ask()
@@ -149,16 +152,16 @@ class Loop:
                 if turn.generation != generation:
                     self._come_back(part.gpu)
         turn.entered = None
-        self._cost.inside_ns[post.name] += now - stamp
-        self._budget.add(post.number, now - stamp)
-        values = self._answers(post.parts, now)
+        self._cost.inside_ns[tier_loop.name] += now - stamp
+        self._budget.add(tier_loop.number, now - stamp)
+        values = self._answers(tier_loop.parts, now)
         with turn.lock:
             if turn.generation != generation:
                 raise Stale
-            self._store.append(post.number, deadline, stamp, values)
-        self._cost.rows += post.number == 0
+            self._store.append(tier_loop.number, deadline, stamp, values)
+        self._cost.rows += tier_loop.number == 0
         if self._show is not None:
-            self._show(post.number, values)
+            self._show(tier_loop.number, values)
 
     def _answers(self, parts: Sequence[GpuShare], now: int) -> list[int | None]:
         values: list[int | None] = []
@@ -176,7 +179,7 @@ class Loop:
         self._turn.entered = None
 
     def _come_back(self, gpu: Gpu) -> None:
-        """A call returned after the watchdog gave it up: the GPU may be tried again, later each time."""
+        """A call returned after the watchdog gave up on it: schedule the next try, later each time."""
         wait = min(60, 2 ** self._turn.hangs.get(gpu, 1) // 2) * SECOND
         self._turn.returned[gpu] = self._clock.monotonic() + wait
         raise Stale
@@ -199,7 +202,7 @@ class Loop:
         self._looked = self._clock.monotonic()
 
     def _absent(self) -> set[Gpu]:
-        return {part.gpu for post in self._posts for part in post.parts if part.reader is None}
+        return {part.gpu for tier_loop in self._tier_loops for part in tier_loop.parts if part.reader is None}
 
     def _readmit(self, gpu: Gpu, how: str) -> None:
         self._turn.entered = (self._generation, gpu, self._clock.monotonic())
@@ -217,9 +220,9 @@ class Loop:
         self._report("gpu_back", f"GPU {gpu.index} {how}", gpu=gpu.index)
 
     def _parts(self, gpu: Gpu) -> list[GpuShare]:
-        return [part for post in self._posts for part in post.parts if part.gpu is gpu]
+        return [part for tier_loop in self._tier_loops for part in tier_loop.parts if part.gpu is gpu]
 
-    def _post(self, number: int, planned: planning.PlannedTier) -> TierLoop:
+    def _tier_loop(self, number: int, planned: planning.PlannedTier) -> TierLoop:
         parts = [
             GpuShare(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
             for gpu, readings in planned.parts
@@ -227,7 +230,7 @@ class Loop:
         return TierLoop(number, planned.tier.name, number if planned.every > number else 0, parts)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
-        """None for a GPU that is lost or hangs: the chores try it again."""
+        """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""
         if gpu in self._turn.left_out:
             return None
         self._turn.entered = (self._generation, gpu, self._clock.monotonic())
@@ -239,13 +242,8 @@ class Loop:
             self._leave(gpu)
 
 
-PR_SET_TIMERSLACK = 29
-SCHED_RESET_ON_FORK = 0x40000000
-NICE = -10
-
-
-def raise_own() -> str:
-    """What was allowed: `SCHED_FIFO`, `nice -10` or `normal`."""
+def raise_priority() -> str:
+    """Ask for timely wake-ups, for the calling thread alone; returns `SCHED_FIFO`, `nice -10` or `normal`."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
     with contextlib.suppress(OSError, AttributeError):

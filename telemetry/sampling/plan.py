@@ -1,7 +1,7 @@
-"""Probe every reading on every GPU, time it, drop what is not there, sort the rest into tiers; keep the budget.
+"""The sampling plan: probes and times every reading of every GPU, and sorts those that exist into tiers of rates.
 
-In: a machine. Out: a plan, which is tiers of columns, and with each reading where it comes from and what it cost.
-A GPU that does not answer while it is probed keeps every column, for it may come back.
+Takes a machine; returns tiers of columns, with the source and the cost of each reading. A GPU that does not
+answer during probing keeps all its columns, because it may come back.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SLOWER_THAN_FAST_NS = 500_000
 SLOWER_THAN_MEDIUM_NS = 5_000_000
 TOO_SLOW_NS = 100_000_000
 CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
-"""What loses least at 10 Hz instead of `--hz`, first what changes least. Power, energy and temperature stay."""
+"""Readings that lose least at 10 Hz instead of `--hz`, in that order. Power, energy and temperature stay."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What probing one reading of one GPU found. A lost GPU keeps all its readings, without a latency."""
+    """The result of probing one reading of one GPU. A lost GPU keeps all readings, without a latency."""
 
     gpu: Gpu
     reading: Reading
@@ -33,11 +33,11 @@ class Probe:
     latency_ns: int | None = None
     lost: bool = False
     waits: bool = False
-    """It goes to 10 Hz, since all readings at the full rate would cost more than the budget."""
+    """Sampled at 10 Hz, because all readings at the full rate would exceed the budget."""
 
     @property
     def pace(self) -> ReadingRate | None:
-        """None for what is not read at all."""
+        """The rate at which to sample; None for a reading that is missing or too slow."""
         cost, pace = self.latency_ns or 0, self.reading.pace
         if (self.answer.fault is not None and not self.lost) or cost > TOO_SLOW_NS:
             return None
@@ -48,12 +48,9 @@ class Probe:
 
     @property
     def call(self) -> str:
-        """Readings with the same call cost only once; all fields are one call."""
-        return (
-            "fields"
-            if (self.answer.source or "").startswith("field")
-            else (self.answer.source or "").split(" ")[0]
-        )
+        """The driver call behind the reading. Readings of one call cost only once, and all fields are one call."""
+        source = self.answer.source or ""
+        return "fields" if source.startswith("field") else source.split(" ")[0]
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -66,7 +63,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class PlannedTier:
-    """Due at every `every`-th tick. `parts` are the readings of each GPU, in the order of the tier's columns."""
+    """A tier that is due at every `every`-th tick; `parts` has each GPU's readings in the order of the columns."""
 
     tier: Tier
     every: int
@@ -75,6 +72,8 @@ class PlannedTier:
 
 @dataclass(frozen=True)
 class SamplingPlan:
+    """The tiers, and what probing found."""
+
     hz: float
     max_overhead: float
     tiers: tuple[PlannedTier, ...]
@@ -100,7 +99,7 @@ def make(
     max_overhead: float = 0.02,
     entering: Callable[[Gpu], object] = id,
 ) -> SamplingPlan:
-    """`entering` hears of each GPU before the driver is asked about it."""
+    """Probe the GPUs and arrange their readings; calls `entering` with each GPU before its first driver call."""
     findings: list[Probe] = []
     for gpu in gpus:
         entering(gpu)
@@ -109,6 +108,7 @@ def make(
 
 
 def probe(machine: Machine, gpu: Gpu, clock: Clock) -> list[Probe]:
+    """Probe every reading of one GPU."""
     try:
         return [_probe(machine, gpu, reading, clock) for reading in READINGS]
     except GpuLost as lost:
@@ -129,7 +129,7 @@ def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock) -> Probe:
 
 
 def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) -> SamplingPlan:
-    """Tiers from what was found. Over the budget, what can wait does."""
+    """Arrange readings into tiers. Over budget, readings in CAN_WAIT are sampled at 10 Hz."""
     for name in CAN_WAIT:
         if fast_cost(findings) * hz <= max_overhead:
             break
@@ -141,7 +141,7 @@ def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) ->
 
 
 def fast_cost(findings: Sequence[Probe]) -> float:
-    """Seconds inside the driver that one tick of the fast tier takes."""
+    """Seconds that one tick of the fast tier spends inside the driver."""
     calls: dict[tuple[str, str], int] = {}
     for finding in findings:
         if finding.pace is ReadingRate.FAST:
@@ -152,9 +152,8 @@ def fast_cost(findings: Sequence[Probe]) -> float:
 
 def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:
     parts: dict[Gpu, list[Reading]] = {}
-    for finding in sorted(
-        findings, key=lambda f: f.call != "fields"
-    ):  # as they stand in memory, which saves sorting
+    in_memory_order = sorted(findings, key=lambda f: f.call != "fields")  # saves reordering at each tick
+    for finding in in_memory_order:
         if finding.pace is pace:
             parts.setdefault(finding.gpu, []).append(finding.reading)
     columns = tuple(

@@ -1,12 +1,8 @@
-"""The sampler's process: a machine, a plan, a store, and threads: one samples, this one looks after it.
+"""The sampling process: opens a machine, plans, and samples it in one thread, which the main thread supervises.
 
-In: what to record (`Spec`) and descriptors that end it. Out: gpu/ in the segment's folder, facts in run.json,
-events, and a page of memory with the latest. This thread writes nothing to disk: a slow one must not stop it.
-
-Writes the sampler's events and its part of run.json, in a thread of its own: a shared folder may take 30 s.
-
-Nothing that is told to it raises or waits. A full disk loses what could not be written, and is tried again with the
-next word.
+Takes a `Spec` and descriptors that end it. Writes gpu/ in the segment's folder, facts in run.json, events, and
+the latest values on the board. The main thread writes nothing to disk, so that a slow disk cannot stop it:
+another thread writes events and facts, which on a shared folder may take 30 s.
 """
 
 from __future__ import annotations
@@ -23,13 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.telemetry import events, run_folder
-from gputel.telemetry import run_folder as runs
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget, SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_own
+from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_priority
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
@@ -46,6 +41,8 @@ GIL_WAIT_S = 0.0005
 
 @dataclass(frozen=True)
 class Spec:
+    """What to record, and where."""
+
     folder: Path
     machine: str
     """`nvml`, `simulate:2xH100`, or `replay:` and a run folder."""
@@ -54,24 +51,25 @@ class Spec:
     max_overhead: float = 0.02
 
 
-def open_machine(named: str, clock: Clock) -> Machine:
-    if named.startswith(SIMULATE):
+def open_machine(name: str, clock: Clock) -> Machine:
+    """The machine that a `Spec` names; imports only the module that it needs."""
+    if name.startswith(SIMULATE):
         from gputel.telemetry.simulated import open_machine as simulate
 
-        return simulate(named.removeprefix(SIMULATE), clock)
-    if named.startswith(REPLAY):
+        return simulate(name.removeprefix(SIMULATE), clock)
+    if name.startswith(REPLAY):
         from gputel.telemetry.replay import open_machine as replay
 
-        return replay(Path(named.removeprefix(REPLAY)), clock)
+        return replay(Path(name.removeprefix(REPLAY)), clock)
     from gputel.telemetry.nvml.devices import open_machine as open_nvml
 
     return open_nvml()
 
 
 def run(spec: Spec, board: Board, stop_fds: Sequence[int], clock: Clock | None = None) -> int:
-    """Samples until one of `stop_fds` is readable, seals the store, and gives the exit code.
+    """Sample until one of `stop_fds` is readable, then seal the store. Returns the exit code.
 
-    With a call into the driver in flight it does not return but ends the process, the only way out of such a call.
+    Ends the process instead if a call into the driver has not returned: there is no other way out of such a call.
     """
     clock = clock or SystemClock()
     sys.setswitchinterval(GIL_WAIT_S)
@@ -84,7 +82,7 @@ def run(spec: Spec, board: Board, stop_fds: Sequence[int], clock: Clock | None =
 
 @dataclass(frozen=True)
 class Ready:
-    """What sampling takes, once the machine has been probed."""
+    """What sampling needs, once the machine has been probed."""
 
     machine: Machine
     plan: planning.SamplingPlan
@@ -92,32 +90,35 @@ class Ready:
     store: Writer
     news: StatusWriter
     facts: dict[str, object]
-    """Of `sampling` in run.json, as far as they are known at the start."""
+    """The facts of `sampling` in run.json that are known at the start."""
 
 
 class Sampler:
+    """Supervises the sampling thread: heartbeat, watchdog, board, and the seal at the end."""
+
     def __init__(self, spec: Spec, board: Board, clock: Clock) -> None:
         self._spec, self._board, self._clock = spec, board, clock
         self._seen_alive = board.heartbeat
         self._began = clock.monotonic()
         self._turn, self.cost = Turn(), SamplingCost(round(SECOND / spec.hz))
-        self._scribe = Scribe(spec.folder, clock)
-        self._watchdog = Watchdog(self._turn, self._succeed, self._scribe.event)
+        self._folder_writer = FolderWriter(spec.folder, clock)
+        self._watchdog = Watchdog(self._turn, self._succeed, self._folder_writer.event)
         self._ready: Ready | None = None
         self._fault: GputelError | None = None
         self._thread = self._thread_for(self._start)
 
     @property
     def columns(self) -> int:
-        """How many readings of all GPUs are recorded."""
+        """Number of recorded readings over all GPUs."""
         return sum(len(planned.tier.columns) for planned in self._ready.plan.tiers) if self._ready else 0
 
     @property
     def stuck(self) -> bool:
+        """Whether a call into the driver has not returned."""
         return self._thread.is_alive() or self._watchdog.stuck()
 
     def watch(self, stop_fds: Sequence[int]) -> int:
-        """Look every 50 ms whether to stop, whether a call hangs, and what there is to show."""
+        """Check every 50 ms whether to stop and whether a call hangs, and publish. Returns the exit code."""
         poll = select.poll()
         for descriptor in stop_fds:
             poll.register(descriptor, select.POLLIN | select.POLLHUP)
@@ -141,12 +142,10 @@ class Sampler:
         if self._ready is not None:
             self._watchdog.look(now)
         elif now - self._began > START_LIMIT:
-            self._fault = GputelError(
-                "NVML", "the driver does not answer", "look at `dmesg` and `nvidia-smi`"
-            )
+            self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
 
     def _end(self) -> int:
-        """Seal in a thread: a slow disk takes its time, and we must not be taken for dead meanwhile."""
+        """Seal in a thread, so that the heartbeat goes on while a slow disk writes."""
         sealing = threading.Thread(target=self._seal, name="sealing")
         sealing.start()
         while sealing.is_alive():
@@ -159,59 +158,59 @@ class Sampler:
         self._turn.stopping = True
         self._thread.join(2.0)
         with self._turn.lock:
-            self._turn.generation += 1  # a thread that is stuck must not write behind the seal
+            self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:
             self._ready.store.close()
             self._describe(self._ready)
             if not self.stuck:
                 self._ready.machine.close()
-        self._scribe.close()
+        self._folder_writer.close()
 
     def _start(self) -> None:
-        """Open the machine, probe it, and sample: all of it in the thread that may be lost to a hanging call."""
+        """Open the machine, probe it and sample, all in the thread that a hanging call may take."""
         ready = self._prepare()
-        ready.facts["priority"] = raise_own()  # after the other threads were started: they are not to have it
-        self._scribe.describe(sampling=ready.facts)
-        gc.freeze()  # what lives so far is not looked through again: collections stay short
+        ready.facts["priority"] = raise_priority()  # started earlier, the other threads would inherit it
+        self._folder_writer.describe(sampling=ready.facts)
+        gc.freeze()  # keeps collections short: existing objects are not scanned again
         loop = self._loop(ready)
         self._ready = ready
         loop.run()
 
     def _prepare(self) -> Ready:
-        spec, clock, report = self._spec, self._clock, self._scribe.event
+        spec, clock, report = self._spec, self._clock, self._folder_writer.event
         machine = open_machine(spec.machine, clock)
         gpus = choose(machine.gpus, spec.gpus)
         if not gpus:
-            mend = "look at `nvidia-smi -L`, or try --simulate 2xH100"
-            raise GputelError("NVML", "the driver knows no GPU", mend)
+            hint = "check `nvidia-smi -L`, or try --simulate 2xH100"
+            raise GputelError("NVML", "the driver reports no GPU", hint)
         plan = planning.make(machine, gpus, spec.hz, clock, max_overhead=spec.max_overhead)
         if not plan.tiers:
-            raise GputelError("NVML", "no GPU has a reading that could be recorded", "see `gputel doctor`")
+            raise GputelError("NVML", "no GPU has a reading that can be recorded", "run `gputel doctor`")
         facts = {**plan.as_json(), "starts": self._starts()}
-        self._scribe.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
+        self._folder_writer.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
         tiers = [planned.tier for planned in plan.tiers]
         store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         machine.listen(report)
         return Ready(machine, plan, Budget(plan, report), store, StatusWriter(gpus, plan, report), facts)
 
     def _starts(self) -> int:
-        """How often this segment's sampler has been started; after the first time there was a gap."""
+        """How often this segment's sampler was started; reports the gap after the first start."""
         starts = _sampling_so_far(self._spec.folder).get("starts")
         if not isinstance(starts, int):
             if not self._seen_alive:
                 return 1
-            starts = 1  # the first was killed before its plan was written
+            starts = 1  # the first sampler was killed before it wrote its plan
         gap = (self._clock.monotonic() - self._seen_alive) / SECOND if self._seen_alive else None
-        text = "the sampler was started again" + (f" after {gap:.1f} s" if gap else "")
-        self._scribe.event("gap", text, seconds=gap and round(gap, 3))
+        text = "the sampler was restarted" + (f" after {gap:.1f} s" if gap else "")
+        self._folder_writer.event("gap", text, seconds=gap and round(gap, 3))
         return starts + 1
 
     def _succeed(self) -> None:
-        """Another thread takes the turn of the one that is stuck."""
+        """Start a thread that takes over from the stuck one."""
         self._thread = self._thread_for(self._go_on)
 
     def _go_on(self) -> None:
-        raise_own()
+        raise_priority()
         if self._ready is not None:
             self._loop(self._ready).run()
 
@@ -224,7 +223,7 @@ class Sampler:
             cost=self.cost,
             budget=ready.budget,
             turn=self._turn,
-            report=self._scribe.event,
+            report=self._folder_writer.event,
             show=ready.news.show,
         )
 
@@ -246,14 +245,14 @@ class Sampler:
 
     def _describe(self, ready: Ready) -> None:
         statistics = {**self.cost.as_json(), "lowered": ready.budget.lowered()}
-        self._scribe.describe(sampling={**ready.facts, "statistics": statistics})
+        self._folder_writer.describe(sampling={**ready.facts, "statistics": statistics})
 
     def _publish(self, state: str) -> None:
         fault, ready = self._fault, self._ready
         self._board.publish(
             {
                 "state": state,
-                "error": fault and {"place": fault.place, "fault": fault.fault, "mend": fault.mend},
+                "error": fault and {"place": fault.place, "fault": fault.fault, "hint": fault.hint},
                 "simulated": ready and ready.machine.simulated,
                 "gpus": ready.news.gpus() if ready else [],
                 "hz": self.cost.hz,
@@ -266,33 +265,38 @@ class Sampler:
 
 
 def _sampling_so_far(folder: Path) -> dict[str, object]:
-    """What an earlier life of the sampler wrote of this segment."""
+    """The `sampling` facts that an earlier sampler wrote for this segment."""
     try:
-        sampling = runs.describe(folder).get("sampling")
+        sampling = run_folder.describe(folder).get("sampling")
     except GputelError:
         return {}
     return sampling if isinstance(sampling, dict) else {}
 
 
-class Scribe:
+class FolderWriter:
+    """Writes events and run.json in a thread of its own; neither raises nor makes the caller wait.
+
+    What a full disk does not take is lost.
+    """
+
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
-        self._words: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="scribe", daemon=True)
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="folder-writer", daemon=True)
         self._thread.start()
 
     def event(self, kind: str, text: str, **facts: object) -> None:
         wall = self._clock.stamp().wall
-        self._words.put(lambda: events.append(self._folder, wall, kind, text, **facts))
+        self._tasks.put(lambda: events.append(self._folder, wall, kind, text, **facts))
 
     def describe(self, **facts: object) -> None:
-        self._words.put(lambda: run_folder.update(self._folder, **facts))
+        self._tasks.put(lambda: run_folder.update(self._folder, **facts))
 
     def close(self, patience_s: float = 30.0) -> None:
-        self._words.put(None)
+        self._tasks.put(None)
         self._thread.join(patience_s)
 
     def _write(self) -> None:
-        while (word := self._words.get()) is not None:
+        while (task := self._tasks.get()) is not None:
             with contextlib.suppress(OSError, GputelError):
-                word()
+                task()

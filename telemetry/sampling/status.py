@@ -1,9 +1,7 @@
-"""What the sampler shows on the board, and the throttling it sees there: the last row of each tier, GPU by GPU.
+"""The sampler's status in memory shared with the viewer: its heartbeat and the latest values of each GPU.
 
-A page of memory that the sampler writes and the viewer reads: its heartbeat and what it saw last.
-
-Made before the fork, so it outlives either process, and needs no disk. A checksum stands in for a lock: a reader
-that meets half a message takes none.
+The board is made before the fork, so that it outlives either process and needs no disk. A checksum replaces a
+lock: a reader ignores a half-written message.
 """
 
 from __future__ import annotations
@@ -24,11 +22,14 @@ SLOWED_DOWN = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-"""Clocks event reasons that cost speed and that nobody chose. Every loaded GPU meets the software power cap."""
+"""Clocks event reasons that cost speed and are not a setting. The software power cap is not one: every loaded GPU
+reaches it."""
 SLOWED = sum(SLOWED_DOWN)
 
 
 class StatusWriter:
+    """Keeps the last row of each tier for the board, and reports throttling."""
+
     def __init__(self, gpus: Sequence[Gpu], plan: SamplingPlan, report: Report) -> None:
         self._gpus, self._report = gpus, report
         self._rows: dict[int, Values] = {}
@@ -40,10 +41,11 @@ class StatusWriter:
         }
 
     def show(self, tier: int, values: Values) -> None:
-        """Called at every tick by the sampling thread: it only keeps the row."""
+        """Keep the row; the sampling thread calls it at every tick."""
         self._rows[tier] = values
 
     def gpus(self) -> list[dict[str, object]]:
+        """The latest values of each GPU, in their units."""
         return [
             {
                 "gpu": gpu.index,
@@ -55,7 +57,7 @@ class StatusWriter:
         ]
 
     def look_for_throttling(self) -> None:
-        """An event where a GPU begins to be slowed down, none while it goes on."""
+        """Report each GPU when it starts to be slowed down, not while that lasts."""
         for gpu in self._gpus:
             mask = self._raw(gpu.index, "throttle")
             if mask is None:
@@ -86,6 +88,8 @@ HEAD = struct.Struct("<QII")  # heartbeat (monotonic ns), length and crc32 of th
 
 
 class Board:
+    """A page of shared memory with a heartbeat and one JSON message."""
+
     def __init__(self, size: int = 256 * 1024) -> None:
         self._memory = mmap.mmap(-1, size)
 
@@ -94,20 +98,22 @@ class Board:
 
     @property
     def heartbeat(self) -> int:
-        """When the sampler last showed a sign of life; 0 before its first."""
+        """Monotonic time of the sampler's last beat; 0 before the first."""
         return int(struct.unpack_from("<Q", self._memory, 0)[0])
 
-    def publish(self, news: dict[str, object]) -> None:
-        text = json.dumps(news).encode()
+    def publish(self, status: dict[str, object]) -> None:
+        """Replace the message; one too long for the page is dropped."""
+        text = json.dumps(status).encode()
         if HEAD.size + len(text) > len(self._memory):
             return
         self._memory[HEAD.size : HEAD.size + len(text)] = text
         struct.pack_into("<II", self._memory, 8, len(text), zlib.crc32(text))
 
     def read(self) -> dict[str, object] | None:
+        """The last message; None if there is none or it is half written."""
         _, length, crc = HEAD.unpack_from(self._memory, 0)
         text = self._memory[HEAD.size : HEAD.size + length]
         if not length or zlib.crc32(text) != crc:
             return None
-        news: dict[str, object] = json.loads(text)
-        return news
+        status: dict[str, object] = json.loads(text)
+        return status

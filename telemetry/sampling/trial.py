@@ -1,6 +1,6 @@
-"""A recording of a few seconds into a folder that is thrown away: what the doctor looks at.
+"""A recording of a few seconds in a temporary folder, from which `gputel doctor` checks the GPUs.
 
-It goes through the same sampler and store as a real one, in a process of its own as there.
+Uses the same sampler and store as a real recording, in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gputel.telemetry.sampling.status import Board
 
 
 def record(folder: Path, machine: str, seconds: float, hz: float = 100.0) -> Path:
-    """The segment that was recorded; a GputelError where this machine cannot be sampled."""
+    """Record for some seconds and return the segment. Raises GputelError if the machine cannot be sampled."""
     segment = run_folder.create(folder, {"run": "trial"})
     board = Board()
     spec = sampler.Spec(segment.path, machine, hz, None)
@@ -36,7 +36,6 @@ def record(folder: Path, machine: str, seconds: float, hz: float = 100.0) -> Pat
 
 
 def _raise_fault(board: Board) -> None:
-    news = board.read() or {}
-    fault = news.get("error")
+    fault = (board.read() or {}).get("error")
     if isinstance(fault, dict):
-        raise GputelError(fault["place"], fault["fault"], fault["mend"])
+        raise GputelError(fault["place"], fault["fault"], fault["hint"])

@@ -1,7 +1,7 @@
-"""Looks whether the sampling thread is stuck in a call into the driver, and if so has a successor take its turn.
+"""Detects a sampling thread that is stuck in a call into the driver, and starts a successor.
 
-Nothing can end a thread that is inside a C call. So it is left alone, with its buffers; the GPU it asks is left
-out, and a new thread goes on with the others. When the call returns at last, that thread finds its turn over.
+A thread inside a C call cannot be ended. It is left alone with its buffers; its GPU is left out, and a new thread
+samples the others. When the call returns, the old thread finds that it has lost its turn, and ends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ LOOK_EVERY_S = 0.05
 
 
 class Watchdog:
+    """Calls `succeed` when a call into the driver has lasted longer than `limit` nanoseconds."""
+
     def __init__(self, turn: Turn, succeed: Callable[[], None], report: Report, limit: int = LIMIT) -> None:
         self._turn, self._succeed, self._report, self._limit = turn, succeed, report, limit
 
     def look(self, now: int) -> None:
+        """Check the call in flight; called every 50 ms."""
         turn = self._turn
         entry = turn.entered
         if entry is None:
@@ -30,7 +33,7 @@ class Watchdog:
             return
         with turn.lock:
             if turn.entered is not entry:
-                return  # it returned just now
+                return  # the call has just returned
             turn.generation += 1
             turn.entered = None
         turn.left_out.add(gpu)
@@ -41,5 +44,5 @@ class Watchdog:
         self._succeed()
 
     def stuck(self) -> bool:
-        """A call has not returned: then the driver must not be shut down, and only `os._exit` leaves."""
+        """Whether a call has not returned: shutting the driver down would crash, and only `os._exit` ends us."""
         return self._turn.entered is not None or bool(self._turn.left_out - self._turn.returned.keys())

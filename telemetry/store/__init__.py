@@ -1,1 +1,1 @@
-"""Ticks go in, a gpu/ folder comes out that survives crashes; and frames are read from it again."""
+"""The gpu/ folder: the sampler's ticks are written so that they survive a crash, and read back as frames."""

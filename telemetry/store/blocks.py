@@ -1,8 +1,9 @@
-"""One block of a journal: the ticks of one tier within one second, as bytes, and bytes as ticks again.
+"""One block of a journal: one second of a tier's ticks, encoded to bytes and decoded again.
 
-Columns are kept as differences from tick to tick, each in the fewest bytes that all of its differences fit in, so a
-reading that does not change costs nothing. The bytes of one rank stand together, since the high ones are nearly all
-zero, and what is left is deflated. A block needs no other block to be read; docs/run-folder.md tells how.
+Columns are stored as differences from tick to tick, each in the fewest bytes that hold all its differences, so a
+reading that does not change costs nothing. Bytes of the same rank are stored together, because the high ones are
+nearly all zero; the result is deflated. Each block can be read without any other; docs/run-folder.md has the
+format.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Bits: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Ticks:
-    """`anchor` is the first deadline on three clocks; `values` has a row a tick; no `valid`: no nulls."""
+    """Decoded ticks: `anchor` is the first deadline on three clocks; `values` has a row per tick; `valid` is None
+    without nulls."""
 
     anchor: Stamp
     deadlines: Integers
@@ -44,6 +46,8 @@ class Ticks:
 
 @dataclass(frozen=True)
 class JournalBlock:
+    """One block as it is in the file, its payload still encoded."""
+
     offset: int
     flags: int
     tier: int
@@ -56,7 +60,7 @@ class JournalBlock:
 
 @dataclass(frozen=True)
 class Fault:
-    """Bytes in the middle of a file that are no block: they are passed over, and told."""
+    """Damaged bytes in the middle of a file: skipped and reported."""
 
     offset: int
     length: int
@@ -65,7 +69,7 @@ class Fault:
 def pack(
     payload: bytes, *, flags: int = 0, tier: int, sequence: int, schema: int, rows: int = 0, anchor: Stamp
 ) -> bytes:
-    """The header and the payload, deflated where that makes it shorter."""
+    """A block's header and payload, deflated if that makes it shorter."""
     deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     smaller = deflate.compress(payload) + deflate.flush()
     if len(smaller) < len(payload):
@@ -77,28 +81,28 @@ def pack(
 
 
 def scan(data: bytes) -> Iterator[JournalBlock | Fault]:
-    """Every whole block in order. What a crash left half written at the end is not yet there, and no fault."""
-    at, lost = 0, -1
-    while at >= 0:
-        block = _block_at(data, at)
+    """Every complete block in order. A half-written block at the end is not a fault: a crash left it."""
+    offset, damaged_from = 0, -1
+    while offset >= 0:
+        block = _block_at(data, offset)
         if block is None:
-            lost = at if lost < 0 else lost
-            at = data.find(MAGIC, at + 1)
+            damaged_from = offset if damaged_from < 0 else damaged_from
+            offset = data.find(MAGIC, offset + 1)
             continue
-        if lost >= 0:
-            yield Fault(lost, at - lost)
-            lost = -1
+        if damaged_from >= 0:
+            yield Fault(damaged_from, offset - damaged_from)
+            damaged_from = -1
         yield block
-        at += HEADER.size + _length_at(data, at)
+        offset += HEADER.size + _length_at(data, offset)
 
 
 def encode(ticks: Ticks, period_ns: int) -> tuple[bytes, int]:
-    """The payload of a block of ticks, and its flags."""
+    """The payload and flags for a block of ticks."""
     rows, columns = ticks.values.shape
     table = np.empty((rows, columns + 2), np.int64)
     table[:, 0] = ticks.deadlines - ticks.anchor.monotonic - np.arange(rows) * period_ns
     table[:, 1] = ticks.late_us
-    table[:, 2:] = ticks.values if ticks.valid is None else _hold(ticks.values, ticks.valid)
+    table[:, 2:] = ticks.values if ticks.valid is None else _fill_nulls(ticks.values, ticks.valid)
     first, changes = zigzag(table[0]), zigzag(table[1:] - table[:-1])
     widths = _widths(changes)
     parts = [widths.tobytes(), _ranks(first.astype("<u8"), 8)]
@@ -109,22 +113,24 @@ def encode(ticks: Ticks, period_ns: int) -> tuple[bytes, int]:
 
 
 def decode(block: JournalBlock, columns: int, period_ns: int) -> Ticks:
-    """The ticks of a block. Raises ValueError where a payload with a good checksum is none of ours."""
+    """The ticks of a block. Raises ValueError if the payload cannot be decoded despite a good checksum."""
     payload, rows, wide = inflate(block), block.rows, columns + 2
     widths = np.frombuffer(payload, np.uint8, wide)
     first = _unranked(payload[wide:], 8, wide)
     changes = np.zeros((rows, wide), np.uint64)
     changes[0] = first
-    at = wide * 9
+    offset = wide * 9
     for width in WIDTHS:
         chosen = widths == width
         count = int(chosen.sum()) * (rows - 1)
-        changes[1:, chosen] = _unranked(payload[at:], width, count).reshape(-1, rows - 1).T if count else 0
-        at += count * width
+        changes[1:, chosen] = (
+            _unranked(payload[offset:], width, count).reshape(-1, rows - 1).T if count else 0
+        )
+        offset += count * width
     table = np.cumsum(unzigzag(changes), axis=0)
     valid = None
     if block.flags & NULLS:
-        bits = np.frombuffer(payload, np.uint8, (rows * columns + 7) // 8, at)
+        bits = np.frombuffer(payload, np.uint8, (rows * columns + 7) // 8, offset)
         valid = (
             np.unpackbits(bits, count=rows * columns, bitorder="little").reshape(rows, columns).astype(bool)
         )
@@ -133,6 +139,7 @@ def decode(block: JournalBlock, columns: int, period_ns: int) -> Ticks:
 
 
 def inflate(block: JournalBlock) -> bytes:
+    """The payload, inflated if it was deflated."""
     if not block.flags & DEFLATED:
         return block.payload
     try:
@@ -142,7 +149,7 @@ def inflate(block: JournalBlock) -> bytes:
 
 
 def zigzag(values: Integers) -> Unsigned:
-    """Small numbers of either sign become small numbers: 0, -1, 1, -2 -> 0, 1, 2, 3."""
+    """Maps small numbers of either sign to small unsigned ones: 0, -1, 1, -2 -> 0, 1, 2, 3."""
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
@@ -169,13 +176,13 @@ def _length_at(data: bytes, at: int) -> int:
     return int(CRC.unpack_from(data, at + 8)[0])
 
 
-def _hold(values: Integers, valid: Bits) -> Integers:
-    """A null repeats what stood before it: a difference of zero."""
+def _fill_nulls(values: Integers, valid: Bits) -> Integers:
+    """Repeats the value before each null, which makes a difference of zero."""
     rows = np.where(valid, np.arange(len(values))[:, None], 0)
-    held: Integers = np.take_along_axis(
+    filled: Integers = np.take_along_axis(
         np.where(valid, values, 0), np.maximum.accumulate(rows, axis=0), axis=0
     )
-    return held
+    return filled
 
 
 def _widths(changes: Unsigned) -> npt.NDArray[np.uint8]:
@@ -187,7 +194,7 @@ def _widths(changes: Unsigned) -> npt.NDArray[np.uint8]:
 
 
 def _ranks(numbers: npt.NDArray[Any], width: int) -> bytes:
-    """All lowest bytes, then all next ones, up to the highest."""
+    """The bytes of all numbers, ordered by rank from the lowest to the highest."""
     ranks: npt.NDArray[np.uint8] = np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, width)
     return bytes(ranks.T.tobytes())
 

@@ -1,6 +1,6 @@
-"""The child process that compacts: started at low priority when a part is sealed, and once more at the end.
+"""Starts the child process that compacts: at low priority when a part is sealed, and once more at the end.
 
-What it does is in parquet.py, which the sampler must not import: polars costs it more memory than all of its own.
+The work is in parquet.py, which the sampler must not import: polars needs more memory than all of the sampler.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _children: list[subprocess.Popen[bytes]] = []
 
 
 def start(folder: Path) -> None:
-    """Compact what is sealed, in the background. RuntimeError: what an earlier child failed of."""
+    """Compact sealed parts in the background. Raises RuntimeError if an earlier child failed."""
     _reap()
     _children.append(_spawn(folder, "--sealed"))
 
 
 def finish(folder: Path) -> subprocess.Popen[bytes]:
-    """Compact everything, once nobody writes. Wait for it, or kill it: readers take journals as well."""
+    """Compact everything after the recording. The child may be killed: readers can read journals, too."""
     return _spawn(folder, "--all")
 
 
@@ -29,7 +29,7 @@ def command(folder: Path, what: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The child sees the modules that we see, and takes one core at most."""
+    """The child's environment: the same modules, and at most one core."""
     path = os.pathsep.join(str(Path(place).resolve()) for place in sys.path if place)
     return {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1"}
 
@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
 def _spawn(folder: Path, what: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command(folder, what),
-        cwd="/",  # not where the user stands, whose own polars.py would be imported
+        cwd="/",  # a polars.py in the user's folder would be imported instead
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -49,11 +49,11 @@ def _spawn(folder: Path, what: str) -> subprocess.Popen[bytes]:
 def _reap() -> None:
     for child in [child for child in _children if child.poll() is not None]:
         _children.remove(child)
-        said = child.stderr.read().decode(errors="replace").splitlines() if child.stderr else []
+        lines = child.stderr.read().decode(errors="replace").splitlines() if child.stderr else []
         if child.stderr:
             child.stderr.close()
         if child.returncode:
-            raise RuntimeError(f"compaction ended with {child.returncode}: {said[-1] if said else ''}")
+            raise RuntimeError(f"compaction ended with {child.returncode}: {lines[-1] if lines else ''}")
 
 
 def main(what: str, folder: str) -> None:

@@ -1,8 +1,8 @@
-"""A gpu/ folder -> frames that people use: a row per tick and GPU, physical units, null where nothing was measured.
+"""Reads a gpu/ folder as frames: a row per tick and GPU, in physical units, null where nothing was measured.
 
-The rows are those of each GPU's fastest tier. A slower reading is joined as of its own time, never from the future,
-and becomes null once its tier has been silent for a few periods. Journals and Parquet files are read alike, so it
-does not matter whether, or how far, a recording was compacted.
+The rows are those of each GPU's fastest tier. A slower reading joins as of its own time, never from the future,
+and becomes null after its tier has been silent for a few periods. Journals and Parquet files give the same rows,
+so it does not matter how far a recording has been compacted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
 FRESH_PERIODS = 3
 KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
-HOUR = 3600  # rows of a table of seconds
-CARRIED = 8  # ticks of a slower tier that the next part begins with
+HOUR = 3600  # rows per slice of a table of seconds
+CARRIED = 8  # ticks of a slower tier that are carried into the next part
 
 Files: TypeAlias = list[tuple[Part, Tier]]
 Loaded: TypeAlias = list[tuple[Tier, pl.DataFrame]]
 Seconds: TypeAlias = tuple[list[Tier], pl.DataFrame]
-LoadSeconds: TypeAlias = Callable[..., Seconds]  # of `last` so many rows, or of all
+LoadSeconds: TypeAlias = Callable[..., Seconds]  # takes `last`, a number of rows, or none for all
 
 
 def ticks(
@@ -44,47 +44,47 @@ def ticks(
     gpu: str | None = None,
     journals: Journals | None = None,
 ) -> pl.DataFrame:
-    """Everything at once, or some readings, or one GPU; `scan` is for what memory cannot hold."""
-    held = _of_gpu(_files(folder), gpu)
-    schema = _schema([tier.only(readings) for _, tier in held])
-    frames = [pl.DataFrame(schema=schema), *_by_part(held, list(schema), journals)]
+    """All ticks in one frame, or those of some readings or one GPU; use `scan` for what memory cannot hold."""
+    files = _of_gpu(_files(folder), gpu)
+    schema = _schema([tier.only(readings) for _, tier in files])
+    frames = [pl.DataFrame(schema=schema), *_by_part(files, list(schema), journals)]
     return pl.concat(frames, how="diagonal").select(*schema)
 
 
 def scan(folder: Path) -> pl.LazyFrame:
-    """The same rows, part by part: columns that are not asked for are not read, and memory holds one part."""
-    held = _files(folder)
-    schema = _schema([tier for _, tier in held])
+    """The rows of `ticks` as a lazy frame: reads only the columns it needs, with one part in memory."""
+    files = _files(folder)
+    schema = _schema([tier for _, tier in files])
 
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
         wanted = {name: kind for name, kind in schema.items() if columns is None or name in columns}
-        left = rows
-        for frame in _by_part(held, list(wanted)):
+        remaining = rows
+        for frame in _by_part(files, list(wanted)):
             whole = pl.concat([pl.DataFrame(schema=wanted), frame], how="diagonal").select(*wanted)
-            if left is not None:
-                whole = whole.head(left)
-                left -= len(whole)
+            if remaining is not None:
+                whole = whole.head(remaining)
+                remaining -= len(whole)
             yield whole if predicate is None else whole.filter(predicate)
-            if left == 0:
+            if remaining == 0:
                 return
 
     return register_io_source(source, schema=schema, is_pure=True)
 
 
 def seconds(folder: Path) -> pl.DataFrame:
-    """A row a second and GPU: `power_w_min`, `_mean`, `_max`, `_last` and so on; `energy_j`, that of the second."""
+    """A row per second and GPU: `power_w_min`, `_mean`, `_max`, `_last` and so on, and the second's `energy_j`."""
     return _together([load() for _, load in _parts_of_seconds(folder)])
 
 
 def last_seconds(folder: Path, count: int, before: int | None = None) -> pl.DataFrame:
-    """The same of the last so many seconds alone, and of the parts before that one: what is older is not read."""
+    """The last `count` rows of `seconds`, from parts numbered below `before`; older parts are not read."""
     tables: list[Seconds] = []
     for number, load in reversed(_parts_of_seconds(folder)):
-        left = count - sum(len(table) for _, table in tables)
-        if left > 0 and (before is None or number < before):
-            tables.insert(0, load(last=left))
+        missing = count - sum(len(table) for _, table in tables)
+        if missing > 0 and (before is None or number < before):
+            tables.insert(0, load(last=missing))
     return _together(tables)
 
 
@@ -95,7 +95,7 @@ def seconds_in_turn(
     gpu: str | None = None,
     journals: Journals | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """The same of some readings, perhaps not all of `_min _mean _max _last`; an hour at a time, or of one GPU."""
+    """The rows of `seconds` an hour at a time, for some readings and statistics; one GPU comes in whole parts."""
     for _, load in _parts_of_seconds(folder, readings, usual, gpu, journals):
         tiers, table = load()
         for frame in table.iter_slices(HOUR) if gpu is None else [table]:
@@ -103,18 +103,18 @@ def seconds_in_turn(
 
 
 class Sampled(NamedTuple):
-    """Rows of the fastest tier, and the seconds from the first of them to the last, holes included."""
+    """Number of rows of the fastest tier, and seconds from the first row to the last, gaps included."""
 
     rows: int
     seconds: float
 
 
 def sampled(folder: Path) -> Sampled | None:
-    """What is there, whatever was asked for; None where it is fewer than two rows."""
+    """What was actually sampled, not what was planned; None with fewer than two rows."""
     files = _files(folder)
     fastest = max((tier for _, tier in files), key=lambda tier: tier.hz, default=None)
-    own = [held for held in files if fastest and held[1].name == fastest.name]
-    first, last = _stamps(own), _stamps(reversed(own))
+    of_fastest = [(part, tier) for part, tier in files if fastest and tier.name == fastest.name]
+    first, last = _stamps(of_fastest), _stamps(reversed(of_fastest))
     rows = sum(int(table[whole_seconds.TICKS_COLUMN].sum()) for table in _counts(folder))
     if first is None or last is None or rows < 2:
         return None
@@ -139,52 +139,52 @@ def chunks(
     gpu: str | None = None,
     journals: Journals | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Ticks as `ticks` gives them, ten minutes at a time; at most so many, from start to end of the recording."""
-    held = _of_gpu(_files(folder), gpu)
-    wanted = list(_schema([tier for _, tier in held])) if readings is None else readings
-    numbers = sorted({part.first for part, _ in held})
+    """The rows of `ticks`, ten minutes at a time; at most `most` chunks, spread over the recording."""
+    files = _of_gpu(_files(folder), gpu)
+    wanted = list(_schema([tier for _, tier in files])) if readings is None else readings
+    numbers = sorted({part.first for part, _ in files})
     if most is not None and len(numbers) > most:
-        chosen = {numbers[round(place * (len(numbers) - 1) / (most - 1))] for place in range(most)}
-        held = [(part, tier) for part, tier in held if part.first in chosen]
-    yield from _by_part(held, wanted, journals)
+        chosen = {numbers[round(i * (len(numbers) - 1) / (most - 1))] for i in range(most)}
+        files = [(part, tier) for part, tier in files if part.first in chosen]
+    yield from _by_part(files, wanted, journals)
 
 
 def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
-    """Of all GPUs, ten minutes at a time: `time_ns`, and a column per GPU. A tenth of the work of `chunks`."""
-    for part, tier in sorted(_files(folder), key=lambda held: held[0].first):
-        own = [column for column in tier.columns if column.name == reading]
-        if own:
-            values = [wide.in_units(pl.col(wide.column_name(c)), c.per_unit).alias(c.gpu) for c in own]
+    """One reading of all GPUs, ten minutes at a time: `time_ns` and a column per GPU. Faster than `chunks`."""
+    for part, tier in sorted(_files(folder), key=lambda pair: pair[0].first):
+        columns = [column for column in tier.columns if column.name == reading]
+        if columns:
+            values = [wide.in_units(pl.col(wide.column_name(c)), c.per_unit).alias(c.gpu) for c in columns]
             yield _load(part, tier, [reading]).select(wide.WALL.alias("time_ns"), *values)
 
 
 def _stamps(files: Iterable[tuple[Part, Tier]]) -> pl.Series | None:
-    """On the monotonic clock, of the first of these parts that holds a row."""
+    """Monotonic times of the rows in the first of these files that has any."""
     loaded = (_load(part, tier, ()).select(wide.STAMP.alias("stamp"))["stamp"] for part, tier in files)
     return next((stamps for stamps in loaded if len(stamps)), None)
 
 
 def _counts(folder: Path) -> Iterator[pl.DataFrame]:
-    """Tables of seconds with nothing but how many ticks each second has."""
+    """Tables of seconds with only the number of ticks in each."""
     for _, load in _parts_of_seconds(folder, readings=()):
         yield load()[1]
 
 
 def _files(folder: Path) -> Files:
-    """Those that can be read; one that compaction removed since it was listed is replaced by what stands for it."""
+    """The readable files with their tiers; lists again if compaction removed one in the meantime."""
     while True:
         try:
-            found = [part for part in parts.current(folder) if part.tier != parts.SECONDS]
-            tiers = [(part, wide.tier_of(part)) for part in found]
+            sampled_parts = [part for part in parts.current(folder) if part.tier != parts.SECONDS]
+            tiers = [(part, wide.tier_of(part)) for part in sampled_parts]
         except FileNotFoundError:
             continue
         return [(part, tier) for part, tier in tiers if tier is not None and tier.columns]
 
 
 def _of_gpu(files: Files, gpu: str | None) -> Files:
-    """As if they held nothing else."""
-    own = files if gpu is None else [(part, tier.only(gpu=gpu)) for part, tier in files]
-    return [(part, tier) for part, tier in own if tier.columns]
+    """The files and columns of one GPU."""
+    narrowed = files if gpu is None else [(part, tier.only(gpu=gpu)) for part, tier in files]
+    return [(part, tier) for part, tier in narrowed if tier.columns]
 
 
 def _schema(tiers: Sequence[Tier]) -> Schema:
@@ -195,22 +195,24 @@ def _schema(tiers: Sequence[Tier]) -> Schema:
     return schema
 
 
-def _by_part(held: Files, wanted: Sequence[str], journals: Journals | None = None) -> Iterator[pl.DataFrame]:
-    """A frame a part, in order. The slow tiers' last ticks are carried into the next part."""
+def _by_part(files: Files, wanted: Sequence[str], journals: Journals | None = None) -> Iterator[pl.DataFrame]:
+    """One frame per part, in order. The last ticks of slow tiers are carried into the next part."""
     carried: dict[str, Loaded] = {}
-    for number in sorted({part.first for part, _ in held}):
-        files = _needed([(part, tier) for part, tier in held if part.first == number], wanted)
-        loaded = [(tier, _load(part, tier, wanted, journals)) for part, tier in files]
+    for number in sorted({part.first for part, _ in files}):
+        needed = _needed([(part, tier) for part, tier in files if part.first == number], wanted)
+        loaded = [(tier, _load(part, tier, wanted, journals)) for part, tier in needed]
         before = {tier.name: carried.get(tier.name, []) for tier, _ in loaded}
         yield _joined(loaded, before, wanted)
         carried = {tier.name: [(tier, frame.tail(CARRIED))] for tier, frame in loaded}
 
 
 def _needed(files: Files, wanted: Sequence[str]) -> Files:
-    """A GPU's fastest tier, which gives its rows, and those that hold what is wanted."""
-    by_rate = sorted(files, key=lambda held: -held[1].hz)
+    """Each GPU's fastest tier, whose ticks are its rows, and the tiers with a wanted reading."""
+    by_rate = sorted(files, key=lambda pair: -pair[1].hz)
     fastest = {column.gpu: tier.name for _, tier in reversed(by_rate) for column in tier.columns}
-    return [held for held in files if held[1].name in fastest.values() or held[1].only(wanted).columns]
+    return [
+        (part, tier) for part, tier in files if tier.name in fastest.values() or tier.only(wanted).columns
+    ]
 
 
 def _load(
@@ -220,39 +222,42 @@ def _load(
     try:
         return wide.load(part, columns, journals)
     except FileNotFoundError:  # compacted since it was listed
-        now = parts.current(part.path.parent)
-        return wide.load(next(p for p in now if (p.tier, p.first) == (part.tier, part.first)), columns)
+        files = parts.current(part.path.parent)
+        return wide.load(next(p for p in files if (p.tier, p.first) == (part.tier, part.first)), columns)
 
 
 def _joined(loaded: Loaded, before: dict[str, Loaded], wanted: Sequence[str]) -> pl.DataFrame:
-    by_rate = sorted(loaded, key=lambda held: -held[0].hz)
+    by_rate = sorted(loaded, key=lambda pair: -pair[0].hz)
     gpus = list(dict.fromkeys(column.gpu for tier, _ in by_rate for column in tier.columns))
     frames = [_one_gpu(gpu, by_rate, before, wanted) for gpu in gpus]
     return pl.concat(frames, how="diagonal").sort("_stamp_ns", maintain_order=True).drop("_stamp_ns")
 
 
 def _one_gpu(gpu: str, by_rate: Loaded, before: dict[str, Loaded], wanted: Sequence[str]) -> pl.DataFrame:
-    own = [(tier, frame) for tier, frame in by_rate if any(column.gpu == gpu for column in tier.columns)]
-    fastest, frame = own[0]
+    of_gpu = [(tier, frame) for tier, frame in by_rate if any(column.gpu == gpu for column in tier.columns)]
+    fastest, frame = of_gpu[0]
     rows = frame.select(
         wide.STAMP.alias("_stamp_ns"),
         pl.from_epoch(wide.WALL, "ns").dt.replace_time_zone("UTC").alias("time"),
         pl.lit(gpu).alias("gpu"),
         *_readings(fastest, gpu, wanted),
     ).sort("_stamp_ns", maintain_order=True)
-    for tier, slower in own[1:]:
+    for tier, slower in of_gpu[1:]:
         rows = _as_of(rows, [*before[tier.name], (tier, slower)], gpu, wanted)
     return rows
 
 
-def _as_of(rows: pl.DataFrame, held: Loaded, gpu: str, wanted: Sequence[str]) -> pl.DataFrame:
-    """Each row gets the last sample that was taken before it, while that is fresh."""
-    tier = held[-1][0]
+def _as_of(rows: pl.DataFrame, loaded: Loaded, gpu: str, wanted: Sequence[str]) -> pl.DataFrame:
+    """Joins to each row the last sample taken before it, while that is fresh."""
+    tier = loaded[-1][0]
     names = [column.name for column in tier.only(wanted, gpu).columns]
     if not names:
         return rows
     samples = pl.concat(
-        [frame.select(wide.STAMP.alias("_stamp_ns"), *_readings(kind, gpu, wanted)) for kind, frame in held],
+        [
+            frame.select(wide.STAMP.alias("_stamp_ns"), *_readings(of_part, gpu, wanted))
+            for of_part, frame in loaded
+        ],
         how="diagonal",
     ).sort("_stamp_ns", maintain_order=True)
     samples = samples.with_columns(_fresh_until(tier).alias("_fresh_ns"))
@@ -262,7 +267,7 @@ def _as_of(rows: pl.DataFrame, held: Loaded, gpu: str, wanted: Sequence[str]) ->
 
 
 def _fresh_until(tier: Tier) -> pl.Expr:
-    """A tier that was slowed down shows it by two long gaps; a single one is a hole."""
+    """Until when a sample counts. Two long gaps in a row are a lowered rate; a single one is missing data."""
     gap = pl.col("_stamp_ns").diff()
     usual = pl.min_horizontal(gap, gap.shift(1)).fill_null(tier.period_ns)
     return pl.col("_stamp_ns") + FRESH_PERIODS * pl.max_horizontal(usual, pl.lit(tier.period_ns))
@@ -282,51 +287,52 @@ def _parts_of_seconds(
     gpu: str | None = None,
     journals: Journals | None = None,
 ) -> list[tuple[int, LoadSeconds]]:
-    """Each with its last number and how to read it: what was compacted as it is, the rest reduced."""
+    """The parts of the table of seconds: last number and how to load it. Parts not compacted are reduced then."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
     files = _of_gpu([(part, tier) for part, tier in _files(folder) if part.first not in done], gpu)
-    found: list[tuple[int, LoadSeconds]] = []
+    loaders: list[tuple[int, LoadSeconds]] = []
     for part in compacted:
-        found.append((part.last, partial(whole_seconds.load, part, readings, usual, gpu)))
+        loaders.append((part.last, partial(whole_seconds.load, part, readings, usual, gpu)))
     for number in sorted({part.first for part, _ in files}):
-        held = [(part, tier) for part, tier in files if part.first == number]
-        found.append((number, partial(_reduced, held, readings, journals)))
-    return found
+        of_part = [(part, tier) for part, tier in files if part.first == number]
+        loaders.append((number, partial(_reduced, of_part, readings, journals)))
+    return loaders
 
 
 def _reduced(
-    held: Files, readings: Sequence[str] | None, journals: Journals | None, last: int | None = None
+    files: Files, readings: Sequence[str] | None, journals: Journals | None, last: int | None = None
 ) -> Seconds:
     table = one_second_rows(
-        [(tier.only(readings), _load(part, tier, readings, journals)) for part, tier in held]
+        [(tier.only(readings), _load(part, tier, readings, journals)) for part, tier in files]
     )
-    return [tier.only(readings) for _, tier in held], table if last is None else table.tail(last)
+    return [tier.only(readings) for _, tier in files], table if last is None else table.tail(last)
 
 
 def _together(tables: Sequence[Seconds]) -> pl.DataFrame:
-    tiers = list(dict.fromkeys(tier for kinds, _ in tables for tier in kinds))
+    tiers = list(dict.fromkeys(tier for tiers_of_table, _ in tables for tier in tiers_of_table))
     whole = whole_seconds.merged([table for _, table in tables], tiers) if tables else pl.DataFrame()
     return of_seconds(whole, tiers)
 
 
 def of_seconds(whole: pl.DataFrame, tiers: Sequence[Tier], gpu: str | None = None) -> pl.DataFrame:
+    """A wide table of seconds as a row per second and GPU, in units."""
     gpus = [gpu] if gpu else dict.fromkeys(column.gpu for tier in tiers for column in tier.columns)
     frames = [_seconds_of_gpu(whole, gpu, tiers) for gpu in gpus]
     if not frames:
         return pl.DataFrame(schema={**KEYS, whole_seconds.TICKS_COLUMN: pl.Int64})
     by_gpu = pl.concat(frames, how="diagonal", rechunk=True)
-    by_second = np.arange(len(by_gpu)).reshape(len(frames), -1).T.ravel()  # a sixth of what a sort takes
+    by_second = np.arange(len(by_gpu)).reshape(len(frames), -1).T.ravel()  # six times faster than a sort
     return by_gpu.select(pl.all().gather(by_second)).with_columns(pl.col("time").set_sorted())
 
 
 def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.DataFrame:
-    held = {column: tier for tier in tiers for column in tier.columns if column.gpu == gpu}
+    tier_of = {column: tier for tier in tiers for column in tier.columns if column.gpu == gpu}
     readings = [
         _statistic(column, name, tier)
-        for column, tier in held.items()
+        for column, tier in tier_of.items()
         for name in whole_seconds.statistics(column)
-        if whole_seconds.kept_name(column, name) in whole.columns
+        if whole_seconds.statistic_name(column, name) in whole.columns
     ]
     second = pl.col(whole_seconds.SECOND_COLUMN)
     time = pl.from_epoch(second * SECOND, "ns").dt.replace_time_zone("UTC").alias("time")
@@ -337,15 +343,15 @@ def _seconds_of_gpu(whole: pl.DataFrame, gpu: str, tiers: Sequence[Tier]) -> pl.
 
 
 def _statistic(column: GpuColumn, name: str, tier: Tier) -> pl.Expr:
-    """A tier slower than a second has a value for a few of its periods."""
-    raw = pl.col(whole_seconds.kept_name(column, name))
+    """One statistic in its unit; the value of a tier of 1 Hz or less stays valid for a few periods."""
+    raw = pl.col(whole_seconds.statistic_name(column, name))
     if tier.hz <= 1:
         raw = raw.forward_fill(limit=math.ceil(FRESH_PERIODS / tier.hz))
     return wide.in_units(raw, whole_seconds.per_unit(column, name)).alias(f"{column.name}_{name}")
 
 
 def _energy_of_second() -> pl.Expr:
-    """By the counter, since the second before; null where the driver began to count anew."""
+    """Energy since the second before, by the counter; null if the driver reset it."""
     last = pl.col("energy_j_last")
     follows = pl.col("time").diff() == pl.duration(seconds=1)
     before = pl.when(follows).then(last.shift(1)).otherwise(None)

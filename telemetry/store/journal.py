@@ -1,22 +1,14 @@
-"""Journals: what the sampler appends while it records, and reading them at any moment, after a crash too.
+"""Journals: what the sampler appends while it records, readable at any moment and after a crash.
 
-Ticks go in, one file a tier comes out: a block a second with one write call. A `kill -9` costs what came since the
-last whole second. The caller never waits for the disk: a thread encodes and writes, what it cannot keep up with
-waits in bounded memory, and what does not fit there is dropped, counted and told.
+There is one file per tier, with one block per second, written in one call: `kill -9` costs what came since the
+last whole second. The caller never waits for the disk: a thread encodes and writes, and what it cannot keep up
+with waits in bounded memory; beyond that, ticks are dropped, counted and reported.
 
-The running second of one tier: a preallocated row of 64-bit integers a tick, filled by the sampling thread.
-
-It ends with a second of wall time, so that no block, and no part, cuts one in two.
-
-A thread that makes files durable, so that no writer waits: power may fail, and a sync may take half a minute.
-
-A kill needs none of this: what a write call took stays. `seal` hands a file over for its last sync, closes it and
-then calls `sealed`.
+A block ends with a second of wall time, so that no block and no part cuts a second in two.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -33,13 +25,13 @@ import numpy as np
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
 from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
+from gputel.telemetry.store.sync import Syncer
 from gputel.telemetry.store.tiers import Tier, tier_from_json
 
-HEAD = 64 * 1024  # both schema blocks are in it
+HEAD = 64 * 1024  # bytes that contain both schema blocks
 SEAL_AFTER_S = 600
-SEAL_VALUES = (
-    8_000_000  # at 1000 Hz a part is shorter, so that whoever compacts or reads it needs no more memory
-)
+SEAL_VALUES = 8_000_000
+"""The most values in a part, which bounds the memory to compact or read it; at 1000 Hz parts are shorter."""
 MAX_PENDING = 32 * 1024 * 1024
 CLOSE_TIMEOUT_S = 60.0
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -47,7 +39,7 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @dataclass(frozen=True)
 class Journal:
-    """What can be read of one file. `faults` are damaged places in its middle; a torn end is none."""
+    """The readable content of one file. `faults` are damaged bytes in its middle; a torn end is not a fault."""
 
     path: Path
     tier: Tier
@@ -56,23 +48,23 @@ class Journal:
 
 
 def read(path: Path) -> Journal | None:
-    """None where not even the schema is there yet."""
-    whole = list(blocks.scan(path.read_bytes()))
-    tier = tier_of(block for block in whole if isinstance(block, JournalBlock))
+    """Read a journal; None if it does not even have its schema yet."""
+    scanned = list(blocks.scan(path.read_bytes()))
+    tier = tier_of(block for block in scanned if isinstance(block, JournalBlock))
     if tier is None:
         return None
-    held = Journal(path, tier, [], [block for block in whole if isinstance(block, Fault)])
-    for block in whole:
+    journal = Journal(path, tier, [], [block for block in scanned if isinstance(block, Fault)])
+    for block in scanned:
         if isinstance(block, JournalBlock) and block.rows:
             try:
-                held.ticks.append(blocks.decode(block, len(tier.columns), tier.period_ns))
+                journal.ticks.append(blocks.decode(block, len(tier.columns), tier.period_ns))
             except ValueError:
-                held.faults.append(Fault(block.offset, len(block.payload)))
-    return held
+                journal.faults.append(Fault(block.offset, len(block.payload)))
+    return journal
 
 
 def read_tier(path: Path) -> Tier | None:
-    """What a journal holds, from its first blocks."""
+    """The tier of a journal, from its first blocks."""
     with path.open("rb") as file:
         tier = tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, JournalBlock))
         return tier or tier_of(
@@ -80,15 +72,17 @@ def read_tier(path: Path) -> Tier | None:
         )
 
 
-def tier_of(found: Iterable[JournalBlock]) -> Tier | None:
-    schema = next((block for block in found if block.flags & blocks.SCHEMA), None)
+def tier_of(journal_blocks: Iterable[JournalBlock]) -> Tier | None:
+    """The tier in the first schema block."""
+    schema = next((block for block in journal_blocks if block.flags & blocks.SCHEMA), None)
     return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
 
 
 class Writer:
-    """`on_trouble(kind, text)` comes from a thread of its own: disk_full, disk_error, gap, compaction.
+    """Writes the journals of all tiers.
 
-    `compactor` is called with the folder whenever a part was sealed; with None the journals stay as they are.
+    Calls `on_trouble(kind, text)` from its own thread: disk_full, disk_error, gap, compaction. Calls `compactor`
+    with the folder after each sealed part; without one, journals stay as they are.
     """
 
     def __init__(
@@ -110,7 +104,7 @@ class Writer:
         self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
         self._cut: deque[RunningSecond] = deque()
         self.pending_bytes = 0
-        self._told_drops = 0
+        self._reported_drops = 0
         self._closing = self._dead = False
         self._journals: list[_Journal] = []
         self._journals_lock = threading.Lock()
@@ -122,7 +116,7 @@ class Writer:
         self._thread.start()
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
-        """One tick, on the monotonic clock; a stamp is kept to the microsecond. Never waits for the disk."""
+        """Append one tick, in monotonic time; keeps the stamp to the microsecond. Never waits for the disk."""
         with self._lock:
             second = self._open[tier]
             if second.rows and (stamp_ns >= second.ends or second.rows == second.capacity):
@@ -133,7 +127,7 @@ class Writer:
             second.add(deadline_ns, stamp_ns, values)
 
     def close(self) -> None:
-        """Write what is left, seal, sync. A disk that hangs is waited for a minute, then left."""
+        """Write the rest, seal and sync. Waits a minute for a disk that hangs."""
         with self._lock:
             if self._closing:
                 return
@@ -144,7 +138,7 @@ class Writer:
             self._on_trouble("gap", f"the disk hangs: the last {len(self._cut)} blocks were not written")
 
     def _cut_ended(self, now: int, full: RunningSecond | None = None) -> None:
-        """All tiers at once, so that a part holds the same time of each; called with the lock held."""
+        """Hand ended seconds to the thread, all tiers at once, so that a part covers one span. Needs the lock."""
         for index, second in enumerate(self._open):
             if second.rows and (now >= second.ends or second is full or self._closing):
                 self._open[index] = RunningSecond(index, second.tier)
@@ -156,7 +150,7 @@ class Writer:
         self._wake.set()
 
     def _guarded(self) -> None:
-        """A fault of ours ends telemetry with a word, and nothing else."""
+        """Run the thread; an unexpected error ends telemetry with an event, and nothing else."""
         try:
             self._run()
         except Exception as error:
@@ -177,7 +171,7 @@ class Writer:
                 with self._lock:
                     self._cut.popleft()
                     self.pending_bytes -= second.size
-            self._tell_drops()
+            self._report_drops()
         self._seal()
 
     def _until_next_second(self) -> float:
@@ -201,7 +195,7 @@ class Writer:
         self._put(self._journals[second.index], payload, flags, second.rows, second.anchor)
 
     def _begin(self) -> None:
-        """A new part: its number is claimed by whoever makes its first file."""
+        """Begin a part; its number belongs to the process that creates its first file."""
         self._values = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +206,7 @@ class Writer:
             return
         stamp = self._clock.stamp()
         for journal in self._journals:
-            for _ in range(2):  # twice, so that one damaged byte cannot cost the whole file
+            for _ in range(2):  # one damaged byte must not cost the whole file
                 self._put(journal, journal.schema_text, blocks.SCHEMA, 0, stamp)
 
     def _put(self, journal: _Journal, payload: bytes, flags: int, rows: int, anchor: Stamp) -> None:
@@ -250,15 +244,15 @@ class Writer:
         with self._journals_lock:
             return [os.dup(journal.file) for journal in self._journals]
 
-    def _tell_drops(self) -> None:
-        new = self.dropped - self._told_drops
+    def _report_drops(self) -> None:
+        new = self.dropped - self._reported_drops
         if new and not self._dead:
-            self._told_drops = self.dropped
+            self._reported_drops = self.dropped
             self._on_trouble("gap", f"the disk was too slow: {new} ticks were dropped")
 
 
 class _Journal:
-    """One open file: what a failed write left of a block is cut off again."""
+    """One open file; cuts off what a failed write left of a block."""
 
     def __init__(self, path: Path, index: int, tier: Tier) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -289,21 +283,23 @@ class _Journal:
 
 
 def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
-    """A sampler that was killed and started again, or one that never ended, keeps its own files."""
+    """Create the files of a new part; never touches those of another sampler, ended or not."""
     while True:
         number = parts.next_number(folder)
-        made: list[_Journal] = []
+        journals: list[_Journal] = []
         try:
             for index, tier in enumerate(tiers):
-                made.append(_Journal(folder / parts.journal_name(tier.name, number), index, tier))
+                journals.append(_Journal(folder / parts.journal_name(tier.name, number), index, tier))
         except FileExistsError:
-            for journal in made:
+            for journal in journals:
                 os.close(journal.file)
             continue
-        return made
+        return journals
 
 
 class RunningSecond:
+    """The current second of one tier: preallocated 64-bit integers, filled by the sampling thread."""
+
     def __init__(self, index: int, tier: Tier) -> None:
         self.index, self.tier = index, tier
         self.rows = self.ends = 0
@@ -323,18 +319,18 @@ class RunningSecond:
         self.ends = stamp + SECOND - (stamp + to_wall) % SECOND
 
     def add(self, deadline: int, stamp: int, values: Sequence[int | None]) -> None:
-        at = self.rows * self._row.size
+        offset = self.rows * self._row.size
         try:
-            self._row.pack_into(self._memory, at, deadline, stamp, *values)
+            self._row.pack_into(self._memory, offset, deadline, stamp, *values)
         except struct.error:
-            self._row.pack_into(self._memory, at, deadline, stamp, *self._without_nulls(values))
+            self._row.pack_into(self._memory, offset, deadline, stamp, *self._without_nulls(values))
         self.rows += 1
 
     def _without_nulls(self, values: Sequence[int | None]) -> list[int]:
-        """What 64 bits with a sign cannot hold, such as NVML's 2^64 - 1, was not measured either."""
-        held = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
-        self._nulls.append((self.rows, [column for column, value in enumerate(held) if value is None]))
-        return [0 if value is None else value for value in held]
+        """Note the nulls of this row. A value beyond a signed 64-bit integer, such as NVML's 2^64 - 1, is one."""
+        fitting = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
+        self._nulls.append((self.rows, [column for column, value in enumerate(fitting) if value is None]))
+        return [0 if value is None else value for value in fitting]
 
     def ticks(self) -> Ticks:
         table = np.frombuffer(self._memory, "<i8").reshape(self.capacity, -1)[: self.rows]
@@ -345,61 +341,3 @@ class RunningSecond:
                 valid[row, columns] = False
         late_us = (table[:, 1] - table[:, 0]) // 1000
         return Ticks(self.anchor, table[:, 0], late_us, table[:, 2:], valid)
-
-
-EVERY_S = 5.0
-
-
-class Syncer:
-    """`open_files` says which descriptors are being written; those it gives are copies, and are closed here."""
-
-    def __init__(
-        self, open_files: Callable[[], Sequence[int]], on_trouble: Callable[[str, str], None]
-    ) -> None:
-        self._open_files = open_files
-        self._on_trouble = on_trouble
-        self._sealed: list[tuple[Sequence[int], Callable[[], None]]] = []
-        self._wake = threading.Event()
-        self._closing = False
-        self._told = False
-        self._thread = threading.Thread(target=self._run, name="gputel-sync", daemon=True)
-        self._thread.start()
-
-    def seal(self, files: Sequence[int], sealed: Callable[[], None]) -> None:
-        self._sealed.append((files, sealed))
-        self._wake.set()
-
-    def close(self, timeout_s: float) -> bool:
-        """True when everything handed over is on the disk; a disk that hangs is not waited for longer."""
-        self._closing = True
-        self._wake.set()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._closing:
-            self._wake.wait(EVERY_S)
-            self._wake.clear()
-            self._sync(self._open_files())
-            self._finish_sealed()
-        self._finish_sealed()
-
-    def _finish_sealed(self) -> None:
-        while self._sealed:
-            files, sealed = self._sealed.pop(0)
-            self._sync(files)
-            sealed()
-
-    def _sync(self, files: Sequence[int]) -> None:
-        for file in files:
-            try:
-                getattr(os, "fdatasync", os.fsync)(file)
-            except OSError as error:
-                self._tell(error)
-            with contextlib.suppress(OSError):
-                os.close(file)
-
-    def _tell(self, error: OSError) -> None:
-        if not self._told:
-            self._told = True
-            self._on_trouble("disk_error", f"telemetry may not survive a power failure: {error.strerror}")

@@ -1,7 +1,8 @@
-"""Sealed journals -> Parquet, part by part, and their seconds: what the child that compact.py starts does.
+"""Turns sealed journals into Parquet, part by part, and makes their tables of seconds; runs in compact.py's child.
 
-A file gets its name when it is whole and on the disk, and only then do those it stands for go: a crash leaves both,
-and the next round clears up. Tables of seconds are merged eight by eight, so that those of a week are a few files.
+A file gets its name when it is complete and on the disk, and only then are the files that it replaces removed: a
+crash leaves both, and the next round cleans up. Tables of seconds are merged by eights, so that a week has few
+files.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
 
-LEVEL = 15  # of zstd: of noise it takes a core four seconds for ten minutes of 64 readings, of telemetry 0.3
+LEVEL = 15  # zstd; ten minutes of 64 readings take a core 0.3 s, or 4 s if they are noise
 MERGE = 8
-MERGES = 2  # a table of seconds then holds 64 parts, ten hours and a half, and takes the memory of that
+MERGES = 2  # the largest table of seconds holds 64 parts, ten and a half hours, which must fit into memory
 
 
 def compact(folder: Path, *, everything: bool) -> None:
-    """All parts but the newest, which is still being written; with `everything` that one too."""
-    with run_folder.held(folder / ".compact.lock"):  # without locks two do the same work, which harms nothing
+    """Compact all parts but the newest, which is still being written; with `everything`, that one too."""
+    with run_folder.locked(
+        folder / ".compact.lock"
+    ):  # where locks fail, two do the same work, which is harmless
         _clear_up(folder)
         current = parts.current(folder)
         newest = max((part.last for part in current), default=0)
@@ -40,7 +43,7 @@ def compact(folder: Path, *, everything: bool) -> None:
 
 
 def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
-    """A whole Parquet file under its name, or none."""
+    """Write a Parquet file; under its name there is a complete file or none."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         metadata = {wide.KEY: json.dumps(facts, separators=(",", ":"))}
@@ -56,35 +59,37 @@ def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
 
 
 def _compact_part(folder: Path, files: list[Part]) -> None:
-    """The seconds first: as soon as a tier's journal is gone, it is they who stand for it."""
-    held = {part: read for part in files if part.tier != parts.SECONDS and (read := _read(folder, part))}
-    loaded = list(held.values())
+    """Compact one part, its table of seconds first: readers of seconds need it once the journals are gone."""
+    tiers_read = {
+        part: read for part in files if part.tier != parts.SECONDS and (read := _read(folder, part))
+    }
+    loaded = list(tiers_read.values())
     number = files[0].first
     if loaded and not any(part.tier == parts.SECONDS for part in files):
         tiers = [tier.as_json() for tier, _ in loaded]
         name = parts.compacted_name(parts.SECONDS, number, number)
         write(one_second_rows(loaded), {"tiers": tiers}, folder / name)
-    for part, (tier, frame) in held.items():
+    for part, (tier, frame) in tiers_read.items():
         if not part.compacted:
             target = folder / parts.compacted_name(tier.name, number, number)
             write(frame, tier.as_json(), target)
-    _remove([part for part in held if not part.compacted])
+    _remove([part for part in tiers_read if not part.compacted])
 
 
 def _read(folder: Path, part: Part) -> tuple[Tier, pl.DataFrame] | None:
-    """Damage becomes an event here: once the journal is gone nothing else would tell of it."""
+    """Read one file, and report its damage as an event: the journal will soon be gone."""
     if part.compacted:
         tier = wide.tier_of(part)
         return None if tier is None else (tier, wide.load(part))
-    held = journal.read(part.path)
-    for fault in held.faults if held else []:
-        text = f"gpu/{part.path.name}:{fault.offset}: {fault.length} bytes are damaged and were passed over"
+    content = journal.read(part.path)
+    for fault in content.faults if content else []:
+        text = f"gpu/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
         events.append(folder.parent, time.time_ns(), "gap", text)
-    return None if held is None else (held.tier, wide.from_journal(held))
+    return None if content is None else (content.tier, wide.from_journal(content))
 
 
 def _next_merge(folder: Path) -> list[Part]:
-    """Neighbouring tables of seconds of one size, enough of them to be worth a merge."""
+    """Adjacent tables of seconds of the same size, once there are enough for a merge."""
     tables = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     for level, group in groupby(tables, key=_level):
         alike = list(group)
@@ -94,14 +99,14 @@ def _next_merge(folder: Path) -> list[Part]:
 
 
 def _level(part: Part) -> int:
-    """How many times it was merged."""
+    """How many times a table has been merged."""
     return sum(part.last - part.first + 1 >= MERGE**level for level in range(1, MERGES + 1))
 
 
 def _merge(folder: Path, tables: list[Part]) -> None:
-    held = [seconds.load(part) for part in tables]
-    tiers = list(dict.fromkeys(tier for kinds, _ in held for tier in kinds))
-    frame = seconds.merged([frame for _, frame in held], tiers)
+    loaded = [seconds.load(part) for part in tables]
+    tiers = list(dict.fromkeys(tier for tiers_of_table, _ in loaded for tier in tiers_of_table))
+    frame = seconds.merged([frame for _, frame in loaded], tiers)
     name = parts.compacted_name(parts.SECONDS, tables[0].first, tables[-1].last)
     write(frame, {"tiers": [tier.as_json() for tier in tiers]}, folder / name)
     _remove(tables)

@@ -1,8 +1,8 @@
-"""Which files of a gpu/ folder hold a recording: `<tier>-<number>.gtb` or `.parquet`, and none of them twice.
+"""Which files of a gpu/ folder hold a recording: `<tier>-<number>.gtb` or `.parquet`, each tick in one of them.
 
-A recording is cut into numbered parts, the same number for all tiers. A Parquet file stands for every file of its
-tier within its range of numbers: compaction makes the new file first and then removes the old ones, so a crash
-between the two, or a reader in that moment, meets both.
+A recording is cut into parts with the same numbers for all tiers. A Parquet file replaces every file of its tier
+in its range of numbers. Compaction creates it before it removes the old ones, so a crash in between, or a reader
+at that moment, finds both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NAME = re.compile(r"(?P<tier>.+?)-(?P<first>\d{6,})(?:-(?P<last>\d{6,}))?\.(?P<kind>gtb|parquet)")
-SECONDS = "seconds"  # the tier of whole seconds, made by compaction; no tier of rates may be named so
+SECONDS = "seconds"  # the tables that compaction makes; no sampled tier may have this name
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Part:
         return self.path.suffix == ".parquet"
 
 
-def found(folder: Path) -> list[Part]:
-    """Every file that bears a part's name, those that another one stands for too."""
+def every_file(folder: Path) -> list[Part]:
+    """Every file with a part's name, including those that another file replaces."""
     matches = ((path, NAME.fullmatch(path.name)) for path in folder.glob("*-*"))
     return [
         Part(path, match["tier"], int(match["first"]), int(match["last"] or match["first"]))
@@ -40,22 +40,21 @@ def found(folder: Path) -> list[Part]:
 
 
 def current(folder: Path) -> list[Part]:
-    """The files to read, by number; each tick is in one of them."""
-    everything = found(folder)
-    stands_for: dict[tuple[str, int], Part] = {}
-    for part in sorted(everything, key=lambda part: (part.compacted, part.last - part.first)):
-        stands_for.update({(part.tier, number): part for number in range(part.first, part.last + 1)})
-    return sorted(set(stands_for.values()), key=lambda part: (part.first, part.last, part.tier))
+    """The files to read, by number; each tick is in exactly one of them."""
+    file_of: dict[tuple[str, int], Part] = {}
+    for part in sorted(every_file(folder), key=lambda part: (part.compacted, part.last - part.first)):
+        file_of.update({(part.tier, number): part for number in range(part.first, part.last + 1)})
+    return sorted(set(file_of.values()), key=lambda part: (part.first, part.last, part.tier))
 
 
 def superseded(folder: Path) -> list[Part]:
-    """The files that a crash left behind: another one stands for them."""
-    kept = {part.path for part in current(folder)}
-    return [part for part in found(folder) if part.path not in kept]
+    """The files that another file replaces, left behind by a crash."""
+    needed = {part.path for part in current(folder)}
+    return [part for part in every_file(folder) if part.path not in needed]
 
 
 def next_number(folder: Path) -> int:
-    return max((part.last for part in found(folder)), default=0) + 1
+    return max((part.last for part in every_file(folder)), default=0) + 1
 
 
 def journal_name(tier: str, number: int) -> str:

@@ -1,8 +1,8 @@
-"""The tier of whole seconds: what long pages, live views and comparisons read, so that a week stays quick.
+"""The table of whole seconds, which keeps reports, live views and comparisons fast for a recording of a week.
 
-Wide tables of ticks go in, one wide table of integers comes out: a row a second of wall time, for each reading its
-minimum, mean, maximum and last value (a mean in hundredths). It is made from the ticks when a part is compacted,
-or when it is read before that: the sampler spends nothing on it.
+Turns wide tables of ticks into one wide table of integers: a row per second of wall time with the minimum, mean,
+maximum and last value of each reading (the mean in hundredths). It is computed when a part is compacted, or when
+it is read before that, so it costs the sampler nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SECOND_COLUMN, TICKS_COLUMN = "second", "ticks"
 
 
 def one_second_rows(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
-    """The seconds of one part; a tier slower than that has seconds without a value."""
-    by_rate = sorted(loaded, key=lambda held: -held[0].hz)
+    """The seconds of one part. A tier slower than 1 Hz has seconds without a value."""
+    by_rate = sorted(loaded, key=lambda pair: -pair[0].hz)
     tables = [_of_tier(tier, frame, counts=index == 0) for index, (tier, frame) in enumerate(by_rate)]
     whole = tables[0]
     for table in tables[1:]:
@@ -45,20 +45,20 @@ def load(
     gpu: str | None = None,
     last: int | None = None,
 ) -> tuple[list[Tier], pl.DataFrame]:
-    """A compacted table of seconds, and the tiers it was made from; of some readings, some of USUAL, one GPU.
+    """A compacted table of seconds and the tiers it was made from.
 
-    `last` so many rows: the others are not even decoded.
+    Reads all of it, or only some readings, some statistics of USUAL, one GPU, or the `last` rows.
     """
-    held = part.path.stat()
-    tiers = [tier.only(readings, gpu) for tier in _tiers_of(part.path, held.st_mtime_ns, held.st_size)]
-    kept = [
-        kept_name(column, name)
+    file = part.path.stat()
+    tiers = [tier.only(readings, gpu) for tier in _tiers_of(part.path, file.st_mtime_ns, file.st_size)]
+    names = [
+        statistic_name(column, name)
         for tier in tiers
         for column in tier.columns
         for name in statistics(column)
         if name in usual or column.name in STATISTICS
     ]
-    columns = list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *kept]))
+    columns = list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *names]))
     if last is not None:
         return tiers, pl.scan_parquet(part.path).tail(last).select(columns).collect()
     return tiers, pl.read_parquet(part.path, columns=columns)
@@ -66,45 +66,50 @@ def load(
 
 @lru_cache(maxsize=1024)
 def _tiers_of(path: Path, _mtime_ns: int, _size: int) -> list[Tier]:
-    """Read again for each GPU, and by every reader of a folder."""
+    """The tiers in a file's metadata; cached, because every reader asks for each GPU."""
     facts = json.loads(pl.read_parquet_metadata(path)[wide.KEY])
     return [tier_from_json(tier) for tier in facts["tiers"]]
 
 
 def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:
-    """Tables of several parts as one. A second that a restart cut in two becomes one again."""
+    """Tables of several parts as one. A second that a restart cut in two becomes one row."""
     whole = pl.concat([*frames], how="diagonal")
     if (whole[SECOND_COLUMN].diff() > 0).all():
         return whole
     columns = dict.fromkeys(column for tier in tiers for column in tier.columns)
     again = [
-        _statistic_again(kept_name(column, name), name) for column in columns for name in statistics(column)
+        _statistic_again(statistic_name(column, name), name)
+        for column in columns
+        for name in statistics(column)
     ]
     ticks = pl.col(TICKS_COLUMN).sum()
     return whole.group_by(SECOND_COLUMN, maintain_order=True).agg(ticks, *again).sort(SECOND_COLUMN)
 
 
 def statistics(column: GpuColumn) -> tuple[str, ...]:
+    """The statistics kept of a reading in each second."""
     return STATISTICS.get(column.name, USUAL)
 
 
-def kept_name(column: GpuColumn, statistic: str) -> str:
+def statistic_name(column: GpuColumn, statistic: str) -> str:
+    """The name of a statistic's column: `0.power_w.mean`."""
     return f"{wide.column_name(column)}.{statistic}"
 
 
 def per_unit(column: GpuColumn, statistic: str) -> int:
+    """The divisor that turns a statistic's integers into the reading's unit."""
     return column.per_unit * (MEAN_PARTS if statistic == "mean" else 1)
 
 
 def _of_tier(tier: Tier, frame: pl.DataFrame, *, counts: bool) -> pl.DataFrame:
     second = wide.WALL.floordiv(SECOND).alias(SECOND_COLUMN)
-    kept = [
-        _statistic(column, name).alias(kept_name(column, name))
+    reduced = [
+        _statistic(column, name).alias(statistic_name(column, name))
         for column in tier.columns
         for name in statistics(column)
     ]
     ticks = [pl.len().cast(pl.Int64).alias(TICKS_COLUMN)] if counts else []
-    return frame.group_by(second, maintain_order=True).agg(*ticks, *kept)
+    return frame.group_by(second, maintain_order=True).agg(*ticks, *reduced)
 
 
 def _statistic(column: GpuColumn, statistic: str) -> pl.Expr:

@@ -1,7 +1,7 @@
-"""What one tick of the sampler holds: a tier is a rate and its columns.
+"""Tiers: a rate of sampling and its columns.
 
-Every value is an integer of `1 / per_unit` of its unit, so that nothing is lost between driver and disk;
-None where it was not measured.
+Every value is an integer of `1 / per_unit` of its unit, so that nothing is lost between driver and disk; None
+means not measured.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class GpuColumn:
 
 @dataclass(frozen=True)
 class Tier:
+    """The columns sampled at one rate."""
+
     name: str
     hz: float
     columns: tuple[GpuColumn, ...]
@@ -39,12 +41,12 @@ class Tier:
         }
 
     def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
-        """With the columns of these readings, or of this GPU."""
+        """The tier with only the columns of these readings, or of this GPU."""
         named = [column for column in self.columns if readings is None or column.name in readings]
         return replace(self, columns=tuple(column for column in named if gpu in (None, column.gpu)))
 
 
 def tier_from_json(facts: dict[str, object]) -> Tier:
-    """The tier whose `as_json` this is."""
+    """The tier from its `as_json`."""
     columns = tuple(GpuColumn(**column) for column in facts["columns"])  # type: ignore[attr-defined]
     return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]

@@ -33,22 +33,13 @@ def test_the_true_refresh_of_a_sensor_is_told(tmp_path: Path) -> None:
     assert power["refresh_hz"] == pytest.approx(10, rel=0.05)
 
 
-def test_machine_that_cannot_be_sampled_is_exit_1_with_how_to_fix_it(tmp_path: Path) -> None:
+def test_a_machine_that_cannot_be_sampled_is_exit_1_with_a_hint(tmp_path: Path) -> None:
     answer = doctor("--simulate", "2xH900", cwd=tmp_path)
     assert answer.returncode == 1
-    counts, gpus, hint = answer.stdout.splitlines()[:3]
-    assert counts.endswith(" 1 bad")
-    assert gpus.startswith("GPUs ")
-    assert "bad: " in gpus
-    assert "2xH900" in gpus
-    assert hint.lstrip().startswith("how to fix it: ")
-
-
-def test_reading_that_is_not_there_says_why_in_place_of_its_source(tmp_path: Path) -> None:
-    answer = doctor("--simulate", "1xH100", cwd=tmp_path)
-    (fan,) = [line.split() for line in answer.stdout.splitlines() if " fan " in line]
-    assert fan == ["0", "fan", "%", "-", "NotSupported", "-", "-"]
-    assert answer.stdout.endswith("no refresh rate: too few changes to tell\n")
+    first, hint = answer.stdout.splitlines()[:2]
+    assert first.startswith("bad ")
+    assert "2xH900" in first
+    assert "hint: " in hint
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

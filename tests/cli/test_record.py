@@ -111,7 +111,7 @@ def test_a_run_is_never_overwritten() -> None:
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     answer = call("record", "--simulate", "H100", "--out", "run", "--", "echo", "second")
     assert answer.returncode == 1
-    assert "there is a run in this folder already" in answer.stderr
+    assert "this folder already holds a run" in answer.stderr
     assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
 
 

@@ -18,11 +18,11 @@ def test_every_check_answers_on_this_machine(tmp_path: Path) -> None:
     assert all(finding.found for finding in findings)
 
 
-def test_what_is_not_good_comes_with_its_mend(tmp_path: Path) -> None:
-    assert [f for f in doctor.examine(tmp_path) if (f.state == "good") == bool(f.mend)] == []
+def test_check_that_is_not_good_has_a_hint(tmp_path: Path) -> None:
+    assert [f for f in doctor.examine(tmp_path) if (f.state == "good") == bool(f.hint)] == []
 
 
-def test_nothing_is_left_where_the_disk_was_tried(tmp_path: Path) -> None:
+def test_disk_check_leaves_no_file(tmp_path: Path) -> None:
     list(doctor.examine(tmp_path / "not" / "there" / "yet"))
     assert list(tmp_path.iterdir()) == []
 
@@ -52,9 +52,9 @@ def in_a_child(limit: int, value: int, question: str) -> str:
 
 
 @linux
-def test_a_disk_that_takes_nothing_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_that_takes_nothing_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = in_a_child(resource.RLIMIT_FSIZE, 4096, "doctor.disk_speed(Path())")
     assert "state='bad'" in said
     assert f"cannot write in {tmp_path} (File too large)" in said
-    assert "mend='choose another --out'" in said
+    assert "hint='choose another --out'" in said

@@ -23,12 +23,12 @@ HOSTILE = st.text(st.sampled_from("aZé9._-/\\\0\n ~*\ud800"), max_size=300) | s
         ("é" * 300, "é" * (MOST // 2)),
     ],
 )
-def test_the_name_of_a_file_has_letters_digits_and_few_signs(text: str, name: str) -> None:
+def test_name_of_a_file_has_letters_digits_and_few_signs(text: str, name: str) -> None:
     assert file_name(text) == name
 
 
 @given(HOSTILE)
-def test_the_name_of_a_file_is_one_short_part_of_a_path(text: str) -> None:
+def test_name_of_a_file_is_one_short_part_of_a_path(text: str) -> None:
     name = file_name(text)
     assert name[0] not in ".-"
     assert len(name.encode()) <= MOST
@@ -43,5 +43,5 @@ def test_names_of_one_call_differ_where_case_does_not_count(texts: list[str]) ->
     assert all(len(name.encode()) <= MOST and name[0] not in ".-" for name in names)
 
 
-def test_a_name_that_was_taken_gets_a_number() -> None:
+def test_name_that_was_taken_gets_a_number() -> None:
     assert file_names(["a", "a-2", "A", "a/", "b"]) == ["a", "a-2", "A-3", "a-4", "b"]

@@ -18,7 +18,7 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_what_looks_like_a_key_is_masked_wherever_it_stands(secret: str) -> None:
+def test_text_that_looks_like_a_key_is_masked_anywhere(secret: str) -> None:
     for text in (secret, f"wandb login {secret}", f'bash -c "x={secret} python train.py"'):
         assert secret not in identity.mask(text)
         assert "***" in identity.mask(text)
@@ -58,16 +58,16 @@ def test_ordinary_arguments_are_kept(argument: str) -> None:
     assert identity.mask_argv([argument, "12"]) == [argument, "12"]
 
 
-def test_the_variables_by_which_runs_are_compared_are_kept_and_no_others() -> None:
+def test_variables_by_which_runs_are_compared_are_kept_and_no_others() -> None:
     env = {"NCCL_IB_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "0,1", "HF_TOKEN": "x", "HOME": "/home/me"}
     assert identity.environment(env) == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_IB_DISABLE": "1"}
 
 
-def test_a_secret_in_a_kept_variable_is_masked() -> None:
+def test_secret_in_a_kept_variable_is_masked() -> None:
     assert identity.environment({"NVIDIA_API_KEY": "abc"}) == {"NVIDIA_API_KEY": "***"}
 
 
-def test_a_secret_tag_is_masked() -> None:
+def test_secret_tag_is_masked() -> None:
     facts = identity.facts([], env={}, cwd=Path(), name="x", tags={"api_key": "abc", "lr": "3e-4"})
     assert facts["tags"] == {"api_key": "***", "lr": "3e-4"}
 
@@ -84,9 +84,7 @@ def test_a_secret_tag_is_masked() -> None:
         ({"NODE_RANK": "head"}, (None, None)),
     ],
 )
-def test_a_node_is_known_from_the_environment(
-    env: dict[str, str], node: tuple[str | None, int | None]
-) -> None:
+def test_node_is_known_from_the_environment(env: dict[str, str], node: tuple[str | None, int | None]) -> None:
     assert identity.node(env)[:2] == node
 
 

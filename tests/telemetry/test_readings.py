@@ -12,7 +12,7 @@ PROMISED = (
 ).split()
 
 
-def test_the_columns_are_those_that_are_promised_in_that_order() -> None:
+def test_columns_are_those_that_are_promised_in_that_order() -> None:
     assert [reading.name for reading in READINGS] == PROMISED
 
 
@@ -25,11 +25,11 @@ def test_every_call_has_a_shape_in_memory_and_every_shape_a_reading() -> None:
 @pytest.mark.parametrize(
     ("ending", "unit"), [("_w", "W"), ("_j", "J"), ("_c", "°C"), ("_mhz", "MHz"), ("_mib_s", "MiB/s")]
 )
-def test_a_unit_in_a_name_is_the_unit(ending: str, unit: str) -> None:
+def test_unit_in_a_name_is_the_unit(ending: str, unit: str) -> None:
     assert {reading.unit for reading in READINGS if reading.name.endswith(ending)} == {unit}
 
 
-def test_what_hardly_changes_is_read_slowly() -> None:
+def test_reading_that_hardly_changes_is_slow() -> None:
     assert {reading.name for reading in READINGS if reading.pace is ReadingRate.SLOW} == {
         "fan",
         "ecc",

@@ -12,7 +12,7 @@ from tests.sources import homes
 FACTS: dict[str, object] = {"run": "d16", "started": None, "ended": None}
 
 
-def test_a_new_run_can_be_opened_at_once(tmp_path: Path) -> None:
+def test_new_run_can_be_opened_at_once(tmp_path: Path) -> None:
     segment = run_folder.create(tmp_path / "a", FACTS)
     assert run_folder.open_folder(tmp_path / "a").segments == (segment,)
     assert run_folder.describe(segment.path) == {"schema": 1, **FACTS}
@@ -26,21 +26,21 @@ def test_wall_time_of_a_moment_is_whole_nanoseconds_or_unknown() -> None:
 
 def test_wall_time_in_run_json_is_read_in_one_place() -> None:
     """Besides it stands where a moment is written."""
-    assert homes('"wall_ns"') == {"telemetry/run.py", "telemetry/clock.py"}
+    assert homes('"wall_ns"') == {"telemetry/run_folder.py", "telemetry/clock.py"}
 
 
-def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "a", FACTS)
     before = (tmp_path / "a" / "run.json").read_bytes()
     with pytest.raises(GputelError) as refusal:
         run_folder.create(tmp_path / "a", {"run": "other"})
     assert str(refusal.value) == (
-        f"{tmp_path}/a: there is a run in this folder already; choose another --out, or --continue it"
+        f"{tmp_path}/a: this folder already holds a run; choose another --out, or --continue it"
     )
     assert (tmp_path / "a" / "run.json").read_bytes() == before
 
 
-def test_a_run_that_went_on_later_has_another_segment(tmp_path: Path) -> None:
+def test_run_that_went_on_later_has_another_segment(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "a", FACTS)
     run_folder.add_segment(tmp_path / "a", FACTS)
     run_folder.add_segment(tmp_path / "a", FACTS)
@@ -53,7 +53,7 @@ def test_a_run_that_went_on_later_has_another_segment(tmp_path: Path) -> None:
     ]
 
 
-def test_only_a_run_can_go_on(tmp_path: Path) -> None:
+def test_segment_is_added_to_a_run_only(tmp_path: Path) -> None:
     with pytest.raises(GputelError, match=r"no run is here; a run folder holds a run\.json"):
         run_folder.add_segment(tmp_path, FACTS)
 
@@ -101,7 +101,7 @@ def test_facts_of_several_processes_are_merged(tmp_path: Path) -> None:
     assert {f"fact{i}" for i in range(12)} <= set(run_folder.describe(folder))
 
 
-def test_a_fact_that_cannot_be_written_leaves_what_stood_there(tmp_path: Path) -> None:
+def test_fact_that_cannot_be_written_leaves_what_stood_there(tmp_path: Path) -> None:
     folder = run_folder.create(tmp_path / "a", FACTS).path
     with pytest.raises(ValueError):
         run_folder.update(folder, ended=float("nan"))
@@ -113,11 +113,11 @@ def test_a_fact_that_cannot_be_written_leaves_what_stood_there(tmp_path: Path) -
     ("text", "fault"),
     [
         ("{", "is not JSON"),
-        ("[]", "is not an object; mend it by hand, or move it away"),
+        ("[]", "is not an object; correct it by hand, or move it away"),
         ('{"schema": 9}', "schema 9 is not 1; open it with a newer gputel"),
     ],
 )
-def test_a_broken_description_is_named(tmp_path: Path, text: str, fault: str) -> None:
+def test_broken_description_is_named(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(GputelError, match=fault):
         run_folder.describe(tmp_path)

@@ -17,7 +17,7 @@ stretches = st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1)), min_size=
 
 
 @given(stretches, st.integers(0, 5000))
-def test_the_integral_is_the_sum_over_every_nanosecond(
+def test_integral_is_the_sum_over_every_nanosecond(
     given_stretches: list[tuple[int, float]], until: int
 ) -> None:
     waveform = Waveform(given_stretches)
@@ -26,7 +26,7 @@ def test_the_integral_is_the_sum_over_every_nanosecond(
     assert waveform.integral(until) == pytest.approx(total, rel=1e-9, abs=1e-9)
 
 
-def test_a_sensor_with_a_short_window_misses_what_happens_beside_it() -> None:
+def test_sensor_with_a_short_window_misses_what_happens_beside_it() -> None:
     sensor, load = Sensor(25 * MS, 100 * MS), Waveform([(75 * MS, 1.0), (25 * MS, 0.0)])
     assert [load.mean(*sensor.span(number)) for number in range(1, 4)] == [0, 0, 0]
 
@@ -73,7 +73,7 @@ def test_energy_is_the_load_between_idle_and_limit_by_an_integral_of_its_own() -
     assert list(reader.answer(clock.monotonic())) == pytest.approx([(high * 30 + 72 * 20) * 1000], abs=2)
 
 
-def test_a_gpu_warms_up_with_a_lag_and_stays_below_its_limit() -> None:
+def test_gpu_warms_up_with_a_lag_and_stays_below_its_limit() -> None:
     temperatures = [row[0] or 0 for row in recorded("H100", ["temp_c"], 90)]
     assert temperatures[0] < 32
     assert 55 < temperatures[-1] < 85
@@ -81,7 +81,7 @@ def test_a_gpu_warms_up_with_a_lag_and_stays_below_its_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_kind_lacks_is_not_supported_and_null(kind: str) -> None:
+def test_reading_that_a_kind_lacks_is_not_supported_and_null(kind: str) -> None:
     clock = SteppedClock()
     machine = open_machine(kind, clock)
     findings = {f.reading.name: f for f in plan.probe(machine, machine.gpus[0], clock)}
@@ -97,7 +97,7 @@ def test_a_gb10_has_no_memory_power_limit_or_energy_of_its_own() -> None:
     assert open_machine("GB10", SteppedClock()).gpus[0].memory_total_mib is None
 
 
-def test_a_count_gives_so_many_gpus_that_are_not_in_step() -> None:
+def test_count_of_gpus_gives_that_many_out_of_step() -> None:
     clock = SteppedClock()
     machine = open_machine("4xh100-pcie", clock)
     assert [gpu.index for gpu in machine.gpus] == ["0", "1", "2", "3"]
@@ -107,12 +107,12 @@ def test_a_count_gives_so_many_gpus_that_are_not_in_step() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["", "B300", "0xH100", "99xH100", "2xH100,", "H100 H100"])
-def test_what_cannot_be_simulated_is_refused_with_the_names_that_can(wanted: str) -> None:
+def test_unknown_gpu_is_refused_with_the_names_of_the_known_ones(wanted: str) -> None:
     with pytest.raises(GputelError, match=r"--simulate: .*H100, H100-PCIe, H200, A100, V100, GB10"):
         open_machine(wanted, SteppedClock())
 
 
-def test_the_training_that_is_simulated_has_idle_stretches_steps_and_an_evaluation() -> None:
+def test_training_that_is_simulated_has_idle_stretches_steps_and_an_evaluation() -> None:
     load = training()
     levels = {load.level(at) for at in range(0, load.period, 10 * MS)}
     assert min(levels) < 0.1

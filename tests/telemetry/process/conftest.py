@@ -1,4 +1,7 @@
-"""Real recorders for the tests of this folder."""
+"""Real recorders for the tests of this folder.
+
+They sample no GPU unless a test asks for one: a compaction at the end of each would take most of the time.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +11,8 @@ import pytest
 
 from tests.recordings import Recorder
 
+SIMULATED = ("--simulate", "1xH100")
+
 
 @pytest.fixture
 def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
@@ -15,6 +20,7 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
     started: list[Recorder] = []
 
     def begin(*command: str, **how: Any) -> Recorder:
+        how.setdefault("options", ())
         started.append(Recorder(tmp_path / f"run{len(started)}", *command, **how))
         return started[-1]
 

@@ -47,7 +47,7 @@ def test_new_lines_are_stamped_and_old_ones_are_not(record: Record, log: Path) -
     assert recorder.facts()["ended"]
 
 
-def test_without_a_gpu_the_log_is_followed_all_the_same(record: Record, log: Path) -> None:
+def test_log_is_followed_without_a_gpu(record: Record, log: Path) -> None:
     recorder = record(options=("--gpus", "99", "--simulate", "1xH100", "--follow", str(log)))
     until(lambda: "recorded all the same" in recorder.said.read_text(), "a word about the GPU")
     with log.open("ab") as more:
@@ -57,7 +57,7 @@ def test_without_a_gpu_the_log_is_followed_all_the_same(record: Record, log: Pat
     assert recorder.wait() == 0
 
 
-def test_it_ends_with_the_process_and_has_its_last_line(record: Record, log: Path) -> None:
+def test_recording_ends_with_the_process_and_has_its_last_line(record: Record, log: Path) -> None:
     writer = subprocess.Popen(["bash", "-c", f"read; echo last >> {log}"], stdin=subprocess.PIPE)
     recorder = follow(record, log, "--pid", str(writer.pid))
     writer.communicate(b"go\n")
@@ -65,7 +65,7 @@ def test_it_ends_with_the_process_and_has_its_last_line(record: Record, log: Pat
     assert recorder.output() == b"old 1\nold 2\nlast\n"
 
 
-def test_a_rotated_log_is_followed_under_its_name(record: Record, log: Path) -> None:
+def test_rotated_log_is_followed_under_its_name(record: Record, log: Path) -> None:
     recorder = follow(record, log)
     log.rename(log.with_suffix(".1"))
     log.write_bytes(b"rotated\n")
@@ -77,7 +77,7 @@ def test_a_rotated_log_is_followed_under_its_name(record: Record, log: Path) -> 
     assert recorder.output() == b"old 1\nold 2\nrotated\ncut\n"
 
 
-def test_a_killed_keeper_is_succeeded(record: Record, log: Path) -> None:
+def test_killed_keeper_is_replaced(record: Record, log: Path) -> None:
     recorder = follow(record, log)
     recorder.kill_keeper()
     with log.open("ab") as more:
@@ -88,7 +88,7 @@ def test_a_killed_keeper_is_succeeded(record: Record, log: Path) -> None:
     assert recorder.output() == b"old 1\nold 2\nnew\n"
 
 
-def test_a_process_alone_is_followed_too(record: Record) -> None:
+def test_process_alone_is_followed_too(record: Record) -> None:
     process = subprocess.Popen(["sleep", "600"])
     recorder = record(options=("--simulate", "1xH100", "--pid", str(process.pid)))
     until(lambda: list(recorder.folder.glob("gpu/fast*")), "the first samples")
@@ -97,7 +97,7 @@ def test_a_process_alone_is_followed_too(record: Record) -> None:
     assert recorder.wait() == 0
 
 
-def test_a_log_or_process_that_is_not_there_is_told(record: Record, tmp_path: Path) -> None:
+def test_missing_log_or_process_fails_with_one_line(record: Record, tmp_path: Path) -> None:
     recorder = record(options=("--follow", str(tmp_path / "none.log")))
     assert recorder.wait() == 1
     assert "none.log: cannot be read: No such file or directory" in recorder.said.read_text()

@@ -1,48 +1,12 @@
-"""The recorder's lower parts by themselves: what is imported, refused, kept, and forwarded."""
+"""The keeper: output.log, and output.idx with the time of each line."""
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
 from gputel.telemetry.clock import Stamp
-from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process import keeper, libc, spawn
+from gputel.telemetry.process import keeper
 from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe
-from gputel.telemetry.process.shared_memory import Ledger, Witness
-from gputel.telemetry.process.signals import Forwarder, Signals
-
-
-def test_the_viewer_stays_light_since_it_forks() -> None:
-    check = (
-        "import gputel.telemetry.process.viewer, sys, threading\n"
-        "assert not {'numpy', 'polars', 'rich', 'pynvml'} & set(sys.modules), sys.modules\n"
-        "assert threading.active_count() == 1"
-    )
-    subprocess.run([sys.executable, "-c", check], check=True)
-
-
-def test_elsewhere_than_on_linux_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
-    with pytest.raises(GputelError, match=r"^gputel record: needs Linux 5\.4 or newer; record there"):
-        spawn.require_linux()
-
-
-def test_an_end_is_told_once_and_in_a_shells_words() -> None:
-    ledger = Ledger()
-    assert (ledger.ended, ledger.exit_code) == (None, None)
-    ledger.end(-signal.SIGTERM, Stamp(1, 2, 3))
-    ledger.end(0, Stamp(4, 5, 6))
-    assert (ledger.ended, ledger.status, ledger.exit_code) == (Stamp(1, 2, 3), -15, 143)
-
-
-def test_the_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
-    ledger = Ledger()
-    ledger.end(None, Stamp(1, 2, 3))
-    assert (ledger.ended, ledger.exit_code) == (Stamp(1, 2, 3), None)
+from gputel.telemetry.process.signals import Signals
 
 
 class Quiet(Signals):
@@ -52,45 +16,58 @@ class Quiet(Signals):
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK)
 
 
-def test_a_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
+def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
     news = os.eventfd(0, os.EFD_NONBLOCK)
-    post = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
+    state = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
     pid = os.fork()
     if pid == 0:
         os.close(writing)
-        os._exit(Keeper(post, None, parent=False).keep())
+        os._exit(Keeper(state, None, parent=False).keep())
     os.write(writing, b"one\ntwo")
     os.close(writing)
-    post.ledger.end(0, Stamp(1, 2, 3))
+    state.ledger.end(0, Stamp(1, 2, 3))
     assert os.waitpid(pid, 0)[1] == 0
-    assert post.ledger.drained
+    assert state.ledger.drained
     (line, half) = keeper.lines(tmp_path / "log", tmp_path / "idx")
     assert (line[1], half[1]) == (b"one\n", b"two")
     assert line[0] == half[0] is not None
 
 
-@pytest.mark.parametrize(
-    ("seen", "forwarded"),
-    [
-        (None, True),
-        (Witness(0, 0, 77), True),
-        (Witness(2**62, 0, 77), False),
-        (Witness(2**62, 0, 78), True),
-        (Witness(2**62, libc.SENT_BY_KERNEL, 77), True),
-    ],
-    ids=["not seen", "seen long ago", "seen", "another sender's", "another way"],
-)
-def test_what_the_keeper_saw_too_is_not_forwarded(seen: Witness | None, forwarded: bool) -> None:
-    ledger, sent = Ledger(), list[int]()
-    if seen:
-        ledger.witness(signal.SIGTERM, seen)
-    forwarder = Forwarder(ledger, sent.append)
-    forwarder.arrived(libc.Arrival(signal.SIGTERM, 0, 77), since=2**61)
-    assert forwarder.settle(os.getpid()) == [], "the keeper gets a moment to see it"
-    while not forwarder.settle(os.getpid()):
-        assert forwarder.due is not None
-    assert sent == [signal.SIGTERM] * forwarded
-    assert forwarder.due is None
+def folder_of(path: Path, reads: list[tuple[int | None, bytes]]) -> tuple[Path, Path]:
+    log, index = path / "output.log", path / "output.idx"
+    log.write_bytes(b"".join(data for _, data in reads))
+    end, records = 0, b""
+    for wall, data in reads:
+        end += len(data)
+        records += keeper.pack(wall, end)
+    index.write_bytes(records)
+    return log, index
+
+
+def test_line_has_the_stamp_of_the_read_that_brought_its_last_byte(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(10, b"a\nb"), (20, b"c\nd\n"), (30, b"e")])
+    assert list(keeper.lines(log, index)) == [(10, b"a\n"), (20, b"bc\n"), (20, b"d\n"), (30, b"e")]
+
+
+def test_line_without_a_timestamp_has_none(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(None, b"old\n"), (20, b"new\n")])
+    with log.open("ab") as more:
+        more.write(b"not yet\n")
+    assert [wall for wall, _ in keeper.lines(log, index)] == [None, 20, None]
+
+
+def test_torn_record_is_not_yet(tmp_path: Path) -> None:
+    log, index = folder_of(tmp_path, [(10, b"a\n"), (20, b"b\n")])
+    index.write_bytes(index.read_bytes()[:-3])
+    assert [wall for wall, _ in keeper.lines(log, index)] == [10, None]
+
+
+def test_lines_have_no_timestamp_without_an_index(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_bytes(b"a\nb\n")
+    assert [wall for wall, _ in keeper.lines(tmp_path / "output.log", tmp_path / "output.idx")] == [
+        None,
+        None,
+    ]

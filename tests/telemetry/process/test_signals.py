@@ -14,9 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from gputel.telemetry.process import libc
+from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
+from gputel.telemetry.process.signals import Forwarder
 from tests.recordings import GPUTEL, Recorder, children, holders, is_alive, is_stopped, until
+from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
+
+
+SECOND_SIGNAL_WOULD_BE_HERE_S = 0.3
+"""Six times what the viewer waits before it forwards; a wrongly forwarded one comes by then."""
+
 
 COUNTS = """
 import os, signal, sys
@@ -26,8 +35,6 @@ signal.signal(signal.SIGALRM, lambda *_: os._exit(9))
 os.write(1, b'ready\\n')
 while True: signal.pause()
 """
-SECOND_SIGNAL_WOULD_BE_HERE_S = 0.3
-"""Six times what the viewer waits before it forwards; a wrongly forwarded one comes by then."""
 
 
 def counting(*names: str) -> tuple[str, ...]:
@@ -84,7 +91,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_us_alone_is_forwarded_once(record: Record, number: signal.Signals) -> None:
+def test_signal_to_us_alone_is_forwarded_once(record: Record, number: signal.Signals) -> None:
     recorder = record(*counting(number.name))
     recorder.printed(b"ready")
     recorder.kill(number)
@@ -94,22 +101,22 @@ def test_a_signal_to_us_alone_is_forwarded_once(record: Record, number: signal.S
     assert recorder.output() == f"ready\ngot {number.name}\n".encode()
 
 
-def test_a_signal_to_every_process_arrives_once(record: Record) -> None:
+def test_signal_to_every_process_arrives_once(record: Record) -> None:
     """As Slurm warns a step before its limit: each process of it, one by one."""
-    recorder = record(*counting("SIGUSR1", "SIGTERM"))
+    recorder = record(*counting("SIGUSR1", "SIGTERM"), options=SIMULATED)
     recorder.printed(b"ready")
-    everybody = [recorder.viewer, recorder.keeper(), recorder.sampler(), recorder.command()]
+    processes = [recorder.viewer, recorder.keeper(), recorder.sampler(), recorder.command()]
     for number in (signal.SIGUSR1, signal.SIGTERM):
-        for pid in everybody:
+        for pid in processes:
             os.kill(pid, number)
         recorder.printed(number.name.encode())
     time.sleep(SECOND_SIGNAL_WOULD_BE_HERE_S)
-    assert is_alive(everybody[2]), "the sampler goes on to the command's end"
+    assert is_alive(processes[2]), "the sampler goes on to the command's end"
     end(recorder)
     assert recorder.output() == b"ready\ngot SIGUSR1\ngot SIGTERM\n"
 
 
-def test_a_signal_to_our_group_arrives_once_without_a_terminal(record: Record) -> None:
+def test_signal_to_our_group_arrives_once_without_a_terminal(record: Record) -> None:
     recorder = record(*counting("SIGTERM"))
     recorder.printed(b"ready")
     os.killpg(recorder.viewer, signal.SIGTERM)
@@ -119,7 +126,7 @@ def test_a_signal_to_our_group_arrives_once_without_a_terminal(record: Record) -
     assert recorder.output() == b"ready\ngot SIGTERM\n"
 
 
-def test_a_signal_to_a_command_with_a_group_of_its_own_arrives(record: Record) -> None:
+def test_signal_to_a_command_with_a_group_of_its_own_arrives(record: Record) -> None:
     recorder = record("setsid", *counting("SIGTERM"))
     recorder.printed(b"ready")
     recorder.kill(signal.SIGTERM)
@@ -138,20 +145,20 @@ def test_three_signals_one_after_the_other_arrive_three_times(record: Record) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_we_die_of_what_the_command_died_of(record: Record, number: signal.Signals) -> None:
+def test_recorder_ends_by_the_signal_that_ended_the_command(record: Record, number: signal.Signals) -> None:
     recorder = record("bash", "-c", f"kill -{number.value} $$; sleep 600")
     assert recorder.wait() == -number
     assert recorder.facts()["exit_code"] == 128 + number
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_other_deaths_are_told_as_a_shell_does(record: Record, number: signal.Signals) -> None:
+def test_other_signals_become_the_exit_code_of_a_shell(record: Record, number: signal.Signals) -> None:
     recorder = record("bash", "-c", f"ulimit -c 0; kill -{number.value} $$; sleep 600")
     assert recorder.wait() == 128 + number
     assert recorder.facts()["exit_code"] == 128 + number
 
 
-def test_what_nohup_ignores_stays_ignored(record: Record) -> None:
+def test_signal_ignored_by_nohup_stays_ignored(record: Record) -> None:
     recorder = record(
         "bash", "-c", "echo ready; read -t 600 < <(sleep 0.5; echo); echo done", prefix=("nohup",)
     )
@@ -214,7 +221,7 @@ def test_ctrl_z_and_fg_work_as_without_us(shell: Shell, tmp_path: Path) -> None:
     shell.saw("code=3")
 
 
-def test_a_job_in_the_background_comes_to_the_front(shell: Shell) -> None:
+def test_job_in_the_background_comes_to_the_front(shell: Shell) -> None:
     shell.type("$GPUTEL record --out run -- bash -c 'read x; echo read $x' &\n")
     until(
         lambda: any(is_stopped(job) for job in children(shell.pid)),
@@ -236,7 +243,7 @@ def test_pdb_works_on_the_users_terminal(shell: Shell, tmp_path: Path) -> None:
     shell.saw("code=0")
 
 
-def test_a_pipe_to_a_pager_that_is_left_ends_nothing(shell: Shell, tmp_path: Path) -> None:
+def test_pipe_to_a_pager_that_is_left_ends_nothing(shell: Shell, tmp_path: Path) -> None:
     shell.type(
         "$GPUTEL record --out run -- bash -c 'seq 200000; exit 5' | head -1; echo codes=${PIPESTATUS[0]}\n"
     )
@@ -244,7 +251,7 @@ def test_a_pipe_to_a_pager_that_is_left_ends_nothing(shell: Shell, tmp_path: Pat
     assert (tmp_path / "run" / "output.log").read_bytes().count(b"\n") == 200_000
 
 
-def test_a_terminal_that_goes_away_ends_the_command_and_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_terminal_that_goes_away_ends_the_command_and_is_recorded(shell: Shell, tmp_path: Path) -> None:
     shell.type("$GPUTEL record --out run -- bash -c 'echo ready; sleep 600'\n")
     shell.saw("ready\r\n")
     (job,) = children(shell.pid)
@@ -255,7 +262,7 @@ def test_a_terminal_that_goes_away_ends_the_command_and_is_told(shell: Shell, tm
     assert facts["exit_code"] == 128 + signal.SIGHUP
 
 
-def test_a_second_ctrl_c_cuts_the_closing_short(record: Record) -> None:
+def test_second_ctrl_c_cuts_the_closing_short(record: Record) -> None:
     """A grandchild holds the output, for which we would wait."""
     recorder = record("bash", "-c", "sleep 600 & echo $!; exit 5")
     until(lambda: recorder.facts().get("exit_code") == 5, "the command's end")
@@ -263,3 +270,27 @@ def test_a_second_ctrl_c_cuts_the_closing_short(record: Record) -> None:
     recorder.kill(signal.SIGINT)
     assert recorder.wait() == 5
     os.kill(int(recorder.output()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("seen", "forwarded"),
+    [
+        (None, True),
+        (SeenSignal(0, 0, 77), True),
+        (SeenSignal(2**62, 0, 77), False),
+        (SeenSignal(2**62, 0, 78), True),
+        (SeenSignal(2**62, libc.SENT_BY_KERNEL, 77), True),
+    ],
+    ids=["not seen", "seen long ago", "seen", "another sender's", "another way"],
+)
+def test_signal_that_the_keeper_saw_too_is_not_forwarded(seen: SeenSignal | None, forwarded: bool) -> None:
+    ledger, sent = Ledger(), list[int]()
+    if seen:
+        ledger.note_signal(signal.SIGTERM, seen)
+    forwarder = Forwarder(ledger, sent.append)
+    forwarder.arrived(libc.Arrival(signal.SIGTERM, 0, 77), since=2**61)
+    assert forwarder.settle(os.getpid()) == [], "the keeper gets a moment to see it"
+    while not forwarder.settle(os.getpid()):
+        assert forwarder.due is not None
+    assert sent == [signal.SIGTERM] * forwarded
+    assert forwarder.due is None

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost, lower, spent_by_thread
+from gputel.telemetry.sampling.budget import Budget, Durations, SamplingCost, thread_usage, tier_to_lower
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced
@@ -59,7 +59,7 @@ def test_four_stalls_of_120_ms_leave_100_hz() -> None:
     assert rows == 7204
 
 
-def test_a_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_says_why() -> None:
+def test_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_says_why() -> None:
     recording = Recording()
     recording.run(11, power_w=1 * MS)
     assert recording.changes() == [("fast", 100.0, 12.5)]
@@ -70,7 +70,7 @@ def test_a_driver_that_is_really_slow_lowers_the_rate_within_ten_seconds_and_say
     assert len(recording.events) == 1
 
 
-def test_the_rate_that_is_shown_counts_rows_and_not_ticks() -> None:
+def test_rate_that_is_shown_counts_rows_and_not_ticks() -> None:
     recording = Recording()
     recording.run(100, power_w=1 * MS)
     assert recording.cost.ticks == 10_000
@@ -78,13 +78,13 @@ def test_the_rate_that_is_shown_counts_rows_and_not_ticks() -> None:
     assert round(recording.cost.hz, 1) == 21.2  # 10 s at 100 Hz, 90 s at 12.5
 
 
-def test_a_slow_reading_gives_way_before_a_fast_one() -> None:
+def test_slow_reading_gives_way_before_a_fast_one() -> None:
     recording = Recording()
     assert recording.run(60, ecc=50 * MS) == 6000
     assert {tier for tier, *_ in recording.changes()} == {"slow"}
 
 
-def test_a_driver_that_has_recovered_gets_its_rate_back_step_by_step() -> None:
+def test_driver_that_has_recovered_gets_its_rate_back_step_by_step() -> None:
     recording = Recording()
     recording.run(11, power_w=1 * MS)
     recording.run(60)
@@ -93,7 +93,7 @@ def test_a_driver_that_has_recovered_gets_its_rate_back_step_by_step() -> None:
     assert recording.budget.lowered() == [{"tier": "fast", "hz": 12.5, "planned_hz": 100.0}]
 
 
-def test_a_rate_does_not_come_back_to_be_lowered_again() -> None:
+def test_rate_does_not_come_back_to_be_lowered_again() -> None:
     """Just over the budget at 100 Hz, so that half of it is kept for good."""
     recording = Recording()
     recording.run(300, power_w=200_000)
@@ -101,7 +101,7 @@ def test_a_rate_does_not_come_back_to_be_lowered_again() -> None:
 
 
 def test_preemption_alone_changes_nothing() -> None:
-    """Each read takes 5 ms on the clock, since somebody else runs meanwhile, and 20 us of our own time."""
+    """Each read takes 5 ms on the clock, since another process runs meanwhile, and 20 us of our own time."""
     recording = Recording()
     recording.spending.cpu_ns, recording.spending.preempted = 20_000, 1
     assert recording.run(60, power_w=5 * MS) == 6000
@@ -115,7 +115,7 @@ def test_preemption_does_not_hide_what_a_read_takes_of_the_processor() -> None:
     assert recording.changes() == [("fast", 100.0, 12.5)]
 
 
-def test_a_thread_that_takes_over_keeps_the_lowered_rate() -> None:
+def test_thread_that_takes_over_keeps_the_lowered_rate() -> None:
     recording = Recording()
     recording.run(11, power_w=1 * MS)
     successor = Loop(
@@ -133,18 +133,18 @@ def test_a_thread_that_takes_over_keeps_the_lowered_rate() -> None:
     assert len(recording.rows.stamps()) - before == 50
 
 
-def test_the_time_that_a_thread_has_spent_only_grows() -> None:
-    before = spent_by_thread()
+def test_time_that_a_thread_has_spent_only_grows() -> None:
+    before = thread_usage()
     sum(range(200_000))
-    after = spent_by_thread()
+    after = thread_usage()
     assert after.ru_utime + after.ru_stime > before.ru_utime + before.ru_stime
     assert after.ru_nivcsw >= before.ru_nivcsw
 
 
-def test_the_slowest_tier_that_costs_anything_is_lowered_first() -> None:
-    assert lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
-    assert lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
-    assert lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
+def test_slowest_tier_that_costs_anything_is_lowered_first() -> None:
+    assert tier_to_lower([1, 10, 100], [0.015, 0.005, 0.001], 0.02, 1000) == 1
+    assert tier_to_lower([1, 10, 100], [0.015, 0.005, 0.01], 0.02, 1000) == 2
+    assert tier_to_lower([1, 10, 100], [0.015, 0.004, 0.001], 0.02, 1000) is None
 
 
 @given(st.lists(st.floats(0, 2), min_size=4, max_size=4), st.floats(0.001, 0.5))
@@ -154,7 +154,7 @@ def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates
     every = [1, 10, 20, 100]
     for _ in range(100):
         now = [cost * first / e for cost, first, e in zip(costs, [1, 10, 20, 100], every, strict=True)]
-        dear = lower(every, now, budget, 1000)
+        dear = tier_to_lower(every, now, budget, 1000)
         if dear is None:
             assert sum(now) <= budget or all(
                 e * 2 > 1000 or c < 0.1 * budget for e, c in zip(every, now, strict=True)
@@ -162,3 +162,30 @@ def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates
             return
         every[dear] *= 2
     raise AssertionError("it goes on for ever")
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_quantile_is_above_its_share_of_the_values_by_less_than_a_sixteenth(
+    values: list[int], share: float
+) -> None:
+    lateness = Durations()
+    for value in values:
+        lateness.add(value)
+    ordered = sorted(values)
+    exact = ordered[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
+    found = lateness.quantile(share)
+    assert found is not None
+    assert exact <= found <= exact * 17 / 16 + 1
+
+
+def test_cost_has_no_lateness_and_no_rate_before_the_first_tick() -> None:
+    cost = SamplingCost(10_000_000)
+    assert (cost.hz, cost.lateness.quantile(0.5)) == (None, None)
+    assert cost.as_json()["lateness_us"] == {"p50": None, "p99": None, "max": None}
+
+
+def test_tick_is_late_when_it_fires_more_than_a_period_after_its_deadline() -> None:
+    cost = SamplingCost(10_000_000)
+    for lateness in (0, 9_999_999, 10_000_000, 10_000_001):
+        cost.tick(1_000_000_000, 1_000_000_000 + lateness)
+    assert (cost.ticks, cost.late) == (4, 1)

@@ -33,7 +33,7 @@ class Recording:
         self.loop.run(until=self.clock.now + round(seconds * SECOND))
 
 
-def test_a_second_has_a_hundred_ticks_five_of_gpm_and_one_slow_one() -> None:
+def test_second_has_a_hundred_ticks_five_of_gpm_and_one_slow_one() -> None:
     recording = Recording()
     recording.run(10)
     assert [len(recording.rows.stamps(tier)) for tier in range(3)] == [1000, 50, 10]
@@ -50,7 +50,7 @@ def test_deadlines_do_not_drift_when_ticks_are_late() -> None:
     assert recording.cost.lateness.most == 3 * MS
 
 
-def test_a_late_tick_fires_late_with_its_true_stamp_and_none_is_skipped() -> None:
+def test_late_tick_fires_late_with_its_true_stamp_and_none_is_skipped() -> None:
     recording = Recording()
     recording.clock.jumps = [0] * 10 + [45 * MS]
     recording.run(1)
@@ -63,7 +63,7 @@ def test_a_late_tick_fires_late_with_its_true_stamp_and_none_is_skipped() -> Non
     assert late == [45 * MS, 35 * MS, 25 * MS, 15 * MS, 5 * MS]
 
 
-def test_after_a_long_stall_what_is_missed_is_counted_and_not_filled_in() -> None:
+def test_missed_ticks_of_a_long_stall_are_counted_and_not_filled_in() -> None:
     recording = Recording()
     recording.clock.jumps = [0] * 100 + [3 * SECOND]
     recording.run(10)
@@ -75,7 +75,7 @@ def test_after_a_long_stall_what_is_missed_is_counted_and_not_filled_in() -> Non
     assert sorted(gaps)[-2] == 10 * MS
 
 
-def test_it_stops_between_two_ticks_also_at_a_slow_rate() -> None:
+def test_loop_stops_between_two_ticks_at_a_slow_rate() -> None:
     recording = Recording(hz=0.01)
     before = recording.clock.now
 
@@ -88,14 +88,14 @@ def test_it_stops_between_two_ticks_also_at_a_slow_rate() -> None:
     assert recording.rows.rows == []
 
 
-def test_a_thread_whose_turn_is_over_writes_nothing() -> None:
+def test_thread_whose_turn_is_over_writes_nothing() -> None:
     recording = Recording()
     recording.turn.generation += 1
     recording.run(1)
     assert recording.rows.rows == []
 
 
-def test_the_cost_of_each_tier_is_what_was_spent_inside_the_driver() -> None:
+def test_cost_of_each_tier_is_what_was_spent_inside_the_driver() -> None:
     clock, cost = SteppedClock(), SamplingCost(10 * MS)
     machine = Priced(clock, {})
     made = plan.make(machine, machine.gpus, 100, clock, max_overhead=0.5)

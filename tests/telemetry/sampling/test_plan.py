@@ -65,7 +65,7 @@ def test_cheap_readings_are_fast_and_what_hardly_changes_is_slow() -> None:
     assert tiers["slow"] == {"fan", "ecc", "remapped_rows"}
 
 
-def test_a_call_of_a_millisecond_goes_to_ten_hertz_one_of_ten_to_one_hertz_and_a_slower_one_is_dropped() -> (
+def test_call_of_a_millisecond_goes_to_ten_hertz_one_of_ten_to_one_hertz_and_a_slower_one_is_dropped() -> (
     None
 ):
     tiers = planned({"util": 1 * MS, "pstate": 10 * MS, "ecc": 200 * MS})
@@ -74,7 +74,7 @@ def test_a_call_of_a_millisecond_goes_to_ten_hertz_one_of_ten_to_one_hertz_and_a
     assert not any("ecc" in names for names in tiers.values())
 
 
-def test_what_is_not_supported_is_in_no_tier_and_says_why() -> None:
+def test_reading_not_supported_is_in_no_tier_and_says_why() -> None:
     clock = SteppedClock()
     machine = Priced(clock, {"fan": None})
     made = plan.make(machine, machine.gpus, 100, clock)
@@ -84,14 +84,14 @@ def test_what_is_not_supported_is_in_no_tier_and_says_why() -> None:
     assert facts["0"]["util"]["latency_us"] == 1.0
 
 
-def test_over_the_budget_power_and_temperature_stay_fast_and_the_rest_waits() -> None:
+def test_power_and_temperature_stay_fast_over_budget_and_the_rest_waits() -> None:
     names = ("mem_used_mib", "pstate", "mem_mhz", "util", "mem_util", "sm_mhz", "throttle", "temp_c")
     tiers = planned(dict.fromkeys(names, 40_000), max_overhead=0.02)
     assert {"power_w", "energy_j", "temp_c"} <= tiers["fast"]
     assert {"mem_used_mib", "pstate"} <= tiers["medium"]
 
 
-def test_a_slow_tier_is_never_faster_than_the_recording() -> None:
+def test_slow_tier_is_never_faster_than_the_recording() -> None:
     clock = SteppedClock()
     machine = Priced(clock, {"util": 1 * MS})
     made = plan.make(machine, machine.gpus, 2, clock)

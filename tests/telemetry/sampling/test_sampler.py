@@ -97,7 +97,7 @@ def column(folder: Path, name: str, gpu: str, tier: str = "fast") -> list[int | 
     return values
 
 
-def test_a_simulated_machine_is_recorded_and_says_that_it_is_simulated(folder: Path) -> None:
+def test_simulated_machine_is_recorded_and_says_that_it_is_simulated(folder: Path) -> None:
     process = Process(folder, "simulate:2xH100")
     news = process.sampling(50)
     assert (news["state"], news["simulated"]) == ("sampling", "2xH100")
@@ -118,7 +118,7 @@ def test_every_tick_that_was_counted_is_in_the_store(folder: Path) -> None:
     assert len(column(folder, "power_w", "0")) == last["ticks"]
 
 
-def test_after_a_kill_the_next_sampler_goes_on_in_the_same_folder_and_the_gap_is_an_event(
+def test_restarted_sampler_continues_in_the_same_folder_and_reports_the_gap(
     folder: Path,
 ) -> None:
     process = Process(folder, "simulate:H100")
@@ -152,27 +152,27 @@ def test_after_a_kill_the_next_sampler_goes_on_in_the_same_folder_and_the_gap_is
         ("simulate:H100", "9", "--gpus: there is no GPU 9; this machine has GPU 0 only"),
     ],
 )
-def test_what_is_not_there_fails_with_one_line(folder: Path, machine: str, gpus: str, line: str) -> None:
+def test_unknown_machine_or_gpu_fails_with_one_line(folder: Path, machine: str, gpus: str, line: str) -> None:
     code, last = Process(folder, machine, gpus=gpus).end()
     error = last["error"]
     assert isinstance(error, dict)
     assert (code, last["state"]) == (2, "failed")
-    assert f"{error['place']}: {error['fault']}; {error['mend']}".startswith(line)
+    assert f"{error['place']}: {error['fault']}; {error['hint']}".startswith(line)
 
 
-def test_only_the_gpus_that_are_named_are_recorded(folder: Path) -> None:
+def test_named_gpus_alone_are_recorded(folder: Path) -> None:
     process = Process(folder, "simulate:4xH100", gpus="1,GPU-simulated-3")
     assert [gpu["gpu"] for gpu in process.sampling()["gpus"]] == ["1", "3"]  # type: ignore[attr-defined]
     process.end()
 
 
-def test_without_the_drivers_library_it_says_so(folder: Path) -> None:
+def test_missing_driver_library_fails_with_a_hint(folder: Path) -> None:
     code, last = Process(folder, "nvml").end()
     assert code == 1
     assert last["error"] == {
         "place": "libnvidia-ml.so.1",
-        "fault": "the NVIDIA driver's library is not there",
-        "mend": "install the driver, or try --simulate 2xH100",
+        "fault": "the NVIDIA driver's library was not found",
+        "hint": "install the driver, or try --simulate 2xH100",
     }
 
 
@@ -181,33 +181,31 @@ def test_without_the_drivers_library_it_says_so(folder: Path) -> None:
     ("status", "fault"),
     [
         (DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"),
-        (VERSION_MISMATCH, "the driver in the kernel and its library are of different versions"),
+        (VERSION_MISMATCH, "the driver in the kernel and its library have different versions"),
         (NO_PERMISSION, "no permission to talk to the driver"),
         (999, "it answers Unknown"),
     ],
 )
-def test_a_driver_that_cannot_be_used_says_which_way(
-    folder: Path, fake: MakeFake, status: int, fault: str
-) -> None:
+def test_unusable_driver_says_why(folder: Path, fake: MakeFake, status: int, fault: str) -> None:
     driver = fake()
     driver.state.init_status = status
     code, last = Process(folder, "nvml", env=driver.environment).end()
     error = last["error"]
     assert isinstance(error, dict)
     assert (code, error["place"], error["fault"]) == (1, "NVML", fault)
-    assert error["mend"]
+    assert error["hint"]
 
 
 @pytest.mark.needs("cc")
-def test_a_driver_without_a_gpu_is_told_from_one_with_a_lost_one(folder: Path, fake: MakeFake) -> None:
+def test_driver_without_a_gpu_is_not_one_with_a_lost_gpu(folder: Path, fake: MakeFake) -> None:
     driver = fake()
     driver.state.gpu_count = 0
     _, last = Process(folder, "nvml", env=driver.environment).end()
-    assert last["error"]["fault"] == "the driver knows no GPU"  # type: ignore[index]
+    assert last["error"]["fault"] == "the driver reports no GPU"  # type: ignore[index]
 
 
 @pytest.mark.needs("cc")
-def test_a_real_process_records_the_fake_drivers_watts_xids_and_throttling(
+def test_real_process_records_the_fake_drivers_watts_xids_and_throttling(
     folder: Path, fake: MakeFake
 ) -> None:
     driver = fake(H100, H100)
@@ -227,7 +225,7 @@ def test_a_real_process_records_the_fake_drivers_watts_xids_and_throttling(
 
 
 @pytest.mark.needs("cc")
-def test_a_lost_gpu_is_null_in_the_store_and_an_event(folder: Path, fake: MakeFake) -> None:
+def test_lost_gpu_is_null_in_the_store_and_an_event(folder: Path, fake: MakeFake) -> None:
     driver = fake(H100, H100)
     process = Process(folder, "nvml", env=driver.environment)
     process.sampling(30)
@@ -243,7 +241,7 @@ def test_a_lost_gpu_is_null_in_the_store_and_an_event(folder: Path, fake: MakeFa
 
 
 @pytest.mark.needs("cc")
-def test_with_a_call_that_never_returns_it_seals_and_ends(folder: Path, fake: MakeFake) -> None:
+def test_sampler_seals_and_ends_despite_a_call_that_never_returns(folder: Path, fake: MakeFake) -> None:
     driver = fake(H100, H100)
     process = Process(folder, "nvml", env=driver.environment)
     process.sampling(30)
@@ -259,7 +257,7 @@ def test_with_a_call_that_never_returns_it_seals_and_ends(folder: Path, fake: Ma
 
 
 @pytest.mark.needs("cc")
-def test_a_driver_that_hangs_while_it_is_probed_can_be_stopped(folder: Path, fake: MakeFake) -> None:
+def test_driver_that_hangs_while_it_is_probed_can_be_stopped(folder: Path, fake: MakeFake) -> None:
     driver = fake()
     driver.state.gpus[0].hang = 1
     process = Process(folder, "nvml", env=driver.environment)
@@ -268,7 +266,7 @@ def test_a_driver_that_hangs_while_it_is_probed_can_be_stopped(folder: Path, fak
     assert (code, last["ticks"]) == (0, 0)
 
 
-def test_the_heart_beats_while_it_samples(folder: Path) -> None:
+def test_heart_beats_while_it_samples(folder: Path) -> None:
     """By fork, as the viewer does it: the page outlives the process."""
     script = (
         "import os, sys, time\nfrom pathlib import Path\n"
@@ -292,7 +290,7 @@ def test_the_heart_beats_while_it_samples(folder: Path) -> None:
     assert said.stdout.split() == ["0", "ended"]
 
 
-def test_the_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
     script = (
         "import sys; from gputel.telemetry import simulated; from gputel.telemetry.sampling import sampler; "
         "print([m for m in ('polars', 'rich', 'click', 'torch') if m in sys.modules])"
@@ -303,7 +301,7 @@ def test_the_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_it_ends_by_itself_from_the_middle_of_a_second(folder: Path) -> None:
+def test_sampler_ends_in_the_middle_of_a_second(folder: Path) -> None:
     """Without a signal."""
     process = Process(folder, "simulate:H100", hz=1000)
     process.sampling(100)

@@ -19,14 +19,14 @@ MS = 1_000_000
 GPU = Gpu("0", "a GPU", "GPU-0", None)
 
 
-def test_a_call_within_the_limit_is_left_alone() -> None:
+def test_call_within_the_limit_is_left_alone() -> None:
     turn, started = Turn(entered=(0, GPU, 0)), []
     watchdog = Watchdog(turn, lambda: started.append(1), lambda *_, **__: None)
     watchdog.look(249 * MS)
     assert (turn.generation, started) == (0, [])
 
 
-def test_a_call_past_the_limit_loses_its_turn_once() -> None:
+def test_call_past_the_limit_loses_its_turn_once() -> None:
     turn, started, told = Turn(entered=(0, GPU, 0)), [], []
     watchdog = Watchdog(
         turn, lambda: started.append(1), lambda kind, text, **facts: told.append((kind, facts))
@@ -85,7 +85,7 @@ class Threads:
 
 
 @pytest.mark.needs("cc")
-def test_a_hanging_gpu_is_left_out_and_taken_in_again_while_the_other_goes_on(fake: MakeFake) -> None:
+def test_hanging_gpu_is_left_out_and_taken_in_again_while_the_other_goes_on(fake: MakeFake) -> None:
     driver = fake(H100, H100)
     threads = Threads(driver)
     threads.start()
@@ -112,7 +112,7 @@ def test_a_hanging_gpu_is_left_out_and_taken_in_again_while_the_other_goes_on(fa
 
 
 @pytest.mark.needs("cc")
-def test_a_gpu_that_hangs_again_and_again_is_tried_less_and_less(fake: MakeFake) -> None:
+def test_gpu_that_hangs_again_and_again_is_tried_less_and_less(fake: MakeFake) -> None:
     threads = Threads(fake())
     waits = []
     for hangs in (1, 2, 3, 10):

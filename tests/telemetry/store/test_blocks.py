@@ -52,7 +52,7 @@ def whole(data: bytes) -> list[JournalBlock]:
 
 
 @given(tables())
-def test_what_is_packed_comes_out_again(table: list[list[int | None]]) -> None:
+def test_packed_block_is_scanned_unchanged(table: list[list[int | None]]) -> None:
     (block,) = whole(packed(table))
     ticks = blocks.decode(block, len(table[0]), PERIOD)
     assert table_of(ticks) == table
@@ -75,7 +75,7 @@ def test_deadlines_and_lateness_may_be_anything(numbers: list[int]) -> None:
 
 
 @given(st.data())
-def test_a_file_cut_at_any_byte_holds_its_first_blocks_and_no_fault(data: st.DataObject) -> None:
+def test_file_cut_at_any_byte_holds_its_first_blocks_and_no_fault(data: st.DataObject) -> None:
     journal = journal_of(4)
     cut = data.draw(st.integers(0, sum(map(len, journal))))
     found = list(blocks.scan(b"".join(journal)[:cut]))
@@ -87,7 +87,7 @@ def test_a_file_cut_at_any_byte_holds_its_first_blocks_and_no_fault(data: st.Dat
 
 
 @given(st.data())
-def test_a_flipped_byte_costs_the_block_it_is_in_and_is_told(data: st.DataObject) -> None:
+def test_flipped_byte_costs_the_block_it_is_in_and_is_told(data: st.DataObject) -> None:
     journal = journal_of(4)
     damaged = bytearray(b"".join(journal))
     at = data.draw(st.integers(0, len(damaged) - 1))
@@ -109,6 +109,6 @@ def test_any_bytes_can_be_scanned(data: bytes) -> None:
     assert [block.sequence for block in whole(data + packed([[1]]))] == [0]
 
 
-def test_a_reading_that_does_not_change_costs_a_few_bytes_a_second() -> None:
+def test_reading_that_does_not_change_costs_a_few_bytes_a_second() -> None:
     steady = packed([[70_000, None, 53]] * 100)
     assert len(steady) < blocks.HEADER.size + 50

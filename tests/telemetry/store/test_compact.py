@@ -1,26 +1,21 @@
-"""Compaction: the same rows afterwards, whatever it meets, and never both or neither of two files."""
+"""The child process that compacts."""
 
-import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import compact, frames, parquet, parts
+from gputel.telemetry.store import compact, frames
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+
+
 SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+
+
 Compose = Callable[..., None]
 
 
@@ -34,87 +29,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def test_compaction_changes_no_row(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path, compose)
-    ticks, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
-    parquet.compact(tmp_path, everything=True)
-    assert all(name.endswith(".parquet") for name in names(tmp_path))
-    assert frames.ticks(tmp_path).equals(ticks)
-    assert frames.seconds(tmp_path).equals(seconds)
-    assert frames.scan(tmp_path).collect().equals(ticks)
-
-
-def test_the_part_that_is_being_written_is_left_alone(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path, compose)
-    parquet.compact(tmp_path, everything=False)
-    assert [name for name in names(tmp_path) if name.endswith(".gtb")] == [
-        "fast-000006.gtb",
-        "slow-000006.gtb",
-    ]
-    assert "seconds-000005.parquet" in names(tmp_path)
-
-
-@pytest.mark.parametrize("left", ["fast-000002", "slow-000003"])
-def test_a_journal_beside_the_file_that_stands_for_it_is_read_once_and_removed_later(
-    tmp_path: Path, compose: Compose, left: str
-) -> None:
-    """A crash between making the one and removing the other."""
-    record(tmp_path / "gpu", compose)
-    ticks = frames.ticks(tmp_path / "gpu")
-    shutil.copy(tmp_path / "gpu" / f"{left}.gtb", tmp_path)
-    parquet.compact(tmp_path / "gpu", everything=True)
-    shutil.copy(tmp_path / f"{left}.gtb", tmp_path / "gpu")
-    assert frames.ticks(tmp_path / "gpu").equals(ticks)
-    parquet.compact(tmp_path / "gpu", everything=False)
-    assert f"{left}.gtb" not in names(tmp_path / "gpu")
-    assert frames.ticks(tmp_path / "gpu").equals(ticks)
-
-
-def test_tables_of_seconds_are_merged_eight_by_eight(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path, compose, seconds=2 * 70)
-    seconds = frames.seconds(tmp_path)
-    parquet.compact(tmp_path, everything=True)
-    tables = [name for name in names(tmp_path) if name.startswith("seconds")]
-    assert tables[0] == "seconds-000001-000064.parquet"
-    assert len(tables) == 1 + 6
-    assert frames.seconds(tmp_path).equals(seconds)
-
-
-def test_what_a_merge_left_behind_is_not_counted_twice(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path / "gpu", compose, seconds=2 * 9)
-    seconds = frames.seconds(tmp_path / "gpu")
-    parquet.compact(tmp_path / "gpu", everything=True)
-    merged = tmp_path / "gpu" / "seconds-000001-000008.parquet"
-    shutil.copy(merged, tmp_path / "gpu" / "seconds-000003.parquet")
-    assert frames.seconds(tmp_path / "gpu").equals(seconds)
-    parquet.compact(tmp_path / "gpu", everything=False)
-    assert "seconds-000003.parquet" not in names(tmp_path / "gpu")
-
-
-def test_damage_is_told_before_the_journal_goes(tmp_path: Path, compose: Compose) -> None:
-    gpu = tmp_path / "gpu"
-    record(gpu, compose, seconds=2)
-    path = gpu / "fast-000001.gtb"
-    data = bytearray(path.read_bytes())
-    second = data.index(b"GTB1", data.index(b"GTB1", 10) + 1)
-    data[second + 60] ^= 255
-    path.write_bytes(data)
-    parquet.compact(gpu, everything=True)
-    (event,) = events.read(tmp_path)
-    assert event["kind"] == "gap"
-    assert str(event["text"]).startswith(f"gpu/fast-000001.gtb:{second}: ")
-    assert frames.ticks(gpu).filter(gpu="0")["power_w"].to_list() == [n / 1000 for n in range(10, 20)]
-
-
-def test_a_file_that_holds_nothing_readable_is_never_removed(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path, compose, seconds=2)
-    (tmp_path / "fast-000002.gtb").write_bytes(b"not a journal, but not ours to throw away")
-    parquet.compact(tmp_path, everything=True)
-    assert "fast-000002.gtb" in names(tmp_path)
-    assert frames.ticks(tmp_path).height == 40
-
-
-def test_the_child_does_it_at_low_priority_and_without_the_user_s_folder(
+def test_child_does_it_at_low_priority_and_without_the_user_s_folder(
     tmp_path: Path, compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(tmp_path / "gpu", compose, seconds=3)
@@ -129,7 +44,7 @@ def test_the_child_does_it_at_low_priority_and_without_the_user_s_folder(
     assert {Path(name).suffix for name in names(tmp_path / "gpu")} == {".parquet"}
 
 
-def test_a_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compose: Compose) -> None:
+def test_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, compose: Compose) -> None:
     ticks = [(0, n * SECOND // 10, [n, n]) for n in range(50)]
     compose(tmp_path, [FAST], ticks, seal_after_s=2, compactor=compact.start)
     for child in compact._children:
@@ -146,75 +61,9 @@ def test_a_writer_starts_the_child_at_each_seal_and_goes_on(tmp_path: Path, comp
     assert frames.ticks(tmp_path).filter(gpu="1")["power_w"].to_list() == [n / 1000 for n in range(50)]
 
 
-def test_a_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
+def test_child_that_fails_is_heard_at_the_next_start(tmp_path: Path) -> None:
     compact.start(tmp_path / "nowhere")
     compact._children[0].wait(60)
     with pytest.raises(RuntimeError, match=r"compaction ended with 1: FileNotFoundError"):
         compact.start(tmp_path)
     assert not compact._children
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from gputel.telemetry.store import parquet
-
-calls = 0
-def dying(name):
-    real = getattr(os, name)
-    def call(*args, **options):
-        global calls
-        if calls == int(sys.argv[2]):
-            os.kill(os.getpid(), 9)
-        calls += 1
-        return real(*args, **options)
-    setattr(os, name, call)
-
-for name in ("replace", "rename", "unlink", "fsync"):
-    dying(name)
-parquet.compact(Path(sys.argv[1]), everything=True)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("calls", range(0, 40, 3))
-def test_a_kill_in_the_middle_of_compaction_costs_nothing(
-    tmp_path: Path, compose: Compose, calls: int
-) -> None:
-    record(tmp_path, compose, seconds=6)
-    ticks, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(calls)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert frames.ticks(tmp_path).equals(ticks)
-    assert frames.seconds(tmp_path).equals(seconds)
-    parquet.compact(tmp_path, everything=True)
-    assert frames.ticks(tmp_path).equals(ticks)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [".compact.lock"]
-    assert parts.superseded(tmp_path) == []
-
-
-VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 1000))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=30))
-def test_any_readings_survive_writing_and_compaction(
-    tmp_path_factory: pytest.TempPathFactory, compose: Compose, rows: list[tuple[int | None, int | None]]
-) -> None:
-    folder = tmp_path_factory.mktemp("gpu")
-    tier = Tier("fast", 10.0, (GpuColumn("ecc", None, 1, "0"), GpuColumn("pstate", None, 1, "0")))
-    compose(folder, [tier], [(0, n * SECOND // 10, row) for n, row in enumerate(rows)], seal_after_s=1)
-    assert frames.ticks(folder).select("ecc", "pstate").rows() == rows
-    parquet.compact(folder, everything=True)
-    assert frames.ticks(folder).select("ecc", "pstate").rows() == rows
-
-
-def test_a_parquet_file_describes_itself(tmp_path: Path, compose: Compose) -> None:
-    record(tmp_path, compose, seconds=2)
-    parquet.compact(tmp_path, everything=True)
-    facts = json.loads(pl.read_parquet_metadata(tmp_path / "fast-000001.parquet")["gputel"])
-    assert facts["hz"] == 10.0
-    assert facts["columns"][0] == {"name": "power_w", "unit": "W", "per_unit": 1000, "gpu": "0"}
-    table = pl.read_parquet(tmp_path / "fast-000001.parquet")
-    assert table.columns[-2:] == ["0.power_w", "1.power_w"]
-    assert set(table.dtypes) == {pl.Int64}

@@ -30,7 +30,7 @@ def ticks_in(folder: Path) -> int:
     return sum(len(block.deadlines) for file in held(folder) for block in file.ticks)
 
 
-def test_what_is_appended_is_read(tmp_path: Path, compose: Callable[..., None]) -> None:
+def test_appended_ticks_are_read_back(tmp_path: Path, compose: Callable[..., None]) -> None:
     rows: list[list[int | None]] = [[70_000 + n, None if n % 3 else n] for n in range(250)]
     compose(tmp_path, [FAST, SLOW], [(0, n * PERIOD, row) for n, row in enumerate(rows)])
     frame = frames.ticks(tmp_path)
@@ -39,7 +39,7 @@ def test_what_is_appended_is_read(tmp_path: Path, compose: Callable[..., None]) 
     assert frame["time"].dt.epoch("ns").to_list() == [10**18 + n * PERIOD for n in range(250)]
 
 
-def test_a_number_that_64_bits_cannot_hold_was_not_measured(
+def test_number_that_64_bits_cannot_hold_was_not_measured(
     tmp_path: Path, compose: Callable[..., None]
 ) -> None:
     """NVML says 2^64 - 1 for what it does not know."""
@@ -47,14 +47,12 @@ def test_a_number_that_64_bits_cannot_hold_was_not_measured(
     assert frames.ticks(tmp_path).select("power_w", "temp_c").row(0) == (None, -(2**63))
 
 
-def test_a_block_ends_with_the_whole_second_of_wall_time(
-    tmp_path: Path, compose: Callable[..., None]
-) -> None:
+def test_block_ends_with_the_whole_second_of_wall_time(tmp_path: Path, compose: Callable[..., None]) -> None:
     compose(tmp_path, [FAST], [(0, SECOND // 2 + n * PERIOD, [1, 1]) for n in range(200)])
     assert [len(block.deadlines) for block in held(tmp_path)[0].ticks] == [50, 100, 50]
 
 
-def test_a_second_writer_starts_files_of_its_own(tmp_path: Path, compose: Callable[..., None]) -> None:
+def test_second_writer_starts_files_of_its_own(tmp_path: Path, compose: Callable[..., None]) -> None:
     compose(tmp_path, [FAST, SLOW], [(0, 0, [1, 1])])
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     compose(tmp_path, [FAST, SLOW], [(0, SECOND, [2, 2])])
@@ -66,14 +64,14 @@ def test_a_second_writer_starts_files_of_its_own(tmp_path: Path, compose: Callab
     assert frames.ticks(tmp_path)["temp_c"].to_list() == [1, 2]
 
 
-def test_a_new_part_begins_when_it_is_time(tmp_path: Path, compose: Callable[..., None]) -> None:
+def test_new_part_begins_when_it_is_time(tmp_path: Path, compose: Callable[..., None]) -> None:
     compose(tmp_path, [FAST], [(0, n * SECOND // 2, [n, n]) for n in range(12)], seal_after_s=2)
     assert [part.path.name for part in parts.current(tmp_path)] == [f"fast-{n:06d}.gtb" for n in (1, 2, 3)]
     assert [len(file.ticks) for file in held(tmp_path)] == [2, 2, 2]
     assert frames.ticks(tmp_path)["temp_c"].to_list() == list(range(12))
 
 
-def test_the_compactor_is_called_when_a_part_is_sealed(tmp_path: Path, compose: Callable[..., None]) -> None:
+def test_compactor_is_called_when_a_part_is_sealed(tmp_path: Path, compose: Callable[..., None]) -> None:
     called: list[tuple[Path, list[str]]] = []
 
     def compactor(folder: Path) -> None:
@@ -85,7 +83,7 @@ def test_the_compactor_is_called_when_a_part_is_sealed(tmp_path: Path, compose: 
     assert "fast-000001.gtb" in called[0][1]
 
 
-def test_a_compactor_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     told: list[tuple[str, str]] = []
 
     def compactor(folder: Path) -> None:
@@ -107,7 +105,7 @@ def test_a_compactor_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> Non
     assert ticks_in(tmp_path) == 3
 
 
-def test_the_running_second_is_written_without_another_tick(tmp_path: Path) -> None:
+def test_running_second_is_written_without_another_tick(tmp_path: Path) -> None:
     writer = journal.Writer(tmp_path, [FAST], SystemClock(), on_trouble=print, compactor=None)
     now = time.monotonic_ns()
     writer.append(0, now, now, [1, 2])
@@ -115,7 +113,7 @@ def test_the_running_second_is_written_without_another_tick(tmp_path: Path) -> N
     writer.close()
 
 
-def test_a_damaged_schema_block_costs_nothing_for_it_stands_twice(
+def test_damaged_schema_block_costs_nothing_for_it_stands_twice(
     tmp_path: Path, compose: Callable[..., None]
 ) -> None:
     compose(tmp_path, [FAST], [(0, 0, [1, 2])])
@@ -128,7 +126,7 @@ def test_a_damaged_schema_block_costs_nothing_for_it_stands_twice(
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_the_end_that_a_crash_left_half_written_is_not_there_yet(
+def test_end_that_a_crash_left_half_written_is_not_there_yet(
     tmp_path: Path, compose: Callable[..., None], place: int
 ) -> None:
     compose(tmp_path, [FAST], [(0, n * SECOND, [n, n]) for n in range(4)])
@@ -140,7 +138,9 @@ def test_the_end_that_a_crash_left_half_written_is_not_there_yet(
     assert held(tmp_path)[0].faults == []
 
 
-def test_a_write_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_that_hangs_does_not_hold_up_the_sampler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The disk is the device edge: a write that returns only when the test says so."""
     released = threading.Event()
     write = os.write
@@ -174,10 +174,10 @@ import resource, signal, sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import Column, Tier
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-tier = Tier("fast", 100.0, (Column("power_w", "W", 1000, "0"),))
+tier = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
 start = time.monotonic_ns()
 for n in range(20_000):
@@ -187,7 +187,7 @@ print("wrote", writer.bytes_written)
 """
 
 
-def test_a_full_disk_is_told_once_and_what_was_sealed_stays_readable(tmp_path: Path) -> None:
+def test_full_disk_is_reported_once_and_sealed_blocks_stay_readable(tmp_path: Path) -> None:
     child = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True)
     assert child.stderr == ""
     said, wrote = child.stdout.splitlines()
@@ -207,8 +207,8 @@ import sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import Column, Tier
-tier = Tier("fast", 200.0, (Column("power_w", "W", 1000, "0"),))
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+tier = Tier("fast", 200.0, (GpuColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
 tick = 0
 while True:
@@ -222,7 +222,7 @@ while True:
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [1.3, 2.05, 2.9, 4.4])
-def test_a_kill_costs_at_most_the_last_second(tmp_path: Path, after: float) -> None:
+def test_kill_costs_at_most_the_last_second(tmp_path: Path, after: float) -> None:
     child = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     stamps = [int(child.stdout.readline())]

@@ -112,7 +112,7 @@ def recorded(tmp_path: Path, compose: Callable[..., None]) -> tuple[Path, list[R
     return tmp_path / "gpu", rows
 
 
-def test_a_journal_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
+def test_journal_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
     folder, rows = recorded
     schema, found = read(folder / "fast-000001.gtb")
     assert [column["per_unit"] for column in schema["columns"]] == [1000, 1000, 1]
@@ -129,7 +129,7 @@ def test_damage_costs_the_block_it_is_in(recorded: tuple[Path, list[Row]]) -> No
     assert read(path)[1] == [row for row in rows if row[0] // SECOND != 10**9 + 1]
 
 
-def test_a_compacted_part_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
+def test_compacted_part_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
     folder, rows = recorded
     parquet.compact(folder, everything=True)
     table = pl.read_parquet(folder / "fast-000001.parquet")
@@ -142,7 +142,7 @@ def test_a_compacted_part_can_be_read_from_the_page_alone(recorded: tuple[Path, 
     assert seconds["ticks"].to_list() == [90, 90, 60]
 
 
-def test_the_page_names_every_reading_and_the_reader_agrees_with_ours(
+def test_page_names_every_reading_and_the_reader_agrees_with_ours(
     recorded: tuple[Path, list[Row]],
 ) -> None:
     from gputel.telemetry.readings import READINGS

@@ -1,4 +1,4 @@
-"""The queue of bytes between processes: what goes in comes out, whoever is killed in between."""
+"""Ledger and queue in shared memory: what goes in comes out, whichever process is killed."""
 
 import os
 import signal
@@ -6,20 +6,37 @@ import signal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.process.shared_memory import Ring
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.process.shared_memory import Ledger, Ring
 
-SIZE = 1 << 16
-STEPS = st.lists(st.tuples(st.binary(max_size=30_000), st.integers(0, 40_000)), max_size=40)
+SIZE = 1 << 12
+
+
+STEPS = st.lists(st.tuples(st.binary(max_size=1900), st.integers(0, 2500)), max_size=40)
+
+
+def test_end_is_recorded_once_with_the_exit_code_of_a_shell() -> None:
+    ledger = Ledger()
+    assert (ledger.ended, ledger.exit_code) == (None, None)
+    ledger.end(-signal.SIGTERM, Stamp(1, 2, 3))
+    ledger.end(0, Stamp(4, 5, 6))
+    assert (ledger.ended, ledger.status, ledger.exit_code) == (Stamp(1, 2, 3), -15, 143)
+
+
+def test_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
+    ledger = Ledger()
+    ledger.end(None, Stamp(1, 2, 3))
+    assert (ledger.ended, ledger.exit_code) == (Stamp(1, 2, 3), None)
 
 
 def drain(ring: Ring, limit: int) -> bytes:
-    held = b"".join(ring.held(limit))
+    held = b"".join(ring.oldest(limit))
     ring.take(len(held))
     return held
 
 
 @given(STEPS)
-def test_what_goes_in_comes_out_in_order(steps: list[tuple[bytes, int]]) -> None:
+def test_bytes_come_out_in_the_order_they_went_in(steps: list[tuple[bytes, int]]) -> None:
     ring, put, got = Ring(SIZE), b"", b""
     for data, limit in steps:
         put += data if ring.put(data) else b""
@@ -27,7 +44,7 @@ def test_what_goes_in_comes_out_in_order(steps: list[tuple[bytes, int]]) -> None
     assert got + drain(ring, SIZE) == put
 
 
-@given(STEPS, st.binary(min_size=1, max_size=2000))
+@given(STEPS, st.binary(min_size=1, max_size=200))
 def test_bytes_that_were_never_published_are_found_up_to_their_last_nul(
     steps: list[tuple[bytes, int]], lost: bytes
 ) -> None:
@@ -41,22 +58,22 @@ def test_bytes_that_were_never_published_are_found_up_to_their_last_nul(
     for part in ring.room(len(lost)):
         part[:] = lost[start : start + len(part)]
         start += len(part)
-    before = b"".join(ring.held(SIZE))
+    before = b"".join(ring.oldest(SIZE))
     assert ring.recover(ring.tail, 4096) == len(lost.rstrip(b"\0"))
-    assert b"".join(ring.held(SIZE)) == before + lost.rstrip(b"\0")
+    assert b"".join(ring.oldest(SIZE)) == before + lost.rstrip(b"\0")
 
 
 @given(STEPS, st.integers(0, SIZE))
-def test_what_was_written_but_not_yet_taken_is_not_written_twice(
+def test_bytes_written_but_not_taken_are_not_written_twice(
     steps: list[tuple[bytes, int]], written: int
 ) -> None:
     ring = Ring(SIZE)
     for data, limit in steps:
         ring.put(data)
         drain(ring, limit)
-    held = b"".join(ring.held(SIZE))
+    held = b"".join(ring.oldest(SIZE))
     ring.recover(ring.tail + min(written, len(held)), 0)
-    assert b"".join(ring.held(SIZE)) == held[written:]
+    assert b"".join(ring.oldest(SIZE)) == held[written:]
 
 
 def test_another_process_sees_what_one_put_before_it_was_killed() -> None:

@@ -1,4 +1,4 @@
-"""`kill -9` of any one of our processes costs nothing of the output, nor the exit code, nor telemetry."""
+"""`kill -9` of any of our processes costs no output, no exit code and no telemetry."""
 
 import contextlib
 import os
@@ -7,14 +7,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
+from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
+
+
 NUMBERS = "import os, time\nfor i in range({lines}): os.write(1, b'%d\\n' % i); {pause}\nos._exit(7)"
 
 
@@ -32,7 +36,7 @@ def expected(lines: int) -> bytes:
     return b"".join(b"%d\n" % i for i in range(lines))
 
 
-def test_the_keeper_is_succeeded_and_nothing_is_lost_or_doubled(record: Record) -> None:
+def test_killed_keeper_is_replaced_and_nothing_is_lost_or_doubled(record: Record) -> None:
     recorder = record(*numbers(2000, 0.0005))
     for line in (b"\n100\n", b"\n800\n", b"\n1500\n"):
         recorder.printed(line)
@@ -43,11 +47,11 @@ def test_the_keeper_is_succeeded_and_nothing_is_lost_or_doubled(record: Record) 
 
 
 @pytest.mark.parametrize("wait_s", [0, 0.001, 0.002, 0.005])
-def test_a_keeper_killed_as_it_begins_neither_loses_the_command_nor_starts_it_twice(
+def test_keeper_killed_as_it_begins_neither_loses_the_command_nor_starts_it_twice(
     record: Record, tmp_path: Path, wait_s: float
 ) -> None:
     began = tmp_path / "began"
-    recorder = record("bash", "-c", f"echo x >> {began}; echo hello; sleep 0.3; exit 7", options=())
+    recorder = record("bash", "-c", f"echo x >> {began}; echo hello; sleep 0.3; exit 7")
     (keeper,) = until(lambda: children(recorder.viewer), "a keeper")[:1]
     time.sleep(wait_s)
     with contextlib.suppress(ProcessLookupError):
@@ -59,7 +63,7 @@ def test_a_keeper_killed_as_it_begins_neither_loses_the_command_nor_starts_it_tw
 
 
 @pytest.mark.long
-def test_a_keeper_killed_with_its_queue_full_of_output_loses_none(record: Record) -> None:
+def test_keeper_killed_with_its_queue_full_of_output_loses_none(record: Record) -> None:
     recorder = record(*numbers(300_000, 0))
     recorder.printed(b"\n1000\n")
     for _ in range(3):
@@ -68,7 +72,7 @@ def test_a_keeper_killed_with_its_queue_full_of_output_loses_none(record: Record
     assert recorder.output() == expected(300_000)
 
 
-def test_without_its_viewer_the_run_goes_on_to_the_end(record: Record) -> None:
+def test_run_goes_on_to_its_end_without_the_viewer(record: Record) -> None:
     recorder = record(*numbers(400, 0.002))
     recorder.printed(b"\n100\n")
     recorder.kill(signal.SIGKILL)
@@ -77,8 +81,8 @@ def test_without_its_viewer_the_run_goes_on_to_the_end(record: Record) -> None:
     assert recorder.output() == expected(400)
 
 
-def test_the_sampler_is_started_again_and_the_gap_is_told(record: Record) -> None:
-    recorder = record("sleep", "600")
+def test_killed_sampler_is_restarted_and_the_gap_is_reported(record: Record) -> None:
+    recorder = record("sleep", "600", options=SIMULATED)
     first = recorder.sampler()
     begun = until(lambda: sampled(recorder), "the first samples")
     until(lambda: sampled(recorder) > begun, "more of them")
@@ -91,8 +95,8 @@ def test_the_sampler_is_started_again_and_the_gap_is_told(record: Record) -> Non
 
 
 @pytest.mark.long
-def test_a_sampler_that_hangs_is_replaced(record: Record) -> None:
-    recorder = record("sleep", "600")
+def test_sampler_that_hangs_is_replaced(record: Record) -> None:
+    recorder = record("sleep", "600", options=SIMULATED)
     first = recorder.sampler()
     begun = until(lambda: sampled(recorder), "the first samples")
     until(lambda: sampled(recorder) > begun, "more of them")
@@ -115,7 +119,7 @@ def test_viewer_and_keeper_together_leave_a_broken_pipe(record: Record) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(25))
-def test_a_kill_at_a_random_moment_costs_nothing(seed: int, record: Record) -> None:
+def test_kill_at_a_random_moment_costs_nothing(seed: int, record: Record) -> None:
     chance = random.Random(seed)
     victim = chance.choice(["viewer", "keeper", "sampler"])
-    kill_round(record, victim, chance.uniform(0, 2.5)).check()
+    kill_round(partial(record, options=SIMULATED), victim, chance.uniform(0, 2.5)).check()

@@ -1,4 +1,4 @@
-"""`--pty` gives the command a terminal; without it, our own shows one status line that never mixes with output."""
+"""`--pty` gives the command a terminal; without it, a status line never mixes with the output."""
 
 import os
 import pty
@@ -9,51 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.status_line import status_line
 from tests.recordings import Recorder, until
+from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
 
-NEWS: dict[str, object] = {
-    "simulated": "2xH100",
-    "hz": 99.96,
-    "bytes": 1_500_000,
-    "gpus": [
-        {
-            "gpu": "0",
-            "power_w": 412.3,
-            "temp_c": 61,
-            "util": 98,
-            "mem_used_mib": 41_984,
-            "mem_total_mib": 81_920,
-        },
-        {
-            "gpu": "1",
-            "power_w": None,
-            "temp_c": 60,
-            "util": None,
-            "mem_used_mib": None,
-            "mem_total_mib": None,
-        },
-    ],
-}
-
-
-def test_the_status_line_says_what_was_measured_and_nothing_else() -> None:
-    line = status_line(NEWS, 3725, 500_000, width=200, colour=False)
-    assert line == (
-        "SIMULATED 01:02:05 | GPU 0 412 W 61 °C 98 % 41.0/80 GiB | GPU 1 60 °C | 100.0 Hz | 2.0 MB"
-    )
-    assert status_line(None, 1, 0, width=80, colour=True) == "00:00:01 | 0.0 MB"
-
-
-def test_the_status_line_fits_the_terminal() -> None:
-    assert len(status_line(NEWS, 3725, 0, width=40, colour=False)) == 39
-    assert status_line(NEWS, 0, 0, width=40, colour=True).startswith("\x1b[33mSIMULATED \x1b[0m")
-
 
 def drain(master: int) -> bytes:
-    """What a terminal got, until nobody holds it."""
+    """What a terminal received, until its last holder closed it."""
     seen = b""
     while True:
         try:
@@ -74,7 +37,7 @@ def on_terminal(folder: Path, *command: str, env: dict[str, str] | None = None) 
 
 
 @pytest.mark.long
-def test_the_status_line_is_cleared_before_output(tmp_path: Path) -> None:
+def test_status_line_is_cleared_before_output(tmp_path: Path) -> None:
     script = "for i in 1 2 3; do echo line $i; sleep 1.3; done; printf 'half a line'; sleep 1.5; echo ' ends'"
     recorder, seen = on_terminal(tmp_path / "run", "bash", "-c", script)
     assert b"GPU 0" in seen
@@ -89,7 +52,7 @@ def test_the_status_line_is_cleared_before_output(tmp_path: Path) -> None:
     assert recorder.output() == b"line 1\nline 2\nline 3\nhalf a line ends\n"
 
 
-def test_a_terminal_that_is_held_with_ctrl_s_holds_nobody(tmp_path: Path) -> None:
+def test_terminal_held_with_ctrl_s_does_not_hold_the_command(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     os.write(master, b"\x13")
     recorder = Recorder(tmp_path / "run", "bash", "-c", "seq 100000; exit 3", stdout=slave)
@@ -102,27 +65,27 @@ def test_a_terminal_that_is_held_with_ctrl_s_holds_nobody(tmp_path: Path) -> Non
     assert seen.replace(b"\r\n", b"\n") == recorder.output()
 
 
-def test_colours_are_left_out_where_they_are_not_wanted(tmp_path: Path) -> None:
+def test_colors_are_left_out_with_no_color(tmp_path: Path) -> None:
     _, seen = on_terminal(tmp_path / "run", "sleep", "1.6", env={"NO_COLOR": "1"})
     assert b"SIMULATED" in seen
     assert b"\x1b[3" not in seen
 
 
 @pytest.mark.long
-def test_without_a_terminal_there_is_no_status_line(record: Record) -> None:
-    recorder = record("sleep", "1.5")
+def test_status_line_needs_a_terminal(record: Record) -> None:
+    recorder = record("sleep", "1.5", options=SIMULATED)
     assert recorder.wait() == 0
     assert "\x1b" not in recorder.said.read_text()
 
 
 def test_pty_gives_the_command_a_terminal_and_keeps_its_bytes(record: Record) -> None:
     program = "import os, sys; print(os.isatty(1), os.isatty(0), os.getsid(0) == os.getpid()); sys.exit(4)"
-    recorder = record(sys.executable, "-c", program, options=("--simulate", "1xH100", "--pty"))
+    recorder = record(sys.executable, "-c", program, options=(*SIMULATED, "--pty"))
     assert recorder.wait() == 4
     assert recorder.output() == recorder.shown.read_bytes() == b"True True True\r\n"
 
 
-def test_under_pty_a_killed_keeper_is_succeeded_and_signals_arrive(record: Record) -> None:
+def test_killed_keeper_is_replaced_under_pty_and_signals_arrive(record: Record) -> None:
     script = "trap 'echo got; exit 6' TERM; echo ready; while :; do sleep 0.05; done"
     recorder = record("bash", "-c", script, options=("--pty",))
     recorder.printed(b"ready")

@@ -1,4 +1,4 @@
-"""A disk that is full, or hangs, costs the command nothing; what it could not take is counted and told."""
+"""A full or hanging disk costs the command nothing; output that it does not take is counted and reported."""
 
 import os
 import resource
@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.disk_writer import Pourer
+from gputel.telemetry.process.disk_writer import DiskWriter
 from gputel.telemetry.process.shared_memory import Ledger, Ring
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]
+
+
 MIB = 1 << 20
 
 
@@ -24,7 +26,7 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, resource.RLIM_INFINITY))
 
 
-def test_a_full_disk_stops_nobody_and_what_was_lost_is_told(record: Record) -> None:
+def test_full_disk_does_not_stop_the_command_and_lost_output_is_reported(record: Record) -> None:
     program = "import os\nfor _ in range(3000): os.write(1, b'x' * 999 + b'\\n')\nos._exit(6)"
     recorder = record(sys.executable, "-c", program, preexec_fn=limit_files)
     assert recorder.wait() == 6
@@ -36,7 +38,7 @@ def test_a_full_disk_stops_nobody_and_what_was_lost_is_told(record: Record) -> N
 
 
 @pytest.mark.long
-def test_more_than_memory_holds_is_dropped_and_counted(record: Record) -> None:
+def test_output_beyond_the_queue_is_dropped_and_counted(record: Record) -> None:
     program = "import os\nfor _ in range(80): os.write(1, bytes(1_000_000))\nos._exit(6)"
     recorder = record(sys.executable, "-c", program, preexec_fn=limit_files)
     assert recorder.wait() == 6
@@ -73,7 +75,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_a_disk_that_is_full_for_everything_at_once_stops_nobody(record: Record, small_disk: Path) -> None:
+def test_disk_full_for_every_file_does_not_stop_the_command(record: Record, small_disk: Path) -> None:
     """Output, index, telemetry, events and run.json find no room."""
     program = (
         "import os, time\nfor _ in range(400): os.write(1, b'x' * 9999 + b'\\n'); time.sleep(0.002)\nexit(6)"
@@ -85,21 +87,21 @@ def test_a_disk_that_is_full_for_everything_at_once_stops_nobody(record: Record,
     assert len(output) > 0
 
 
-def hanging_disk(ring: Ring, folder: Path) -> tuple[Pourer, int, Ledger]:
-    """A pipe that nobody empties takes 64 KiB and then, like a hung disk, holds its writer."""
+def hanging_disk(ring: Ring, folder: Path) -> tuple[DiskWriter, int, Ledger]:
+    """A pipe without a reader takes 64 KiB and then, like a hung disk, holds its writer."""
     reading, writing = os.pipe()
     ledger = Ledger()
-    pourer = Pourer(folder, [(ring, writing)], ledger, os.eventfd(0, os.EFD_NONBLOCK))
-    pourer.start()
-    return pourer, reading, ledger
+    writer = DiskWriter(folder, [(ring, writing)], ledger, os.eventfd(0, os.EFD_NONBLOCK))
+    writer.start()
+    return writer, reading, ledger
 
 
-def test_a_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_path: Path) -> None:
+def test_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_path: Path) -> None:
     ring = Ring(4 * MIB)
-    pourer, reading, ledger = hanging_disk(ring, tmp_path)
+    writer, reading, ledger = hanging_disk(ring, tmp_path)
     for i in range(30):
         assert ring.put(bytes([i]) * 100_000)
-        pourer.wake()
+        writer.wake()
     assert select.select([reading], [], [], 30)[0], "the disk takes some, and then hangs"
     seen = bytearray()
 
@@ -109,13 +111,13 @@ def test_a_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_pat
 
     reader = threading.Thread(target=read)
     reader.start()
-    pourer.finish(1.0)
+    writer.finish(1.0)
     reader.join()
     assert seen == b"".join(bytes([i]) * 100_000 for i in range(30))
     assert ledger.lost == 0
 
 
-def test_what_the_queue_cannot_hold_is_refused_at_once(tmp_path: Path) -> None:
+def test_full_queue_refuses_at_once(tmp_path: Path) -> None:
     ring = Ring(MIB)
     while ring.put(b"x" * 1000):
         assert ring.head - ring.tail <= MIB

@@ -1,0 +1,32 @@
+"""Activity between two GPM samples."""
+
+import pytest
+
+from tests.fake_nvml import (
+    MS,
+)
+from tests.telemetry.conftest import MakeFake
+from tests.telemetry.nvml.driver import sample
+
+pytestmark = pytest.mark.needs("cc")
+
+
+def test_gpm_gives_activity_between_two_samples_and_nothing_at_the_first(fake: MakeFake) -> None:
+    driver = fake()
+    driver.power([(150 * MS, 700_000), (50 * MS, 100_000)])
+    rows = sample(driver, 1.2, ["sm_active", "tensor_active", "dram_active"], hz=5)
+    assert rows[0] == [None] * 3
+    assert rows[1:] == [[7500, 3750, 3000]] * 5
+
+
+def test_gpm_samples_that_lie_too_close_give_null(fake: MakeFake) -> None:
+    driver = fake()
+    driver.power([(150 * MS, 700_000), (50 * MS, 100_000)])
+    assert sample(driver, 0.1, ["sm_active"], hz=100) == [[None]] * 10
+
+
+def test_mig_activity_is_sampled_from_the_gpu_that_it_is_part_of(fake: MakeFake) -> None:
+    driver = fake()
+    driver.state.gpus[0].mig_count = 1
+    driver.power([(150 * MS, 700_000), (50 * MS, 100_000)])
+    assert sample(driver, 0.6, ["sm_active"], hz=5, gpu=1) == [[None], [7500], [7500]]

@@ -1,0 +1,76 @@
+"""The table of whole seconds."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store import frames
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+
+MS = 1_000_000
+
+
+def column(name: str, gpu: str = "0", per_unit: int = 1) -> GpuColumn:
+    return GpuColumn(name, None, per_unit, gpu)
+
+
+FAST = Tier("fast", 100.0, (column("power_w", "0", 1000), column("power_w", "1", 1000)))
+
+
+Compose = Callable[..., None]
+
+
+def test_whole_seconds_keep_every_extreme(tmp_path: Path, compose: Compose) -> None:
+    watts = [100, 900, 101, None, 102, 103]
+    ticks = [(0, n * SECOND // 4, [watt, None]) for n, watt in enumerate(watts)]
+    compose(tmp_path, [FAST], ticks)
+    frame = frames.seconds(tmp_path).filter(gpu="0")
+    names = [f"power_w_{statistic}" for statistic in ("min", "mean", "max", "last")]
+    assert frame.select("ticks", *names).rows() == [
+        (4, 0.1, 0.367, 0.9, 0.101),
+        (2, 0.102, 0.1025, 0.103, 0.103),
+    ]
+    assert frame["time"].dt.epoch("s").to_list() == [10**9, 10**9 + 1]
+    assert frames.seconds(tmp_path).filter(gpu="1")["power_w_last"].to_list() == [None, None]
+
+
+def energy_ticks(joules: list[tuple[float, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    return ((0, int(at * SECOND), [counter]) for at, counter in joules)
+
+
+def test_energy_of_a_second_is_what_the_counter_grew_since_the_second_before(
+    tmp_path: Path, compose: Compose
+) -> None:
+    counter = Tier("fast", 10.0, (column("energy_j", "0", 1000),))
+    seen = [
+        (0.2, 1000),
+        (0.9, 1500),
+        (1.1, 1600),
+        (1.9, 2500),
+        (2.5, 3000),
+        (7.0, 9000),
+        (7.5, 9300),
+        (8.0, 10),
+    ]
+    compose(tmp_path, [counter], energy_ticks(seen))
+    frame = frames.seconds(tmp_path)
+    assert frame["energy_j"].to_list() == pytest.approx([0.5, 1.0, 0.5, 0.3, None])
+    assert frame["energy_j_last"].to_list() == [1.5, 2.5, 3.0, 9.3, 0.01]
+
+
+def test_mask_of_reasons_keeps_every_bit_that_was_set(tmp_path: Path, compose: Compose) -> None:
+    mask = Tier("fast", 10.0, (column("throttle"),))
+    compose(tmp_path, [mask], [(0, n * SECOND // 4, [bits]) for n, bits in enumerate([1, 4, 8, 1])])
+    assert frames.seconds(tmp_path).select("throttle_any", "throttle_last").row(0) == (13, 1)
+
+
+def test_second_that_a_restart_cut_in_two_is_one_row(tmp_path: Path, compose: Compose) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND // 8, [n, 0]) for n in range(2)])
+    compose(tmp_path, [FAST], [(0, n * SECOND // 8, [n, 0]) for n in range(5, 8)])
+    frame = frames.seconds(tmp_path).filter(gpu="0")
+    assert frame.select("ticks", "power_w_min", "power_w_max", "power_w_last").rows() == [
+        (5, 0, 0.007, 0.007)
+    ]
+    assert frame["power_w_mean"].item() == 0.0038

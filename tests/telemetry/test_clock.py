@@ -1,0 +1,21 @@
+"""Three clocks together, and a sleep until a deadline."""
+
+import time
+
+from gputel.telemetry.clock import SystemClock, iso
+
+
+def test_stamp_is_written_with_all_nine_digits() -> None:
+    assert iso(1_763_689_000_123_456_789) == "2025-11-21T01:36:40.123456789Z"
+
+
+def test_three_clocks_are_read_together() -> None:
+    before = time.time_ns(), time.monotonic_ns()
+    stamp = SystemClock().stamp()
+    assert before[0] <= stamp.wall <= time.time_ns()
+    assert before[1] <= stamp.monotonic <= time.monotonic_ns()
+
+
+def test_deadline_that_has_passed_is_not_slept_for() -> None:
+    clock = SystemClock()
+    clock.sleep_until(clock.monotonic() - 10**12)

@@ -1,0 +1,37 @@
+"""events.jsonl and marks."""
+
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry import events, run_folder
+from gputel.telemetry.errors import GputelError
+
+
+def test_event_cut_short_is_passed_over(tmp_path: Path) -> None:
+    events.append(tmp_path, 0, "mark", "first", gpu="0")
+    with (tmp_path / events.NAME).open("ab") as file:
+        file.write(b'{"time": "20\n')
+    events.append(tmp_path, 1, "xid", "second")
+    assert [(event["kind"], event["text"]) for event in events.read(tmp_path)] == [
+        ("mark", "first"),
+        ("xid", "second"),
+    ]
+
+
+def test_run_without_events_has_none(tmp_path: Path) -> None:
+    assert list(events.read(tmp_path)) == []
+
+
+def test_mark_goes_into_the_segment_that_is_being_recorded(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
+    segment = run_folder.add_segment(tmp_path / "a", {"run": "a", "ended": None})
+    events.mark(tmp_path / "a", "new data from here; token=abc")
+    (mark,) = events.read(segment.path)
+    assert (mark["kind"], mark["text"]) == ("mark", "new data from here; token=***")
+
+
+def test_run_that_has_ended_takes_no_marks(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "a", {"run": "a", "ended": {"wall_ns": 1}})
+    with pytest.raises(GputelError, match="this run has ended"):
+        events.mark(tmp_path / "a", "late")
