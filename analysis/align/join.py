@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 MEASURES = tuple(column.name for column in columns.MEASURES)
 JOULES = pl.coalesce("energy_counter_j", "energy_j")  # the counter misses nothing between two samples
-
 Power: TypeAlias = tuple[SampleAndHold, Numbers]
+
+KINDS = ("start", "train", "eval", "checkpoint", "idle")
+WHOLE = 0.99  # measured of a step, for its energy to be that of its tokens
+SUMS = ("energy_j", "energy_counter_j", "throttled_s")
+MEANS = ("temp_c", *AVERAGED)
 
 
 def measured(spans: pl.DataFrame, gpu: pl.DataFrame | Readings | None) -> pl.DataFrame:
@@ -55,6 +59,48 @@ def with_gpus(
     table = pl.concat(rows).sort("node", "gpu") if rows else pl.DataFrame()
     several = readings is not None and readings.several_nodes
     return pl.concat(parts), table if several else table.select(pl.exclude("node"))
+
+
+def per_step(subject: RunData) -> pl.DataFrame:
+    """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
+    tokens = subject.facts.tokens_per_step
+    return of_spans(
+        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
+    )
+
+
+def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
+    """The same of spans that are measured already; `tokens` are those of one step."""
+    node = ["node"] if "node" in held.columns else []
+    record = pl.col("steps").gt(0).cum_sum().shift(1, fill_value=0)
+    numbered = held.filter(pl.col("kind") == "train").with_columns(
+        (record.over(node) if node else record).alias("record")
+    )
+    keys = ["phase", "attempt"]
+    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
+    if node:
+        rows = _over_nodes(rows, [*keys, "step"])
+    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
+    tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
+    told = pl.col("measured") >= WHOLE
+    return (
+        rows.with_columns(*each, tokens_each)
+        .with_columns(pl.when(told).then(JOULES / pl.col("tokens")).alias("j_per_token"))
+        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
+        .sort("start", maintain_order=True)
+    )
+
+
+def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
+    """Sums by kind, or by kind and phase, in a fixed order; `share` is of the time, `energy_share` of energy."""
+    node = ["node"] if "node" in held.columns else []
+    rows = _one_by_one(held, [*node, *by])
+    rows = _over_nodes(rows, by) if node else rows
+    place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
+    return rows.with_columns(
+        (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
+        (JOULES / JOULES.sum()).alias("energy_share"),
+    ).sort(place, maintain_order=True)
 
 
 def _by_node(spans: pl.DataFrame, readings: Readings | None) -> Iterator[tuple[pl.DataFrame, Sequence[Gpu]]]:
@@ -214,54 +260,6 @@ def _most(alone: list[dict[str, Numbers]], name: str) -> Numbers:
 def _least(alone: list[dict[str, Numbers]], name: str) -> Numbers:
     found: Numbers = np.fmin.reduce([one[name] for one in alone])
     return found
-
-
-KINDS = ("start", "train", "eval", "checkpoint", "idle")
-WHOLE = 0.99  # measured of a step, for its energy to be that of its tokens
-SUMS = ("energy_j", "energy_counter_j", "throttled_s")
-MEANS = ("temp_c", *AVERAGED)
-
-
-def per_step(subject: RunData) -> pl.DataFrame:
-    """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
-    tokens = subject.facts.tokens_per_step
-    return of_spans(
-        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
-    )
-
-
-def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
-    """The same of spans that are measured already; `tokens` are those of one step."""
-    node = ["node"] if "node" in held.columns else []
-    record = pl.col("steps").gt(0).cum_sum().shift(1, fill_value=0)
-    numbered = held.filter(pl.col("kind") == "train").with_columns(
-        (record.over(node) if node else record).alias("record")
-    )
-    keys = ["phase", "attempt"]
-    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
-    if node:
-        rows = _over_nodes(rows, [*keys, "step"])
-    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
-    tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
-    told = pl.col("measured") >= WHOLE
-    return (
-        rows.with_columns(*each, tokens_each)
-        .with_columns(pl.when(told).then(JOULES / pl.col("tokens")).alias("j_per_token"))
-        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
-        .sort("start", maintain_order=True)
-    )
-
-
-def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
-    """Sums by kind, or by kind and phase, in a fixed order; `share` is of the time, `energy_share` of energy."""
-    node = ["node"] if "node" in held.columns else []
-    rows = _one_by_one(held, [*node, *by])
-    rows = _over_nodes(rows, by) if node else rows
-    place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
-    return rows.with_columns(
-        (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
-        (JOULES / JOULES.sum()).alias("energy_share"),
-    ).sort(place, maintain_order=True)
 
 
 def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:

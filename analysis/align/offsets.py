@@ -32,6 +32,9 @@ SOURCES = {
     "step_s": pl.Float64,
 }
 
+QUARTER_NS = 900 * SECOND
+FARTHEST = 56  # quarters of an hour: no two places on Earth are farther apart than 26 h, hardly any than 14
+
 
 @dataclass(frozen=True)
 class Straggler:
@@ -76,54 +79,6 @@ def stragglers(found: pl.DataFrame, *, one_clock: bool = False) -> list[Straggle
         if said:
             named.append(Straggler(row["source"], said))
     return named
-
-
-def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> str | None:
-    usual, clock = _median(others["step_s"]), _median(others["offset_s"]) or 0.0
-    if not usual:
-        return None
-    if row["step_s"] and row["step_s"] > SLOWER * usual:
-        return f"its steps take {row['step_s']:.3f} s, those of the others {usual:.3f} s"
-    if row["late_s"] > LATE * usual:
-        often = f"it comes last in {100 * row['last_share']:.0f} % of the steps"
-        return f"{often}, and {row['late_s']:.3f} s behind the others in the mean"
-    if one_clock and row["offset_s"] - clock > LATE * usual:
-        return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"
-    return None
-
-
-def _median(values: pl.Series) -> float | None:
-    found: Any = values.median()
-    return None if found is None else float(found)
-
-
-def _sources(records: pl.DataFrame) -> pl.DataFrame | None:
-    """Steps that two sources and more printed with a time; by node, else by rank."""
-    for name in ("node", "rank"):
-        if name in records.columns and records[name].n_unique() > 1:
-            break
-    else:
-        return None
-    dt = pl.col("dt_ms") / 1000 if "dt_ms" in records.columns else pl.lit(None, pl.Float64)
-    known = records.filter(
-        pl.col(name).is_not_null() & pl.col("time").is_not_null() & pl.col("step").is_not_null()
-    )
-    if known.is_empty():
-        return None
-    start = known["time"].min()
-    held = known.select(
-        pl.col(name).alias("source"),
-        "phase",
-        "attempt",
-        "step",
-        dt.alias("step_s"),
-        at=(pl.col("time") - start).dt.total_nanoseconds() / 1e9,
-    )
-    return held.unique(["source", "phase", "attempt", "step"], keep="first", maintain_order=True)
-
-
-QUARTER_NS = 900 * SECOND
-FARTHEST = 56  # quarters of an hour: no two places on Earth are farther apart than 26 h, hardly any than 14
 
 
 def overlap(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, Any] | None:
@@ -174,6 +129,50 @@ def widened(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> pl.DataFram
         for start, end in edges
     ]
     return pl.concat([ends[0], spans, ends[1]])
+
+
+def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> str | None:
+    usual, clock = _median(others["step_s"]), _median(others["offset_s"]) or 0.0
+    if not usual:
+        return None
+    if row["step_s"] and row["step_s"] > SLOWER * usual:
+        return f"its steps take {row['step_s']:.3f} s, those of the others {usual:.3f} s"
+    if row["late_s"] > LATE * usual:
+        often = f"it comes last in {100 * row['last_share']:.0f} % of the steps"
+        return f"{often}, and {row['late_s']:.3f} s behind the others in the mean"
+    if one_clock and row["offset_s"] - clock > LATE * usual:
+        return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"
+    return None
+
+
+def _median(values: pl.Series) -> float | None:
+    found: Any = values.median()
+    return None if found is None else float(found)
+
+
+def _sources(records: pl.DataFrame) -> pl.DataFrame | None:
+    """Steps that two sources and more printed with a time; by node, else by rank."""
+    for name in ("node", "rank"):
+        if name in records.columns and records[name].n_unique() > 1:
+            break
+    else:
+        return None
+    dt = pl.col("dt_ms") / 1000 if "dt_ms" in records.columns else pl.lit(None, pl.Float64)
+    known = records.filter(
+        pl.col(name).is_not_null() & pl.col("time").is_not_null() & pl.col("step").is_not_null()
+    )
+    if known.is_empty():
+        return None
+    start = known["time"].min()
+    held = known.select(
+        pl.col(name).alias("source"),
+        "phase",
+        "attempt",
+        "step",
+        dt.alias("step_s"),
+        at=(pl.col("time") - start).dt.total_nanoseconds() / 1e9,
+    )
+    return held.unique(["source", "phase", "attempt", "step"], keep="first", maintain_order=True)
 
 
 def _edges(spans: pl.DataFrame) -> tuple[int, int]:

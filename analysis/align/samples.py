@@ -29,8 +29,10 @@ AVERAGED = ("util", "sm_mhz", "sm_active", "tensor_active", "dram_active")
 WANTED = ("power_w", "energy_j", "temp_c", "mem_used_mib", "throttle", *AVERAGED)
 OF_SECONDS = {"energy_j": "energy_j_last", "throttle": "throttle_any"}  # of the others the mean
 MOST_GPUS = 1024  # rows of one moment
-
 Gpu: TypeAlias = tuple[str | None, str]  # its node, where there are several, and its name
+
+MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
+PART_S = 600
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,6 @@ def of_table(table: pl.DataFrame) -> Readings:
     return Readings(gpus, "ticks" in told.columns, read)
 
 
-def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
-    """How many GPUs take turns, row by row, as they do where all are sampled at once; 0 where they do not."""
-    count = table.head(MOST_GPUS).select(keys).n_unique()
-    if len(table) == 0 or len(table) % count:
-        return 0
-    rest = len(table) - count
-    return count if all(table[k].slice(count).eq_missing(table[k].head(rest)).all() for k in keys) else 0
-
-
 def hold_seconds(times: Moments, ticks: Moments) -> SampleAndHold:
     """A second stands for its mean; the first and the last of a stretch for as much as was sampled of it."""
     found = gaps_between(times, ticks, SECOND)
@@ -133,10 +126,6 @@ def hold_seconds(times: Moments, ticks: Moments) -> SampleAndHold:
     lacking = ((1 - share) * SECOND).astype(np.int64)
     alone = times + max(SECOND, found.usual_ns) - lacking * ~begins
     return SampleAndHold(times + lacking * begins, np.where(ends, alone, np.append(times[1:], alone[-1:])))
-
-
-MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
-PART_S = 600
 
 
 def gpu_samples(subject: RunData, most: float | None = None) -> Readings | None:
@@ -161,6 +150,15 @@ def rows(recording: Recording) -> float:
         seconds = PART_S * frames.count_chunks(segment.gpu) if duration is None else duration
         count += hz * seconds * len(facts.get("gpus") or ())
     return count
+
+
+def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
+    """How many GPUs take turns, row by row, as they do where all are sampled at once; 0 where they do not."""
+    count = table.head(MOST_GPUS).select(keys).n_unique()
+    if len(table) == 0 or len(table) % count:
+        return 0
+    rest = len(table) - count
+    return count if all(table[k].slice(count).eq_missing(table[k].head(rest)).all() for k in keys) else 0
 
 
 def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:

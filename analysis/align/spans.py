@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 
 BOUNDS = ("began", "ended")
 
+SCHEMA: dict[str, Any] = {
+    "kind": pl.String,
+    "phase": pl.String,
+    "attempt": pl.Int64,
+    "step": pl.Int64,
+    "steps": pl.Int64,
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "text": pl.String,
+}
+TOLD = ("eval", "checkpoint")  # what a line says; the rest is inferred
+STALL_NS = 1_000_000_000  # a gap holds idle time where it took twice the time of its steps, and so much more
+ROUGHLY = 0.1  # of the training in a gap: so little before an evaluation is an error of the estimate
+
 
 @dataclass(frozen=True)
 class LogMark:
@@ -63,6 +77,37 @@ def log_marks(subject: RunData) -> dict[str | None, list[LogMark]]:
         order = {"began": 0, "ended": 2}
         found[node] = sorted(marks, key=lambda mark: (mark.time, order.get(mark.kind, 1)))
     return found
+
+
+@dataclass(frozen=True)
+class Span:
+    """`of` is the mark that it belongs to."""
+
+    kind: str
+    start: int
+    end: int
+    of: LogMark
+    steps: int = 0
+    text: str | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        told = self.kind in TOLD
+        step = self.of.step if told or self.kind == "train" else None
+        text = self.text if told else None
+        return self.kind, self.of.phase, self.of.attempt, step, self.steps, self.start, self.end, text
+
+
+def cut_spans(subject: RunData) -> pl.DataFrame:
+    """With the column `node` where several nodes printed records: each node's spans are its own."""
+    frames = {node: of_marks(held) for node, held in log_marks(subject).items()}
+    if len(frames) == 1:
+        return next(iter(frames.values()))
+    return pl.concat([frame.with_columns(pl.lit(node).alias("node")) for node, frame in frames.items()])
+
+
+def of_marks(held: Sequence[LogMark]) -> pl.DataFrame:
+    frame = pl.DataFrame([span.row() for span in _merged(_cut(held))], schema=SCHEMA, orient="row")
+    return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
 
 def _lines(tables: timestamps.TimedLog) -> Iterator[LogMark]:
@@ -145,52 +190,6 @@ def _bounds(subject: RunData, node: str | None) -> Iterator[LogMark]:
             yield LogMark("began", started)
         if ended is not None:
             yield LogMark("ended", ended)
-
-
-SCHEMA: dict[str, Any] = {
-    "kind": pl.String,
-    "phase": pl.String,
-    "attempt": pl.Int64,
-    "step": pl.Int64,
-    "steps": pl.Int64,
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "text": pl.String,
-}
-TOLD = ("eval", "checkpoint")  # what a line says; the rest is inferred
-STALL_NS = 1_000_000_000  # a gap holds idle time where it took twice the time of its steps, and so much more
-ROUGHLY = 0.1  # of the training in a gap: so little before an evaluation is an error of the estimate
-
-
-@dataclass(frozen=True)
-class Span:
-    """`of` is the mark that it belongs to."""
-
-    kind: str
-    start: int
-    end: int
-    of: LogMark
-    steps: int = 0
-    text: str | None = None
-
-    def row(self) -> tuple[Any, ...]:
-        told = self.kind in TOLD
-        step = self.of.step if told or self.kind == "train" else None
-        text = self.text if told else None
-        return self.kind, self.of.phase, self.of.attempt, step, self.steps, self.start, self.end, text
-
-
-def cut_spans(subject: RunData) -> pl.DataFrame:
-    """With the column `node` where several nodes printed records: each node's spans are its own."""
-    frames = {node: of_marks(held) for node, held in log_marks(subject).items()}
-    if len(frames) == 1:
-        return next(iter(frames.values()))
-    return pl.concat([frame.with_columns(pl.lit(node).alias("node")) for node, frame in frames.items()])
-
-
-def of_marks(held: Sequence[LogMark]) -> pl.DataFrame:
-    frame = pl.DataFrame([span.row() for span in _merged(_cut(held))], schema=SCHEMA, orient="row")
-    return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
 
 def _cut(held: Sequence[LogMark]) -> Iterator[Span]:

@@ -32,6 +32,11 @@ WHOLE_SECOND = 1.0  # to which the GPUs' work is known
 UNDATED = "counted from 1970, for nothing says on which day"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 
+READINGS = ("power_w", "power_avg_w", "util")  # the first of them that was measured tells
+LOAD = 0.25  # of the way from the lowest power to the usual highest
+APART = 1.5  # times the lowest, that the highest must be to be told from it
+PAUSE_S = 120  # a shorter pause belongs to the work
+
 
 @dataclass(frozen=True)
 class TimedLog:
@@ -75,6 +80,47 @@ def timed_log(subject: RunData) -> TimedLog:
     how = f"by {told_by}, which times steps alone, {set_by}"
     sure = None if uncertainty_s is None else max(uncertainty_s, rounding_s)
     return replace(_by_line(log, _moments(moments), how, sure), stamped=False)
+
+
+def usual_near(times: pl.Expr) -> pl.Expr:
+    """The usual time of a step near each record: the median of the records around it that have one."""
+    return times.rolling_median(AROUND, min_samples=1, center=True)
+
+
+class BusyPeriod(NamedTuple):
+    """In ns. An edge is `seen` where the GPUs were seen idle on its other side."""
+
+    start: int
+    end: int
+    start_seen: bool
+    end_seen: bool
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1e9
+
+
+def stretches(gpu: pl.DataFrame) -> list[BusyPeriod]:
+    """Of all GPUs together, in order."""
+    seconds, level = _levels(gpu)
+    if len(level) == 0:
+        return []
+    low, high = np.quantile(level, (0.02, 0.9))
+    if high <= max(APART * low, 1.0):
+        return []
+    at = np.flatnonzero(level >= low + LOAD * (high - low))
+    breaks = np.flatnonzero(np.diff(seconds[at]) > PAUSE_S) + 1
+    return [
+        BusyPeriod(int(seconds[own[0]]) * SECOND, (int(seconds[own[-1]]) + 1) * SECOND, bool(own[0] > 0),
+                bool(own[-1] < len(seconds) - 1))
+        for own in np.split(at, breaks)
+    ]  # fmt: skip
+
+
+def ends(gpu: pl.DataFrame) -> tuple[int, int] | None:
+    """Where the first stretch begins and the last one ends: what is left when idle ends are cut off."""
+    found = stretches(gpu)
+    return (found[0].start, found[-1].end) if found else None
 
 
 def _by_stamps(log: Log) -> TimedLog:
@@ -150,11 +196,6 @@ def _stepped(steps: pl.Series) -> pl.Expr:
     return dt.clip(0) * (steps > 0) + others
 
 
-def usual_near(times: pl.Expr) -> pl.Expr:
-    """The usual time of a step near each record: the median of the records around it that have one."""
-    return times.rolling_median(AROUND, min_samples=1, center=True)
-
-
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:
     """The moment of the last record, what it was set by, and how far off that may be."""
     written = _written(log.source)
@@ -196,48 +237,6 @@ def _overlaps(end: int, length_s: float, readings: pl.DataFrame) -> bool:
 def _written(source: str) -> int | None:
     path = Path(source)
     return path.stat().st_mtime_ns if path.is_file() else None
-
-
-READINGS = ("power_w", "power_avg_w", "util")  # the first of them that was measured tells
-LOAD = 0.25  # of the way from the lowest power to the usual highest
-APART = 1.5  # times the lowest, that the highest must be to be told from it
-PAUSE_S = 120  # a shorter pause belongs to the work
-
-
-class BusyPeriod(NamedTuple):
-    """In ns. An edge is `seen` where the GPUs were seen idle on its other side."""
-
-    start: int
-    end: int
-    start_seen: bool
-    end_seen: bool
-
-    @property
-    def seconds(self) -> float:
-        return (self.end - self.start) / 1e9
-
-
-def stretches(gpu: pl.DataFrame) -> list[BusyPeriod]:
-    """Of all GPUs together, in order."""
-    seconds, level = _levels(gpu)
-    if len(level) == 0:
-        return []
-    low, high = np.quantile(level, (0.02, 0.9))
-    if high <= max(APART * low, 1.0):
-        return []
-    at = np.flatnonzero(level >= low + LOAD * (high - low))
-    breaks = np.flatnonzero(np.diff(seconds[at]) > PAUSE_S) + 1
-    return [
-        BusyPeriod(int(seconds[own[0]]) * SECOND, (int(seconds[own[-1]]) + 1) * SECOND, bool(own[0] > 0),
-                bool(own[-1] < len(seconds) - 1))
-        for own in np.split(at, breaks)
-    ]  # fmt: skip
-
-
-def ends(gpu: pl.DataFrame) -> tuple[int, int] | None:
-    """Where the first stretch begins and the last one ends: what is left when idle ends are cut off."""
-    found = stretches(gpu)
-    return (found[0].start, found[-1].end) if found else None
 
 
 def _levels(gpu: pl.DataFrame) -> tuple[Moments, Numbers]:

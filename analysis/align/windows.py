@@ -22,7 +22,6 @@ import numpy.typing as npt
 GAP_POLLS = 10  # a silence longer than so many polls, and than a second, is a gap in the sampling
 GAP_NS = 1_000_000_000
 SOME = 50_000  # distances between samples, by which the usual one is known well enough
-
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Moments: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -164,21 +163,6 @@ def divided(above: Numbers, below: Numbers) -> Numbers:
     return np.divide(above, below, out=nothing, where=below > 0)
 
 
-def _reduced(ufunc: Any, padded: Numbers, first: Places, after: Places, empty: float) -> Numbers:
-    """Over [first, after) each. `reduceat` answers an empty stretch with the value beside it: that is put right.
-
-    It wants every index within the array, so one value more stands at the end.
-    """
-    full = after > first
-    pairs = np.empty(2 * len(first), dtype=np.intp)
-    pairs[::2] = np.minimum(first, len(padded) - 1)
-    pairs[1::2] = np.where(full, after, pairs[::2])
-    if ufunc is np.maximum:
-        ufunc = np.fmax  # passes over NaN
-    found = ufunc.reduceat(padded, pairs)[::2] if len(first) else np.empty(0)
-    return np.where(full & ~np.isnan(found), found, empty)
-
-
 def used(
     counter: Numbers, read_at: Moments, power: Numbers, holds: SampleAndHold, starts: Moments, stops: Moments
 ) -> Numbers:
@@ -194,6 +178,21 @@ def used(
     refreshes = _Refreshes(times[changed], values[changed], life, power, holds)
     (before, born), (after, died) = refreshes.at(starts), refreshes.at(stops)
     return np.where((born == died) & (stops > starts), after - before, np.nan)
+
+
+def _reduced(ufunc: Any, padded: Numbers, first: Places, after: Places, empty: float) -> Numbers:
+    """Over [first, after) each. `reduceat` answers an empty stretch with the value beside it: that is put right.
+
+    It wants every index within the array, so one value more stands at the end.
+    """
+    full = after > first
+    pairs = np.empty(2 * len(first), dtype=np.intp)
+    pairs[::2] = np.minimum(first, len(padded) - 1)
+    pairs[1::2] = np.where(full, after, pairs[::2])
+    if ufunc is np.maximum:
+        ufunc = np.fmax  # passes over NaN
+    found = ufunc.reduceat(padded, pairs)[::2] if len(first) else np.empty(0)
+    return np.where(full & ~np.isnan(found), found, empty)
 
 
 class _Refreshes:

@@ -32,6 +32,20 @@ if TYPE_CHECKING:
 Cost: TypeAlias = "Numbers | str"
 """What the records had cost, or why that is not known."""
 
+Numbers: TypeAlias = npt.NDArray[np.float64]
+CLOCKS = {
+    "stamps": "told by the stamps of the lines since the first step began, evaluations and gaps included",
+    "clock": "what the log itself counts, which may leave out first steps and evaluations",
+    "dt": "the sum of the step times that were printed",
+}
+"""In the order in which they can be trusted."""
+COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
+
+NOTHING = "no GPU was measured beside it"
+TIMELESS = "its records could not be placed in time"
+FEW = 600_000  # ticks of GPUs, which are read as they are: of longer runs whole seconds say the same
+COVERED = 0.9  # of the time, for the energy to be the run's
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -99,55 +113,6 @@ def amount(fact: Fact | None) -> float | None:
     return None if fact is None else float(fact.value)
 
 
-def _tokens(subject: RunData, records: Records) -> Cost:
-    """As printed, where that is a count so far; else by steps."""
-    rows, batch = records.rows, amount(subject.facts.tokens_per_step)
-    if "tokens" in rows.columns and len(rows) > 1 and not rows["tokens"].null_count():
-        tokens = floats(rows["tokens"])
-        if np.all(np.diff(tokens) > 0):
-            return tokens
-    if batch is None or records.numbered:
-        return "it tells neither its tokens, nor its steps and their batch"
-    return records.done * batch
-
-
-def _flops(subject: RunData, tokens: Cost) -> Cost:
-    """By what the log says of a token; else six for each parameter, which leaves attention out."""
-    each, parameters = amount(subject.facts.flops_per_token), amount(subject.facts.parameters)
-    if each is None and parameters is not None:
-        each = estimated_flops(parameters)
-    if each is None:
-        return "it says neither FLOPs per token nor parameters"
-    return tokens if isinstance(tokens, str) else tokens * each
-
-
-def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
-    if not prices.known:
-        return "no price was given: --price 4 for a GPU hour, --kwh 0.3 for a kWh"
-    total: Numbers = np.zeros(1)
-    if prices.hour is not None:
-        gpus = amount(subject.facts.gpus)
-        if isinstance(time, str) or gpus is None:
-            return time if isinstance(time, str) else "it does not say how many GPUs it had"
-        total = total + time / 3600 * gpus * prices.hour
-    if prices.kwh is not None:
-        if isinstance(energy, str):
-            return energy
-        total = total + energy / 3.6e6 * prices.kwh
-    return total
-
-
-Numbers: TypeAlias = npt.NDArray[np.float64]
-
-CLOCKS = {
-    "stamps": "told by the stamps of the lines since the first step began, evaluations and gaps included",
-    "clock": "what the log itself counts, which may leave out first steps and evaluations",
-    "dt": "the sum of the step times that were printed",
-}
-"""In the order in which they can be trusted."""
-COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
-
-
 def available_clocks(rows: pl.DataFrame) -> list[str]:
     """The clocks that these records have; one stamp alone tells no time."""
     return [
@@ -198,30 +163,9 @@ def stride(done: Numbers) -> float:
     return float(np.median(grown)) if len(grown) else 1.0
 
 
-def _counted_on(clock: Numbers) -> Numbers:
-    """A clock that a restart set back goes on where it was."""
-    known = np.isfinite(clock)
-    grown = np.diff(clock[known], prepend=0.0)
-    total = np.full(len(clock), np.nan)
-    total[known] = np.cumsum(np.where(grown < 0, clock[known], grown))
-    return total
-
-
-def _of_first(rows: pl.DataFrame, done: Numbers) -> float:
-    """The seconds of the first record, which no stamp before it shows."""
-    first = rows["dt_ms"][0] if "dt_ms" in rows.columns else None
-    return 0.0 if first is None else float(first) / 1000 * min(done[0], stride(done))
-
-
 def floats(column: pl.Series) -> Numbers:
     """Null is NaN."""
     return np.asarray(column.to_numpy(), dtype=np.float64)
-
-
-NOTHING = "no GPU was measured beside it"
-TIMELESS = "its records could not be placed in time"
-FEW = 600_000  # ticks of GPUs, which are read as they are: of longer runs whole seconds say the same
-COVERED = 0.9  # of the time, for the energy to be the run's
 
 
 @dataclass(frozen=True)
@@ -279,6 +223,59 @@ def phase_energy(subject: RunData, phase: str) -> PhaseEnergy:
         percent = f"{100 * covered / whole:.0f} %"
         return PhaseEnergy(spans, f"its GPUs were measured for only {percent} of the time")
     return PhaseEnergy(spans)
+
+
+def _tokens(subject: RunData, records: Records) -> Cost:
+    """As printed, where that is a count so far; else by steps."""
+    rows, batch = records.rows, amount(subject.facts.tokens_per_step)
+    if "tokens" in rows.columns and len(rows) > 1 and not rows["tokens"].null_count():
+        tokens = floats(rows["tokens"])
+        if np.all(np.diff(tokens) > 0):
+            return tokens
+    if batch is None or records.numbered:
+        return "it tells neither its tokens, nor its steps and their batch"
+    return records.done * batch
+
+
+def _flops(subject: RunData, tokens: Cost) -> Cost:
+    """By what the log says of a token; else six for each parameter, which leaves attention out."""
+    each, parameters = amount(subject.facts.flops_per_token), amount(subject.facts.parameters)
+    if each is None and parameters is not None:
+        each = estimated_flops(parameters)
+    if each is None:
+        return "it says neither FLOPs per token nor parameters"
+    return tokens if isinstance(tokens, str) else tokens * each
+
+
+def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
+    if not prices.known:
+        return "no price was given: --price 4 for a GPU hour, --kwh 0.3 for a kWh"
+    total: Numbers = np.zeros(1)
+    if prices.hour is not None:
+        gpus = amount(subject.facts.gpus)
+        if isinstance(time, str) or gpus is None:
+            return time if isinstance(time, str) else "it does not say how many GPUs it had"
+        total = total + time / 3600 * gpus * prices.hour
+    if prices.kwh is not None:
+        if isinstance(energy, str):
+            return energy
+        total = total + energy / 3.6e6 * prices.kwh
+    return total
+
+
+def _counted_on(clock: Numbers) -> Numbers:
+    """A clock that a restart set back goes on where it was."""
+    known = np.isfinite(clock)
+    grown = np.diff(clock[known], prepend=0.0)
+    total = np.full(len(clock), np.nan)
+    total[known] = np.cumsum(np.where(grown < 0, clock[known], grown))
+    return total
+
+
+def _of_first(rows: pl.DataFrame, done: Numbers) -> float:
+    """The seconds of the first record, which no stamp before it shows."""
+    first = rows["dt_ms"][0] if "dt_ms" in rows.columns else None
+    return 0.0 if first is None else float(first) / 1000 * min(done[0], stride(done))
 
 
 def _joules(frame: pl.DataFrame) -> pl.Series:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 SEE = "see what each holds: gputel parse RUN"
 
+FIRST = ("loss", "val_loss", "val_bpb")
+BITS = "bpb"
+LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -56,6 +60,86 @@ def select(
     found, lacking = _on_axis(found, by)
     notes = [*chosen.notes, *unphased, *silent, *lacking]
     return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
+
+
+def others(found: Sequence[MetricCurve], but: str = "") -> str:
+    """The axes that all have."""
+    return " or ".join(
+        name
+        for name in AXES
+        if name != but and (name == "step" or all(name in curve.track.costs for curve in found))
+    )
+
+
+def left_out(names: Sequence[str], why: str) -> list[str]:
+    """A sentence for the runs that are not compared; many are counted."""
+    return [f"left out: {text.names(names)}: {why}"] if names else []
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    name: str
+    notes: list[str]
+
+
+def names(subjects: Sequence[RunData]) -> list[str]:
+    """Their own names; where several have one, as much of their paths as tells them apart, else a number."""
+    own = [subject.name for subject in subjects]
+    counts = Counter(own)
+    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[own[i]] > 1}
+    told = {**dict(enumerate(own)), **_apart(rivals)}
+    taken: Counter[str] = Counter()
+    found = []
+    for i in range(len(own)):
+        taken[told[i]] += 1
+        found.append(told[i] if taken[told[i]] == 1 else f"{told[i]} ({taken[told[i]]})")
+    return found
+
+
+def metric(tracks: Sequence[RunPhase], asked: str | None, tokenisers: str | None) -> MetricChoice:
+    """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
+    have = [curves.metrics(track) for track in tracks]
+    every = list(dict.fromkeys(name for own in have for name in own))
+    if tokenisers and (asked is None or depends_on_tokeniser(asked)):
+        return _in_bits(have, every, tokenisers)
+    if asked is not None:
+        if asked not in every:
+            raise GputelError(
+                f"--metric {asked}", "no run has it", f"they have {', '.join(every) or 'no metric'}"
+            )
+        return MetricChoice(asked, [])
+    evaluated = {name for track in tracks for name in curves.evaluated(track)}
+    ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
+    best = max(ranked, key=lambda name: sum(name in own for own in have))
+    return MetricChoice(best, [])
+
+
+def depends_on_tokeniser(metric: str) -> bool:
+    """Whether it is a mean over tokens."""
+    return "loss" in metric or "perplexity" in metric or "ppl" in metric
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`own` has, for each run, what it calls the phase itself; None where it has none such."""
+
+    phase: str
+    own: list[str | None]
+    shared: list[str]  # all that could have been chosen, most steps first
+
+
+def choose(logs: Sequence[Log], asked: str | None) -> Choice:
+    names = [list(dict.fromkeys(phase for phase, _ in log.places)) for log in logs]
+    candidates = list(dict.fromkeys(name for own in names for name in own))
+    owns = {phase: [_own(own, phase) for own in names] for phase in candidates}
+    ranked = sorted(candidates, key=lambda phase: _rank(logs, owns[phase], phase), reverse=True)
+    if asked is not None:
+        return Choice(asked, owns.get(asked, [None] * len(logs)), ranked)
+    if not ranked:
+        return Choice(DEFAULT_PHASE, [None] * len(logs), [])
+    most = _sharers(owns[ranked[0]])
+    shared = [phase for phase in ranked if _sharers(owns[phase]) == most and _is_named(phase, ranked)]
+    return Choice(ranked[0], owns[ranked[0]], shared)
 
 
 def _with_phase(
@@ -106,47 +190,8 @@ def _on_axis(found: list[MetricCurve], by: str) -> tuple[list[MetricCurve], list
     ]
 
 
-def others(found: Sequence[MetricCurve], but: str = "") -> str:
-    """The axes that all have."""
-    return " or ".join(
-        name
-        for name in AXES
-        if name != but and (name == "step" or all(name in curve.track.costs for curve in found))
-    )
-
-
-def left_out(names: Sequence[str], why: str) -> list[str]:
-    """A sentence for the runs that are not compared; many are counted."""
-    return [f"left out: {text.names(names)}: {why}"] if names else []
-
-
 def _nothing(names: Sequence[str], fault: str, mend: str) -> GputelError:
     return GputelError(text.names(names), f"nothing in common: {fault}", mend)
-
-
-FIRST = ("loss", "val_loss", "val_bpb")
-BITS = "bpb"
-LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
-
-
-@dataclass(frozen=True)
-class MetricChoice:
-    name: str
-    notes: list[str]
-
-
-def names(subjects: Sequence[RunData]) -> list[str]:
-    """Their own names; where several have one, as much of their paths as tells them apart, else a number."""
-    own = [subject.name for subject in subjects]
-    counts = Counter(own)
-    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[own[i]] > 1}
-    told = {**dict(enumerate(own)), **_apart(rivals)}
-    taken: Counter[str] = Counter()
-    found = []
-    for i in range(len(own)):
-        taken[told[i]] += 1
-        found.append(told[i] if taken[told[i]] == 1 else f"{told[i]} ({taken[told[i]]})")
-    return found
 
 
 def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
@@ -166,24 +211,6 @@ def _path(subject: RunData) -> tuple[str, ...]:
     return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
 
 
-def metric(tracks: Sequence[RunPhase], asked: str | None, tokenisers: str | None) -> MetricChoice:
-    """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
-    have = [curves.metrics(track) for track in tracks]
-    every = list(dict.fromkeys(name for own in have for name in own))
-    if tokenisers and (asked is None or depends_on_tokeniser(asked)):
-        return _in_bits(have, every, tokenisers)
-    if asked is not None:
-        if asked not in every:
-            raise GputelError(
-                f"--metric {asked}", "no run has it", f"they have {', '.join(every) or 'no metric'}"
-            )
-        return MetricChoice(asked, [])
-    evaluated = {name for track in tracks for name in curves.evaluated(track)}
-    ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
-    best = max(ranked, key=lambda name: sum(name in own for own in have))
-    return MetricChoice(best, [])
-
-
 def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
     bits = [name for name in every if BITS in name]
     if not bits:
@@ -192,34 +219,6 @@ def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
         )
     best = max(bits, key=lambda name: sum(name in own for own in have))
     return MetricChoice(best, [f"compared by {best}, bits per byte, and not by loss: {why}"])
-
-
-def depends_on_tokeniser(metric: str) -> bool:
-    """Whether it is a mean over tokens."""
-    return "loss" in metric or "perplexity" in metric or "ppl" in metric
-
-
-@dataclass(frozen=True)
-class Choice:
-    """`own` has, for each run, what it calls the phase itself; None where it has none such."""
-
-    phase: str
-    own: list[str | None]
-    shared: list[str]  # all that could have been chosen, most steps first
-
-
-def choose(logs: Sequence[Log], asked: str | None) -> Choice:
-    names = [list(dict.fromkeys(phase for phase, _ in log.places)) for log in logs]
-    candidates = list(dict.fromkeys(name for own in names for name in own))
-    owns = {phase: [_own(own, phase) for own in names] for phase in candidates}
-    ranked = sorted(candidates, key=lambda phase: _rank(logs, owns[phase], phase), reverse=True)
-    if asked is not None:
-        return Choice(asked, owns.get(asked, [None] * len(logs)), ranked)
-    if not ranked:
-        return Choice(DEFAULT_PHASE, [None] * len(logs), [])
-    most = _sharers(owns[ranked[0]])
-    shared = [phase for phase in ranked if _sharers(owns[phase]) == most and _is_named(phase, ranked)]
-    return Choice(ranked[0], owns[ranked[0]], shared)
 
 
 def _own(names: list[str], phase: str) -> str | None:

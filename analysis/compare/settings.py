@@ -72,21 +72,6 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else " ".join(str(value).split())
 
 
-def _tokeniser(subject: RunData) -> Any:
-    said = run_settings(subject)
-    names = ("tokenizer", "tokenizer_name", "tokenizer_path", "tokeniser")
-    return next((said[name] for name in names if name in said), None)
-
-
-def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:
-    said = dict(description.get("tags") or {})
-    said["host"] = (description.get("host") or {}).get("name")
-    said["command"] = " ".join(description.get("argv") or []) or None
-    said["commit"] = ((description.get("git") or {}).get("commit") or "")[:12] or None
-    said |= description.get("packages") or {}
-    return {name: value for name, value in said.items() if value is not None}
-
-
 def caveats(tracks: Sequence[RunPhase], prices: Prices, *, grouped: bool) -> Iterator[str]:
     yield from _of_time(tracks)
     yield from _of_energy(tracks)
@@ -108,6 +93,21 @@ def without_best(validations: pl.DataFrame) -> Iterator[str]:
     unknown = validations.filter(pl.col("best").is_null())["name"]
     for name in unknown.unique(maintain_order=True).to_list():
         yield f"no best {name}: {UNKNOWN_DIRECTION}; add --lower {name} or --higher {name}"
+
+
+def _tokeniser(subject: RunData) -> Any:
+    said = run_settings(subject)
+    names = ("tokenizer", "tokenizer_name", "tokenizer_path", "tokeniser")
+    return next((said[name] for name in names if name in said), None)
+
+
+def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:
+    said = dict(description.get("tags") or {})
+    said["host"] = (description.get("host") or {}).get("name")
+    said["command"] = " ".join(description.get("argv") or []) or None
+    said["commit"] = ((description.get("git") or {}).get("commit") or "")[:12] or None
+    said |= description.get("packages") or {}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _of_time(tracks: Sequence[RunPhase]) -> Iterator[str]:

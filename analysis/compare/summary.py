@@ -41,6 +41,17 @@ EQUAL = {"axis": pl.String, "x": pl.Float64, "run": pl.String, "value": pl.Float
 COSTS = {axis.column: pl.Float64 for axis in AXES.values()}
 TARGETS = {"metric": pl.String, "target": pl.Float64, "run": pl.String, **COSTS}
 
+FULL = 1000
+EXACT = 1e-9
+MINUTE = 60.0
+SCHEMA = {
+    "x": pl.Float64,
+    "run": pl.String,
+    "value": pl.Float64,
+    "difference": pl.Float64,
+    "interpolated": pl.Boolean,
+}
+
 
 def summarize_runs(tracks: Sequence[RunPhase]) -> pl.DataFrame:
     rows = [_row(track) for track in tracks]
@@ -103,6 +114,67 @@ def targets(
     return pl.DataFrame(rows, schema=TARGETS)
 
 
+def interruptions(track: RunPhase) -> float:
+    """How often the run was cut short: steps or recordings that began again, and an end before its time."""
+    log, recording = track.subject.log, track.subject.recording
+    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
+    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
+    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
+    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
+
+
+def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
+    """`x`, `run`, `value`, `difference` from the first run, and whether the value was `interpolated`."""
+    xs = [curve.x(axis) for curve in curves]
+    points = np.array(_points(axis, common_end(xs)))
+    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
+    wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
+    points, values = points[wanted], [own[wanted] for own in values]
+    parts = [
+        pl.DataFrame(
+            {
+                "x": points,
+                "run": [curve.track.name] * len(points),
+                "value": own,
+                "difference": own - values[0] if i else np.full(len(points), np.nan),
+                "interpolated": ~np.isin(points, x) & np.isfinite(own),
+            },
+            schema=SCHEMA,
+        )
+        for i, (x, curve, own) in enumerate(zip(xs, curves, values, strict=True))
+    ]
+    return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
+
+
+def steps(end: float) -> list[float]:
+    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached.
+
+    Where none reached 1,000, hundreds are counted in tens and less by ones.
+    """
+    if not end >= 0:
+        return []
+    full = _unit(end)
+    last = float(math.floor(end / full) * full)
+    found = [0.0, *_ones_and_fives(full, last)]
+    return found if last in found else [*found, last]
+
+
+def rounds(end: float) -> list[float]:
+    """Of any other axis: 1 and 5 of each power of ten over three of them, then the end to two digits."""
+    if not (math.isfinite(end) and end > 0):
+        return []
+    ten = 10.0 ** math.floor(math.log10(end))
+    last = math.floor(end / ten * 10 * (1 + EXACT)) * ten / 10
+    found = _ones_and_fives(ten / 1000, last)
+    return found if math.isclose(last, found[-1], rel_tol=EXACT) else [*found, last]
+
+
+def common_end(xs: Sequence[Numbers]) -> float:
+    """How far all have come; NaN where one has not come anywhere."""
+    ends = [np.nanmax(x) if np.isfinite(x).any() else np.nan for x in xs]
+    return float(np.min(ends)) if ends else math.nan
+
+
 def _best(curve: MetricCurve, asked: Mapping[str, Direction]) -> tuple[float | None, float | None]:
     better = columns.better(curve.metric, asked)
     if better is None:
@@ -140,15 +212,6 @@ def _row(track: RunPhase) -> dict[str, Any]:
     }
 
 
-def interruptions(track: RunPhase) -> float:
-    """How often the run was cut short: steps or recordings that began again, and an end before its time."""
-    log, recording = track.subject.log, track.subject.recording
-    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
-    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
-    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
-    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
-
-
 def _memory(track: RunPhase) -> float | None:
     """What the log says of the memory of a GPU."""
     log = track.subject.log
@@ -180,41 +243,6 @@ def _less(value: float | None, first: float | None) -> float | None:
     return None if value is None or first is None else value - first
 
 
-FULL = 1000
-EXACT = 1e-9
-MINUTE = 60.0
-SCHEMA = {
-    "x": pl.Float64,
-    "run": pl.String,
-    "value": pl.Float64,
-    "difference": pl.Float64,
-    "interpolated": pl.Boolean,
-}
-
-
-def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
-    """`x`, `run`, `value`, `difference` from the first run, and whether the value was `interpolated`."""
-    xs = [curve.x(axis) for curve in curves]
-    points = np.array(_points(axis, common_end(xs)))
-    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
-    wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
-    points, values = points[wanted], [own[wanted] for own in values]
-    parts = [
-        pl.DataFrame(
-            {
-                "x": points,
-                "run": [curve.track.name] * len(points),
-                "value": own,
-                "difference": own - values[0] if i else np.full(len(points), np.nan),
-                "interpolated": ~np.isin(points, x) & np.isfinite(own),
-            },
-            schema=SCHEMA,
-        )
-        for i, (x, curve, own) in enumerate(zip(xs, curves, values, strict=True))
-    ]
-    return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
-
-
 def _points(axis: str, end: float) -> list[float]:
     if axis == "step":
         return steps(end)
@@ -222,39 +250,10 @@ def _points(axis: str, end: float) -> list[float]:
     return [point * unit for point in rounds(end / unit)]
 
 
-def steps(end: float) -> list[float]:
-    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached.
-
-    Where none reached 1,000, hundreds are counted in tens and less by ones.
-    """
-    if not end >= 0:
-        return []
-    full = _unit(end)
-    last = float(math.floor(end / full) * full)
-    found = [0.0, *_ones_and_fives(full, last)]
-    return found if last in found else [*found, last]
-
-
 def _unit(end: float) -> int:
     if end >= FULL:
         return FULL
     return 10 if end >= 100 else 1
-
-
-def rounds(end: float) -> list[float]:
-    """Of any other axis: 1 and 5 of each power of ten over three of them, then the end to two digits."""
-    if not (math.isfinite(end) and end > 0):
-        return []
-    ten = 10.0 ** math.floor(math.log10(end))
-    last = math.floor(end / ten * 10 * (1 + EXACT)) * ten / 10
-    found = _ones_and_fives(ten / 1000, last)
-    return found if math.isclose(last, found[-1], rel_tol=EXACT) else [*found, last]
-
-
-def common_end(xs: Sequence[Numbers]) -> float:
-    """How far all have come; NaN where one has not come anywhere."""
-    ends = [np.nanmax(x) if np.isfinite(x).any() else np.nan for x in xs]
-    return float(np.min(ends)) if ends else math.nan
 
 
 def _ones_and_fives(start: float, last: float) -> list[float]:

@@ -44,16 +44,6 @@ def of_limits(
     return _plan(question, rows, ["; ".join(said)], target_tok_per_sec)
 
 
-def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: float | None) -> Plan:
-    told = [
-        found if found.fits == "fits" else replace(found, changes=changes(question, found)) for found in rows
-    ]
-    if question.like:
-        notes += question.like.notes
-    hoped = targets(told, question.machine, target) if target is not None else []
-    return Plan(question, tuple(told), tuple(notes), tuple(hoped))
-
-
 @dataclass(frozen=True)
 class Target:
     """`mfu` in percent; more than 100 is impossible on these GPUs."""
@@ -78,11 +68,6 @@ class Target:
 
 def targets(rows: Iterable[Row], machine: Cluster, tok_per_sec: float) -> list[Target]:
     return [_target(row, machine, tok_per_sec) for row in rows]
-
-
-def _target(row: Row, machine: Cluster, tok_per_sec: float) -> Target:
-    most = machine.peak_flops / row.size.flops_per_token
-    return Target(row.name, tok_per_sec, 100 * tok_per_sec / most, most, row.figures["tok_per_sec"].value)
 
 
 def largest(question: Question, size_of: Callable[[int], Size]) -> tuple[list[Row], list[str]]:
@@ -128,6 +113,21 @@ def broken(question: Question, found: Row, most_hours: float | None, *, surely: 
             yield f"reads its data {epochs.value:.1f} times"
 
     return list(faults())
+
+
+def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: float | None) -> Plan:
+    told = [
+        found if found.fits == "fits" else replace(found, changes=changes(question, found)) for found in rows
+    ]
+    if question.like:
+        notes += question.like.notes
+    hoped = targets(told, question.machine, target) if target is not None else []
+    return Plan(question, tuple(told), tuple(notes), tuple(hoped))
+
+
+def _target(row: Row, machine: Cluster, tok_per_sec: float) -> Target:
+    most = machine.peak_flops / row.size.flops_per_token
+    return Target(row.name, tok_per_sec, 100 * tok_per_sec / most, most, row.figures["tok_per_sec"].value)
 
 
 def _limits(question: Question) -> str:

@@ -15,6 +15,9 @@ from gputel.trainer.errors import TrainerError
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 from gputel.trainer.shape import Shape, shape_of
 
+DEEPEST = 256
+VOCAB, SEQ = 65_536, 2048
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -58,10 +61,6 @@ def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) ->
         fault = "the time to share gradients depends on the link between the nodes"
         raise GputelError(f"--nodes {nodes}", fault, "give it, such as --link 10Gbit", exit_code=2)
     return Cluster(gpu, count, nodes, link_bytes_s)
-
-
-DEEPEST = 256
-VOCAB, SEQ = 65_536, 2048
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ GIB = 2**30
 Constant = tuple[float, float, float]
 """The likeliest, the least, the most."""
 PARTS = ("weights", "gradients", "optimizer", "activations", "logits", "reserve")
-
 # Numbers as wide as the model that a token leaves in each layer for the backward pass. Counted with torch's hooks
 # for saved tensors on the project's own trainer (torch 2.13): 20 compiled, 24 not. Peaks that nanochat printed mean
 # 14 and 19 (depth 20 at batch 32, depth 24 at batch 16, compiled); 18 is the middle of the three. The least is what
@@ -38,6 +37,10 @@ CHUNK_EAGER = (20.0, 16.0, 26.0)
 CONTEXT_GIB = (1.0, 0.6, 2.0)
 NCCL_GIB = (0.5, 0.2, 1.5)
 HOLES = (0.05, 0.02, 0.12)  # of what comes and goes with every micro-batch
+STATES = {"adamw": (2, 2), "muon": (1, 2), "sgd": (1, 1)}
+"""Numbers per parameter: of the blocks' matrices, and of embedding and head."""
+
+Memory = dict[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,13 @@ class Precision:
     activation: int
 
 
+PRECISIONS = {
+    "bf16": Precision(4, 2, 4, 4, 2),
+    "fp32": Precision(4, 0, 4, 4, 4),
+    "pure-bf16": Precision(2, 0, 2, 2, 2),
+}
+
+
 @dataclass(frozen=True)
 class Spread:
     """Which parts are cut into one piece per GPU; `steadily`: gradients too while micro-batches are accumulated."""
@@ -62,13 +72,6 @@ class Spread:
     words: str
 
 
-PRECISIONS = {
-    "bf16": Precision(4, 2, 4, 4, 2),
-    "fp32": Precision(4, 0, 4, 4, 4),
-    "pure-bf16": Precision(2, 0, 2, 2, 2),
-}
-STATES = {"adamw": (2, 2), "muon": (1, 2), "sgd": (1, 1)}
-"""Numbers per parameter: of the blocks' matrices, and of embedding and head."""
 SHARDS = {
     "none": Spread(False, False, False, False, "DDP: every GPU holds all"),
     "zero1": Spread(False, False, True, False, "only the optimizer's state is spread"),
@@ -97,9 +100,6 @@ class Recipe:
     @property
     def spread(self) -> Spread:
         return SHARDS[self.shard]
-
-
-Memory = dict[str, Estimate]
 
 
 def gpu_memory(size: Size, recipe: Recipe, machine: Cluster, accumulation: int) -> Memory:

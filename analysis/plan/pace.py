@@ -20,6 +20,16 @@ from gputel.analysis.plan.memory import STATES, Recipe
 
 FORWARD = 1 / 3  # of the work of a token that is trained on
 
+USED_OF_LINK = 0.6  # TCP over several sockets, at worst; the line rate at best
+BACKWARD = 2 / 3  # of a micro-batch's time; only the last one's can hide what travels
+
+SHARD_CHARACTERS = 250_000_000
+MOST_EPOCHS = 4
+"""Past this many, repeated text teaches little more."""
+# Characters per token of English web text, by vocabulary: bytes; GPT-2's and nanochat's tokenizers on FineWeb-Edu.
+COMPRESSION = ((256, 1.0), (50_257, 4.65), (65_536, 4.8))
+DOUBT = 0.1
+
 
 @dataclass(frozen=True)
 class Habits:
@@ -72,10 +82,6 @@ def step_pace(
     return Pace(step_s, evaluating_s.by(habits.eval_work), saving_s, habits.start_s)
 
 
-USED_OF_LINK = 0.6  # TCP over several sockets, at worst; the line rate at best
-BACKWARD = 2 / 3  # of a micro-batch's time; only the last one's can hide what travels
-
-
 @dataclass(frozen=True)
 class Traffic:
     """`bytes_per_node` leave each node (each GPU, where there is one node) in a step."""
@@ -116,15 +122,6 @@ def gathering(
     )
 
 
-def _sent(size: Size, recipe: Recipe, pieces: int, accumulation: int) -> float:
-    share, parameters = (pieces - 1) / pieces, size.parameters
-    if not recipe.spread.weights:
-        return 2 * share * recipe.precision.gradient * parameters
-    moved = recipe.precision.copy or recipe.precision.weight
-    reductions = accumulation if recipe.spread.steadily else 1
-    return share * parameters * (2 * accumulation * moved + reductions * recipe.precision.gradient)
-
-
 @dataclass(frozen=True)
 class SaveSchedule:
     """`count` on the way, and one more at the end; `kept` of them stay on disk together."""
@@ -163,15 +160,6 @@ def lost_s(made: SaveSchedule, steps: int, step_s: Estimate, start_s: Estimate) 
     return (steps_lost * step_s + start_s).by(steps_lost)
 
 
-SHARD_CHARACTERS = 250_000_000
-MOST_EPOCHS = 4
-"""Past this many, repeated text teaches little more."""
-
-# Characters per token of English web text, by vocabulary: bytes; GPT-2's and nanochat's tokenizers on FineWeb-Edu.
-COMPRESSION = ((256, 1.0), (50_257, 4.65), (65_536, 4.8))
-DOUBT = 0.1
-
-
 @dataclass(frozen=True)
 class DataNeed:
     """`epochs` is None where nobody said how much text there is."""
@@ -200,3 +188,12 @@ def characters_per_token(vocab: int) -> Estimate:
         value * (1 + DOUBT),
         f"{value:.2g} (±{DOUBT:.0%}) characters a token, 250M a shard",
     )
+
+
+def _sent(size: Size, recipe: Recipe, pieces: int, accumulation: int) -> float:
+    share, parameters = (pieces - 1) / pieces, size.parameters
+    if not recipe.spread.weights:
+        return 2 * share * recipe.precision.gradient * parameters
+    moved = recipe.precision.copy or recipe.precision.weight
+    reductions = accumulation if recipe.spread.steadily else 1
+    return share * parameters * (2 * accumulation * moved + reductions * recipe.precision.gradient)

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 MIB_PER_GIB = 1024
 ROUNDED = 1e-3
 
+SAME_PEAK = 0.01
+PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
+
+SETTLED = 10
+"""Steps after which compiling and warming up are over."""
+
 
 @dataclass(frozen=True)
 class PastRun:
@@ -91,6 +97,104 @@ def happened(
         did=overheads(subject.log),
         caution=subject.caution,
     )
+
+
+def asked_of(subject: RunData) -> Size:
+    """By depth and width where they are printed, else by the number of parameters."""
+    facts, config = subject.facts, subject.log.config
+    vocab = int(facts.vocab.value) if facts.vocab else inputs.VOCAB
+    seq = int(facts.seq.value) if facts.seq else inputs.SEQ
+    if facts.depth is not None:
+        dim = int(facts.dim.value) if facts.dim else None
+        heads = int(config["heads"]) if "heads" in config else None
+        return _of_shape(int(facts.depth.value), dim, heads, vocab, seq)
+    if facts.parameters is not None:
+        parameters = int(facts.parameters.value)
+        return inputs.of_parameters(parameters, text.count(parameters), vocab=vocab, seq=seq)
+    raise GputelError(
+        subject.name,
+        "prints neither its depth nor its parameters",
+        "name a run that does, or beside --check say --depth, --params or --layers",
+    )
+
+
+def as_printed(subject: RunData, asked: Size) -> Size:
+    facts = subject.facts
+    parameters = int(facts.parameters.value) if facts.parameters else asked.parameters
+    flops = round(facts.flops_per_token.value) if facts.flops_per_token else asked.flops_per_token
+    same = abs(flops / asked.flops_per_token - 1) < PRINTED_DIGITS
+    return replace(asked, parameters=parameters, flops_per_token=asked.flops_per_token if same else flops)
+
+
+def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
+    """How the run trained, as far as it tells; the rest is taken to be as planned."""
+    config, argv = subject.log.config, _argv(subject)
+    optimizer, shard = config.get("optimizer"), config.get("shard")
+    told: dict[str, Any] = {}
+    if optimizer in STATES:
+        told["optimizer"] = optimizer
+    if "mode" in config:  # a banner of the project's own trainer, which prints no shard where there is none
+        told["compiled"] = config["mode"] == "compiled"
+        told["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
+        told["shard"] = shard if shard in SHARDS else "none"
+        told["loss"] = "chunked"
+    if argv:
+        told["recompute"] = "--recompute" in argv
+    return replace(planned, **told)
+
+
+def machine_of(subject: RunData) -> Cluster | None:
+    """By the GPU's name; else by the peak that the printed MFU means, the first of the table that has it."""
+    facts = subject.facts
+    if facts.gpus is None:
+        return None
+    count = int(facts.gpus.value)
+    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
+    if gpu is None and facts.peak_flops is not None:
+        each = float(facts.peak_flops.value) / count
+        gpu = next((g for g in gpus() if g.peak_flops and abs(g.peak_flops / each - 1) < SAME_PEAK), None)
+    return Cluster(gpu, count) if gpu else None
+
+
+def whole(subject: RunData, name: str) -> int | None:
+    value = subject.log.config.get(name)
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """None where the log has no stamps."""
+
+    start_s: float | None
+    evaluations: int
+    evaluation_s: float | None
+    checkpoints: int
+    checkpoint_s: float | None
+
+    @property
+    def eval_hours(self) -> float | None:
+        return None if self.evaluation_s is None else self.evaluations * self.evaluation_s / 3600
+
+    @property
+    def save_hours(self) -> float | None:
+        return None if self.checkpoint_s is None else self.checkpoints * self.checkpoint_s / 3600
+
+
+def overheads(log: Log) -> Overheads:
+    stamped = _stamped(log)
+    evaluations, checkpoints = _times(stamped, "eval"), _times(stamped, "checkpoint")
+    return Overheads(
+        _start_s(log),
+        len(evaluations),
+        sum(evaluations) / len(evaluations) if evaluations else None,
+        len(checkpoints),
+        sum(checkpoints) / len(checkpoints) if checkpoints else None,
+    )
+
+
+def settled(steps: pl.DataFrame) -> pl.DataFrame:
+    """Without the first steps, where enough others are left."""
+    return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
 
 
 def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
@@ -202,72 +306,6 @@ def _watts(subject: RunData) -> Estimate | None:
     return measured(float(mean), f"power of {subject.name}", low=float(low), high=float(high))
 
 
-SAME_PEAK = 0.01
-PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
-
-
-def asked_of(subject: RunData) -> Size:
-    """By depth and width where they are printed, else by the number of parameters."""
-    facts, config = subject.facts, subject.log.config
-    vocab = int(facts.vocab.value) if facts.vocab else inputs.VOCAB
-    seq = int(facts.seq.value) if facts.seq else inputs.SEQ
-    if facts.depth is not None:
-        dim = int(facts.dim.value) if facts.dim else None
-        heads = int(config["heads"]) if "heads" in config else None
-        return _of_shape(int(facts.depth.value), dim, heads, vocab, seq)
-    if facts.parameters is not None:
-        parameters = int(facts.parameters.value)
-        return inputs.of_parameters(parameters, text.count(parameters), vocab=vocab, seq=seq)
-    raise GputelError(
-        subject.name,
-        "prints neither its depth nor its parameters",
-        "name a run that does, or beside --check say --depth, --params or --layers",
-    )
-
-
-def as_printed(subject: RunData, asked: Size) -> Size:
-    facts = subject.facts
-    parameters = int(facts.parameters.value) if facts.parameters else asked.parameters
-    flops = round(facts.flops_per_token.value) if facts.flops_per_token else asked.flops_per_token
-    same = abs(flops / asked.flops_per_token - 1) < PRINTED_DIGITS
-    return replace(asked, parameters=parameters, flops_per_token=asked.flops_per_token if same else flops)
-
-
-def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
-    """How the run trained, as far as it tells; the rest is taken to be as planned."""
-    config, argv = subject.log.config, _argv(subject)
-    optimizer, shard = config.get("optimizer"), config.get("shard")
-    told: dict[str, Any] = {}
-    if optimizer in STATES:
-        told["optimizer"] = optimizer
-    if "mode" in config:  # a banner of the project's own trainer, which prints no shard where there is none
-        told["compiled"] = config["mode"] == "compiled"
-        told["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
-        told["shard"] = shard if shard in SHARDS else "none"
-        told["loss"] = "chunked"
-    if argv:
-        told["recompute"] = "--recompute" in argv
-    return replace(planned, **told)
-
-
-def machine_of(subject: RunData) -> Cluster | None:
-    """By the GPU's name; else by the peak that the printed MFU means, the first of the table that has it."""
-    facts = subject.facts
-    if facts.gpus is None:
-        return None
-    count = int(facts.gpus.value)
-    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
-    if gpu is None and facts.peak_flops is not None:
-        each = float(facts.peak_flops.value) / count
-        gpu = next((g for g in gpus() if g.peak_flops and abs(g.peak_flops / each - 1) < SAME_PEAK), None)
-    return Cluster(gpu, count) if gpu else None
-
-
-def whole(subject: RunData, name: str) -> int | None:
-    value = subject.log.config.get(name)
-    return int(value) if isinstance(value, (int, float)) else None
-
-
 def _of_shape(depth: int, dim: int | None, heads: int | None, vocab: int, seq: int) -> Size:
     if dim is None:
         return inputs.of_depth(depth, vocab=vocab, seq=seq)
@@ -283,46 +321,6 @@ def _argv(subject: RunData) -> list[str]:
     """The command that was recorded; none of a bare log."""
     descriptions = subject.recording.descriptions if subject.recording else []
     return [str(word) for facts in descriptions for word in facts.get("argv") or []]
-
-
-SETTLED = 10
-"""Steps after which compiling and warming up are over."""
-
-
-@dataclass(frozen=True)
-class Overheads:
-    """None where the log has no stamps."""
-
-    start_s: float | None
-    evaluations: int
-    evaluation_s: float | None
-    checkpoints: int
-    checkpoint_s: float | None
-
-    @property
-    def eval_hours(self) -> float | None:
-        return None if self.evaluation_s is None else self.evaluations * self.evaluation_s / 3600
-
-    @property
-    def save_hours(self) -> float | None:
-        return None if self.checkpoint_s is None else self.checkpoints * self.checkpoint_s / 3600
-
-
-def overheads(log: Log) -> Overheads:
-    stamped = _stamped(log)
-    evaluations, checkpoints = _times(stamped, "eval"), _times(stamped, "checkpoint")
-    return Overheads(
-        _start_s(log),
-        len(evaluations),
-        sum(evaluations) / len(evaluations) if evaluations else None,
-        len(checkpoints),
-        sum(checkpoints) / len(checkpoints) if checkpoints else None,
-    )
-
-
-def settled(steps: pl.DataFrame) -> pl.DataFrame:
-    """Without the first steps, where enough others are left."""
-    return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
 
 
 def _stamped(log: Log) -> pl.DataFrame:

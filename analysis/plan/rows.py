@@ -21,6 +21,11 @@ PER_STEP = "tokens a step / (batch x sequence x GPUs)"
 ROUNDING = 0.01
 NEAREST = "the users' shape with about as many parameters"
 
+MOST_SHOWN = 3
+MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
+ORDER = ("--device-batch-size", "--loss", "--shard", "--recompute", "--seq")
+"""The settings that may change; those first that cost least."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -65,6 +70,35 @@ def verdict(question: Question, parts: Memory) -> str:
     return "no" if total.value > there else "tight" if total.high > there else "fits"
 
 
+@dataclass(frozen=True)
+class Way:
+    """`changed` holds the options that differ, with their new words."""
+
+    changed: dict[str, str]
+    size: Size
+    question: Question
+
+    @property
+    def cost(self) -> tuple[int, list[int]]:
+        return len(self.changed), [ORDER.index(name) for name in self.changed]
+
+    @property
+    def words(self) -> str:
+        return " ".join(f"{name} {value}".strip() for name, value in self.changed.items())
+
+
+def changes(question: Question, row: Row) -> tuple[str, ...]:
+    """The cheapest ways first; one that changes all that another does, and more, is left out."""
+    enough = ("fits",) if row.fits == "tight" else ("fits", "tight")
+    found: list[Way] = []
+    for way in sorted(_ways(question, row), key=lambda way: way.cost):
+        if len(found) < MOST_SHOWN and not any(known.changed.keys() <= way.changed.keys() for known in found):
+            parts = held(way.question, way.size, way.question.recipe)
+            if verdict(way.question, parts) in enough:
+                found.append(way)
+    return tuple(_told(way) for way in found) or _elsewhere(question, row)
+
+
 def _shape(question: Question, size: Size, recipe: Recipe) -> Figures:
     shape = size.shape
     how = "the parameters given: six FLOPs each" if size.shape_is_guessed else "the shape"
@@ -104,41 +138,6 @@ def _warnings(question: Question, size: Size, figures: Figures) -> Iterable[str]
     epochs = figures.get("epochs")
     if epochs and epochs.value > pace.MOST_EPOCHS:
         yield f"reads its data {epochs.value:.3g} times; past {pace.MOST_EPOCHS} it learns little more from them"
-
-
-MOST_SHOWN = 3
-MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
-ORDER = ("--device-batch-size", "--loss", "--shard", "--recompute", "--seq")
-"""The settings that may change; those first that cost least."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """`changed` holds the options that differ, with their new words."""
-
-    changed: dict[str, str]
-    size: Size
-    question: Question
-
-    @property
-    def cost(self) -> tuple[int, list[int]]:
-        return len(self.changed), [ORDER.index(name) for name in self.changed]
-
-    @property
-    def words(self) -> str:
-        return " ".join(f"{name} {value}".strip() for name, value in self.changed.items())
-
-
-def changes(question: Question, row: Row) -> tuple[str, ...]:
-    """The cheapest ways first; one that changes all that another does, and more, is left out."""
-    enough = ("fits",) if row.fits == "tight" else ("fits", "tight")
-    found: list[Way] = []
-    for way in sorted(_ways(question, row), key=lambda way: way.cost):
-        if len(found) < MOST_SHOWN and not any(known.changed.keys() <= way.changed.keys() for known in found):
-            parts = held(way.question, way.size, way.question.recipe)
-            if verdict(way.question, parts) in enough:
-                found.append(way)
-    return tuple(_told(way) for way in found) or _elsewhere(question, row)
 
 
 def _told(way: Way) -> str:

@@ -41,6 +41,17 @@ if TYPE_CHECKING:
 
 CLOSELY_S = 1800  # of a table of readings, in which refresh is looked for
 
+__all__ = ["UNKNOWN", "Case", "Verdict", "of"]
+JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
+    bottleneck.QUESTION: bottleneck_verdict,
+    verdicts.HEADROOM_QUESTION: headroom_verdict,
+    verdicts.MFU_QUESTION: mfu_verdict,
+    overfitting.QUESTION: overfitting_verdict,
+    verdicts.STRAGGLER_QUESTION: straggler_verdict,
+}
+BY_GPU_READINGS = (bottleneck.QUESTION, verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
+WITHOUT_TRAINING = (verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -143,6 +154,17 @@ def refresh(told: Report) -> dict[str, dict[str, float | None]]:
     return found
 
 
+def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
+    """Of readings alone, what they can tell; of simulated readings, nothing that rests on them."""
+    recording = case.subject.recording
+    simulated = recording.simulated if recording else None
+    return [
+        _unknown(question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
+        for question, judge in JUDGES.items()
+        if trained or question in WITHOUT_TRAINING
+    ]
+
+
 def _name(gpu: dict[str, Any]) -> str:
     return str(gpu["gpu"]) if gpu["node"] is None else f"{gpu['node']}/{gpu['gpu']}"
 
@@ -189,30 +211,6 @@ def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 def _known(values: pl.Expr) -> pl.Expr:
     """The sum; null where nothing is known."""
     return pl.when(values.count() > 0).then(values.sum())
-
-
-__all__ = ["UNKNOWN", "Case", "Verdict", "of"]
-
-JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
-    bottleneck.QUESTION: bottleneck_verdict,
-    verdicts.HEADROOM_QUESTION: headroom_verdict,
-    verdicts.MFU_QUESTION: mfu_verdict,
-    overfitting.QUESTION: overfitting_verdict,
-    verdicts.STRAGGLER_QUESTION: straggler_verdict,
-}
-BY_GPU_READINGS = (bottleneck.QUESTION, verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
-WITHOUT_TRAINING = (verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
-
-
-def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
-    """Of readings alone, what they can tell; of simulated readings, nothing that rests on them."""
-    recording = case.subject.recording
-    simulated = recording.simulated if recording else None
-    return [
-        _unknown(question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
-        for question, judge in JUDGES.items()
-        if trained or question in WITHOUT_TRAINING
-    ]
 
 
 def _unknown(question: str, simulated: str) -> Verdict:

@@ -32,7 +32,6 @@ DATA = (
     "data",
 )
 
-
 ACTIVE = {"tensor_active": "tensor cores", "dram_active": "DRAM"}
 SPOKEN = {
     "util": "utilisation",
@@ -55,6 +54,15 @@ def bottleneck_verdict(case: Case) -> Verdict:
     return Verdict(QUESTION, UNKNOWN, (*said, *_rest(facts)), facts)
 
 
+def power_limit_w(case: Case) -> float | None:
+    """Of all GPUs: as recorded, else by the table where every GPU's name is known."""
+    facts = case.subject.facts
+    if facts.power_limit_w:
+        return float(facts.power_limit_w.value)
+    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
+    return gpu.power_w * len(case.gpus) if gpu and len(case.gpus) else None
+
+
 def _facts(case: Case) -> dict[str, Any]:
     """Means over the training, weighted by time."""
     limit = power_limit_w(case)
@@ -67,15 +75,6 @@ def _facts(case: Case) -> dict[str, Any]:
         "mfu": _printed(case, "mfu"),
         "data_share": _data(case),
     }
-
-
-def power_limit_w(case: Case) -> float | None:
-    """Of all GPUs: as recorded, else by the table where every GPU's name is known."""
-    facts = case.subject.facts
-    if facts.power_limit_w:
-        return float(facts.power_limit_w.value)
-    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
-    return gpu.power_w * len(case.gpus) if gpu and len(case.gpus) else None
 
 
 def _mean(steps: pl.DataFrame, name: str) -> float | None:

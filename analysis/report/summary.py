@@ -85,36 +85,6 @@ def few(gpu: dict[str, Any]) -> bool:
     return hz is not None and gpu["measured_s"] * hz < FEW_REFRESHES
 
 
-def _best(gpu: dict[str, Any]) -> float | None:
-    """The driver's counter where there is one, for it misses nothing between two samples."""
-    counter: float | None = gpu["energy_counter_j"]
-    return gpu["energy_integral_j"] if counter is None else counter
-
-
-def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
-    """The GPU's name and limits, from the last description of its node that has it."""
-    for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
-        for known in facts.get("gpus") or []:
-            if segment.node == gpu["node"] and known["gpu"] == gpu["gpu"]:
-                limit = (known.get("limits") or {}).get("power_w")
-                total = known.get("memory_total_mib")
-                return {"name": known["name"], "power_limit_w": limit, "mem_total_mib": total}
-    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
-
-
-def _events(recording: Recording) -> list[dict[str, object]]:
-    return [event for segment in recording.folder.segments for event in events.read(segment.path)]
-
-
-def _size(folder: Path) -> int:
-    """Of the files that are read; what compaction is about to remove does not count."""
-    return sum(_length(part.path) or 0 for part in parts.current(folder))
-
-
-def _length(path: Path) -> int | None:
-    return path.stat().st_size if path.exists() else None
-
-
 def run_contents(path: Path) -> dict[str, Any]:
     recording = open_recording(path)
     first = recording.descriptions[0]
@@ -167,6 +137,36 @@ def telemetry(recording: Recording) -> dict[str, Any] | None:
         "last": text.moment(int(times.max())),
         "columns": columns,
     }
+
+
+def _best(gpu: dict[str, Any]) -> float | None:
+    """The driver's counter where there is one, for it misses nothing between two samples."""
+    counter: float | None = gpu["energy_counter_j"]
+    return gpu["energy_integral_j"] if counter is None else counter
+
+
+def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
+    """The GPU's name and limits, from the last description of its node that has it."""
+    for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
+        for known in facts.get("gpus") or []:
+            if segment.node == gpu["node"] and known["gpu"] == gpu["gpu"]:
+                limit = (known.get("limits") or {}).get("power_w")
+                total = known.get("memory_total_mib")
+                return {"name": known["name"], "power_limit_w": limit, "mem_total_mib": total}
+    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
+
+
+def _events(recording: Recording) -> list[dict[str, object]]:
+    return [event for segment in recording.folder.segments for event in events.read(segment.path)]
+
+
+def _size(folder: Path) -> int:
+    """Of the files that are read; what compaction is about to remove does not count."""
+    return sum(_length(part.path) or 0 for part in parts.current(folder))
+
+
+def _length(path: Path) -> int | None:
+    return path.stat().st_size if path.exists() else None
 
 
 def _held(segment: Segment) -> dict[str, Any]:

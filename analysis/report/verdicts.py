@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 
+MFU_QUESTION = "mfu"
+
+HEADROOM_QUESTION = "headroom"
+RESERVE = 0.95  # of the memory: the rest goes to fragments and to other processes
+WORTH = 1.1  # times as large, from which on it is worth trying
+MIB = 2**20
+MIB_PER_GIB = 1024
+
+STRAGGLER_QUESTION = "stragglers"
+SLOWER = 0.95  # of the median clock of the other GPUs
+THROTTLED = 0.05  # of the training
+TOLD = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -53,9 +66,6 @@ class Case:
     gpus: pl.DataFrame
 
 
-MFU_QUESTION = "mfu"
-
-
 def mfu_verdict(case: Case) -> Verdict:
     facts = case.subject.facts
     printed, rate = _median(case, "mfu"), _median(case, "tok_per_sec") or _rate(case)
@@ -72,6 +82,41 @@ def mfu_verdict(case: Case) -> Verdict:
         )
         return Verdict(MFU_QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), known)
     return Verdict(MFU_QUESTION, f"{reckoned if printed is None else printed:.3g} %", tuple(evidence), known)
+
+
+def headroom_verdict(case: Case) -> Verdict:
+    peaks = case.gpus["mem_peak_mib"].drop_nulls() if "mem_peak_mib" in case.gpus.columns else pl.Series()
+    total = _total_mib(case)
+    if peaks.is_empty() or total is None:
+        said = "memory in use was not recorded" if peaks.is_empty() else "the GPUs' memory is not known"
+        return Verdict(HEADROOM_QUESTION, UNKNOWN, (said,))
+    peak = float(peaks.max())  # type: ignore[arg-type]
+    fits = RESERVE * total / peak if peak else None
+    facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
+    said = f"the fullest GPU held {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
+    if fits is None or fits < WORTH:
+        return Verdict(HEADROOM_QUESTION, "no", (said,), facts)
+    more = "as if all of it grew with the batch or model; memory that PyTorch keeps for reuse counts as held"
+    return Verdict(HEADROOM_QUESTION, f"yes: a batch or model {fits:.1f} times as large", (said, more), facts)
+
+
+def straggler_verdict(case: Case) -> Verdict:
+    found = offsets.offsets(case.subject.log.records)
+    one_clock = case.subject.recording is not None and "node" not in case.subject.log.records.columns
+    said = [f"{one.source}: {one.evidence}" for one in offsets.stragglers(found, one_clock=one_clock)]
+    said += _by_clock(case.gpus) + _by_throttling(case.gpus)
+    if said:
+        return Verdict(
+            STRAGGLER_QUESTION, "yes", tuple(said), {"sources": len(found), "gpus": len(case.gpus)}
+        )
+    seen = [f"the steps of {len(found)} ranks or nodes"] if len(found) > 1 else []
+    told = [said for name, said in TOLD.items() if name in case.gpus.columns and case.gpus[name].count() > 1]
+    seen += [f"{' and '.join(told)} of {len(case.gpus)} GPUs"] if told else []
+    if not seen:
+        return Verdict(
+            STRAGGLER_QUESTION, UNKNOWN, ("neither two ranks' steps nor two GPUs' clocks are known",)
+        )
+    return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
 
 
 def _median(case: Case, name: str) -> float | None:
@@ -122,29 +167,6 @@ def _flops(value: float) -> str:
     return f"{value / 1e12:,.0f} TFLOP/s" if value >= 1e13 else f"{value / 1e12:.3g} TFLOP/s"
 
 
-HEADROOM_QUESTION = "headroom"
-RESERVE = 0.95  # of the memory: the rest goes to fragments and to other processes
-WORTH = 1.1  # times as large, from which on it is worth trying
-MIB = 2**20
-MIB_PER_GIB = 1024
-
-
-def headroom_verdict(case: Case) -> Verdict:
-    peaks = case.gpus["mem_peak_mib"].drop_nulls() if "mem_peak_mib" in case.gpus.columns else pl.Series()
-    total = _total_mib(case)
-    if peaks.is_empty() or total is None:
-        said = "memory in use was not recorded" if peaks.is_empty() else "the GPUs' memory is not known"
-        return Verdict(HEADROOM_QUESTION, UNKNOWN, (said,))
-    peak = float(peaks.max())  # type: ignore[arg-type]
-    fits = RESERVE * total / peak if peak else None
-    facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
-    said = f"the fullest GPU held {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
-    if fits is None or fits < WORTH:
-        return Verdict(HEADROOM_QUESTION, "no", (said,), facts)
-    more = "as if all of it grew with the batch or model; memory that PyTorch keeps for reuse counts as held"
-    return Verdict(HEADROOM_QUESTION, f"yes: a batch or model {fits:.1f} times as large", (said, more), facts)
-
-
 def _total_mib(case: Case) -> float | None:
     """Of the smallest GPU, as recorded, else by the table of GPUs."""
     recording = case.subject.recording
@@ -162,31 +184,6 @@ def _total_mib(case: Case) -> float | None:
     name = case.subject.facts.gpu
     gpu = find_gpu(str(name.value)) if name else None
     return gpu.memory_gib * MIB_PER_GIB if gpu else None
-
-
-STRAGGLER_QUESTION = "stragglers"
-SLOWER = 0.95  # of the median clock of the other GPUs
-THROTTLED = 0.05  # of the training
-TOLD = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
-
-
-def straggler_verdict(case: Case) -> Verdict:
-    found = offsets.offsets(case.subject.log.records)
-    one_clock = case.subject.recording is not None and "node" not in case.subject.log.records.columns
-    said = [f"{one.source}: {one.evidence}" for one in offsets.stragglers(found, one_clock=one_clock)]
-    said += _by_clock(case.gpus) + _by_throttling(case.gpus)
-    if said:
-        return Verdict(
-            STRAGGLER_QUESTION, "yes", tuple(said), {"sources": len(found), "gpus": len(case.gpus)}
-        )
-    seen = [f"the steps of {len(found)} ranks or nodes"] if len(found) > 1 else []
-    told = [said for name, said in TOLD.items() if name in case.gpus.columns and case.gpus[name].count() > 1]
-    seen += [f"{' and '.join(told)} of {len(case.gpus)} GPUs"] if told else []
-    if not seen:
-        return Verdict(
-            STRAGGLER_QUESTION, UNKNOWN, ("neither two ranks' steps nor two GPUs' clocks are known",)
-        )
-    return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
 
 
 def _name(row: dict[str, object]) -> str:
