@@ -56,7 +56,7 @@ def test_on_one_clock_the_same_delay_does() -> None:
 def test_a_rank_whose_steps_take_longer_is_named() -> None:
     found = offsets.offsets(records({rank: lambda n: 0.0 for rank in "0123"}, {"2": 1.2}))
     (named,) = offsets.stragglers(found)
-    assert (named.source, named.evidence) == ("2", "its steps take 1.200 s, those of the others 1.000 s")
+    assert (named.source, named.evidence) == ("2", "its steps take 1.200 s, the others' 1.000 s")
 
 
 def test_a_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() -> None:
@@ -68,7 +68,7 @@ def test_a_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() 
     }
     (named,) = offsets.stragglers(offsets.offsets(records(late)))
     assert named.source == "2"
-    assert named.evidence.startswith("it comes last in ")
+    assert named.evidence.startswith("it is last in ")
     assert named.evidence.endswith("of the steps, and 0.199 s behind the others in the mean")
 
 

@@ -28,12 +28,12 @@ Compose = Callable[..., None]
 ROOMS = Path(gputel.analysis.__file__).resolve().parent
 
 DEFINITIONS = {
-    "how much of a second was sampled": (r"np\.quantile\(ticks", "align/held.py"),
-    "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/held.py"),
-    "usual time of a step": (r"rolling_median|AROUND = ", "align/placing.py"),
+    "how much of a second was sampled": (r"np\.quantile\(ticks", "align/windows.py"),
+    "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/windows.py"),
+    "usual time of a step": (r"rolling_median|AROUND = ", "align/timestamps.py"),
     "FLOPs a parameter": (
         r"FLOPS_PER_PARAMETER = 6|\b6(\.0)? ?\* ?(float\()?[\w.\[\"]*parameters",
-        "facts.py",
+        "runs/facts.py",
     ),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
 }
