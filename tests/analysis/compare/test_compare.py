@@ -192,7 +192,7 @@ def test_one_of_three_that_cannot_be_compared_is_left_out_with_a_sentence(write:
     assert "left out: no-step-evaluation: no loss" in found.notes
 
 
-def test_different_tokenisers_are_compared_by_bits_per_byte_and_the_reason_is_said(write: Write) -> None:
+def test_different_tokenizers_are_compared_by_bits_per_byte_and_the_reason_is_said(write: Write) -> None:
     def bits(step: int) -> str:
         return f"\nStep {step} | Validation bpb: {1 - step / 1000:.4f}"
 
@@ -201,19 +201,19 @@ def test_different_tokenisers_are_compared_by_bits_per_byte_and_the_reason_is_sa
     for asked in (None, "loss", "val_bpb"):
         found = compare([a, b], metric=asked, target={})
         assert found.metric == "val_bpb"
-    why = "their tokenisers differ (vocabularies of 50,304 and 65,536)"
+    why = "their tokenizers differ (vocabularies of 50,304 and 65,536)"
     found = compare([a, b], target={"loss": 8.95, "val_bpb": 0.95})
-    assert f"compared by val_bpb, bits per byte, and not by loss: {why}" in found.notes
+    assert f"compared by val_bpb (bits per byte) instead of loss: {why}" in found.notes
     assert found.targets.select("metric", "run", "step").rows() == [
         ("val_bpb", "a", 50),
         ("val_bpb", "b", 50),
     ]
 
 
-def test_different_tokenisers_without_bits_per_byte_cannot_be_compared(write: Write) -> None:
+def test_different_tokenizers_without_bits_per_byte_cannot_be_compared(write: Write) -> None:
     a = write("a", range(100), before="Vocab size: 50,304\n")
     b = write("b", range(100), before="Vocab size: 65,536\n")
-    with pytest.raises(GputelError, match="cannot be compared: their tokenisers differ"):
+    with pytest.raises(GputelError, match="cannot be compared: their tokenizers differ"):
         compare([a, b])
 
 
@@ -316,7 +316,7 @@ def test_evaluations_alone_are_compared_by_step_and_by_nothing_else(write: Write
     found = compare([a, b])
     assert (found.metric, found.axes) == ("val_loss", ["step"])
     assert found.equal["axis"].to_list() == ["step", "step"]
-    with pytest.raises(GputelError, match="--by tokens: a: it has evaluations, and no records"):
+    with pytest.raises(GputelError, match="--by tokens: a: it has evaluations but no records"):
         compare([a, b], by="tokens")
 
 
@@ -423,7 +423,7 @@ def test_seeds_of_one_setting_become_a_mean_and_a_band(write: Write) -> None:
 
 def test_a_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9))
-    with pytest.raises(GputelError, match="--group depth: b does not say it"):
+    with pytest.raises(GputelError, match="--group depth: b does not have it"):
         compare([a, b], group="depth")
 
 
@@ -431,7 +431,7 @@ def test_what_runs_could_be_grouped_by_is_named(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9), before="num_layers: 4\n")
     with pytest.raises(GputelError) as error:
         compare([a, b], group="seed")
-    assert str(error.value).startswith("--group seed: a does not say it; group by ")
+    assert str(error.value).startswith("--group seed: a does not have it; group by ")
     assert "depth" in str(error.value)
 
 
@@ -470,14 +470,14 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"by": "energy"}, "--by energy: a: no GPU was measured beside it; compare by step"),
+        ({"by": "energy"}, "--by energy: a: no GPU was measured; compare by step"),
         (
             {"by": "tokens"},
             "--by tokens: a: it tells neither its tokens, nor its steps and their batch; compare by step",
         ),
-        ({"by": "time"}, "--by time: a: it says no time: no stamps, no total time, no time of a step"),
+        ({"by": "time"}, "--by time: a: it has no timestamps, no total time and no step times"),
         ({"by": "cost"}, "--by cost: no price was given; add --price 4 for a GPU hour, or --kwh 0.3"),
-        ({"by": "cost", "price": 4.0}, "--by cost: a: it says no time"),
+        ({"by": "cost", "price": 4.0}, "--by cost: a: it has no timestamps"),
         ({"by": "love"}, "by='love': is no axis; one of step, tokens, time, flops, energy, cost"),
         ({"metric": "beauty"}, "--metric beauty: no run has it; they have loss"),
     ],
@@ -533,7 +533,9 @@ def test_energy_is_an_axis_where_gpus_were_measured(stamped: Callable[[str, floa
     assert told["mem_peak_mib"].to_list() == [2000, 2000]
     assert found.targets["energy_j"].to_list() == pytest.approx([50_000, 50_000])
     assert found.axes == ["step", "tokens", "time", "flops", "energy", "cost"]
-    told_of = "energy counts as time does: since the first step began; J/token and W are of training alone"
+    told_of = (
+        "energy counts from the beginning of the first step, like time; J/token and W are of training alone"
+    )
     assert told_of in found.notes
     assert found.milestones["difference"].drop_nulls().to_list() == pytest.approx([0] * 5, abs=1e-9)
 

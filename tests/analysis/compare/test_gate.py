@@ -71,15 +71,15 @@ def test_noise_that_reaches_over_the_limit_is_not_judged(tmp_path: Path) -> None
     )
     (check,) = gate.judge(run, baseline, {"tok_per_sec": 0.03}, {})
     assert check.verdict == "unknown"
-    assert check.why.endswith("too noisy to say on which side of the limit it lies")
+    assert check.why.endswith("too noisy to decide")
 
 
 def test_too_few_steps_are_not_judged(tmp_path: Path) -> None:
     run, baseline = log(tmp_path, "a", steps=25), log(tmp_path, "b")
     checks = gate.judge(run, baseline, {"tok_per_sec": 0.03, "loss": 0.01}, {})
     assert [check.verdict for check in checks] == ["unknown"] * 2
-    assert checks[0].why == "15 steps after the warm-up, and it takes 20"
-    assert checks[1].why == "15 shared steps after the warm-up, and it takes 20"
+    assert checks[0].why == "only 15 steps after warm-up; 20 are needed"
+    assert checks[1].why == "only 15 shared steps after warm-up; 20 are needed"
 
 
 def test_the_interval_holds_the_true_change_about_as_often_as_it_says(tmp_path: Path) -> None:
