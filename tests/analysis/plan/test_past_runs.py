@@ -78,7 +78,7 @@ def test_a_rate_that_no_gpu_reaches_is_refused(write: Write) -> None:
     with pytest.raises(GputelError) as told:
         past_runs.happened(write(dt_ms=40.0), Recipe(1))
     assert str(told.value) == (
-        "d12: its 13,107,200 tok/s would be 172% MFU on 8 x H100; name the GPUs that it ran on with --on"
+        "d12: its 13,107,200 tok/s would be 172% MFU on 8 x H100; name its GPUs with --on"
     )
 
 
@@ -92,9 +92,7 @@ def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
 
 
 def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
-    with pytest.raises(
-        GputelError, match=r"^d12: prints neither its depth nor its parameters; name a run that does"
-    ):
+    with pytest.raises(GputelError, match=r"^d12: prints neither depth nor parameters; name a run that does"):
         past_runs.happened(write(banner=""), Recipe(1))
 
 
@@ -147,10 +145,10 @@ def test_memory_that_was_measured_is_met_at_its_own_size_and_a_range_at_others(w
 @pytest.mark.parametrize(
     ("banner", "note"),
     [
-        (BANNER, "d12 tells no memory; it stays assumed"),
+        (BANNER, "d12 has no memory figures; memory stays assumed"),
         (
             BANNER.replace("Tokens / micro-batch / rank: 32 x 2048 = 65,536\n", ""),
-            "d12 does not tell its GPUs or the batch of one; its memory says nothing of other sizes",
+            "d12 does not name its GPUs or device batch, so its memory cannot be transferred to other sizes",
         ),
     ],
 )
@@ -159,7 +157,7 @@ def test_what_a_run_does_not_tell_stays_assumed_and_is_said(write: Write, banner
     like = calibrate.calibration(write(banner=banner, end=end), Recipe(32))
     assert like.moving is None
     assert note in like.notes
-    assert "d12 tells no power; it stays assumed" in like.notes
+    assert "d12 has no power; it stays assumed" in like.notes
 
 
 def test_how_a_run_trained_is_what_it_tells_and_else_what_is_planned(write: Write) -> None:
@@ -224,7 +222,7 @@ def test_a_check_sets_the_plan_beside_the_run_with_its_errors(write: Write) -> N
     assert lines["power_w"].happened is None
     assert lines["power_w"].error_percent is None
     assert "dollars" not in lines
-    assert "hours are those of the 60 steps that were made, of 7,080" in found.notes
+    assert "hours are those of the 60 completed steps, of 7,080" in found.notes
 
 
 def test_a_check_knows_what_evaluations_and_checkpoints_took_and_what_it_cost(tmp_path: Path) -> None:
@@ -259,16 +257,14 @@ def test_a_log_that_prints_no_size_is_checked_by_the_one_that_is_named(write: Wr
 
 def test_memory_out_of_range_is_told_with_the_recipe_that_comes_nearest(write: Write) -> None:
     held = check.check_plan(write(end="Peak memory usage: 75000.00MiB\n"), Recipe(1))
-    (note,) = [note for note in held.notes if "it held" in note]
-    assert "GiB more than planned; of other recipes the nearest is" in note
+    (note,) = [note for note in held.notes if "it used" in note]
+    assert "GiB more than planned; the nearest other recipe is" in note
 
 
 def test_a_run_that_does_not_tell_its_gpus_needs_them_by_name(write: Write) -> None:
     nameless = [line for line in BANNER.splitlines(keepends=True) if not re.search("GPU|world|FLOPs", line)]
     subject = write(banner="".join(nameless))
-    with pytest.raises(
-        GputelError, match=r"^d12: does not tell on which GPUs it ran; name them, such as --on 2xH100"
-    ):
+    with pytest.raises(GputelError, match=r"^d12: does not name its GPUs; name them, such as --on 2xH100"):
         check.check_plan(subject, Recipe(1))
 
 

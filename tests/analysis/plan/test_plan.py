@@ -29,7 +29,7 @@ def test_the_depth_above_the_largest_is_too_dear(ask: Ask) -> None:
     assert best.figures["dollars"].value <= 1000 < above.figures["dollars"].value
     assert above.size.shape.depth == best.size.shape.depth + 1
     assert said[0] == f"{best.name} is the largest that fits"
-    assert "at the far end of every range" in said[-1]
+    assert "in the worst case of every range" in said[-1]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_where_nothing_fits_the_nearest_is_named(ask: Ask) -> None:
 
 
 def test_a_budget_without_a_price_is_no_question(ask: Ask) -> None:
-    with pytest.raises(GputelError, match=r"^--budget 10: needs to know what an hour costs; give --price$"):
+    with pytest.raises(GputelError, match=r"^--budget 10: needs the price of a GPU hour; add --price$"):
         plan.largest(ask("8xH100", budget=10), text_of_32)
 
 
@@ -110,7 +110,7 @@ def test_a_batch_that_does_not_divide_a_step_is_told_with_one_that_does(plan: Pl
     with pytest.raises(GputelError) as told:
         plan(16, "2xH100", device_batch=7)
     assert str(told.value) == (
-        "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; "
+        "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens per step; "
         "take another batch, or --total-batch-size 516096"
     )
     assert plan(16, "2xH100", device_batch=7, tokens_per_step=516_096).figures["accumulation"].value == 18

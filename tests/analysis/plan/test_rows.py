@@ -70,14 +70,14 @@ def test_hours_and_money_make_as_many_steps_as_they_pay_for(plan: Plan) -> None:
 def test_more_tokens_than_the_hours_allow_are_warned_of(plan: Plan) -> None:
     (warning,) = plan(24, "8xH100", tokens=10**12, hours=31.0, price=4.0).warnings
     assert warning.startswith("takes ")
-    assert warning.endswith("; 1 d 07 h are allowed")
+    assert warning.endswith("; the limit is 1 d 07 h")
 
 
 def test_data_read_more_than_four_times_are_warned_of(plan: Plan) -> None:
     asked = {"tokens": 34 * 350_000_000, "data_tokens": 350_000_000, "vocab": 32}
     row = plan(64, "8xH100-PCIe", **asked)
     assert row.figures["epochs"].value == pytest.approx(34, rel=1e-3)
-    assert row.warnings == ("reads its data 34 times; past 4 it learns little more from them",)
+    assert row.warnings == ("reads its data 34 times; more than 4 epochs help little",)
 
 
 def test_the_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) -> None:
@@ -87,7 +87,7 @@ def test_the_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) ->
 
 
 def test_letters_are_tokens_where_the_vocabulary_is_small() -> None:
-    assert pace.characters_per_token(32) == computed(1.0, "a byte or a letter a token")
+    assert pace.characters_per_token(32) == computed(1.0, "one character per token")
     assert pace.characters_per_token(50_257).value == pytest.approx(4.65)
 
 
@@ -130,7 +130,7 @@ def test_a_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
     assert (size.parameters, size.flops_per_token) == (1_500_000_000, 9_000_000_000)
     row = rows.row(Question(machine("8xA100"), Recipe(1)), size)
     assert row.figures["dim"].origin == "assumed"
-    assert row.warnings == ("gives no shape: memory and MFU are those of 29 layers, 1,856 wide",)
+    assert row.warnings == ("has no shape: memory and MFU are those of 29 layers of width 1,856",)
 
 
 def test_a_tied_head_is_counted_once_and_works_as_much() -> None:
@@ -160,7 +160,7 @@ def test_spread_weights_travel_twice_for_every_micro_batch() -> None:
     ("words", "line"),
     [
         ("2xH900", "--on 2xH900: no such GPU in the table; it has H100, H100-PCIe, "),
-        ("0xH100", "--on 0xH100: no GPU at all trains nothing; say 1 or more"),
+        ("0xH100", "--on 0xH100: at least one GPU is needed; say 1 or more"),
     ],
 )
 def test_machines_that_are_not_there_are_refused(words: str, line: str) -> None:
