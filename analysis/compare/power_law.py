@@ -76,18 +76,18 @@ def fit(x: Numbers, y: Numbers, seed: int = 0) -> Law:
     if freedom < 1:
         raise ValueError(f"{len(y)} points cannot tell a law of {parameters(x.shape[1])} parameters")
     middle, scale = np.exp(np.log(x).mean(axis=0)), float(np.mean(y))
-    logs, told = np.log(x / middle), y / scale
-    found, weights = _robust(logs, told, freedom)
-    residuals = told - _values(logs, found)[0]
+    logs, scaled = np.log(x / middle), y / scale
+    best, weights = _robust(logs, scaled, freedom)
+    residuals = scaled - _values(logs, best)[0]
     deviation = float(np.sqrt((weights * residuals**2).sum() / freedom))
-    draws = found
+    draws = best
     if deviation > TINY:
         random = np.random.default_rng(seed)
         noise = deviation * np.sqrt(freedom / random.chisquare(freedom, (DRAWS, 1)))
-        drawn = (told - residuals) + noise * random.standard_normal((DRAWS, len(y)))
+        drawn = (scaled - residuals) + noise * random.standard_normal((DRAWS, len(y)))
         powers = x.shape[1]
-        start = np.repeat(found[:, 1 + powers :], DRAWS, axis=0)
-        draws = np.concatenate([found, _search(logs, drawn, np.ones(len(y)), start, 0.25)])
+        start = np.repeat(best[:, 1 + powers :], DRAWS, axis=0)
+        draws = np.concatenate([best, _search(logs, drawn, np.ones(len(y)), start, 0.25)])
     return Law(_unscaled(draws, middle, scale), deviation * scale, freedom)
 
 

@@ -14,7 +14,7 @@ from gputel.analysis.plan.estimate import Estimate, Figures
 from gputel.analysis.plan.memory import GIB, Recipe
 from gputel.analysis.plan.past_runs import PastRun, happened
 from gputel.analysis.plan.question import BATCHES, TOKENS_PER_STEP, Question
-from gputel.analysis.plan.rows import held, row
+from gputel.analysis.plan.rows import memory_parts, row
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _costs(run: PastRun, asked: Question, figures: Figures) -> Iterator[CheckLin
 
 
 def _allocated(run: PastRun, asked: Question, recipe: Recipe) -> Estimate:
-    return memory.allocated(held(asked, run.asked, recipe)) / GIB
+    return memory.allocated(memory_parts(asked, run.asked, recipe)) / GIB
 
 
 def _value(figure: Estimate | None) -> float | None:

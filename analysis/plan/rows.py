@@ -42,7 +42,9 @@ class Row:
 
 def row(question: Question, size: Size) -> Row:
     """Plans a size with the batch asked for, else the largest that fits, else the smallest."""
-    candidates = [(recipe, held(question, size, recipe)) for recipe in question.recipes(size.shape.seq)]
+    candidates = [
+        (recipe, memory_parts(question, size, recipe)) for recipe in question.recipes(size.shape.seq)
+    ]
     verdicts = [verdict(question, parts) for _, parts in candidates]
     best = next((verdicts.index(word) for word in ("fits", "tight") if word in verdicts), -1)
     recipe, parts = candidates[best]
@@ -55,7 +57,7 @@ def row(question: Question, size: Size) -> Row:
     return Row(size, recipe, figures, verdicts[best], warnings=warnings)
 
 
-def held(question: Question, size: Size, recipe: Recipe) -> Memory:
+def memory_parts(question: Question, size: Size, recipe: Recipe) -> Memory:
     """Returns the parts of memory; activations and logits are as in the measured run, if there is one."""
     parts = gpu_memory(size, recipe, question.machine, question.micro_batches(size, recipe))
     moving = question.like.moving if question.like else None
@@ -92,7 +94,7 @@ def changes(question: Question, row: Row) -> tuple[str, ...]:
         if len(ways) < MOST_SHOWN and not any(
             cheaper.changed.keys() <= way.changed.keys() for cheaper in ways
         ):
-            parts = held(way.question, way.size, way.question.recipe)
+            parts = memory_parts(way.question, way.size, way.question.recipe)
             if verdict(way.question, parts) in enough:
                 ways.append(way)
     return tuple(_way_text(way) for way in ways) or _elsewhere(question, row)
@@ -140,7 +142,7 @@ def _warnings(question: Question, size: Size, figures: Figures) -> Iterable[str]
 
 
 def _way_text(way: Way) -> str:
-    total = memory.total(held(way.question, way.size, way.question.recipe)).value / GIB
+    total = memory.total(memory_parts(way.question, way.size, way.question.recipe)).value / GIB
     return f"{way.words} ({total:.0f} GiB)"
 
 
@@ -193,7 +195,7 @@ def _elsewhere(question: Question, row: Row) -> tuple[str, ...]:
         if question.tokens_per_step % at_once:
             break
         more = replace(question, machine=machine, recipe=recipe)
-        if verdict(more, held(more, row.size, recipe)) != "no":
+        if verdict(more, memory_parts(more, row.size, recipe)) != "no":
             on = f"--on {machine.count}x{machine.gpu.name}"
             options.append(f"{on} --device-batch-size 1 --shard zero3 --recompute")
             break

@@ -133,12 +133,12 @@ def test_memory_that_was_measured_is_met_at_its_own_size_and_a_range_at_others(w
     subject = write(end="Peak memory usage: 40960.00MiB\n")
     like = calibrate.calibration(subject, Recipe(32))
     asked = Question(machine("8xH100"), Recipe(32), device_batch=32, like=like)
-    parts = rows.held(asked, inputs.of_depth(12), Recipe(32))
+    parts = rows.memory_parts(asked, inputs.of_depth(12), Recipe(32))
     seen = sum(part.value for name, part in parts.items() if name != "reserve") / GIB
     assert seen == pytest.approx(40)
     assert parts["activations"].origin == parts["logits"].origin == "measured"
     own = parts["activations"].high / parts["activations"].low
-    deeper = rows.held(asked, inputs.of_depth(24), Recipe(32))["activations"]
+    deeper = rows.memory_parts(asked, inputs.of_depth(24), Recipe(32))["activations"]
     assert deeper.high / deeper.low > own
 
 
