@@ -15,6 +15,7 @@ LETTERS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 JOULES_PER_KWH = 3_600_000
+MIB_PER_GIB = 1024
 FEW = 5
 
 

@@ -19,6 +19,7 @@ from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.runs.facts import estimated_flops
+from gputel.analysis.text import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -255,7 +256,7 @@ def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
     if prices.kwh is not None:
         if isinstance(energy, str):
             return energy
-        total = total + energy / 3.6e6 * prices.kwh
+        total = total + energy / JOULES_PER_KWH * prices.kwh
     return total
 
 

@@ -214,7 +214,7 @@ def _next(
     hours = None if largest["time_s"] is None else largest["time_s"] / 3600 * work
     joules = None if largest["energy_j"] is None else largest["energy_j"] * work
     rent = _product(prices.hour, hours, largest["gpus"])
-    power = _product(prices.kwh, joules, 1 / 3.6e6)
+    power = _product(prices.kwh, joules, 1 / text.JOULES_PER_KWH)
     wanted = [cost for price, cost in ((prices.hour, rent), (prices.kwh, power)) if price is not None]
     cost = sum(wanted) if wanted and None not in wanted else None  # type: ignore[arg-type]
     loss = law.predict(np.array([asked[name] for name in terms]))

@@ -17,6 +17,7 @@ from gputel.analysis import columns
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
+from gputel.analysis.text import MIB_PER_GIB
 
 if TYPE_CHECKING:
     from gputel.analysis.columns import Direction
@@ -216,7 +217,7 @@ def _memory(track: RunPhase) -> float | None:
     if isinstance(printed, float):
         return printed
     peak: Any = log.records["memory_gib"].max() if "memory_gib" in log.records.columns else None
-    return None if peak is None else float(peak) * 1024
+    return None if peak is None else float(peak) * MIB_PER_GIB
 
 
 def _mean(rows: pl.DataFrame, name: str) -> float | None:

@@ -8,8 +8,8 @@ from gputel.analysis.plan.inputs import Size
 from gputel.analysis.plan.memory import Recipe
 from gputel.analysis.plan.pace import HABITS, Pace, step_pace
 from gputel.analysis.plan.question import Question
+from gputel.analysis.text import JOULES_PER_KWH
 
-JOULES_PER_KWH = 3.6e6
 LOAD = (0.85, 0.6, 1.0)  # of a board's power limit during training
 FP32 = (0.5, 0.06, 0.5)
 RECOMPUTING = 0.75  # of the MFU remains: the forward pass, a quarter of the work, runs twice

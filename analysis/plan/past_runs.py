@@ -13,6 +13,7 @@ from gputel.analysis.plan import inputs
 from gputel.analysis.plan.estimate import Estimate, measured
 from gputel.analysis.plan.inputs import Cluster, Size
 from gputel.analysis.plan.memory import SHARDS, STATES, Recipe
+from gputel.analysis.text import MIB_PER_GIB
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import find_gpu, gpus
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
-MIB_PER_GIB = 1024
 ROUNDED = 1e-3
 
 SAME_PEAK = 0.01

@@ -29,7 +29,6 @@ HEADROOM_QUESTION = "headroom"
 RESERVE = 0.95  # of the memory; the rest is for fragmentation and other processes
 WORTH = 1.1  # least factor that is worth trying
 MIB = 2**20
-MIB_PER_GIB = 1024
 
 STRAGGLER_QUESTION = "stragglers"
 SLOWER = 0.95  # of the median clock of the other GPUs
@@ -201,7 +200,7 @@ def _total_mib(case: Case) -> float | None:
             return float(lowest)  # type: ignore[arg-type]
     name = case.subject.facts.gpu
     gpu = find_gpu(str(name.value)) if name else None
-    return gpu.memory_gib * MIB_PER_GIB if gpu else None
+    return gpu.memory_gib * text.MIB_PER_GIB if gpu else None
 
 
 def _name(row: dict[str, object]) -> str:
