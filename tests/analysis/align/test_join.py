@@ -109,7 +109,7 @@ def test_energy_and_means_are_those_of_a_slow_sum(
 
 
 @given(polls, st.integers(0, SECOND), edges)
-def test_the_peak_is_the_largest_value_that_held(
+def test_peak_is_the_largest_value_that_held(
     polled: list[tuple[int, float | None]], first: int, borders: list[int]
 ) -> None:
     ticks = timeline(polled, first)
@@ -122,7 +122,7 @@ def every(period_ms: int, seconds: float, value: float | None) -> list[Tick]:
     return [(at * 1_000_000, value) for at in range(0, round(seconds * 1000), period_ms)]
 
 
-def test_the_peak_of_two_gpus_is_that_of_one_moment() -> None:
+def test_peak_of_two_gpus_is_that_of_one_moment() -> None:
     """Each reaches 500 W, never both at once, and they are sampled at different times."""
     first: list[Tick] = [(at, 500.0 if at < SECOND else 100.0) for at, _ in every(10, 2, 0.0)]
     second: list[Tick] = [(at + 3_000_000, 100.0 if at < SECOND else 500.0) for at, _ in every(10, 2, 0.0)]
@@ -131,7 +131,7 @@ def test_the_peak_of_two_gpus_is_that_of_one_moment() -> None:
     assert row["measured"] == pytest.approx(1, abs=0.002)
 
 
-def test_a_hole_costs_nothing_and_is_told() -> None:
+def test_gap_costs_nothing_and_lowers_the_measured_share() -> None:
     """A GPU is lost for 5 of 10 s."""
     ticks = every(10, 2, 300.0) + [(at + 7 * SECOND, watts) for at, watts in every(10, 3, 300.0)]
     whole, within, after = cost(
@@ -153,7 +153,7 @@ def test_windows_that_hold_no_tick_get_the_value_that_held() -> None:
     assert [row["energy_j"] for row in rows] == [pytest.approx(0.004)] * 3
 
 
-def test_an_empty_window_and_one_outside_the_recording_are_null() -> None:
+def test_empty_window_and_one_outside_the_recording_are_null() -> None:
     rows = cost(
         {"0": every(10, 1, 100.0)}, [(SECOND // 2, SECOND // 2), (-SECOND, -1), (5 * SECOND, 6 * SECOND)]
     )
@@ -168,7 +168,7 @@ def test_without_telemetry_only_the_durations_are_known() -> None:
     assert measured(spans_of([]), frame_of({"0": every(10, 1, 1.0)})).is_empty()
 
 
-def test_the_counter_is_interpolated_at_the_edges() -> None:
+def test_counter_is_interpolated_at_the_edges() -> None:
     """500 W, told every 100 ms: a plain difference of readings would be off by up to 50 J."""
     ticks = [
         {"time": START + at, "gpu": "0", "power_w": 500.0, "energy_j": at // 100_000_000 * 50.0}
@@ -183,7 +183,7 @@ def test_the_counter_is_interpolated_at_the_edges() -> None:
     assert beyond["energy_counter_j"] == pytest.approx(20, rel=1e-9)
 
 
-def test_a_counter_that_began_anew_is_null_where_it_did() -> None:
+def test_counter_is_null_where_the_driver_reset_it() -> None:
     counted: list[Tick] = [
         (at, at / 1e9 * 100 if at < SECOND else (at - SECOND) / 1e9 * 100) for at, _ in every(10, 2, 0.0)
     ]
@@ -195,7 +195,7 @@ def test_a_counter_that_began_anew_is_null_where_it_did() -> None:
     assert [row["energy_counter_j"] for row in rows] == [pytest.approx(25), None, pytest.approx(25)]
 
 
-def test_the_counter_tells_what_a_hole_cost_too() -> None:
+def test_counter_includes_the_energy_of_a_gap() -> None:
     at = [n * 10_000_000 for n in range(100)] + [SECOND * 4 + n * 10_000_000 for n in range(100)]
     frame = pl.DataFrame(
         {"time": [START + n for n in at], "gpu": "0", "power_w": 100.0, "energy_j": [n / 1e7 for n in at]}

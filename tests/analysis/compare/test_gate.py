@@ -49,24 +49,24 @@ def verdict(run: Log, baseline: Log, **limits: float) -> list[str]:
     return [check.verdict for check in gate.judge(run, baseline, limits, {})]
 
 
-def test_a_run_that_differs_by_noise_alone_passes(tmp_path: Path) -> None:
+def test_gate_passes_a_run_that_differs_by_noise_alone(tmp_path: Path) -> None:
     run, baseline = log(tmp_path, "a", seed=1), log(tmp_path, "b", seed=2)
     assert verdict(run, baseline, tok_per_sec=0.03, loss=0.01, dt_ms=0.03, val_bpb=0.03) == ["passed"] * 4
 
 
-def test_a_run_that_is_slower_fails_and_one_that_is_faster_passes(tmp_path: Path) -> None:
+def test_gate_fails_a_slower_run_and_passes_a_faster_one(tmp_path: Path) -> None:
     run, baseline = log(tmp_path, "a", pace=9_000, seed=1), log(tmp_path, "b", seed=2)
     assert verdict(run, baseline, tok_per_sec=0.03, dt_ms=0.03) == ["failed"] * 2
     assert verdict(baseline, run, tok_per_sec=0.03, dt_ms=0.03) == ["passed"] * 2
 
 
-def test_a_loss_that_is_two_percent_higher_fails_a_limit_of_one(tmp_path: Path) -> None:
+def test_gate_fails_when_loss_is_2_percent_higher(tmp_path: Path) -> None:
     run, baseline = log(tmp_path, "a", loss=0.02, seed=1), log(tmp_path, "b", seed=2)
     assert verdict(run, baseline, loss=0.01) == ["failed"]
     assert verdict(run, baseline, loss=0.05) == ["passed"]
 
 
-def test_the_slow_steps_at_the_start_do_not_count(tmp_path: Path) -> None:
+def test_slow_steps_at_the_start_do_not_count(tmp_path: Path) -> None:
     run, baseline = log(tmp_path, "a", steps=60, noise=0.001), log(tmp_path, "b", steps=400, noise=0.001)
     (check,) = gate.judge(run, baseline, {"tok_per_sec": 0.03}, {})
     assert check.verdict == "passed"
@@ -107,7 +107,7 @@ def test_interval_has_the_true_change_about_as_often_as_it_claims(tmp_path: Path
     assert held >= 32
 
 
-def test_a_target_is_reached_by_the_best_evaluation(tmp_path: Path) -> None:
+def test_target_is_reached_by_the_best_evaluation(tmp_path: Path) -> None:
     run = log(tmp_path, "a")
     reached, missed, absent = gate.judge(run, None, {}, {"val_bpb": 1.1, "loss": 2.0, "core_metric": 0.2})
     assert (reached.verdict, missed.verdict, absent.verdict) == ("passed", "failed", "unknown")
@@ -145,7 +145,7 @@ def test_gate_takes_no_metric_as_both_lower_and_higher(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("verdicts", "code"), [("pp", 0), ("pu", 5), ("uf", 4), ("", 0)])
-def test_a_broken_limit_goes_before_one_that_cannot_be_judged(verdicts: str, code: int) -> None:
+def test_broken_limit_goes_before_one_that_cannot_be_judged(verdicts: str, code: int) -> None:
     names = {"p": "passed", "u": "unknown", "f": "failed"}
     checks = [gate.GateResult("loss", 0.01, "regress", names[v], "") for v in verdicts]  # type: ignore[arg-type]
     assert gate.exit_code(checks) == code

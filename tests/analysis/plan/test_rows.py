@@ -80,7 +80,7 @@ def test_data_read_more_than_four_times_are_warned_of(plan: Plan) -> None:
     assert row.warnings == ("reads its data 34 times; more than 4 epochs help little",)
 
 
-def test_the_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) -> None:
+def test_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) -> None:
     shards = plan(20, "8xH100").figures["shards"]
     assert shards.value == 216
     assert shards.origin == "assumed"
@@ -99,7 +99,7 @@ def test_checkpoints_on_the_way_never_fall_on_the_last_step(steps: int, every: i
     assert made.kept == (len(saved) + 1 if keep is None else min(keep, len(saved) + 1))
 
 
-def test_an_interruption_costs_half_of_what_lies_between_two_checkpoints_and_a_start(plan: Plan) -> None:
+def test_interruption_costs_half_of_what_lies_between_two_checkpoints_and_a_start(plan: Plan) -> None:
     figures = plan(24, "2xH100", device_batch=8, save_every=3000, price=4.0).figures
     each_s = (figures["hours"].value * 3600 - figures["start_s"].value) / 33_600
     lost = figures["interruption_hours"]
@@ -119,13 +119,13 @@ def test_numbers_of_32_bits_reach_half_of_the_peak_at_best(plan: Plan) -> None:
     assert whole["dt_ms"].high > 10 * half["dt_ms"].high
 
 
-def test_a_chip_without_bf16_is_planned_by_its_fp16(plan: Plan) -> None:
+def test_chip_without_bf16_is_planned_by_its_fp16(plan: Plan) -> None:
     figures = plan(12, "8xV100", device_batch=8).figures
     seconds = 524_288 * 1_038_090_240 / (figures["mfu"].value / 100 * 8 * 125e12)
     assert figures["dt_ms"].value == pytest.approx(1000 * seconds)
 
 
-def test_a_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
+def test_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
     size = inputs.of_parameters(1_500_000_000, "1.5B")
     assert (size.parameters, size.flops_per_token) == (1_500_000_000, 9_000_000_000)
     row = rows.row(Question(machine("8xA100"), Recipe(1)), size)
@@ -133,7 +133,7 @@ def test_a_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
     assert row.warnings == ("has no shape: memory and MFU are those of 29 layers of width 1,856",)
 
 
-def test_a_tied_head_is_counted_once_and_works_as_much() -> None:
+def test_tied_head_is_counted_once_and_works_as_much() -> None:
     apart = inputs.of_layers(12, 768, 12, vocab=50_257, seq=1024)
     tied = inputs.of_layers(12, 768, 12, vocab=50_257, seq=1024, tied=True)
     assert apart.parameters - tied.parameters == 50_257 * 768

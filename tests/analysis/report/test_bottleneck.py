@@ -14,7 +14,7 @@ from tests.analysis.report.tables import gpus, rows
 Make = Callable[..., RunData]
 
 
-def test_busy_waiting_is_told_without_counters_of_activity(subject: Make) -> None:
+def test_busy_waiting_is_reported_without_counters_of_activity(subject: Make) -> None:
     """Two of ten steps take three times as long, in use but at 200 of 1,400 W."""
     slow = [n % 10 < 2 for n in range(20)]
     steps = rows(
@@ -49,7 +49,7 @@ def test_slow_steps_at_full_power_are_no_waiting(subject: Make) -> None:
         ({}, "unknown"),
     ],
 )
-def test_the_figures_of_one_gpu(subject: Make, figures: dict[str, float], answer: str) -> None:
+def test_figures_of_one_gpu(subject: Make, figures: dict[str, float], answer: str) -> None:
     found = bottleneck_verdict(Case(subject([], gpus=1), rows(**figures), gpus({})))
     assert found.answer == answer
     assert found.evidence

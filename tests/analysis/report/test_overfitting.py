@@ -107,7 +107,7 @@ def attempts(*each: tuple[range, float]) -> Iterator[str]:
                 yield f"Step {n} | Validation loss: {4 - falls * n:.4f}"
 
 
-def test_what_was_begun_anew_is_judged_by_itself(subject: Make) -> None:
+def test_what_was_begun_again_is_judged_by_itself(subject: Make) -> None:
     """Three attempts: together they would have thirty validation losses, and the last alone has three."""
     found = judged(subject(attempts((range(300), 0.001), (range(200), 0.002), (range(25), 0.003))))
     few = "fewer than 4 validation losses of one phase were printed since its last restart"
@@ -118,7 +118,7 @@ def test_what_was_begun_anew_is_judged_by_itself(subject: Make) -> None:
     assert (enough.answer, enough.facts["best_step"], enough.facts["last_step"]) == ("no", 50, 50)
 
 
-def test_a_run_that_went_on_is_judged_as_one_but_not_called_sound_by_its_past(subject: Make) -> None:
+def test_run_that_went_on_is_judged_as_one_but_not_called_sound_by_its_past(subject: Make) -> None:
     early = judged(subject(attempts((range(300), 0.001), (range(251, 275), 0.001))))
     assert early.answer == "unknown"
     assert early.evidence[-1] == "only 2 validation losses were printed since the last resume"

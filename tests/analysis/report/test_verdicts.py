@@ -15,7 +15,7 @@ from tests.analysis.report.tables import gpus, rows
 Make = Callable[..., RunData]
 
 
-def test_memory_that_is_left_is_told_in_sizes_of_the_batch(subject: Make) -> None:
+def test_memory_that_is_left_is_reported_in_sizes_of_the_batch(subject: Make) -> None:
     found = headroom_verdict(
         Case(subject([], gpus=2), rows(), gpus({"mem_peak_mib": 30_000.0}, {"mem_peak_mib": 40_000.0}))
     )
@@ -23,12 +23,12 @@ def test_memory_that_is_left_is_told_in_sizes_of_the_batch(subject: Make) -> Non
     assert found.evidence[0] == "the fullest GPU used 39.1 GiB of 79.6 GiB at its peak"
 
 
-def test_a_full_gpu_has_no_headroom(subject: Make) -> None:
+def test_full_gpu_has_no_headroom(subject: Make) -> None:
     found = headroom_verdict(Case(subject([], gpus=1), rows(), gpus({"mem_peak_mib": 79_000.0})))
     assert (found.answer, found.facts["fits"]) == ("no", pytest.approx(0.98, abs=0.01))
 
 
-def test_memory_that_nobody_recorded_is_unknown(subject: Make) -> None:
+def test_headroom_is_unknown_without_recorded_memory(subject: Make) -> None:
     assert headroom_verdict(Case(subject([]), rows(), pl.DataFrame())).answer == "unknown"
 
 
@@ -50,7 +50,7 @@ def test_more_than_the_peak_is_impossible_and_the_sum_is_shown(subject: Make) ->
     )
 
 
-def test_a_printed_mfu_of_more_than_a_hundred_is_impossible_too(subject: Make) -> None:
+def test_printed_mfu_of_more_than_a_hundred_is_impossible_too(subject: Make) -> None:
     lines = [
         f"step {n:05d}/00100 (1.00%) | loss: 3.0 | dt: 1000.00ms | tok/sec: 400 | mfu: 147.00"
         for n in range(9)
@@ -60,7 +60,7 @@ def test_a_printed_mfu_of_more_than_a_hundred_is_impossible_too(subject: Make) -
     assert found.evidence[0] == "the log prints 147.0 % (median)"
 
 
-def test_the_parameters_alone_give_six_flops_each(subject: Make) -> None:
+def test_parameters_alone_give_six_flops_each(subject: Make) -> None:
     found = mfu_verdict(Case(subject([IMPOSSIBLE[0], *IMPOSSIBLE[2:]], gpus=8), rows(), gpus(*[{}] * 8)))
     assert found.answer == "45.5 %"
     assert found.evidence[0].startswith(
@@ -74,7 +74,7 @@ def test_what_is_lacking_for_an_mfu_is_named(subject: Make) -> None:
     assert "FLOPs per token" in found.evidence[0]
 
 
-def test_a_gpu_of_a_lower_clock_or_alone_throttled_is_a_straggler(subject: Make) -> None:
+def test_gpu_of_a_lower_clock_or_alone_throttled_is_a_straggler(subject: Make) -> None:
     slow, throttled, well = (
         {"sm_mhz": mhz, "throttled_s": seconds}
         for mhz, seconds in ((1700.0, 0.0), (1980.0, 20.0), (1980.0, 0.0))

@@ -41,7 +41,7 @@ def test_tokens_of_a_step_come_from_throughput_where_no_banner_says_them(
     assert found.parameters is None
 
 
-def test_an_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
+def test_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d12", {"run": "d12"})
     subject = read_run(tmp_path / "d12")
     assert subject.facts.known() == {}

@@ -61,17 +61,17 @@ def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
     assert log.lines == 6
 
 
-def test_a_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
+def test_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
     fill(run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0)}), [line(0)], 0)
     assert gputel.parse(tmp_path / "d12").status == "running"
 
 
-def test_a_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> None:
+def test_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(1)})
     assert gputel.parse(tmp_path / "d12").is_empty
 
 
-def test_a_log_that_somebody_still_writes_is_running(tmp_path: Path) -> None:
+def test_log_that_is_still_written_is_running(tmp_path: Path) -> None:
     """Also where another log was looked at a moment before, and nobody had this one open then."""
     path = tmp_path / "live.log"
     path.write_text(line(0))
