@@ -31,7 +31,7 @@ class Cluster:
         return self.gpu.half_flops * self.count
 
     @property
-    def neighbour_bytes_s(self) -> float:
+    def neighbor_bytes_s(self) -> float:
         """Bandwidth from a GPU to its neighbors; the table counts both directions."""
         return self.gpu.link_gb_s / 2 * 1e9
 

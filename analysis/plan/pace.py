@@ -106,7 +106,7 @@ def gathering(
     if not recipe.spread.weights or machine.nodes > 1 or machine.count < 2:
         return None
     sent = _sent(size, recipe, machine.count, accumulation)
-    seconds = sent / machine.neighbour_bytes_s
+    seconds = sent / machine.neighbor_bytes_s
     seen = max(0.0, seconds - compute_s.value)
     return Traffic(
         sent,

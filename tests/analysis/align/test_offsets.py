@@ -69,7 +69,7 @@ def test_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() ->
     (named,) = offsets.stragglers(offsets.offsets(records(late)))
     assert named.source == "2"
     assert named.evidence.startswith("it is last in ")
-    assert named.evidence.endswith("of the steps, and 0.199 s behind the others in the mean")
+    assert named.evidence.endswith("of the steps, on average 0.199 s after the others")
 
 
 def test_single_source_has_no_clock_to_compare() -> None:
