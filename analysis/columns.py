@@ -1,4 +1,4 @@
-"""Names, types and units of every table, and which way of a metric is better: the one place that decides them.
+"""Names, types and units of the columns of every table, and which direction of a metric is better.
 
 Telemetry's columns are declared by `telemetry/readings.py`. A metric that is not named here keeps its own printed
 name, with its unit behind it, as a 64-bit float.
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 STEPS = (
     Column("step", "whole", None, "the optimizer step, else iteration, else batch, else a whole epoch"),
-    Column("total_steps", "whole", None, "how many steps the run is to have"),
+    Column("total_steps", "whole", None, "planned length of the run"),
     Column("epoch", "number", None, "as printed; fractions too"),
     Column("loss", "number", None, "the total training loss, the current one"),
     Column("lr", "number", None, "learning rate"),
@@ -36,7 +36,7 @@ STEPS = (
     Column("grad_norm", "number", None, "norm of the gradient"),
     Column("dt_ms", "number", "ms", "time of a step"),
     Column("tok_per_sec", "number", "tok/s", "throughput"),
-    Column("mfu", "number", "%", "model FLOPs utilisation"),
+    Column("mfu", "number", "%", "model FLOPs utilization"),
     Column("total_time_min", "number", "min", "training time so far"),
     Column("tokens", "number", None, "tokens so far"),
     Column("eta_min", "number", "min", "time left"),
@@ -51,7 +51,7 @@ PLACE = (
 )
 EVALS = (
     *PLACE[:2],
-    Column("step", "whole", None, "the step that was evaluated"),
+    Column("step", "whole", None, "the evaluated step"),
     Column("name", "text", None, "val_loss, val_bpb, core_metric, hellaswag, a benchmark's task"),
     Column("value", "number", None, "as printed"),
     PLACE[2],
@@ -71,32 +71,32 @@ EVENTS = (
 SPANS = (
     Column("kind", "text", None, "start, train, eval, checkpoint or idle"),
     *PLACE[:2],
-    Column("step", "whole", None, "that the record, evaluation or checkpoint is of"),
-    Column("steps", "whole", None, "how many steps a record stands for; 0 for a piece of its training"),
+    Column("step", "whole", None, "step of the record, evaluation or checkpoint"),
+    Column("steps", "whole", None, "steps that a record covers; 0 for a part of its training"),
     Column("start", "time", None, "when it began"),
     Column("end", "time", None, "when it ended"),
     Column("text", "text", None, "the names of the evaluations, or the line of the checkpoint"),
 )
 MEASURES = (
     Column("duration_s", "number", "s", "how long it took"),
-    Column("measured", "number", None, "the share of it, over all GPUs, in which power was measured"),
+    Column("measured", "number", None, "share of it, over all GPUs, in which power was measured"),
     Column("power_mean_w", "number", "W", "of all GPUs together"),
     Column("power_peak_w", "number", "W", "the most that all GPUs drew at one moment"),
     Column("energy_j", "number", "J", "each power reading held until the next"),
     Column("energy_counter_j", "number", "J", "by the driver's counter, interpolated at the edges"),
-    Column("energy_difference", "number", None, "how far the first lies from the second, as a share"),
-    Column("refreshes", "number", None, "how often power changed, on the GPU where it did least"),
+    Column("energy_difference", "number", None, "relative difference of the first from the second"),
+    Column("refreshes", "number", None, "how often power changed, on the GPU with the fewest changes"),
     Column("util", "number", "%", "mean of the GPUs"),
     Column("temp_c", "number", "°C", "mean of the hottest GPU"),
     Column("temp_peak_c", "number", "°C", "the hottest reading of any GPU"),
     Column("sm_mhz", "number", "MHz", "mean clock of the GPUs"),
     Column("mem_peak_mib", "number", "MiB", "sum of the GPUs' peaks"),
-    Column("throttled_s", "number", "s", "slowed down, on the GPU where it was longest"),
+    Column("throttled_s", "number", "s", "time throttled, on the GPU with the most"),
     Column("sm_active", "number", "%", "mean of the GPUs"),
     Column("tensor_active", "number", "%", "mean of the GPUs"),
     Column("dram_active", "number", "%", "mean of the GPUs"),
 )
-"""What a span, a step or a sum of either was measured by."""
+"""The measured columns of a span, a step, or a sum of either."""
 
 FIRST_USERS = ("step", "loss", "grad_norm", "lrm", "dt_ms", "tok_per_sec", "mfu", "total_time_min")
 """The columns that the first users' scripts write, in their order; `--csv` writes them first."""
@@ -140,17 +140,17 @@ PHRASES: Mapping[tuple[str, ...], Direction | None] = {
     ("feature", "map"): None,
     ("attention", "map"): None,
 }
-"""Words that say together what none of them says alone."""
+"""Word groups whose meaning differs from that of their single words."""
 
 BENCHMARKS = frozenset(
     """core hellaswag mmlu arc piqa siqa winogrande winograd boolq lambada gsm8k humaneval mbpp triviaqa
     squad coqa copa openbookqa openbook obqa csqa commonsenseqa commonsense agieval agi bbh bigbench
     ifeval gpqa aime glue superglue jeopardy truthfulqa mmmu sst2 mrpc qnli mnli cola wsc sciq""".split()
 )
-"""A name with no other measure is the benchmark's score: `arc_easy`, `core_metric`."""
+"""Benchmarks: a name without another measure is the score, as in `arc_easy`, `core_metric`."""
 
 RANKED = ("top", "pass", "hit")
-"""The measure where a number follows: `top1`, `pass@1`; and not `top_p`, `forward_pass`."""
+"""Measures only if a number follows: `top1`, `pass@1`, but not `top_p`, `forward_pass`."""
 
 QUALIFIERS = frozenset(
     """train training val valid validation eval evaluation test dev holdout avg average mean median min max
@@ -158,19 +158,19 @@ QUALIFIERS = frozenset(
     weighted at k l lsum none rate score metric cased uncased strict flexible peak alloc allocated
     reserved used gpu cuda rank node p j""".split()
 )
-"""What may follow the word of the measure: `loss_avg`, `error_rate`, `latency_p99`, `energy_j`."""
+"""Words that may follow the measure without changing it: `loss_avg`, `error_rate`, `latency_p99`, `energy_j`."""
 
 OTHER_THINGS = frozenset(
     """std stdev stderr var variance coef coefficient weight weights scale threshold target limit budget
     gap diff difference delta change num n count counts free available""".split()
 )
-"""Words that make another thing of any measure: `reward_std`, `loss_scale`, `n_errors`, `free_memory`."""
+"""Words that turn a measure into something else: `reward_std`, `loss_scale`, `n_errors`, `free_memory`."""
 
 NOT_SCORES = frozenset(
     """acc accuracy accuracies scaler scaling fraction ratio norm lr size steps tokens samples examples
     epochs params interval""".split()
 )
-"""What a leading `loss` or benchmark may not be followed by, where any other word names a part of it."""
+"""Words that may not follow a leading `loss` or benchmark; any other word names a part of it."""
 
 COUNTED = frozenset(
     f"{word}{ending}"
@@ -192,15 +192,15 @@ UNITS = {column.name: column.unit for column in STEPS if column.unit}
 
 
 def in_order(names: list[str]) -> list[str]:
-    """The columns of a table of steps: where, DESIGN's words, then what else was printed, in the log's order."""
-    known = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
-    return [*(name for name in known if name in names), *(name for name in names if name not in known)]
+    """Sorts column names: phase and attempt, the columns of STEPS, the place in the log, then others as printed."""
+    first = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
+    return [*(name for name in first if name in names), *(name for name in names if name not in first)]
 
 
 def better(name: str, asked: Mapping[str, Direction] | None = None) -> Direction | None:
-    """Which way of a metric is better: as `asked`, else by the word of its name that says what is measured.
+    """Returns which direction of a metric is better: as `asked`, else from the words of its name.
 
-    None where a practitioner would not bet: `loss_scale`, `grad_norm`, `kl`, `lr`, words that are not known here.
+    None where the name does not settle it: `loss_scale`, `grad_norm`, `kl`, `lr`, unknown words.
     """
     return asked[name] if asked and name in asked else _by_name(name)
 
@@ -208,16 +208,16 @@ def better(name: str, asked: Mapping[str, Direction] | None = None) -> Direction
 def better_or_refuse(
     name: str, asked: Mapping[str, Direction] | None = None, hint: str | None = None
 ) -> Direction:
-    """Returns what `better` does; an unknown direction is a GputelError whose hint names the flags."""
-    found = better(name, asked)
-    if found is None:
+    """Returns what `better` returns; raises GputelError, naming the flags, if the direction is unknown."""
+    direction = better(name, asked)
+    if direction is None:
         flags = f"add --lower {name} or --higher {name}"
         raise GputelError(name, UNKNOWN_DIRECTION, hint or flags, exit_code=2)
-    return found
+    return direction
 
 
 def directions(lower: Collection[str], higher: Collection[str]) -> dict[str, Direction]:
-    """What `--lower NAME` and `--higher NAME` say; a name under both is a GputelError."""
+    """Merges `--lower NAME` and `--higher NAME`; raises GputelError if a name is under both."""
     for name in lower:
         if name in higher:
             fault, hint = "is both --lower and --higher", "keep one of the two"
@@ -226,7 +226,7 @@ def directions(lower: Collection[str], higher: Collection[str]) -> dict[str, Dir
 
 
 def is_pace(name: str) -> bool:
-    """Whether a metric is a rate, a time with its unit, or MFU."""
+    """Returns whether a metric is a rate, a time with its unit, or MFU."""
     words = _words(name)
     rate = any(pair[0] == "per" and pair[1] in TIMES for pair in pairwise(words))
     return rate or "mfu" in words or words[-1:] in ([unit] for unit in SECONDS)
@@ -236,13 +236,13 @@ def is_pace(name: str) -> bool:
 def _by_name(name: str) -> Direction | None:
     words = _words(name)
     if "per" in words[1:-1]:
-        at = words.index("per", 1)
-        return _by_ratio(words[:at], words[at + 1 :])
+        per = words.index("per", 1)
+        return _by_ratio(words[:per], words[per + 1 :])
     return _by_words(words)
 
 
 def _by_ratio(over: Sequence[str], under: Sequence[str]) -> Direction | None:
-    """`tokens_per_sec`, `ms_per_step`, `tokens_per_joule`; else what stands before `per`, `loss_per_token`."""
+    """Judges `tokens_per_sec`, `ms_per_step`, `tokens_per_joule`; otherwise judges the part before `per`."""
     counts = over[-1] in COUNTED or (over[-1] in QUALIFIERS and any(word in COUNTED for word in over))
     if OTHER_THINGS.intersection([*over, *under]):
         return None
@@ -254,12 +254,12 @@ def _by_ratio(over: Sequence[str], under: Sequence[str]) -> Direction | None:
 
 
 def _by_words(words: Sequence[str]) -> Direction | None:
-    kept = list(words)
-    while kept and (kept[-1].isdigit() or kept[-1] in QUALIFIERS or kept[-1] in BENCHMARKS):
-        kept.pop()
-    for phrase, known in PHRASES.items():
-        if phrase in (tuple(words[-len(phrase) :]), tuple(kept[-len(phrase) :])):
-            return known
+    measure = list(words)
+    while measure and (measure[-1].isdigit() or measure[-1] in QUALIFIERS or measure[-1] in BENCHMARKS):
+        measure.pop()
+    for phrase, direction in PHRASES.items():
+        if phrase in (tuple(words[-len(phrase) :]), tuple(measure[-len(phrase) :])):
+            return direction
     if OTHER_THINGS.intersection(words):
         return None
     if len(words) > 1 and words[-1] in SECONDS:
@@ -267,27 +267,33 @@ def _by_words(words: Sequence[str]) -> Direction | None:
     leader, *parts = [word for word in words if word not in QUALIFIERS] or [""]
     if leader == "loss":
         return None if NOT_SCORES.intersection(parts) else "lower"
-    if not kept or kept[-1] in RANKED:
+    if not measure or measure[-1] in RANKED:
         return "higher" if _is_scored(words) else None
-    if kept[-1] in LOWER | HIGHER:
-        return "lower" if kept[-1] in LOWER else "higher" if kept[-1] != "is" or words[-1] == "is" else None
+    if measure[-1] in LOWER | HIGHER:
+        return (
+            "lower"
+            if measure[-1] in LOWER
+            else "higher"
+            if measure[-1] != "is" or words[-1] == "is"
+            else None
+        )
     return "higher" if leader in BENCHMARKS and not NOT_SCORES.intersection(parts) else None
 
 
 def _is_scored(words: Sequence[str]) -> bool:
-    """Whether words without a measure name a benchmark, a score or a rank: `mmlu`, `val_score`, `top1`."""
-    told = [word for word in words if word != "at"]
-    ranked = any(a in RANKED and b.isdigit() for a, b in pairwise(told))
+    """Returns whether words without a measure name a benchmark, a score or a rank: `mmlu`, `val_score`, `top1`."""
+    named = [word for word in words if word != "at"]
+    ranked = any(a in RANKED and b.isdigit() for a, b in pairwise(named))
     return ranked or words[-1:] == ["score"] or bool(BENCHMARKS.intersection(words))
 
 
 def _words(name: str) -> list[str]:
-    """Lower-case words, parted at signs, digits and camel case, but not within a known one (`mIoU`, `f1`)."""
-    found = []
+    """Splits a name at punctuation, digits and camel case, but keeps known words whole (`mIoU`, `f1`)."""
+    parts = []
     for chunk in CHUNK.findall(SLASH.sub("_per_", name)):
         for piece in [chunk] if chunk.lower() in KNOWN else PIECE.findall(chunk):
-            found += [piece] if piece.lower() in KNOWN else CAMEL.findall(piece)
-    return [word.lower() for word in found]
+            parts += [piece] if piece.lower() in KNOWN else CAMEL.findall(piece)
+    return [word.lower() for word in parts]
 
 
 KNOWN = LOWER | HIGHER | BENCHMARKS | QUALIFIERS | OTHER_THINGS | NOT_SCORES | COUNTED | SPENT

@@ -1,4 +1,4 @@
-"""Quantities as people read them: one function a quantity, for terminals, pages, notebooks, tables and live views.
+"""Numbers and quantities as text, one function each, for terminals, pages, notebooks, tables and live views.
 
 `render/assets/words.js` writes durations and energies by the same rules; a test holds the two together.
 """
@@ -15,11 +15,12 @@ LETTERS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 JOULES_PER_KWH = 3_600_000
+MIB_PER_GIB = 1024
 FEW = 5
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """`2.4179`, `1,234.5`, `512,340`: four decimals below a thousand; a tiny value keeps its digits."""
+    """Formats `2.4179`, `1,234.5`, `512,340`: four decimals below a thousand; tiny values keep their digits."""
     if isinstance(value, int) and decimals is None:
         return f"{value:,}"
     if not math.isfinite(value):
@@ -33,7 +34,7 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def short(value: float, digits: int = 3, decimals: int | None = None) -> str:
-    """`0.21`, `12.3`, `1,240`: so many digits, or more where they stand before the point."""
+    """Formats `0.21`, `12.3`, `1,240`: `digits` significant digits, and never fewer than the integer part has."""
     if isinstance(value, int) or not math.isfinite(value):
         return number(value)
     if abs(value) >= 1e9:
@@ -44,18 +45,18 @@ def short(value: float, digits: int = 3, decimals: int | None = None) -> str:
 
 
 def span(low: float, high: float, form: Callable[[float], str] = short) -> str:
-    """`3.9–5.6`, `12k–15k`; one value where both ends read the same."""
-    ends = [f"{end / 1000:,.0f}k" if abs(end) >= 9999.5 else form(end) for end in (low, high)]
-    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+    """Formats a range, `3.9–5.6` or `12k–15k`; a single value if both ends read the same."""
+    texts = [f"{end / 1000:,.0f}k" if abs(end) >= 9999.5 else form(end) for end in (low, high)]
+    return texts[0] if texts[0] == texts[1] else "–".join(texts)
 
 
 def difference(value: float) -> str:
-    """`-0.0120`: four decimals, and no minus before a zero."""
+    """Formats `-0.0120`: four decimals, without a minus before zero."""
     return f"{round(value, 4) + 0.0:.4f}"
 
 
 def count(value: float) -> str:
-    """`524,288`, `335.5M`, `6.7B`, `1.35e+19`: four digits from a million on."""
+    """Formats `524,288`, `335.5M`, `6.7B`, `1.35e+19`: four digits from a million on."""
     if not math.isfinite(value):
         return number(value)
     if abs(value) < 1000:
@@ -70,14 +71,14 @@ def count(value: float) -> str:
 
 
 def step(value: float) -> str:
-    """`12,431`"""
+    """Formats `12,431`."""
     return f"{value:,.0f}"
 
 
 def duration(seconds: float, decimals: int = 1) -> str:
-    """`350 ms`, `4.2 s`, `3 min 20 s`, `1 h 02 min`, `2 d 03 h`: rounded to the last unit shown.
+    """Formats `350 ms`, `4.2 s`, `3 min 20 s`, `1 h 02 min`, `2 d 03 h`: rounded to the last unit shown.
 
-    `decimals` are those of seconds; milliseconds have two fewer.
+    `decimals` applies to seconds; milliseconds have two fewer.
     """
     if seconds < 0:
         return f"−{duration(-seconds, decimals)}"
@@ -94,7 +95,7 @@ def duration(seconds: float, decimals: int = 1) -> str:
 
 
 def energy(joules: float) -> str:
-    """`12.5 mJ`, `771.2 J`, `16.3 kJ`, `1.25 kWh`: kJ from ten thousand joules, kWh from 3.6 MJ on."""
+    """Formats `12.5 mJ`, `771.2 J`, `16.3 kJ`, `1.25 kWh`: kJ from ten thousand joules, kWh from 3.6 MJ on."""
     if 0 < abs(joules) < 0.9995:
         return f"{short(1000 * joules)} mJ"
     if round(abs(joules), 1) < 10_000:
@@ -105,7 +106,7 @@ def energy(joules: float) -> str:
 
 
 def size(count: float) -> str:
-    """`812 B`, `3.1 MiB`, `20.7 GiB`."""
+    """Formats a number of bytes: `812 B`, `3.1 MiB`, `20.7 GiB`."""
     for unit in SIZES[:-1]:
         decimals = 0 if unit == "B" else 1
         if round(count, decimals) < 1024:
@@ -115,20 +116,20 @@ def size(count: float) -> str:
 
 
 def money(dollars: float) -> str:
-    """`$0.012`, `$12.50`, `$1,235`: cents below a thousand dollars."""
+    """Formats `$0.012`, `$12.50`, `$1,235`: cents below a thousand dollars."""
     if 0 < abs(dollars) < 0.1:
         return f"${dollars:.2g}"
     return f"${dollars:,.2f}" if round(abs(dollars), 2) < 1000 else f"${dollars:,.0f}"
 
 
 def moment(at: int | datetime) -> str:
-    """ISO 8601 in UTC with nine digits and `Z`, of nanoseconds since 1970 or of a datetime that knows its zone."""
+    """Formats nanoseconds since 1970, or an aware datetime, as ISO 8601 in UTC with nine digits and `Z`."""
     if isinstance(at, int):
         return iso(at)
     return f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%f}000Z"
 
 
 def names(runs: Iterable[str]) -> str:
-    """The first five, and how many more there are."""
-    every = list(runs)
-    return ", ".join(every[:FEW]) + (f" and {len(every) - FEW} more" if len(every) > FEW else "")
+    """Joins the first five names and counts the rest: `a, b, c, d, e and 3 more`."""
+    listed = list(runs)
+    return ", ".join(listed[:FEW]) + (f" and {len(listed) - FEW} more" if len(listed) > FEW else "")

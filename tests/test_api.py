@@ -129,7 +129,7 @@ def test_plan_has_a_row_a_size() -> None:
 
 def test_plan_refuses_what_the_command_refuses() -> None:
     for fault, asked in (
-        ("nothing to plan was named", {"on": "2xH100"}),
+        ("no size or limit was given", {"on": "2xH100"}),
         ("the GPUs are not named", {"depth": 16}),
         ("--optimizer adam: is not known", {"depth": 16, "on": "2xH100", "optimizer": "adam"}),
     ):
@@ -155,5 +155,5 @@ def test_gate_refuses_a_limit_without_a_baseline_and_one_that_is_no_share() -> N
         gputel.gate(D16, max_regress={"loss": 0.01})
     with pytest.raises(GputelError, match="nothing to judge was named"):
         gputel.gate(D16)
-    with pytest.raises(GputelError, match="one: is not a share"):
+    with pytest.raises(GputelError, match="one: is not a percentage"):
         gputel.gate(D16, D16, {"loss": "one"})

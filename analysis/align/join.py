@@ -1,9 +1,8 @@
-"""Spans of time x readings of GPUs -> what each span cost: a row a span, the GPUs of the run taken together.
+"""Spans of time x GPU readings -> the cost of each span, each step and each kind of span.
 
-Power, energy and memory are summed over GPUs, utilisation and clocks averaged, temperature is that of the hottest.
-What was not measured in a span is null; `measured` says of how much of it, and of how many GPUs, something was.
-
-Spans with what they cost -> a row per step, and sums by kind: where the time and the energy went.
+Power, energy and memory are summed over GPUs, utilization and clocks averaged; temperature is that of the hottest
+GPU. A measure without readings in a span is null; `measured` is the share of the span, over all GPUs, with
+readings.
 """
 
 from __future__ import annotations
@@ -26,12 +25,16 @@ if TYPE_CHECKING:
 
 MEASURES = tuple(column.name for column in columns.MEASURES)
 JOULES = pl.coalesce("energy_counter_j", "energy_j")  # the counter misses nothing between two samples
-
 Power: TypeAlias = tuple[SampleAndHold, Numbers]
+
+KINDS = ("start", "train", "eval", "checkpoint", "idle")
+WHOLE = 0.99  # least measured share of a step for an energy per token
+SUMS = ("energy_j", "energy_counter_j", "throttled_s")
+MEANS = ("temp_c", *AVERAGED)
 
 
 def measured(spans: pl.DataFrame, gpu: pl.DataFrame | Readings | None) -> pl.DataFrame:
-    """`spans` with MEASURES. Spans of a node are joined to that node's GPUs, spans without one to all."""
+    """Adds MEASURES to `spans`. Spans of a node use that node's GPUs, spans without a node use all."""
     readings = of_table(gpu) if isinstance(gpu, pl.DataFrame) else gpu
     return with_gpus(spans, readings, (0, 0))[0]
 
@@ -39,22 +42,64 @@ def measured(spans: pl.DataFrame, gpu: pl.DataFrame | Readings | None) -> pl.Dat
 def with_gpus(
     spans: pl.DataFrame, readings: Readings | None, stretch: tuple[int, int]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Also a row a GPU of what it did in one stretch of time, edges in ns; the readings are gone through once."""
+    """Measures spans, and each GPU over one stretch of time (edges in ns), in a single pass over the readings."""
     parts, rows = [], []
-    for own, names in _by_node(spans, readings):
+    for node_spans, names in _by_node(spans, readings):
         starts, stops = (
-            np.append(own[name].dt.epoch("ns").to_numpy(), edge)
+            np.append(node_spans[name].dt.epoch("ns").to_numpy(), edge)
             for name, edge in zip(("start", "end"), stretch, strict=True)
         )
         alone, powers = _gone_through(readings, names, starts, stops) if readings else ({}, [])
-        found = _together([*alone.values()], _peak_of_all(powers, starts, stops), starts, stops)
-        parts.append(own.with_columns(_measures(found).head(len(own)).get_columns()))
-        for gpu, one in alone.items():
-            found = _together([one], one["power_peak_w"], starts, stops)
-            rows.append(_of_gpu(gpu, stretch).hstack(_measures(found).tail(1)))
+        measures = _together([*alone.values()], _peak_of_all(powers, starts, stops), starts, stops)
+        parts.append(node_spans.with_columns(_measures(measures).head(len(node_spans)).get_columns()))
+        for gpu, values in alone.items():
+            measures = _together([values], values["power_peak_w"], starts, stops)
+            rows.append(_of_gpu(gpu, stretch).hstack(_measures(measures).tail(1)))
     table = pl.concat(rows).sort("node", "gpu") if rows else pl.DataFrame()
     several = readings is not None and readings.several_nodes
     return pl.concat(parts), table if several else table.select(pl.exclude("node"))
+
+
+def per_step(subject: RunData) -> pl.DataFrame:
+    """Returns one row per record: `steps` is how many it covers; time and energy are per step."""
+    tokens = subject.facts.tokens_per_step
+    return of_spans(
+        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
+    )
+
+
+def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
+    """Turns measured spans into rows per record, like `per_step`; `tokens` are those of one step."""
+    node = ["node"] if "node" in spans.columns else []
+    record = pl.col("steps").gt(0).cum_sum().shift(1, fill_value=0)
+    numbered = spans.filter(pl.col("kind") == "train").with_columns(
+        (record.over(node) if node else record).alias("record")
+    )
+    keys = ["phase", "attempt"]
+    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
+    if node:
+        rows = _over_nodes(rows, [*keys, "step"])
+    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
+    tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
+    complete = pl.col("measured") >= WHOLE
+    return (
+        rows.with_columns(*each, tokens_each)
+        .with_columns(pl.when(complete).then(JOULES / pl.col("tokens")).alias("j_per_token"))
+        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
+        .sort("start", maintain_order=True)
+    )
+
+
+def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
+    """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy."""
+    node = ["node"] if "node" in spans.columns else []
+    rows = _one_by_one(spans, [*node, *by])
+    rows = _over_nodes(rows, by) if node else rows
+    place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
+    return rows.with_columns(
+        (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
+        (JOULES / JOULES.sum()).alias("energy_share"),
+    ).sort(place, maintain_order=True)
 
 
 def _by_node(spans: pl.DataFrame, readings: Readings | None) -> Iterator[tuple[pl.DataFrame, Sequence[Gpu]]]:
@@ -76,27 +121,27 @@ def _of_gpu(gpu: Gpu, stretch: tuple[int, int]) -> pl.DataFrame:
     )
 
 
-def _measures(found: dict[str, Numbers]) -> pl.DataFrame:
-    nothing = np.full(len(found["duration_s"]), np.nan)
-    return pl.DataFrame([pl.Series(name, found.get(name, nothing)).fill_nan(None) for name in MEASURES])
+def _measures(arrays: dict[str, Numbers]) -> pl.DataFrame:
+    nothing = np.full(len(arrays["duration_s"]), np.nan)
+    return pl.DataFrame([pl.Series(name, arrays.get(name, nothing)).fill_nan(None) for name in MEASURES])
 
 
 def _gone_through(
     readings: Readings, gpus: Sequence[Gpu], starts: Moments, stops: Moments
 ) -> tuple[dict[Gpu, dict[str, Numbers]], list[Power]]:
-    """What each GPU did in each span; and the power of all that were sampled at the same moments, together."""
-    alone: dict[Gpu, dict[str, Numbers]] = {}
+    """Measures each GPU in each span; sums the power of GPUs that were sampled at the same moments."""
+    by_gpu: dict[Gpu, dict[str, Numbers]] = {}
     powers: list[Power] = []
     for gpu in gpus:
         if ticks := readings.ticks(gpu):
-            alone[gpu] = _alone(ticks, starts, stops)
+            by_gpu[gpu] = _alone(ticks, starts, stops)
             powers = _with(powers, (ticks.holds, ticks.peak("power_w")))
         del ticks  # before the next GPU's are read
-    return alone, powers
+    return by_gpu, powers
 
 
 def _with(powers: list[Power], more: Power) -> list[Power]:
-    """Added to the one that was sampled at the same moments, else beside them."""
+    """Adds power to the series that was sampled at the same moments, else appends it."""
     for place, (holds, power) in enumerate(powers):
         if np.array_equal(holds.times, more[0].times):
             return [*powers[:place], (holds, _added([power, more[1]])), *powers[place + 1 :]]
@@ -104,27 +149,30 @@ def _with(powers: list[Power], more: Power) -> list[Power]:
 
 
 def _together(
-    alone: list[dict[str, Numbers]], peak: Numbers, starts: Moments, stops: Moments
+    by_gpu: list[dict[str, Numbers]], peak: Numbers, starts: Moments, stops: Moments
 ) -> dict[str, Numbers]:
     seconds = (stops - starts) / 1e9
-    if not alone:
+    if not by_gpu:
         return {"duration_s": seconds}
-    joules, counted = _sum(alone, "energy_j"), _sum(alone, "energy_counter_j", whole=True)
-    found = {
+    joules, counted = _sum(by_gpu, "energy_j"), _sum(by_gpu, "energy_counter_j", whole=True)
+    measures = {
         "duration_s": seconds,
-        "measured": divided(_sum(alone, "seconds"), len(alone) * seconds),
-        "power_mean_w": _sum(alone, "power_mean_w"),
+        "measured": divided(_sum(by_gpu, "seconds"), len(by_gpu) * seconds),
+        "power_mean_w": _sum(by_gpu, "power_mean_w"),
         "power_peak_w": peak,
         "energy_j": joules,
         "energy_counter_j": counted,
         "energy_difference": divided(joules, counted) - 1,
-        "refreshes": _least(alone, "refreshes"),
-        "temp_c": _most(alone, "temp_c"),
-        "temp_peak_c": _most(alone, "temp_peak_c"),
-        "mem_peak_mib": _sum(alone, "mem_peak_mib"),
-        "throttled_s": _most(alone, "throttled_s"),
+        "refreshes": _least(by_gpu, "refreshes"),
+        "temp_c": _most(by_gpu, "temp_c"),
+        "temp_peak_c": _most(by_gpu, "temp_peak_c"),
+        "mem_peak_mib": _sum(by_gpu, "mem_peak_mib"),
+        "throttled_s": _most(by_gpu, "throttled_s"),
     }
-    return {**found, **{name: _mean(alone, name) for name in AVERAGED if any(name in one for one in alone)}}
+    return {
+        **measures,
+        **{name: _mean(by_gpu, name) for name in AVERAGED if any(name in values for values in by_gpu)},
+    }
 
 
 def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]:
@@ -132,7 +180,7 @@ def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]
     power = gpu.get("power_w")
     joules, seconds = windows.integral(power)
     slowed = _slowed(gpu.get("throttle"))
-    slow_s, told_s = windows.integral(slowed)
+    slow_s, known_s = windows.integral(slowed)
     some = seconds > 0
     return {
         "seconds": seconds,
@@ -144,7 +192,7 @@ def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]
         "temp_c": windows.mean(gpu.get("temp_c")),
         "temp_peak_c": windows.peak(gpu.peak("temp_c")),
         "mem_peak_mib": windows.peak(gpu.peak("mem_used_mib")),
-        "throttled_s": np.where(told_s > 0, slow_s, np.nan),
+        "throttled_s": np.where(known_s > 0, slow_s, np.nan),
         **{name: windows.mean(gpu.get(name)) for name in AVERAGED if gpu.has(name)},
     }
 
@@ -156,116 +204,70 @@ def _slowed(mask: Numbers) -> Numbers:
 
 
 def _changed(power: Numbers) -> npt.NDArray[np.bool_]:
-    """The ticks that brought another value; what follows a tick without one is no news."""
+    """Marks ticks with a new value; a value after a tick without one does not count."""
     steps = np.diff(power, prepend=np.nan)
     changed: npt.NDArray[np.bool_] = ~np.isnan(steps) & (steps != 0)
     return changed
 
 
 def _peak_of_all(powers: list[Power], starts: Moments, stops: Moments) -> Numbers:
-    """The most that all GPUs drew at one time; they may have been sampled at different ones."""
+    """Returns the peak of the GPUs' summed power, even if they were sampled at different moments."""
     if not powers:
         return np.full(len(starts), np.nan)
     holds, power = powers[0]
     if len(powers) > 1:
-        moments, shown = _side_by_side([one for one, _ in powers], [own for _, own in powers])
+        moments, shown = _side_by_side([hold for hold, _ in powers], [series for _, series in powers])
         holds, power = SampleAndHold(moments, np.append(moments[1:], moments[-1:])), _added(shown)
     return holds.over(starts, stops).peak(power)
 
 
 def _side_by_side(holds: list[SampleAndHold], values: list[Numbers]) -> tuple[Moments, list[Numbers]]:
-    """Every moment at which any of them changes, and what each showed then; NaN in a hole."""
-    broken = [one.ends[np.append(one.ends[:-1] != one.times[1:], True)] for one in holds]
-    parts = [*(one.times for one in holds), *broken]
+    """Puts series on the union of their moments: the value that each held then, NaN in a gap."""
+    broken = [hold.ends[np.append(hold.ends[:-1] != hold.times[1:], True)] for hold in holds]
+    parts = [*(hold.times for hold in holds), *broken]
     moments = np.concatenate(parts)
     order = np.argsort(moments, kind="stable")  # linear, for it finds the parts in order
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order]
     moments = moments[order]
     shown = []
-    for number, (one, own) in enumerate(zip(holds, values, strict=True)):
+    for number, (hold, levels) in enumerate(zip(holds, values, strict=True)):
         place = np.cumsum(owner == number) - 1
-        shown.append(np.where((place >= 0) & (moments < one.ends[place]), own[place], np.nan))
+        shown.append(np.where((place >= 0) & (moments < hold.ends[place]), levels[place], np.nan))
     return moments, shown
 
 
 def _added(arrays: Sequence[Numbers]) -> Numbers:
-    """The sum of what is known; NaN where nothing is."""
-    known = np.any([~np.isnan(one) for one in arrays], axis=0)
-    total: Numbers = np.where(known, np.sum([np.nan_to_num(one) for one in arrays], axis=0), np.nan)
+    """Sums the known values; NaN where all are unknown."""
+    known = np.any([~np.isnan(array) for array in arrays], axis=0)
+    total: Numbers = np.where(known, np.sum([np.nan_to_num(array) for array in arrays], axis=0), np.nan)
     return total
 
 
-def _sum(alone: list[dict[str, Numbers]], name: str, *, whole: bool = False) -> Numbers:
-    """`whole`: NaN where any GPU has none, for a counter of some GPUs cannot be set beside an integral of all."""
-    arrays = [one[name] for one in alone]
+def _sum(by_gpu: list[dict[str, Numbers]], name: str, *, whole: bool = False) -> Numbers:
+    """Sums over GPUs. `whole`: NaN if any GPU has no value, as a counter of some cannot be compared with all."""
+    arrays = [values[name] for values in by_gpu]
     return np.sum(arrays, axis=0) if whole else _added(arrays)
 
 
-def _mean(alone: list[dict[str, Numbers]], name: str) -> Numbers:
-    arrays = [one[name] for one in alone if name in one]
-    return divided(_added(arrays), np.sum([~np.isnan(one) for one in arrays], axis=0).astype(np.float64))
-
-
-def _most(alone: list[dict[str, Numbers]], name: str) -> Numbers:
-    found: Numbers = np.fmax.reduce([one[name] for one in alone])
-    return found
-
-
-def _least(alone: list[dict[str, Numbers]], name: str) -> Numbers:
-    found: Numbers = np.fmin.reduce([one[name] for one in alone])
-    return found
-
-
-KINDS = ("start", "train", "eval", "checkpoint", "idle")
-WHOLE = 0.99  # measured of a step, for its energy to be that of its tokens
-SUMS = ("energy_j", "energy_counter_j", "throttled_s")
-MEANS = ("temp_c", *AVERAGED)
-
-
-def per_step(subject: RunData) -> pl.DataFrame:
-    """A row per record: `steps` is how many it stands for, and time and energy are those of one of them."""
-    tokens = subject.facts.tokens_per_step
-    return of_spans(
-        measured(cut_spans(subject), gpu_samples(subject)), float(tokens.value) if tokens else None
+def _mean(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:
+    arrays = [values[name] for values in by_gpu if name in values]
+    return divided(
+        _added(arrays), np.sum([~np.isnan(values) for values in arrays], axis=0).astype(np.float64)
     )
 
 
-def of_spans(held: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
-    """The same of spans that are measured already; `tokens` are those of one step."""
-    node = ["node"] if "node" in held.columns else []
-    record = pl.col("steps").gt(0).cum_sum().shift(1, fill_value=0)
-    numbered = held.filter(pl.col("kind") == "train").with_columns(
-        (record.over(node) if node else record).alias("record")
-    )
-    keys = ["phase", "attempt"]
-    rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
-    if node:
-        rows = _over_nodes(rows, [*keys, "step"])
-    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
-    tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
-    told = pl.col("measured") >= WHOLE
-    return (
-        rows.with_columns(*each, tokens_each)
-        .with_columns(pl.when(told).then(JOULES / pl.col("tokens")).alias("j_per_token"))
-        .select(*keys, "step", "steps", pl.exclude(*keys, "step", "steps", "record", "spans"))
-        .sort("start", maintain_order=True)
-    )
+def _most(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:
+    highest: Numbers = np.fmax.reduce([values[name] for values in by_gpu])
+    return highest
 
 
-def totals(held: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
-    """Sums by kind, or by kind and phase, in a fixed order; `share` is of the time, `energy_share` of energy."""
-    node = ["node"] if "node" in held.columns else []
-    rows = _one_by_one(held, [*node, *by])
-    rows = _over_nodes(rows, by) if node else rows
-    place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
-    return rows.with_columns(
-        (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
-        (JOULES / JOULES.sum()).alias("energy_share"),
-    ).sort(place, maintain_order=True)
+def _least(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:
+    lowest: Numbers = np.fmin.reduce([values[name] for values in by_gpu])
+    return lowest
 
 
 def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
-    """Stretches of time that follow each other."""
+    """Aggregates consecutive spans of one node."""
     seconds = pl.col("duration_s")
     seen = seconds * pl.col("measured")
     grouped = rows.group_by(keys, maintain_order=True).agg(
@@ -288,7 +290,7 @@ def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
 
 
 def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The same stretch of time on several nodes."""
+    """Aggregates the same span of time over several nodes."""
     grouped = rows.group_by(keys, maintain_order=True).agg(
         pl.col("spans", "steps").max(),
         pl.col("start").min(),
@@ -307,14 +309,14 @@ def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _with_difference(grouped: pl.DataFrame) -> pl.DataFrame:
-    """Of the integral from the counter, where there are both."""
+    """Adds the relative difference of the integral from the counter, where both are known."""
     counted = pl.col("energy_counter_j")
-    apart = pl.when(counted > 0).then(pl.col("_beside") / counted - 1)
-    return grouped.with_columns(apart.alias("energy_difference")).drop("_beside")
+    relative = pl.when(counted > 0).then(pl.col("_beside") / counted - 1)
+    return grouped.with_columns(relative.alias("energy_difference")).drop("_beside")
 
 
 def _sum_of(name: str) -> pl.Expr:
-    """Null where nothing was measured, and not 0."""
+    """Sums a column; null instead of 0 if nothing was measured."""
     return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
 
 

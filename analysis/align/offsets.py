@@ -1,13 +1,11 @@
-"""Nodes and ranks that printed the same steps -> how far their clocks lie apart, and who kept the others waiting.
+"""Offsets in time: between the clocks of nodes and ranks, and between a run's log and its telemetry.
 
-Ranks of one training leave a step together, so what separates their lines is their clocks and their delays in
-printing. A clock is always as far off, so the median of the differences is the clock's, and their spread is how
-well that is known. Who takes longer for a step by its own figures, or comes later than the others, is a straggler.
+Ranks leave a step together, so their lines differ by clock offset and printing delay. The offset is constant: it
+is the median difference, and the spread says how well it is known. A rank whose steps take longer, or that prints
+later than the others, is a straggler.
 
-How a run's spans and its telemetry lie to each other: what they share, and what is idle at the ends.
-
-A table and a log that were never recorded together may not overlap at all; most often one of the two is in local
-time, which shows as a shift by whole quarters of an hour.
+A table and a log that were not recorded together may not overlap. Usually one of them is in local time, which shows
+as a shift by whole quarters of an hour.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ import polars as pl
 
 from gputel.telemetry.clock import SECOND, iso
 
-FEWEST = 5  # shared steps, below which nothing is said
+FEWEST = 5  # shared steps; with fewer, no straggler is named
 SLOWER = 1.05  # times the others' median step
-LATE = 0.05  # of a step, by which a straggler is late in the mean
+LATE = 0.05  # of a step: mean lateness of a straggler
 SOURCES = {
     "source": pl.String,
     "steps": pl.Int64,
@@ -32,6 +30,9 @@ SOURCES = {
     "step_s": pl.Float64,
 }
 
+QUARTER_NS = 900 * SECOND
+FARTHEST = 56  # quarters of an hour; time zones differ by up to 26 h, but rarely by more than 14
+
 
 @dataclass(frozen=True)
 class Straggler:
@@ -40,23 +41,23 @@ class Straggler:
 
 
 def offsets(records: pl.DataFrame) -> pl.DataFrame:
-    """A row per node or rank: its clock against the first one's, how often it came last, how late, its own step.
+    """Returns a row per node or rank: clock offset from the first, share of steps in which it was last, step time.
 
-    `late_s` is how long after the others' median it comes, its clock's offset taken off.
+    `late_s` is the mean delay after the median of all sources, without the clock offset.
     """
-    held = _sources(records)
-    if held is None:
+    steps = _sources(records)
+    if steps is None:
         return pl.DataFrame(schema=SOURCES)
     keys = ["phase", "attempt", "step"]
-    first = held["source"][0]
-    base = held.filter(pl.col("source") == first).select(*keys, base="at")
-    apart = held.join(base, on=keys).with_columns(gap=pl.col("at") - pl.col("base"))
-    apart = apart.with_columns(own=pl.col("gap") - pl.col("gap").median().over("source"))
-    apart = apart.with_columns(
+    first = steps["source"][0]
+    base = steps.filter(pl.col("source") == first).select(*keys, base="at")
+    differences = steps.join(base, on=keys).with_columns(gap=pl.col("at") - pl.col("base"))
+    differences = differences.with_columns(own=pl.col("gap") - pl.col("gap").median().over("source"))
+    differences = differences.with_columns(
         last=pl.col("own") == pl.col("own").max().over(keys),
         late=pl.col("own") - pl.col("own").median().over(keys),
     )
-    return apart.group_by("source", maintain_order=True).agg(
+    return differences.group_by("source", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("steps"),
         pl.col("gap").median().alias("offset_s"),
         pl.col("own").abs().median().alias("spread_s"),
@@ -66,68 +67,20 @@ def offsets(records: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def stragglers(found: pl.DataFrame, *, one_clock: bool = False) -> list[Straggler]:
-    """`one_clock`: all lines were stamped by one recorder, so an offset is no clock's but a delay."""
-    if len(found) < 2 or found["steps"].to_list()[-1] < FEWEST:
+def stragglers(sources: pl.DataFrame, *, one_clock: bool = False) -> list[Straggler]:
+    """Names the stragglers. `one_clock`: one recorder stamped all lines, so an offset is a delay."""
+    if len(sources) < 2 or sources["steps"].to_list()[-1] < FEWEST:
         return []
     named = []
-    for row in found.iter_rows(named=True):
-        said = _slowness(row, found.filter(pl.col("source") != row["source"]), one_clock=one_clock)
-        if said:
-            named.append(Straggler(row["source"], said))
+    for row in sources.iter_rows(named=True):
+        evidence = _slowness(row, sources.filter(pl.col("source") != row["source"]), one_clock=one_clock)
+        if evidence:
+            named.append(Straggler(row["source"], evidence))
     return named
 
 
-def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> str | None:
-    usual, clock = _median(others["step_s"]), _median(others["offset_s"]) or 0.0
-    if not usual:
-        return None
-    if row["step_s"] and row["step_s"] > SLOWER * usual:
-        return f"its steps take {row['step_s']:.3f} s, those of the others {usual:.3f} s"
-    if row["late_s"] > LATE * usual:
-        often = f"it comes last in {100 * row['last_share']:.0f} % of the steps"
-        return f"{often}, and {row['late_s']:.3f} s behind the others in the mean"
-    if one_clock and row["offset_s"] - clock > LATE * usual:
-        return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"
-    return None
-
-
-def _median(values: pl.Series) -> float | None:
-    found: Any = values.median()
-    return None if found is None else float(found)
-
-
-def _sources(records: pl.DataFrame) -> pl.DataFrame | None:
-    """Steps that two sources and more printed with a time; by node, else by rank."""
-    for name in ("node", "rank"):
-        if name in records.columns and records[name].n_unique() > 1:
-            break
-    else:
-        return None
-    dt = pl.col("dt_ms") / 1000 if "dt_ms" in records.columns else pl.lit(None, pl.Float64)
-    known = records.filter(
-        pl.col(name).is_not_null() & pl.col("time").is_not_null() & pl.col("step").is_not_null()
-    )
-    if known.is_empty():
-        return None
-    start = known["time"].min()
-    held = known.select(
-        pl.col(name).alias("source"),
-        "phase",
-        "attempt",
-        "step",
-        dt.alias("step_s"),
-        at=(pl.col("time") - start).dt.total_nanoseconds() / 1e9,
-    )
-    return held.unique(["source", "phase", "attempt", "step"], keep="first", maintain_order=True)
-
-
-QUARTER_NS = 900 * SECOND
-FARTHEST = 56  # quarters of an hour: no two places on Earth are farther apart than 26 h, hardly any than 14
-
-
 def overlap(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, Any] | None:
-    """Both stretches of time, what they share, and `offset_s`, the shift of zones that would make them overlap.
+    """Returns how a run's log and its telemetry overlap in time; `offset_s` is the zone shift to align them.
 
     `sampled` is the first and the last moment of the readings.
     """
@@ -146,16 +99,16 @@ def overlap(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> dict[str, A
 
 
 def cut(spans: pl.DataFrame) -> pl.DataFrame:
-    """Without idle spans at its ends."""
+    """Drops idle spans at both ends of the run."""
     node = ["node"] if "node" in spans.columns else []
     busy = pl.col("kind") != "idle"
     before, after = busy.cum_sum() > 0, busy.reverse().cum_sum().reverse() > 0
-    kept = before & after
-    return spans.filter(kept.over(node) if node else kept)
+    inner = before & after
+    return spans.filter(inner.over(node) if node else inner)
 
 
 def widened(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> pl.DataFrame:
-    """With idle spans before and after it, as far as telemetry reaches."""
+    """Adds idle spans before and after the run, as far as telemetry reaches."""
     if sampled is None or spans.is_empty() or "node" in spans.columns:
         return spans
     (first, last), (begun, ended) = _edges(spans), sampled
@@ -176,6 +129,50 @@ def widened(spans: pl.DataFrame, sampled: tuple[int, int] | None) -> pl.DataFram
     return pl.concat([ends[0], spans, ends[1]])
 
 
+def _slowness(row: dict[str, Any], others: pl.DataFrame, *, one_clock: bool) -> str | None:
+    usual, clock = _median(others["step_s"]), _median(others["offset_s"]) or 0.0
+    if not usual:
+        return None
+    if row["step_s"] and row["step_s"] > SLOWER * usual:
+        return f"its steps take {row['step_s']:.3f} s, the others' {usual:.3f} s"
+    if row["late_s"] > LATE * usual:
+        often = f"it is last in {100 * row['last_share']:.0f} % of the steps"
+        return f"{often}, on average {row['late_s']:.3f} s after the others"
+    if one_clock and row["offset_s"] - clock > LATE * usual:
+        return f"it prints a step {row['offset_s'] - clock:.3f} s after the others"
+    return None
+
+
+def _median(values: pl.Series) -> float | None:
+    middle: Any = values.median()
+    return None if middle is None else float(middle)
+
+
+def _sources(records: pl.DataFrame) -> pl.DataFrame | None:
+    """Returns the steps that at least two sources printed with a time, by node, else by rank."""
+    for name in ("node", "rank"):
+        if name in records.columns and records[name].n_unique() > 1:
+            break
+    else:
+        return None
+    dt = pl.col("dt_ms") / 1000 if "dt_ms" in records.columns else pl.lit(None, pl.Float64)
+    known = records.filter(
+        pl.col(name).is_not_null() & pl.col("time").is_not_null() & pl.col("step").is_not_null()
+    )
+    if known.is_empty():
+        return None
+    start = known["time"].min()
+    steps = known.select(
+        pl.col(name).alias("source"),
+        "phase",
+        "attempt",
+        "step",
+        dt.alias("step_s"),
+        at=(pl.col("time") - start).dt.total_nanoseconds() / 1e9,
+    )
+    return steps.unique(["source", "phase", "attempt", "step"], keep="first", maintain_order=True)
+
+
 def _edges(spans: pl.DataFrame) -> tuple[int, int]:
     begun, ended = spans.select(
         pl.col("start").min().dt.epoch("ns").alias("begun"), pl.col("end").max().dt.epoch("ns").alias("ended")
@@ -184,7 +181,7 @@ def _edges(spans: pl.DataFrame) -> tuple[int, int]:
 
 
 def _zone(run: tuple[int, int], sampled: tuple[int, int]) -> float | None:
-    """The least shift of the samples, in quarters of an hour, after which one stretch holds the other."""
+    """Returns the smallest shift, in whole hours if possible, after which one stretch contains the other."""
     lowest, highest = sorted((run[0] - sampled[0], run[1] - sampled[1]))
     quarters = [n for n in range(-FARTHEST, FARTHEST + 1) if n and lowest <= n * QUARTER_NS <= highest]
     best = min(quarters, key=lambda n: (n % 4 != 0, abs(n)), default=None)

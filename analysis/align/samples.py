@@ -1,8 +1,6 @@
-"""A run's readings, GPU by GPU: memory holds the rows of one, and of these one reading at a time as numbers.
+"""A run -> its GPU readings, one GPU at a time, so that memory holds the rows of a single GPU.
 
-They come as they were sampled, or as whole seconds (`gpu_1s`), which is what recordings of days are read by.
-
-Which telemetry a run is joined to: its ticks, or whole seconds where there are too many of them to read.
+Readings are ticks as sampled, or whole seconds (`gpu_1s`) if a recording has too many ticks to read.
 """
 
 from __future__ import annotations
@@ -27,15 +25,17 @@ if TYPE_CHECKING:
 
 AVERAGED = ("util", "sm_mhz", "sm_active", "tensor_active", "dram_active")
 WANTED = ("power_w", "energy_j", "temp_c", "mem_used_mib", "throttle", *AVERAGED)
-OF_SECONDS = {"energy_j": "energy_j_last", "throttle": "throttle_any"}  # of the others the mean
-MOST_GPUS = 1024  # rows of one moment
+OF_SECONDS = {"energy_j": "energy_j_last", "throttle": "throttle_any"}  # the others use their mean
+MOST_GPUS = 1024  # upper bound on rows of one moment
+Gpu: TypeAlias = tuple[str | None, str]  # node, if there are several, and index
 
-Gpu: TypeAlias = tuple[str | None, str]  # its node, where there are several, and its name
+MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
+PART_S = 600
 
 
 @dataclass(frozen=True)
 class GpuTicks:
-    """Of one GPU: what held when. `counted_at` is when the energy counter stood at its values."""
+    """Readings of one GPU. `counted_at`: the moments at which the energy counter had its values."""
 
     holds: SampleAndHold
     counted_at: Moments
@@ -49,7 +49,7 @@ class GpuTicks:
         return self._numbers(self._column(reading))
 
     def peak(self, reading: str) -> Numbers:
-        """The highest in each row: one of whole seconds stands for many ticks."""
+        """Returns the highest value in each row: a row of whole seconds covers many ticks."""
         peaks = f"{reading}_max"
         return self._numbers(peaks) if peaks in self.rows.columns else self.get(reading)
 
@@ -65,7 +65,7 @@ class GpuTicks:
 
 @dataclass(frozen=True)
 class Readings:
-    """`read` gives `time` and some readings of one GPU."""
+    """The GPUs of a run. `read` returns `time` and the named readings of one GPU."""
 
     gpus: Sequence[Gpu]
     whole_seconds: bool
@@ -77,16 +77,16 @@ class Readings:
 
     @cached_property
     def edges(self) -> tuple[int, int] | None:
-        """The first and the last moment, in ns; None where nothing was sampled."""
+        """The first and the last moment, in ns; None if nothing was sampled."""
         times = self.together(())["time"].dt.epoch("ns")
         return (int(times.min()), int(times.max())) if len(times) else None  # type: ignore[arg-type]
 
     def together(self, readings: Sequence[str]) -> pl.DataFrame:
-        """Of all GPUs: for few readings."""
+        """Reads all GPUs at once; meant for few readings."""
         return pl.concat([self.read(gpu, readings) for gpu in self.gpus], how="diagonal_relaxed")
 
     def ticks(self, gpu: Gpu) -> GpuTicks | None:
-        """In the order of time; None where there is none."""
+        """Returns the readings of one GPU in order of time; None if there are none."""
         rows = self.read(gpu, WANTED)
         if rows.is_empty():
             return None
@@ -99,59 +99,46 @@ class Readings:
 
 
 def of_table(table: pl.DataFrame) -> Readings:
-    """Of a frame that holds all GPUs: `Recording.gpu`, `Recording.gpu_1s` or a table of readings."""
-    told = table.filter(pl.col("time").is_not_null()) if table["time"].null_count() else table
-    keys = [name for name in ("node", "gpu") if name in told.columns]
-    turns = _turns(told, keys)
-    first = told.select(keys).head(turns) if turns else told.select(keys).unique(maintain_order=True)
+    """Wraps a frame of all GPUs: `Recording.gpu`, `Recording.gpu_1s` or a table of readings."""
+    dated = table.filter(pl.col("time").is_not_null()) if table["time"].null_count() else table
+    keys = [name for name in ("node", "gpu") if name in dated.columns]
+    turns = _turns(dated, keys)
+    first = dated.select(keys).head(turns) if turns else dated.select(keys).unique(maintain_order=True)
     gpus = [(row.get("node"), row["gpu"]) for row in first.to_dicts()]
 
     def read(gpu: Gpu, readings: Sequence[str]) -> pl.DataFrame:
         wanted = rf"^(time|ticks|({'|'.join(readings)})(_mean|_max|_any|_last)?)$"
         if turns:
-            return told.select(pl.selectors.matches(wanted).gather_every(turns, gpus.index(gpu)))
-        own = [pl.col(name).eq_missing(gpu[("node", "gpu").index(name)]) for name in keys]
-        return told.lazy().filter(own).select(pl.selectors.matches(wanted)).collect()
+            return dated.select(pl.selectors.matches(wanted).gather_every(turns, gpus.index(gpu)))
+        is_gpu = [pl.col(name).eq_missing(gpu[("node", "gpu").index(name)]) for name in keys]
+        return dated.lazy().filter(is_gpu).select(pl.selectors.matches(wanted)).collect()
 
-    return Readings(gpus, "ticks" in told.columns, read)
-
-
-def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
-    """How many GPUs take turns, row by row, as they do where all are sampled at once; 0 where they do not."""
-    count = table.head(MOST_GPUS).select(keys).n_unique()
-    if len(table) == 0 or len(table) % count:
-        return 0
-    rest = len(table) - count
-    return count if all(table[k].slice(count).eq_missing(table[k].head(rest)).all() for k in keys) else 0
+    return Readings(gpus, "ticks" in dated.columns, read)
 
 
 def hold_seconds(times: Moments, ticks: Moments) -> SampleAndHold:
-    """A second stands for its mean; the first and the last of a stretch for as much as was sampled of it."""
-    found = gaps_between(times, ticks, SECOND)
-    begins, ends = np.insert(found.after, 0, True), np.append(found.after, True)
+    """Holds each second at its mean; before and after a gap, only for as long as it was sampled."""
+    breaks = gaps_between(times, ticks, SECOND)
+    begins, ends = np.insert(breaks.after, 0, True), np.append(breaks.after, True)
     share = np.minimum(ticks / full(ticks), 1.0)
     lacking = ((1 - share) * SECOND).astype(np.int64)
-    alone = times + max(SECOND, found.usual_ns) - lacking * ~begins
+    alone = times + max(SECOND, breaks.usual_ns) - lacking * ~begins
     return SampleAndHold(times + lacking * begins, np.where(ends, alone, np.append(times[1:], alone[-1:])))
 
 
-MANY = 6_000_000  # rows: eight hours of two GPUs at 100 Hz
-PART_S = 600
-
-
 def gpu_samples(subject: RunData, most: float | None = None) -> Readings | None:
-    """None where nothing was sampled. So many ticks at most are read as they are (MANY), of more whole seconds."""
+    """Returns a run's readings, None if nothing was sampled; whole seconds if there are more than `most` ticks."""
     recording = subject.recording
     if recording is not None:
-        found = _of_recording(recording, rows(recording) > (MANY if most is None else most))
-        return found if found.gpus and found.edges else None
+        readings = _of_recording(recording, rows(recording) > (MANY if most is None else most))
+        return readings if readings.gpus and readings.edges else None
     table = subject.gpu
     dated = table is not None and table["time"].null_count() < len(table)
     return of_table(table) if table is not None and dated else None
 
 
 def rows(recording: Recording) -> float:
-    """About how many ticks of GPUs there are, by the descriptions; a segment without an end by its files."""
+    """Estimates the number of ticks from the descriptions; for a segment without an end, from its files."""
     count = 0.0
     durations = recording.segments["duration_s"].to_list()
     for segment, facts, duration in zip(
@@ -163,8 +150,17 @@ def rows(recording: Recording) -> float:
     return count
 
 
+def _turns(table: pl.DataFrame, keys: Sequence[str]) -> int:
+    """Returns the number of GPUs if their rows alternate in fixed order (all sampled at once), else 0."""
+    count = table.head(MOST_GPUS).select(keys).n_unique()
+    if len(table) == 0 or len(table) % count:
+        return 0
+    rest = len(table) - count
+    return count if all(table[k].slice(count).eq_missing(table[k].head(rest)).all() for k in keys) else 0
+
+
 def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
-    """The segments of a GPU follow each other."""
+    """Reads a recording; the segments of a GPU follow each other."""
     folders: dict[Gpu, list[Path]] = {}
     for segment in recording.folder.segments:
         for name in dict.fromkeys(gpu for gpu, _ in frames.columns(segment.gpu)):
@@ -177,14 +173,14 @@ def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
         return frames.ticks(folder, readings, gpu, journals)
 
     def read(gpu: Gpu, readings: Sequence[str]) -> pl.DataFrame:
-        found = [one(folder, readings, gpu[1]) for folder in folders[gpu]]
-        return pl.concat(found, how="diagonal_relaxed")
+        tables = [one(folder, readings, gpu[1]) for folder in folders[gpu]]
+        return pl.concat(tables, how="diagonal_relaxed")
 
     return Readings(list(folders), whole_seconds, read)
 
 
 def _seconds(folder: Path, readings: Sequence[str], gpu: str, journals: Journals) -> pl.DataFrame:
-    """A second that two parts share becomes one again."""
+    """Reads whole seconds, and merges a second that two files share."""
     tables = frames.seconds_in_turn(folder, readings, ("mean", "max"), gpu, journals)
     whole = pl.concat([pl.DataFrame(schema=frames.KEYS), *tables], how="diagonal_relaxed")
     return whole if (whole["time"].dt.epoch("s").diff() > 0).all() else _once(whole)

@@ -1,13 +1,11 @@
-"""Readings as step functions: each value holds until the next tick; windows of time are summed and searched by it.
+"""Ticks of one GPU x windows of time -> sums, means, peaks and counter energy: one value per window.
 
-In go the ticks of one GPU and the edges of many windows, out come arrays with a value per window, NaN where nothing
-was measured in it. A hold ends at a gap in the sampling, so a GPU that was lost, or a recorder that was, uses no
-energy that nobody saw.
+Each value holds until the next tick (sample-and-hold), but not across a gap in the sampling: time without samples
+costs nothing. A window without measurements is NaN.
 
-The driver's energy counter at any moment: between two of its refreshes it is taken to rise evenly.
-
-Before the first refresh that was seen and after the last one, power says how it went on. A window counts from the
-first to the last moment of it that was sampled, holes between them included; where the counter began anew, NaN.
+The energy counter is interpolated linearly between its refreshes; before the first and after the last one, it is
+extrapolated with power. It counts from the first to the last sampled moment of a window, gaps between them
+included; NaN if the driver reset it in between.
 """
 
 from __future__ import annotations
@@ -19,10 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-GAP_POLLS = 10  # a silence longer than so many polls, and than a second, is a gap in the sampling
+GAP_POLLS = 10  # a silence longer than this many polls, and than a second, is a gap in the sampling
 GAP_NS = 1_000_000_000
-SOME = 50_000  # distances between samples, by which the usual one is known well enough
-
+SOME = 50_000  # distances between samples: enough for a good median
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Moments: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -43,11 +40,11 @@ class SampleAndHold:
         return (self.ends - self.times).astype(np.float64)
 
     def seen(self, starts: Moments, stops: Moments) -> tuple[Moments, Moments]:
-        """Each window without the holes at its ends; one that nothing is left of ends before it starts."""
+        """Trims gaps from the ends of each window; a window of which nothing remains ends before it starts."""
         last = len(self.times) - 1
-        held = np.searchsorted(self.times, starts, side="right") - 1
-        covered = (held >= 0) & (starts < self.ends[held])
-        follows = np.minimum(held + 1, last)
+        current = np.searchsorted(self.times, starts, side="right") - 1
+        covered = (current >= 0) & (starts < self.ends[current])
+        follows = np.minimum(current + 1, last)
         begun = np.where(covered, starts, np.maximum(self.times[follows], starts))
         before = np.searchsorted(self.times, stops, side="left") - 1
         ended = np.where(before >= 0, np.minimum(self.ends[before], stops), stops)
@@ -56,14 +53,14 @@ class SampleAndHold:
 
 @dataclass(frozen=True)
 class Gaps:
-    """`after[i]`: nothing was sampled between sample i and the next one; a sample alone holds for `usual_ns`."""
+    """`after[i]`: there is a gap between sample i and the next; a sample before a gap holds for `usual_ns`."""
 
     after: npt.NDArray[np.bool_]
     usual_ns: int
 
 
 def gaps(times: Moments) -> Gaps:
-    """The gaps in the sampling of one GPU, whose `times` rise."""
+    """Finds the gaps in the sampling of one GPU; `times` are sorted."""
     apart = np.diff(times)
     some = apart[:: max(1, len(apart) // SOME)]
     rising = some[some > 0]
@@ -72,9 +69,9 @@ def gaps(times: Moments) -> Gaps:
 
 
 def gaps_between(times: Moments, ticks: Numbers | Moments, width_ns: int) -> Gaps:
-    """The same of rows, each of which stands for `width_ns` and the ticks in it, one at least.
+    """Finds the gaps between rows, each of which covers `width_ns` and the ticks in it, at least one.
 
-    A GPU polled every 2 s has no gap where a second is missing, and one polled every 10 ms has.
+    For a GPU polled every 2 s a missing second is no gap; for one polled every 10 ms it is.
     """
     if full(ticks) <= 1:
         return gaps(times)
@@ -83,24 +80,24 @@ def gaps_between(times: Moments, ticks: Numbers | Moments, width_ns: int) -> Gap
 
 
 def longest_silence_ns(poll_ns: float) -> float:
-    """How far apart two samples may lie before nothing is known of the time between them."""
+    """Returns the longest time between two samples that is not a gap."""
     return max(GAP_POLLS * poll_ns, GAP_NS)
 
 
 def full(ticks: Numbers | Moments) -> float:
-    """How many ticks a row has that was sampled from its beginning to its end."""
+    """Returns the number of ticks in a row that was sampled throughout."""
     return max(float(np.quantile(ticks, 0.9, method="higher")), 1.0)
 
 
 def until_next(times: Moments) -> SampleAndHold:
-    """Ticks that hold until the next one, but before a gap, and at the end, no longer than a usual poll."""
-    found = gaps(times)
-    alone = times + found.usual_ns
-    return SampleAndHold(times, np.append(np.where(found.after, alone[:-1], times[1:]), alone[-1:]))
+    """Holds each tick until the next one; before a gap and at the end, for one usual poll."""
+    breaks = gaps(times)
+    alone = times + breaks.usual_ns
+    return SampleAndHold(times, np.append(np.where(breaks.after, alone[:-1], times[1:]), alone[-1:]))
 
 
 class TimeWindows:
-    """Many stretches of time over one GPU's ticks: [start, stop), in any order."""
+    """Windows [start, stop) over the ticks of one GPU, in any order."""
 
     def __init__(self, holds: SampleAndHold, starts: Moments, stops: Moments) -> None:
         times = holds.times
@@ -111,7 +108,7 @@ class TimeWindows:
         self._last_ns = np.where(self._after - 1 > self._first, self._overlap(self._after - 1), 0)
 
     def integral(self, values: Numbers) -> tuple[Numbers, Numbers]:
-        """Value times seconds, and the seconds in which it was measured; NaN values are none."""
+        """Returns value x seconds, and the seconds in which the value was measured (not NaN)."""
         known = ~np.isnan(values)
         if known.all():
             return self._summed(values), self._held_s
@@ -122,14 +119,14 @@ class TimeWindows:
         return divided(total, seconds)
 
     def peak(self, values: Numbers) -> Numbers:
-        """The largest value that was polled in each window, or held when it began."""
+        """Returns the largest value in each window, including the one held when it began."""
         over = (self._first_ns == 0) & (self._holds.times[self._first] < self._starts)
         first = np.where(over, self._first + 1, self._first)
-        found = _reduced(np.maximum, np.append(values, np.nan), first, self._after, -np.inf)
-        return np.where(np.isneginf(found), np.nan, found)
+        highest = _reduced(np.maximum, np.append(values, np.nan), first, self._after, -np.inf)
+        return np.where(np.isneginf(highest), np.nan, highest)
 
     def count(self, ticks: npt.NDArray[np.bool_]) -> Numbers:
-        """How many of these ticks lie in each window."""
+        """Counts the marked ticks in each window."""
         first = np.searchsorted(self._holds.times, self._starts, side="left")
         return _reduced(np.add, np.append(ticks, False).astype(np.float64), first, self._after, 0.0)
 
@@ -138,7 +135,7 @@ class TimeWindows:
         return self._summed(np.ones(len(self._holds.times)))
 
     def _overlap(self, place: Places) -> Moments:
-        """How long tick `place` holds within each window; 0 where the window lies before the first tick."""
+        """Returns how long tick `place` holds within each window; 0 before the first tick."""
         place = np.clip(place, 0, len(self._holds.times) - 1)
         begun = np.maximum(self._holds.times[place], self._starts)
         ended = np.minimum(self._holds.ends[place], self._stops)
@@ -146,9 +143,9 @@ class TimeWindows:
         return overlap
 
     def _summed(self, values: Numbers) -> Numbers:
-        """The ticks in the middle hold as long as they do; the first and the last are cut at the edges.
+        """Sums value x width over each window; its first and last tick are cut at the edges.
 
-        Each window is summed for itself: differences of one long cumulative sum would lose digits in short windows.
+        Each window is summed separately: differences of one cumulative sum would lose digits in short windows.
         """
         products = np.zeros(len(values) + 1)
         np.multiply(values, self._holds.widths, out=products[:-1])
@@ -159,41 +156,41 @@ class TimeWindows:
 
 
 def divided(above: Numbers, below: Numbers) -> Numbers:
-    """NaN where there is nothing to divide by."""
+    """Divides; NaN where the divisor is not positive."""
     nothing: Numbers = np.full(len(above), np.nan)
     return np.divide(above, below, out=nothing, where=below > 0)
-
-
-def _reduced(ufunc: Any, padded: Numbers, first: Places, after: Places, empty: float) -> Numbers:
-    """Over [first, after) each. `reduceat` answers an empty stretch with the value beside it: that is put right.
-
-    It wants every index within the array, so one value more stands at the end.
-    """
-    full = after > first
-    pairs = np.empty(2 * len(first), dtype=np.intp)
-    pairs[::2] = np.minimum(first, len(padded) - 1)
-    pairs[1::2] = np.where(full, after, pairs[::2])
-    if ufunc is np.maximum:
-        ufunc = np.fmax  # passes over NaN
-    found = ufunc.reduceat(padded, pairs)[::2] if len(first) else np.empty(0)
-    return np.where(full & ~np.isnan(found), found, empty)
 
 
 def used(
     counter: Numbers, read_at: Moments, power: Numbers, holds: SampleAndHold, starts: Moments, stops: Moments
 ) -> Numbers:
-    """Joules in each window of one GPU, whose counter was read at these moments."""
+    """Returns joules in each window by the energy counter of one GPU, read at `read_at`."""
     known = ~np.isnan(counter)
     times, values = (read_at, counter) if known.all() else (read_at[known], counter[known])
     grown = np.diff(values)
     changed = np.flatnonzero(grown) + 1
     if len(changed) == 0:
         return np.full(len(starts), np.nan)
-    life = np.cumsum(grown < 0, dtype=np.int64)[changed - 1]  # counts how often the driver has begun anew
+    life = np.cumsum(grown < 0, dtype=np.int64)[changed - 1]  # number of resets so far
     starts, stops = holds.seen(starts, stops)
     refreshes = _Refreshes(times[changed], values[changed], life, power, holds)
     (before, born), (after, died) = refreshes.at(starts), refreshes.at(stops)
     return np.where((born == died) & (stops > starts), after - before, np.nan)
+
+
+def _reduced(ufunc: Any, padded: Numbers, first: Places, after: Places, empty: float) -> Numbers:
+    """Reduces over each [first, after). For an empty slice `reduceat` returns a neighbor, which becomes `empty`.
+
+    `reduceat` needs every index within the array, so the array is padded by one value.
+    """
+    full = after > first
+    pairs = np.empty(2 * len(first), dtype=np.intp)
+    pairs[::2] = np.minimum(first, len(padded) - 1)
+    pairs[1::2] = np.where(full, after, pairs[::2])
+    if ufunc is np.maximum:
+        ufunc = np.fmax  # ignores NaN
+    reduced = ufunc.reduceat(padded, pairs)[::2] if len(first) else np.empty(0)
+    return np.where(full & ~np.isnan(reduced), reduced, empty)
 
 
 class _Refreshes:
@@ -203,21 +200,23 @@ class _Refreshes:
         self._at, self._counts, self._life, self._power, self._holds = at, counts, life, power, holds
 
     def at(self, moments: Moments) -> tuple[Numbers, Moments]:
-        """The counter, and in which of its lives; NaN where it cannot be told."""
-        at, last = self._at, len(self._at) - 1
-        place = np.clip(np.searchsorted(at, moments, side="right") - 1, 0, last)
+        """Returns the counter, NaN if unknown, and the number of resets before."""
+        times, last = self._at, len(self._at) - 1
+        place = np.clip(np.searchsorted(times, moments, side="right") - 1, 0, last)
         follows = np.minimum(place + 1, last)
-        width = np.maximum(at[follows] - at[place], 1)  # nanoseconds since 1970 would be rounded as floats
-        share = np.clip((moments - at[place]) / width, 0.0, 1.0)
+        width = np.maximum(
+            times[follows] - times[place], 1
+        )  # nanoseconds since 1970 would be rounded as floats
+        share = np.clip((moments - times[place]) / width, 0.0, 1.0)
         counts = self._counts[place] + share * (self._counts[follows] - self._counts[place])
-        early, late = np.minimum(moments, at[0]), np.maximum(moments, at[last])
-        counts = counts - self._beyond(early, np.full_like(early, at[0]))
-        counts = counts + self._beyond(np.full_like(late, at[last]), late)
-        torn = (self._life[place] != self._life[follows]) & (moments > at[place])
+        early, late = np.minimum(moments, times[0]), np.maximum(moments, times[last])
+        counts = counts - self._beyond(early, np.full_like(early, times[0]))
+        counts = counts + self._beyond(np.full_like(late, times[last]), late)
+        torn = (self._life[place] != self._life[follows]) & (moments > times[place])
         return np.where(torn, np.nan, counts), self._life[place]
 
     def _beyond(self, starts: Moments, stops: Moments) -> Numbers:
-        """By power, in the stretches that have a length; nothing is added where there is none."""
+        """Integrates power over the stretches that are not empty."""
         used = np.zeros(len(starts))
         some = stops > starts
         if some.any():

@@ -1,6 +1,17 @@
-"""Runs go in, what they share and where they differ comes out: one `Comparison`, with a frame for every table.
+"""Several runs -> Comparison: one metric along one axis, with a frame for every table and curve.
 
-What cannot be compared is not: a sentence in `notes` says which run was left out of what, and why.
+A run that lacks something is left out of that table only, and a sentence in `notes` says why.
+
+select      which runs, phase and metric can be compared; names that distinguish the runs
+axes        steps, tokens, time, FLOPs, energy and cost of each record
+curves      one metric of one run along an axis
+summary     a row per run; milestones, validations, values at equal cost, targets
+settings    settings that differ; caveats
+groups      runs that share a setting -> mean and deviation
+scaling     the scaling law across sizes, and the next size
+power_law   the fit of that law
+gate        whether a run is worse than its baseline by more than noise
+answer      the JSON of `gputel compare`
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from gputel.analysis.compare import curves, groups, scaling, select, settings, s
 from gputel.analysis.compare.axes import AXES, Prices
 from gputel.analysis.compare.curves import MetricCurve
 from gputel.analysis.compare.scaling import fit_scaling
-from gputel.analysis.compare.select import Selection, depends_on_tokeniser
+from gputel.analysis.compare.select import Selection, depends_on_tokenizer
 from gputel.analysis.compare.settings import caveats, run_settings
 from gputel.analysis.compare.summary import milestone_table, summarize_runs
 from gputel.analysis.logs.log import Log
@@ -37,12 +48,12 @@ GRID = 1000
 
 @dataclass(frozen=True)
 class Comparison:
-    """`by` is the axis and `metric` what is compared on it, in `phase`; `window` smooths, in steps, where given.
-    `better` is which way of the metric is, None where that is not known.
+    """Runs compared by `metric` along the axis `by`, in `phase`; `window` is the smoothing in steps, if any.
 
-    `milestones`: `x, run, value, difference, interpolated`. `summary`: a row a run. `validations`, `equal`,
-    `targets` and `settings`: a row a run and name, axis, target or setting. `scaling`: the law across sizes, or
-    why there is none. With groups the runs are groups, and `deviation` and `runs` stand beside each mean.
+    `better` is the better direction of the metric, None if unknown. `milestones`: `x, run, value, difference,
+    interpolated`. `summary`: a row per run. `validations`, `equal`, `targets`, `settings`: a row per run and name,
+    axis, target or setting. `scaling`: the law across sizes, or why there is none. With groups, `run` is a group,
+    and tables also have `deviation` and `runs`.
     """
 
     by: str
@@ -65,60 +76,60 @@ class Comparison:
 
     @property
     def runs(self) -> list[str]:
-        """What is compared, in the order given: runs, or groups of them."""
+        """The compared runs, or groups of runs, in the order given."""
         return self.summary["run"].to_list()
 
     @property
     def axes(self) -> list[str]:
-        """Those that every run has."""
+        """The axes that every run has."""
         return [name for name in AXES if name == "step" or all(name in c.track.costs for c in self.lines)]
 
     @cached_property
     def curves(self) -> pl.DataFrame:
-        """Every point that was printed: `run`, its place on each axis, `y`, `smoothed` over `smoothing` steps."""
+        """Every printed point: `run`, its place on each axis, `y`, and `smoothed` over `smoothing` steps."""
         parts = []
         for curve in self.lines:
             places = {
                 axis.column: curve.x(axis.name) if axis.name in ("step", *curve.track.costs) else None
                 for axis in AXES.values()
             }
-            part = pl.DataFrame(
+            frame = pl.DataFrame(
                 {
                     **{name: pl.Series(name, x, pl.Float64) for name, x in places.items() if x is not None},
                     "y": curve.y,
                     "smoothed": curve.smoothed(self.smoothing),
                 }
             )
-            parts.append(part.select(pl.lit(curve.track.name).alias("run"), pl.all()))
+            parts.append(frame.select(pl.lit(curve.track.name).alias("run"), pl.all()))
         whole = pl.concat(parts, how="diagonal").with_columns(pl.selectors.float().fill_nan(None))
         columns = ["run", *(axis.column for axis in AXES.values() if axis.column in whole.columns)]
         return whole.select(*columns, "y", "smoothed")
 
     @property
     def smoothing(self) -> float:
-        """The window in steps of `curves` and `common`: as asked, else a hundredth of the longest run."""
+        """The smoothing of `curves` and `common` in steps: as asked, else 1 % of the longest run."""
         return self.window or max(1.0, max(round(np.ptp(c.step) / 100) for c in self.lines if len(c.step)))
 
     @cached_property
     def frontier(self) -> pl.DataFrame:
-        """The best that any run had reached with so much compute: `flops`, `value`, `run`."""
+        """The best value that any run reached with a given compute: `flops`, `value`, `run`."""
         return scaling.frontier(self.lines, self.smoothing, self.better)
 
     @cached_property
     def common(self) -> pl.DataFrame:
-        """On one axis: `x`, `run`, `value` (smoothed, interpolated), `difference`; of groups also `deviation`."""
+        """Smoothed curves on a common grid: `x`, `run`, `value`, `difference`; with groups also `deviation`."""
         xs = [curve.x(self.by) for curve in self.lines]
         start = max(np.nanmin(x) for x in xs)
-        at = np.linspace(start, max(start, summary.common_end(xs)), GRID)
+        grid = np.linspace(start, max(start, summary.common_end(xs)), GRID)
         values = [
-            curves.interpolated(x, curve.smoothed(self.smoothing), at)
+            curves.interpolated(x, curve.smoothed(self.smoothing), grid)
             for x, curve in zip(xs, self.lines, strict=True)
         ]
         frame = pl.concat(
             pl.DataFrame(
-                {"x": at, "run": [curve.track.name] * GRID, "value": own, "difference": own - values[0]}
+                {"x": grid, "run": [curve.track.name] * GRID, "value": y, "difference": y - values[0]}
             )
-            for curve, own in zip(self.lines, values, strict=True)
+            for curve, y in zip(self.lines, values, strict=True)
         )
         return _grouped(frame.fill_nan(None), self.groups, ["x"])
 
@@ -137,18 +148,19 @@ def compare(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
 ) -> Comparison:
-    """`price`: dollars for a GPU hour; `kwh`: for a kWh; `smooth`: a window in steps; `group`: what seeds share.
+    """Compares runs; a path may be a folder of runs.
 
-    `lower` and `higher`: metrics whose names do not say which way is better. A path may be a folder of runs. Two
-    runs with nothing in common are a GputelError, and so is a target whose better side is not known.
+    `price`: dollars per GPU hour; `kwh`: dollars per kWh; `smooth`: a window in steps; `group`: the setting that
+    seeds share; `lower` and `higher`: metrics whose names do not say which direction is better. Raises GputelError
+    if fewer than two runs have something in common, or if the better direction of a target is unknown.
     """
     asked = columns.directions(lower, higher)
     for name in target or {}:
         columns.better_or_refuse(name, asked)
     prices = _prices(by, price, kwh)
     given = [runs] if isinstance(runs, (str, Path)) or not isinstance(runs, Sequence) else runs
-    found = [subject for run in given for subject in _subjects(run)]
-    chosen = select.select(found, by, metric, phase, prices)
+    subjects = [subject for run in given for subject in _subjects(run)]
+    chosen = select.select(subjects, by, metric, phase, prices)
     return _tabled(chosen, by, prices, smooth, target or {}, group, asked)
 
 
@@ -157,8 +169,8 @@ def _prices(by: str, price: float | None, kwh: float | None) -> Prices:
         raise GputelError(f"by={by!r}", "is no axis", f"one of {', '.join(AXES)}", exit_code=2)
     prices = Prices(price, kwh)
     if by == "cost" and not prices.known:
-        mend = "add --price 4 for a GPU hour, or --kwh 0.3"
-        raise GputelError("--by cost", "no price was given", mend, exit_code=2)
+        hint = "add --price 4 for a GPU hour, or --kwh 0.3"
+        raise GputelError("--by cost", "no price was given", hint, exit_code=2)
     return prices
 
 
@@ -182,12 +194,12 @@ def _tabled(
     group: str | None,
     asked: Mapping[str, Direction],
 ) -> Comparison:
-    """Every table of what was chosen; where seeds are grouped, of groups."""
+    """Builds every table of the selection, of groups if seeds are grouped."""
     lines, tracks = chosen.curves, [curve.track for curve in chosen.curves]
     better = columns.better(chosen.metric, asked)
-    if chosen.tokenisers:
-        targets = {name: value for name, value in targets.items() if not depends_on_tokeniser(name)}
-    told = summarize_runs(tracks)
+    if chosen.tokenizers:
+        targets = {name: value for name, value in targets.items() if not depends_on_tokenizer(name)}
+    rows = summarize_runs(tracks)
     evaluated = summary.validations(tracks, chosen.metric, asked)
     stated = {track.name: run_settings(track.subject) for track in tracks}
     members = groups.by(group, stated) if group else None
@@ -201,18 +213,18 @@ def _tabled(
         lines=lines,
         groups=members,
         milestones=_grouped(milestone_table(lines, by), members, ["x"]),
-        summary=_averaged(told, members),
+        summary=_averaged(rows, members),
         validations=_averaged(evaluated, members, ["name"]),
         equal=_grouped(summary.equal(lines, window), members, ["axis", "x"]),
         targets=_averaged(summary.targets(tracks, targets, window, asked), members, ["metric", "target"]),
         settings=settings.differing(groups.stated(stated, members) if members else stated),
-        scaling=fit_scaling(lines, told, prices, better),
+        scaling=fit_scaling(lines, rows, prices, better),
         notes=[
             *chosen.notes,
             *caveats(tracks, prices, grouped=members is not None),
             *settings.without_best(evaluated),
         ],
-        cautions={track.name: said for track in tracks if (said := track.subject.caution)},
+        cautions={track.name: caution for track in tracks if (caution := track.subject.caution)},
     )
 
 

@@ -1,4 +1,4 @@
-"""A comparison -> what `gputel compare --json` prints: strict JSON, runs by their names, null where unknown."""
+"""Comparison -> the JSON of `gputel compare`: strict, runs by name, null if unknown."""
 
 from __future__ import annotations
 
@@ -16,52 +16,53 @@ SCHEMA = 1
 Json = dict[str, Any]
 
 
-def comparison_json(found: Comparison) -> Json:
+def comparison_json(comparison: Comparison) -> Json:
+    """Returns every table of a comparison as JSON."""
     answer = {
         "schema": SCHEMA,
-        "by": found.by,
-        "metric": found.metric,
-        "phase": found.phase,
-        "phases": found.phases,
-        "smooth_steps": found.window,
-        "runs": found.runs,
-        "groups": found.groups,
-        "axes": found.axes,
-        "milestones": _nested(found.milestones, ["x"]),
-        "summary": {row.pop("run"): row for row in document.rows(found.summary)},
-        "validations": _nested(found.validations, ["name"]),
-        "equal": _nested(found.equal, ["axis", "x"]),
-        "targets": _nested(found.targets, ["metric", "target"]),
+        "by": comparison.by,
+        "metric": comparison.metric,
+        "phase": comparison.phase,
+        "phases": comparison.phases,
+        "smooth_steps": comparison.window,
+        "runs": comparison.runs,
+        "groups": comparison.groups,
+        "axes": comparison.axes,
+        "milestones": _nested(comparison.milestones, ["x"]),
+        "summary": {row.pop("run"): row for row in document.rows(comparison.summary)},
+        "validations": _nested(comparison.validations, ["name"]),
+        "equal": _nested(comparison.equal, ["axis", "x"]),
+        "targets": _nested(comparison.targets, ["metric", "target"]),
         "settings": {
-            entry["setting"]: {run: told["value"] for run, told in entry["runs"].items()}
-            for entry in _nested(found.settings, ["setting"])
+            entry["setting"]: {run: row["value"] for run, row in entry["runs"].items()}
+            for entry in _nested(comparison.settings, ["setting"])
         },
-        "scaling": _scaling(found.scaling),
-        "notes": found.notes,
-        "cautions": found.cautions,
+        "scaling": _scaling(comparison.scaling),
+        "notes": comparison.notes,
+        "cautions": comparison.cautions,
     }
     return dict(document.as_json(answer))
 
 
 def _nested(frame: pl.DataFrame, keys: list[str]) -> list[Json]:
-    """A row a key, with what is said of each run under `runs`."""
-    found: dict[tuple[Any, ...], Json] = {}
+    """Returns one entry per key, with the rows of its runs under `runs`."""
+    entries: dict[tuple[Any, ...], Json] = {}
     for row in document.rows(frame):
         key = {name: row.pop(name) for name in keys}
-        entry = found.setdefault(tuple(key.values()), {**key, "runs": {}})
+        entry = entries.setdefault(tuple(key.values()), {**key, "runs": {}})
         entry["runs"][row.pop("run")] = row
-    return list(found.values())
+    return list(entries.values())
 
 
-def _scaling(told: Scaling) -> Json:
-    ahead = told.next
+def _scaling(scaling: Scaling) -> Json:
+    next_size = scaling.next
     return {
-        "law": told.formula if told.law else None,
-        "terms": list(told.terms),
-        "why": told.why,
-        "constants": {name: known._asdict() for name, known in told.constants.items()},
-        "deviation": told.law and told.law.deviation,
-        "points": told.points,
-        "next": ahead and {**vars(ahead), "loss": ahead.loss._asdict()},
-        "unfinished": told.unfinished,
+        "law": scaling.formula if scaling.law else None,
+        "terms": list(scaling.terms),
+        "why": scaling.why,
+        "constants": {name: interval._asdict() for name, interval in scaling.constants.items()},
+        "deviation": scaling.law and scaling.law.deviation,
+        "points": scaling.points,
+        "next": next_size and {**vars(next_size), "loss": next_size.loss._asdict()},
+        "unfinished": scaling.unfinished,
     }

@@ -1,12 +1,7 @@
-"""The axes that runs are compared on, and what the steps of a run had cost on each of them, record by record.
+"""One phase of a run -> the cost of its steps so far on every axis: tokens, time, FLOPs, energy, dollars.
 
-Time, energy and dollars count what a restart threw away, tokens and FLOPs do not: that work is not in the model.
-
-Which clock tells how long a run took, and the seconds since its first step began, record by record.
-
-What a run's telemetry says of it: the joules that were used when each record was printed, power, memory.
-
-Joules count from the first step's beginning; evaluations, checkpoints and gaps after it are in them.
+Time, energy and dollars include work that a restart discarded; tokens and FLOPs do not, as it is not in the model.
+Time and energy count from the beginning of the first step, with evaluations, checkpoints and gaps after it.
 """
 
 from __future__ import annotations
@@ -24,18 +19,33 @@ from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.runs.facts import estimated_flops
+from gputel.analysis.text import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
 Cost: TypeAlias = "Numbers | str"
-"""What the records had cost, or why that is not known."""
+"""Cost so far at each record, or why it is unknown."""
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+CLOCKS = {
+    "stamps": "from timestamps since the first step began, evaluations and gaps included",
+    "clock": "the log's own total time, which may leave out first steps and evaluations",
+    "dt": "the sum of the printed step times",
+}
+"""The clocks, most reliable first."""
+COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
+
+NOTHING = "no GPU was measured"
+TIMELESS = "its records could not be placed in time"
+FEW = 600_000  # ticks; longer recordings are read by whole seconds, with the same result
+COVERED = 0.9  # least measured share of the time for an energy of the run
 
 
 @dataclass(frozen=True)
 class Axis:
-    """`column` is what it is called in tables, with its unit; `word` is what people say."""
+    """An axis; `column` is its name in tables, with its unit; `word` its name in text."""
 
     name: str
     column: str
@@ -57,7 +67,7 @@ AXES: Mapping[str, Axis] = {
 
 @dataclass(frozen=True)
 class Prices:
-    """Dollars for an hour of one GPU, and for a kWh."""
+    """Dollars per GPU hour and per kWh."""
 
     hour: float | None = None
     kwh: float | None = None
@@ -69,21 +79,21 @@ class Prices:
 
 @dataclass(frozen=True)
 class Records:
-    """Each record of an attempt once, in the order of the file; `done` is how many steps were behind it."""
+    """Each record of an attempt once, in file order; `done` is the number of steps completed by then."""
 
     rows: pl.DataFrame
     done: Numbers
     attempt: Numbers
-    numbered: bool  # no step is printed, and records were counted
+    numbered: bool  # no steps are printed, so records were counted
 
 
 def costs(
     subject: RunData, records: Records, clock: str | None, measured: PhaseEnergy, prices: Prices
 ) -> dict[str, Cost]:
-    """By the name of the axis, all but steps."""
+    """Returns the cost so far by axis, all axes but steps."""
     tokens = _tokens(subject, records)
     seconds = elapsed_seconds(records.rows, records.done, records.attempt, clock)
-    time = "it says no time: no stamps, no total time, no time of a step" if seconds is None else seconds
+    time = "it has no timestamps, no total time and no step times" if seconds is None else seconds
     energy = measured.by_record(records.rows)
     cost = _cost(subject, time, energy, prices)
     return {
@@ -97,6 +107,119 @@ def costs(
 
 def amount(fact: Fact | None) -> float | None:
     return None if fact is None else float(fact.value)
+
+
+def available_clocks(rows: pl.DataFrame) -> list[str]:
+    """Returns the clocks that these records have; a single timestamp is not enough."""
+    return [
+        name
+        for name, column in COLUMNS.items()
+        if column in rows.columns and rows.height - rows[column].null_count() > (name == "stamps")
+    ]
+
+
+def shared(tables: Sequence[pl.DataFrame]) -> str | None:
+    """Returns the best clock that all runs have; None if they share none."""
+    have = [available_clocks(rows) for rows in tables]
+    return next((name for name in CLOCKS if all(name in clocks for clocks in have)), None)
+
+
+def chosen(rows: pl.DataFrame, wanted: str | None) -> str | None:
+    """Returns the wanted clock if the run has it, else its best."""
+    have = available_clocks(rows)
+    return wanted if wanted in have else next(iter(have), None)
+
+
+def elapsed_seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: str | None) -> Numbers | None:
+    """Returns seconds since the first step began, at each record; discarded records count too."""
+    if clock is None:
+        return None
+    column = rows[COLUMNS[clock]]
+    if clock == "stamps":
+        stamps = floats(column.dt.epoch("ns")) / 1e9
+        return stamps - np.nanmin(stamps) + _of_first(rows, done)
+    if clock == "clock":
+        return _counted_on(floats(column) * 60)
+    each = floats(column)
+    return np.cumsum(np.where(np.isfinite(each), each, np.nanmedian(each)) / 1000 * gaps(done, attempt))
+
+
+def gaps(done: Numbers, attempt: Numbers) -> Numbers:
+    """Returns how many steps each record covers: those since the last; the usual number for an attempt's first."""
+    since = np.diff(done, prepend=0.0)
+    begins = np.diff(attempt, prepend=attempt[:1] - 1) != 0
+    since[begins] = np.minimum(np.maximum(done[begins], 1), stride(done))
+    return since
+
+
+def stride(done: Numbers) -> float:
+    """Returns the median number of steps between two records."""
+    grown = np.diff(done)
+    grown = grown[grown > 0]
+    return float(np.median(grown)) if len(grown) else 1.0
+
+
+def floats(column: pl.Series) -> Numbers:
+    """Converts a column to floats; null becomes NaN."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PhaseEnergy:
+    """Measured `spans` of one phase; `why` says why the energy is unknown, if it is."""
+
+    spans: pl.DataFrame | None
+    why: str | None = None
+
+    def by_record(self, rows: pl.DataFrame) -> Numbers | str:
+        """Returns joules so far at each record of `rows`; NaN for a record without a time."""
+        if self.spans is None or self.why:
+            return self.why or NOTHING
+        records = self.spans.filter((pl.col("kind") == "train") & (pl.col("steps") > 0))
+        ends = records.group_by("attempt", "step").agg(pl.col("end").max())
+        placed = rows.select("attempt", "step").join(
+            ends, on=["attempt", "step"], how="left", maintain_order="left"
+        )
+        times = placed["end"].dt.epoch("ns").fill_null(-1).to_numpy()
+        before = np.searchsorted(self.spans["end"].dt.epoch("ns").to_numpy(), times, side="right")
+        sums = np.insert(np.cumsum(_joules(self.spans).fill_null(0.0).to_numpy()), 0, 0.0)
+        return np.where(times < 0, np.nan, sums[before]) if (times >= 0).any() else TIMELESS
+
+    def figures(self, tokens_per_step: float | None) -> dict[str, float | None]:
+        """Returns power of all GPUs and memory during training, and joules per token of fully measured steps."""
+        if self.spans is None:
+            return {}
+        train = self.spans.filter(pl.col("kind") == "train")
+        if train.is_empty():
+            return {}
+        row: dict[str, Any] = align.totals(train).row(0, named=True)
+        each = join.of_spans(train)
+        complete = each.filter((pl.col("measured") >= join.WHOLE) & _joules(each).is_not_null())
+        tokens = (tokens_per_step or 0) * float(complete["steps"].sum())
+        joules = float((_joules(complete) * complete["steps"]).sum())
+        return {
+            "j_per_token": joules / tokens if tokens and not self.why else None,
+            **{name: row[name] for name in ("power_mean_w", "power_peak_w", "mem_peak_mib")},
+        }
+
+
+def phase_energy(subject: RunData, phase: str) -> PhaseEnergy:
+    """Measures the spans of a phase, from its first step to its last line."""
+    gpu = gpu_samples(subject, FEW)
+    if gpu is None:
+        return PhaseEnergy(None, NOTHING)
+    cut = align.cut_spans(subject)
+    first = cut.filter((pl.col("phase") == phase) & (pl.col("kind") == "train"))["start"].min()
+    if first is None:
+        return PhaseEnergy(None, TIMELESS)
+    last = cut.filter(pl.col("phase") == phase)["end"].max()
+    spans = align.measured(cut, gpu).filter(pl.col("start") >= first, pl.col("end") <= last).sort("end")
+    covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()
+    whole = float(spans["duration_s"].sum())
+    if covered < COVERED * whole:
+        percent = f"{100 * covered / whole:.0f} %"
+        return PhaseEnergy(spans, f"its GPUs were measured for only {percent} of the time")
+    return PhaseEnergy(spans)
 
 
 def _tokens(subject: RunData, records: Records) -> Cost:
@@ -133,152 +256,23 @@ def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
     if prices.kwh is not None:
         if isinstance(energy, str):
             return energy
-        total = total + energy / 3.6e6 * prices.kwh
+        total = total + energy / JOULES_PER_KWH * prices.kwh
     return total
 
 
-Numbers: TypeAlias = npt.NDArray[np.float64]
-
-CLOCKS = {
-    "stamps": "told by the stamps of the lines since the first step began, evaluations and gaps included",
-    "clock": "what the log itself counts, which may leave out first steps and evaluations",
-    "dt": "the sum of the step times that were printed",
-}
-"""In the order in which they can be trusted."""
-COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
-
-
-def available_clocks(rows: pl.DataFrame) -> list[str]:
-    """The clocks that these records have; one stamp alone tells no time."""
-    return [
-        name
-        for name, column in COLUMNS.items()
-        if column in rows.columns and rows.height - rows[column].null_count() > (name == "stamps")
-    ]
-
-
-def shared(tables: Sequence[pl.DataFrame]) -> str | None:
-    """The clock that all runs have; None if they share none."""
-    have = [available_clocks(rows) for rows in tables]
-    return next((name for name in CLOCKS if all(name in own for own in have)), None)
-
-
-def chosen(rows: pl.DataFrame, wanted: str | None) -> str | None:
-    """The one that is wanted, else the best there is."""
-    have = available_clocks(rows)
-    return wanted if wanted in have else next(iter(have), None)
-
-
-def elapsed_seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: str | None) -> Numbers | None:
-    """Records of restarts count: that time was spent."""
-    if clock is None:
-        return None
-    told = rows[COLUMNS[clock]]
-    if clock == "stamps":
-        stamps = floats(told.dt.epoch("ns")) / 1e9
-        return stamps - np.nanmin(stamps) + _of_first(rows, done)
-    if clock == "clock":
-        return _counted_on(floats(told) * 60)
-    each = floats(told)
-    return np.cumsum(np.where(np.isfinite(each), each, np.nanmedian(each)) / 1000 * gaps(done, attempt))
-
-
-def gaps(done: Numbers, attempt: Numbers) -> Numbers:
-    """For how many steps each record stands: those since the last; an attempt's first for as many as usual."""
-    since = np.diff(done, prepend=0.0)
-    begins = np.diff(attempt, prepend=attempt[:1] - 1) != 0
-    since[begins] = np.minimum(np.maximum(done[begins], 1), stride(done))
-    return since
-
-
-def stride(done: Numbers) -> float:
-    """How many steps usually lie between two records."""
-    grown = np.diff(done)
-    grown = grown[grown > 0]
-    return float(np.median(grown)) if len(grown) else 1.0
-
-
 def _counted_on(clock: Numbers) -> Numbers:
-    """A clock that a restart set back goes on where it was."""
-    known = np.isfinite(clock)
-    grown = np.diff(clock[known], prepend=0.0)
+    """Continues a clock that a restart set back."""
+    finite = np.isfinite(clock)
+    grown = np.diff(clock[finite], prepend=0.0)
     total = np.full(len(clock), np.nan)
-    total[known] = np.cumsum(np.where(grown < 0, clock[known], grown))
+    total[finite] = np.cumsum(np.where(grown < 0, clock[finite], grown))
     return total
 
 
 def _of_first(rows: pl.DataFrame, done: Numbers) -> float:
-    """The seconds of the first record, which no stamp before it shows."""
+    """Returns the seconds of the first record, which has no timestamp before it."""
     first = rows["dt_ms"][0] if "dt_ms" in rows.columns else None
     return 0.0 if first is None else float(first) / 1000 * min(done[0], stride(done))
-
-
-def floats(column: pl.Series) -> Numbers:
-    """Null is NaN."""
-    return np.asarray(column.to_numpy(), dtype=np.float64)
-
-
-NOTHING = "no GPU was measured beside it"
-TIMELESS = "its records could not be placed in time"
-FEW = 600_000  # ticks of GPUs, which are read as they are: of longer runs whole seconds say the same
-COVERED = 0.9  # of the time, for the energy to be the run's
-
-
-@dataclass(frozen=True)
-class PhaseEnergy:
-    """`spans` of one phase, with what they cost; `why` there are no joules, where there are none."""
-
-    spans: pl.DataFrame | None
-    why: str | None = None
-
-    def by_record(self, rows: pl.DataFrame) -> Numbers | str:
-        """Joules so far, for each of the records in `rows`; NaN where a record could not be placed."""
-        if self.spans is None or self.why:
-            return self.why or NOTHING
-        told = self.spans.filter((pl.col("kind") == "train") & (pl.col("steps") > 0))
-        ends = told.group_by("attempt", "step").agg(pl.col("end").max())
-        placed = rows.select("attempt", "step").join(
-            ends, on=["attempt", "step"], how="left", maintain_order="left"
-        )
-        at = placed["end"].dt.epoch("ns").fill_null(-1).to_numpy()
-        before = np.searchsorted(self.spans["end"].dt.epoch("ns").to_numpy(), at, side="right")
-        sums = np.insert(np.cumsum(_joules(self.spans).fill_null(0.0).to_numpy()), 0, 0.0)
-        return np.where(at < 0, np.nan, sums[before]) if (at >= 0).any() else TIMELESS
-
-    def figures(self, tokens_per_step: float | None) -> dict[str, float | None]:
-        """While it trained: watts of all GPUs, memory, and joules a token of the steps that were measured."""
-        if self.spans is None:
-            return {}
-        train = self.spans.filter(pl.col("kind") == "train")
-        if train.is_empty():
-            return {}
-        row: dict[str, Any] = align.totals(train).row(0, named=True)
-        each = join.of_spans(train)
-        told = each.filter((pl.col("measured") >= join.WHOLE) & _joules(each).is_not_null())
-        tokens = (tokens_per_step or 0) * float(told["steps"].sum())
-        joules = float((_joules(told) * told["steps"]).sum())
-        return {
-            "j_per_token": joules / tokens if tokens and not self.why else None,
-            **{name: row[name] for name in ("power_mean_w", "power_peak_w", "mem_peak_mib")},
-        }
-
-
-def phase_energy(subject: RunData, phase: str) -> PhaseEnergy:
-    gpu = gpu_samples(subject, FEW)
-    if gpu is None:
-        return PhaseEnergy(None, NOTHING)
-    held = align.cut_spans(subject)
-    first = held.filter((pl.col("phase") == phase) & (pl.col("kind") == "train"))["start"].min()
-    if first is None:
-        return PhaseEnergy(None, TIMELESS)
-    last = held.filter(pl.col("phase") == phase)["end"].max()
-    spans = align.measured(held, gpu).filter(pl.col("start") >= first, pl.col("end") <= last).sort("end")
-    covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()
-    whole = float(spans["duration_s"].sum())
-    if covered < COVERED * whole:
-        percent = f"{100 * covered / whole:.0f} %"
-        return PhaseEnergy(spans, f"its GPUs were measured for only {percent} of the time")
-    return PhaseEnergy(spans)
 
 
 def _joules(frame: pl.DataFrame) -> pl.Series:

@@ -1,8 +1,6 @@
-"""One metric of one run along its steps: taken from its records or its evaluations, smoothed, interpolated.
+"""One phase of one run on all axes (RunPhase), and one of its metrics along them (MetricCurve).
 
-One phase of a run on all axes: which records count, how many steps were behind each, and what they had cost.
-
-A counter that begins at 0 has done one step more than it says when it prints a record, but not when it evaluates.
+A counter that begins at 0 has completed one step more than it prints in a record, but not in an evaluation.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MetricCurve:
-    """`y` is finite throughout and `step` grows; `done` is how many steps were behind each point."""
+    """A metric by step; `y` is finite, `step` increases, `done` is the number of steps completed at each point."""
 
     track: RunPhase
     metric: str
@@ -37,7 +35,7 @@ class MetricCurve:
         return self.step if axis == "step" else self.track.at(axis, self.done)
 
     def smoothed(self, window: float | None) -> Numbers:
-        """Each point the mean of those in the last `window` steps; the first ones of fewer."""
+        """Returns the mean of the last `window` steps at each point; of fewer at the beginning."""
         if not window or window <= 1 or not len(self.y):
             return self.y
         sums = np.insert(np.cumsum(self.y), 0, 0.0)
@@ -48,13 +46,14 @@ class MetricCurve:
 
 
 def metrics(track: RunPhase) -> list[str]:
-    """What was printed in this phase: metrics of records first, then evaluations."""
+    """Returns the metrics printed in this phase: those of records first, then evaluations."""
     log = track.subject.log
     records = [name for name in log.metrics() if track.rows[name].null_count() < track.rows.height]
     return [*records, *evaluated(track)]
 
 
 def evaluated(track: RunPhase) -> list[str]:
+    """Returns the names of the evaluations in this phase."""
     evals = track.subject.log.evals
     if len(track.subject.log.places) > 1:
         evals = evals.filter(evals["phase"] == track.phase)
@@ -62,7 +61,7 @@ def evaluated(track: RunPhase) -> list[str]:
 
 
 def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
-    """Empty where the run has no such metric. Of a step that was done again the last value stands."""
+    """Returns the curve of a metric, empty if the run lacks it; a repeated step keeps its last value."""
     log = track.subject.log
     if metric in log.metrics():
         rows = track.steps
@@ -80,15 +79,15 @@ def metric_curve(track: RunPhase, metric: str) -> MetricCurve:
 
 
 def interpolated(x: Numbers, y: Numbers, at: Numbers) -> Numbers:
-    """On the line between the points beside it; NaN outside of them."""
-    known = np.isfinite(x)
-    if not known.any():
+    """Interpolates linearly; NaN outside the points."""
+    finite_x = np.isfinite(x)
+    if not finite_x.any():
         return np.full(len(at), np.nan)
-    return np.interp(at, x[known], y[known], left=np.nan, right=np.nan)
+    return np.interp(at, x[finite_x], y[finite_x], left=np.nan, right=np.nan)
 
 
 def reached(x: Numbers, y: Numbers, target: float, better: Direction) -> float | None:
-    """The first x at which the metric is as good as the target."""
+    """Returns the first x at which the metric is as good as the target."""
     good = y <= target if better == "lower" else y >= target
     return finite(x[int(np.argmax(good))]) if good.any() else None
 
@@ -99,7 +98,7 @@ def finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class RunPhase:
-    """`rows` are all records. `step`, `done` and `costs`, by axis, have one place a step; `lacks` says why not."""
+    """A phase of a run. `step`, `done` and `costs` have one entry per step; `lacks` says why an axis is missing."""
 
     subject: RunData
     name: str
@@ -107,7 +106,7 @@ class RunPhase:
     rows: pl.DataFrame
     measured: PhaseEnergy
     clock: str | None
-    numbered: bool  # it prints no step, and its records were counted
+    numbered: bool  # no steps are printed, so records were counted
     from_zero: bool
     step: Numbers
     done: Numbers
@@ -116,24 +115,24 @@ class RunPhase:
 
     @property
     def steps(self) -> pl.DataFrame:
-        """A row a step, as in the log's own `steps`; where nothing was printed twice these are the records."""
+        """One row per step, as in the log's `steps`; the records, if no step was printed twice."""
         if len(self.rows) == len(self.step):
             return self.rows
         steps = self.subject.log.steps
         return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())
 
     def at(self, axis: str, done: Numbers) -> Numbers:
-        """What `done` steps had cost: between records by the line between them, after the last as much as there."""
-        known = np.isfinite(self.costs[axis])
-        points, costs = self.done[known], self.costs[axis][known]
+        """Returns the cost of `done` steps, interpolated between records and constant after the last."""
+        finite_costs = np.isfinite(self.costs[axis])
+        points, costs = self.done[finite_costs], self.costs[axis][finite_costs]
         if not len(points):
             return np.full(len(done), np.nan)
-        if points[0] <= axes.stride(self.done):  # the run is here from its beginning
+        if points[0] <= axes.stride(self.done):  # the log has the beginning of the run
             points, costs = np.insert(points, 0, 0.0), np.insert(costs, 0, 0.0)
         return np.interp(done, points, costs)
 
     def total(self, axis: str) -> float | None:
-        """What the whole phase cost."""
+        """Returns the cost of the whole phase."""
         costs = self.costs.get(axis)
         if costs is None or not np.isfinite(costs).any():
             return None
@@ -143,7 +142,7 @@ class RunPhase:
 def run_phase(
     subject: RunData, name: str, phase: str, prices: Prices | None = None, clock: str | None = None
 ) -> RunPhase:
-    """`clock` None takes the first that the run itself has."""
+    """Puts a phase on all axes; without a `clock` it uses the best that the run has."""
     rows = rows_of(subject, phase)
     numbered = _says_no_step(_records(subject, phase))
     once, kept = _once(floats(rows["step"]), floats(rows["attempt"]))
@@ -152,7 +151,7 @@ def run_phase(
     records = Records(first, step + from_zero, floats(first["attempt"]), numbered)
     clock, measured = axes.chosen(first, clock), phase_energy(subject, phase)
     costs = axes.costs(subject, records, clock, measured, prices or Prices())
-    costs = costs if len(first) else dict.fromkeys(costs, "it has evaluations, and no records")
+    costs = costs if len(first) else dict.fromkeys(costs, "it has evaluations but no records")
     return RunPhase(
         subject=subject,
         name=name,
@@ -170,7 +169,7 @@ def run_phase(
 
 
 def rows_of(subject: RunData, phase: str) -> pl.DataFrame:
-    """The records of a phase with their steps, superseded ones too; where none says its step they are numbered."""
+    """Returns the records of a phase, superseded ones too; numbered, if no steps are printed."""
     records = _records(subject, phase)
     if _says_no_step(records):
         return records.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("step"))
@@ -187,7 +186,7 @@ def _says_no_step(records: pl.DataFrame) -> bool:
 
 
 def _once(step: Numbers, attempt: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The first record of each step of an attempt, for ranks repeat it; of these, by step, the last attempt's."""
+    """Returns the first record of each attempt and step (ranks repeat it), and of these the last attempt's."""
     if len(step) < 2 or (np.all(np.diff(step) > 0) and attempt[0] == attempt[-1]):
         every = np.arange(len(step))
         return every, every
@@ -198,7 +197,7 @@ def _once(step: Numbers, attempt: Numbers) -> tuple[npt.NDArray[np.intp], npt.ND
 
 
 def _from_zero(rows: pl.DataFrame) -> bool:
-    """A counter that starts at 0; or one whose start is not here, and that ends short of its total by one."""
+    """Returns whether steps count from 0; without the start, whether they end one short of the total."""
     if rows.is_empty():
         return False
     step = floats(rows["step"])

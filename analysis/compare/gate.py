@@ -1,8 +1,8 @@
-"""Is a run worse than its baseline, by more than its noise? The verdicts that a CI job ends on.
+"""A run and its baseline -> whether it is worse by more than noise: the verdicts of a CI job.
 
-A pace (throughput, time of a step, MFU) is judged by its median once the run is warm, a loss by its differences at
-equal steps towards the end; both by a bootstrap over blocks of neighbouring steps, since neighbours are alike. An
-interval that holds the limit says nothing yet, and that is a verdict of its own.
+A pace (throughput, step time, MFU) is compared by its median after warm-up, a loss by its differences at equal
+steps towards the end; both with a bootstrap over blocks of neighboring steps, as neighbors are alike. If the
+interval includes the limit, the verdict is `unknown`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Verdict: TypeAlias = Literal["passed", "failed", "unknown"]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Series: TypeAlias = tuple[npt.NDArray[np.int64], Numbers]  # steps, and the value at each
 
-FEWEST = 20  # steps, under which a bootstrap of blocks says nothing
-LAST_SHARE = 0.2  # of the shared steps, over which losses are compared
+FEWEST = 20  # steps that a bootstrap of blocks needs
+LAST_SHARE = 0.2  # of the shared steps: losses are compared at the last ones
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """`change` is how much worse, as a share of the baseline (better is negative), with its interval."""
+    """The verdict on one limit; `change` is how much worse, relative to the baseline (negative: better)."""
 
     metric: str
     limit: float
@@ -61,16 +61,15 @@ def judge(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
 ) -> list[GateResult]:
-    """A check for each limit, in the order given; `warmup` is how many steps at the start do not count.
+    """Judges each limit, in the order given; the first `warmup` steps do not count.
 
-    `lower` and `higher` name metrics and which way of them is better; a metric whose name does not say it and that
-    is in neither is a GputelError.
+    `lower` and `higher` name metrics by their better direction; raises GputelError if it is unknown for a metric.
     """
     asked = columns.directions(lower, higher)
     signs = {name: _sign(name, asked) for name in (*max_regress, *targets)}
     both = [log] if baseline is None else [log, baseline]
     chosen = select.choose(both, phase)
-    run, *against = [_within(each, own) for each, own in zip(both, chosen.own, strict=True)]
+    run, *against = [_within(each, phase_name) for each, phase_name in zip(both, chosen.own, strict=True)]
     checks = [
         _regress(name, limit, signs[name], run, other, warmup)
         for other in against
@@ -80,17 +79,17 @@ def judge(
 
 
 def exit_code(checks: Sequence[GateResult]) -> int:
-    """4: a limit was broken; 5: none was, but not all can be judged."""
+    """Returns 4 if a limit was broken, 5 if none was but some cannot be judged, else 0."""
     verdicts = {check.verdict for check in checks}
     return 4 if "failed" in verdicts else 5 if "unknown" in verdicts else 0
 
 
 def share(text: str) -> float:
-    """`3%` or `0.03` as a share; a GputelError of anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
-    if not found:
-        raise GputelError(text, "is not a share", "say 3% or 0.03", exit_code=2)
-    return float(found[1]) / (100 if found[2] else 1)
+    """Parses `3%` or `0.03`; raises GputelError otherwise."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    if not match:
+        raise GputelError(text, "is not a percentage", "say 3% or 0.03", exit_code=2)
+    return float(match[1]) / (100 if match[2] else 1)
 
 
 @dataclass(frozen=True)
@@ -99,25 +98,25 @@ class _Run:
     evals: pl.DataFrame
 
     def series(self, metric: str) -> Series | None:
-        """Steps and finite values; of an evaluation where no record has the metric."""
+        """Returns steps and finite values, from evaluations if no record has the metric."""
         if metric in self.steps.columns:
-            found = self.steps.select("step", pl.col(metric).cast(pl.Float64).alias("value"))
+            values = self.steps.select("step", pl.col(metric).cast(pl.Float64).alias("value"))
         else:
-            found = self.evals.filter(pl.col("name") == metric).select("step", "value")
-        found = found.filter(pl.col("step").is_not_null() & pl.col("value").is_finite())
-        found = found.unique("step", keep="last", maintain_order=True).sort("step")
-        return (found["step"].to_numpy(), found["value"].to_numpy()) if found.height else None
+            values = self.evals.filter(pl.col("name") == metric).select("step", "value")
+        values = values.filter(pl.col("step").is_not_null() & pl.col("value").is_finite())
+        values = values.unique("step", keep="last", maintain_order=True).sort("step")
+        return (values["step"].to_numpy(), values["value"].to_numpy()) if values.height else None
 
 
 def _sign(metric: str, asked: Mapping[str, columns.Direction]) -> int:
-    """1 where more is worse, -1 where less is."""
+    """Returns 1 if more is worse, -1 if less is worse."""
     return 1 if columns.better_or_refuse(metric, asked) == "lower" else -1
 
 
 def _within(log: Log, phase: str | None) -> _Run:
-    of = pl.col("phase") == phase
+    in_phase = pl.col("phase") == phase
     return (
-        _Run(log.steps.filter(of), log.evals.filter(of))
+        _Run(log.steps.filter(in_phase), log.evals.filter(in_phase))
         if phase
         else _Run(log.steps.clear(), log.evals.clear())
     )
@@ -150,17 +149,17 @@ def _by_pace(metric: str, limit: float, sign: int, ours: Series, theirs: Series,
 def _by_step(metric: str, limit: float, sign: int, ours: Series, theirs: Series, warmup: int) -> GateResult:
     shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
     last = max(FEWEST, round(len(shared) * LAST_SHARE))
-    kept = np.flatnonzero(shared >= shared[0] + warmup)[-last:] if len(shared) else shared
-    if len(kept) < FEWEST:
+    late = np.flatnonzero(shared >= shared[0] + warmup)[-last:] if len(shared) else shared
+    if len(late) < FEWEST:
         return GateResult(
-            metric, limit, "regress", "unknown", _too_few(len(kept), "shared "), steps=len(kept)
+            metric, limit, "regress", "unknown", _too_few(len(late), "shared "), steps=len(late)
         )
-    mine, base = ours[1][at][kept], theirs[1][there][kept]
+    mine, base = ours[1][at][late], theirs[1][there][late]
     mean, base_mean = float(mine.mean()), float(base.mean())
     differences = sign * (mine - base) / abs(base_mean)
     means = _resampled(_blocks(differences).mean(axis=1), 1).mean(axis=1)
-    why = f"means of steps {shared[kept[0]]} to {shared[kept[-1]]}"
-    return _verdict(metric, limit, mean, base_mean, float(differences.mean()), means, len(kept), why)
+    why = f"means of steps {shared[late[0]]} to {shared[late[-1]]}"
+    return _verdict(metric, limit, mean, base_mean, float(differences.mean()), means, len(late), why)
 
 
 def _by_evaluation(metric: str, limit: float, sign: int, ours: Series, theirs: Series) -> GateResult:
@@ -169,7 +168,7 @@ def _by_evaluation(metric: str, limit: float, sign: int, ours: Series, theirs: S
         return GateResult(metric, limit, "regress", "unknown", "no step was evaluated in both runs")
     value, base = float(ours[1][at[-1]]), float(theirs[1][there[-1]])
     change = sign * (value - base) / abs(base)
-    why = f"evaluation of step {shared[-1]}, taken as it is"
+    why = f"single evaluation, at step {shared[-1]}"
     return _verdict(metric, limit, value, base, change, np.array([change]), len(shared), why)
 
 
@@ -179,15 +178,15 @@ def _verdict(
     low, high = (float(edge) for edge in np.quantile(spread, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
     verdict: Verdict = "failed" if low > limit else "passed" if high <= limit else "unknown"
     if verdict == "unknown":
-        why += "; too noisy to say on which side of the limit it lies"
+        why += "; too noisy to decide"
     return GateResult(metric, limit, "regress", verdict, why, value, base, change, low, high, steps)
 
 
 def _target(metric: str, limit: float, sign: int, run: _Run) -> GateResult:
-    found = run.series(metric)
-    if found is None:
+    series = run.series(metric)
+    if series is None:
         return GateResult(metric, limit, "target", "unknown", f"the run has no {metric}")
-    steps, values = found
+    steps, values = series
     best = int(np.argmin(sign * values))
     value = float(values[best])
     verdict: Verdict = "passed" if sign * (value - limit) <= 0 else "failed"
@@ -197,23 +196,23 @@ def _target(metric: str, limit: float, sign: int, run: _Run) -> GateResult:
 
 
 def _too_few(steps: int, kind: str = "") -> str:
-    return f"{steps} {kind}steps after the warm-up, and it takes {FEWEST}"
+    return f"only {steps} {kind}steps after warm-up; {FEWEST} are needed"
 
 
 def _medians(values: Numbers, seed: int) -> Numbers:
-    """Of resampled blocks' medians: over thousands of steps as good as the steps' own, and far cheaper."""
+    """Returns medians of resampled block medians: nearly those of the steps, and far cheaper."""
     medians: Numbers = np.median(_resampled(np.median(_blocks(values), axis=1), seed), axis=1)
     return medians
 
 
 def _resampled(blocks: Numbers, seed: int) -> Numbers:
-    """As many again, drawn with replacement: a row a resample."""
+    """Draws blocks with replacement: one row per resample."""
     chosen = np.random.default_rng(seed).integers(len(blocks), size=(RESAMPLES, len(blocks)))
     drawn: Numbers = blocks[chosen]
     return drawn
 
 
 def _blocks(values: Numbers) -> Numbers:
-    """Neighbours together, the cube root of their number long; what is over at the start is left out."""
+    """Cuts values into blocks of the cube root of their number; a remainder at the start is dropped."""
     length = round(len(values) ** (1 / 3))
     return values[len(values) % length :].reshape(-1, length)

@@ -1,8 +1,6 @@
-"""Runs that share a setting (seeds of one) -> one line of each table: their mean, and a band of one deviation.
+"""Runs that share a setting (such as seeds) -> one row per group in each table: mean and standard deviation.
 
-The deviation is the sample's (n - 1); a group of one run has none.
-
-Runs beside each other: subjects go in, tables of what they share and where they differ come out.
+The deviation is that of a sample (n - 1); a group of one run has none.
 """
 
 from __future__ import annotations
@@ -19,29 +17,31 @@ Members = Mapping[str, str]  # run -> its group
 
 
 def by(setting: str, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The group of each run, `depth=16`; a run that does not say the setting is a GputelError."""
-    silent = [run for run, own in settings.items() if setting not in own]
-    if silent:
-        common = set.intersection(*(set(own) for own in settings.values()))
-        apart = sorted(name for name in common if len({shown(own[name]) for own in settings.values()}) > 1)
-        mend = f"group by {' or '.join(apart)}" if apart else "record runs with --tag NAME=VALUE"
-        raise GputelError(f"--group {setting}", f"{silent[0]} does not say it", mend)
-    return {run: f"{setting}={shown(own[setting])}" for run, own in settings.items()}
+    """Returns the group of each run, such as `depth=16`; raises GputelError if a run lacks the setting."""
+    lacking = [run for run, values in settings.items() if setting not in values]
+    if lacking:
+        common = set.intersection(*(set(values) for values in settings.values()))
+        differing = sorted(
+            name for name in common if len({shown(values[name]) for values in settings.values()}) > 1
+        )
+        hint = f"group by {' or '.join(differing)}" if differing else "record runs with --tag NAME=VALUE"
+        raise GputelError(f"--group {setting}", f"{lacking[0]} does not have it", hint)
+    return {run: f"{setting}={shown(values[setting])}" for run, values in settings.items()}
 
 
 def stated(settings: Mapping[str, Mapping[str, Any]], members: Members) -> dict[str, dict[str, Any]]:
-    """What all runs of a group say alike."""
+    """Returns the settings that all runs of a group share."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for run, own in settings.items():
-        groups.setdefault(members[run], []).append(own)
+    for run, values in settings.items():
+        groups.setdefault(members[run], []).append(values)
     return {
-        group: {n: value for n, value in runs[0].items() if all(own.get(n) == value for own in runs)}
+        group: {n: value for n, value in runs[0].items() if all(values.get(n) == value for values in runs)}
         for group, runs in groups.items()
     }
 
 
 def banded(frame: pl.DataFrame, members: Members, keys: Sequence[str], value: str) -> pl.DataFrame:
-    """`frame` with a `run` column -> the same per group: the mean of `value`, its `deviation`, `runs` counted."""
+    """Averages a frame by group: the mean of `value`, its `deviation`, and the number of `runs`."""
     grouped = _grouped(frame, members).group_by(*keys, "run", maintain_order=True)
     others = [
         pl.col(name).any() if kind == pl.Boolean else pl.col(name).mean()
@@ -54,7 +54,7 @@ def banded(frame: pl.DataFrame, members: Members, keys: Sequence[str], value: st
 
 
 def differences(frame: pl.DataFrame, keys: Sequence[str], first: str) -> pl.DataFrame:
-    """From the first group's mean."""
+    """Adds the difference from the first group's mean."""
     base = frame.filter(pl.col("run") == first).select(*keys, base="value")
     joined = frame.join(base, on=list(keys), how="left", maintain_order="left", nulls_equal=True)
     off = pl.when(pl.col("run") != first).then(pl.col("value") - pl.col("base"))
@@ -62,7 +62,7 @@ def differences(frame: pl.DataFrame, keys: Sequence[str], first: str) -> pl.Data
 
 
 def averaged(frame: pl.DataFrame, members: Members, keys: Sequence[str] = ()) -> pl.DataFrame:
-    """Numbers become means; words stay where all runs of a group say the same."""
+    """Averages numbers by group; text stays if all runs of a group agree."""
     cells = [
         pl.col(name).mean() if kind.is_numeric() else _same(name)
         for name, kind in frame.schema.items()

@@ -1,9 +1,9 @@
-"""y = E + A / u^a + B / v^b ...: a floor and a falling power of each column of x, with 95 % intervals.
+"""Fits y = E + A / u^a + B / v^b ...: a floor and a falling power of each column of x, with 95 % intervals.
 
-Variable projection: for given exponents the floor and the factors are a linear problem, so only exponents are
-searched, by a grid that closes in on the best. None may be negative. Huber's weights keep one odd run from bending
-the law. Intervals come from a parametric bootstrap: the law is fitted again to data drawn from it, whose noise is
-itself uncertain with few points, so they widen honestly.
+Variable projection: for given exponents, the floor and the factors are a linear problem, so only exponents are
+searched, with a shrinking grid. None may be negative. Huber weights limit the influence of an outlier. Intervals
+come from a parametric bootstrap: the law is fitted again to data drawn from it. With few points the noise itself is
+uncertain, so the intervals widen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 EXPONENTS = (0.01, 2.5)
-HUBER = 1.345  # 95 % efficient where nothing is odd
+HUBER = 1.345  # 95 % efficient without outliers
 DRAWS = 200
 LEVEL = (2.5, 97.5)
 ROUNDS = 60
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Law:
-    """`draws` has a row a bootstrap of floor, factors and exponents; the first row is the law itself."""
+    """A fitted law. `draws`: floor, factors and exponents, one row per bootstrap; the first row is the fit."""
 
     draws: Numbers
     deviation: float
@@ -57,7 +57,7 @@ class Law:
         return [_interval(self.draws[:, 1 + self.powers + k]) for k in range(self.powers)]
 
     def predict(self, x: Numbers, seed: int = 0) -> Interval:
-        """What one more run would give there: the law's own uncertainty, and the noise of a run."""
+        """Predicts one more run: the uncertainty of the law plus the noise of a run."""
         factors, exponents = np.split(self.draws[:, 1:], 2, axis=1)
         values = self.draws[:, 0] + (factors * np.asarray(x, float) ** -exponents).sum(axis=1)
         noise = np.random.default_rng(seed).standard_t(self.freedom, len(values)) * self.deviation
@@ -76,18 +76,18 @@ def fit(x: Numbers, y: Numbers, seed: int = 0) -> Law:
     if freedom < 1:
         raise ValueError(f"{len(y)} points cannot tell a law of {parameters(x.shape[1])} parameters")
     middle, scale = np.exp(np.log(x).mean(axis=0)), float(np.mean(y))
-    logs, told = np.log(x / middle), y / scale
-    found, weights = _robust(logs, told, freedom)
-    residuals = told - _values(logs, found)[0]
+    logs, scaled = np.log(x / middle), y / scale
+    best, weights = _robust(logs, scaled, freedom)
+    residuals = scaled - _values(logs, best)[0]
     deviation = float(np.sqrt((weights * residuals**2).sum() / freedom))
-    draws = found
+    draws = best
     if deviation > TINY:
         random = np.random.default_rng(seed)
         noise = deviation * np.sqrt(freedom / random.chisquare(freedom, (DRAWS, 1)))
-        drawn = (told - residuals) + noise * random.standard_normal((DRAWS, len(y)))
+        drawn = (scaled - residuals) + noise * random.standard_normal((DRAWS, len(y)))
         powers = x.shape[1]
-        start = np.repeat(found[:, 1 + powers :], DRAWS, axis=0)
-        draws = np.concatenate([found, _search(logs, drawn, np.ones(len(y)), start, 0.25)])
+        start = np.repeat(best[:, 1 + powers :], DRAWS, axis=0)
+        draws = np.concatenate([best, _search(logs, drawn, np.ones(len(y)), start, 0.25)])
     return Law(_unscaled(draws, middle, scale), deviation * scale, freedom)
 
 

@@ -1,7 +1,7 @@
-"""Runs of several sizes -> the law that their losses follow, and what the next depth would reach and cost.
+"""Runs of several sizes -> the scaling law of their losses, and the loss and cost of the next size.
 
-A law of parameters N and tokens D needs sizes at several ratios of the two: at one ratio they grow together and
-cannot be told apart, and the law is one of compute C. With too few sizes there is none, and `why` says so.
+A law of parameters N and tokens D needs sizes at several ratios of the two. At a single ratio they cannot be
+separated, and the law is one of compute C. With too few sizes there is no law, and `why` says so.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from gputel.analysis.compare.power_law import Interval, Law, Numbers
 
 SIZES, RATIOS = 4, 3
-SAME = 0.1  # ratios of tokens to parameters that differ by less are one
-APART = 0.05  # of a decade: how much tokens must vary beside parameters
-LAST = 0.01  # of a run, over which its final loss is taken
+SAME = 0.1  # relative; ratios of tokens to parameters that differ by less are the same
+APART = 0.05  # decades by which tokens must vary independently of parameters
+LAST = 0.01  # share of a run over which its final loss is averaged
 MOST = 100
 GRID = 400
 FRONTIER = {"flops": pl.Float64, "value": pl.Float64, "run": pl.String}
@@ -53,7 +53,7 @@ POINTS = {name: pl.String if name == "run" else pl.Float64 for name in (*FIGURES
 
 @dataclass(frozen=True)
 class Next:
-    """One size further than the largest: what it would reach and cost, if it runs like the largest did."""
+    """The next size after the largest: its expected loss and cost, if it runs like the largest."""
 
     depth: int | None
     parameters: float
@@ -67,13 +67,13 @@ class Next:
 
 @dataclass(frozen=True)
 class Scaling:
-    """`points`: a row a run that has ended, by parameters; `frontier` where none did better with less compute."""
+    """The law, or why there is none. `points`: finished runs by parameters; `frontier`: best for their compute."""
 
     points: pl.DataFrame
     terms: tuple[str, ...]
     law: Law | None
     next: Next | None
-    why: str | None  # there is no law, or not one of parameters and tokens
+    why: str | None  # why there is no law, or none of parameters and tokens
     unfinished: list[str]
 
     @property
@@ -89,16 +89,16 @@ class Scaling:
 
 
 def fit_scaling(
-    lines: Sequence[MetricCurve], told: pl.DataFrame, prices: Prices, better: Direction | None
+    lines: Sequence[MetricCurve], rows: pl.DataFrame, prices: Prices, better: Direction | None
 ) -> Scaling:
-    """`told` has a row a run, as `comparing.summary` makes it; `better` is which way of the metric is."""
+    """Fits the law; `rows` has a row per run (`summarize_runs`), `better` is the better direction of the metric."""
     ended = [curve for curve in lines if not _is_unfinished(curve.track)]
     unfinished = [curve.track.name for curve in lines if _is_unfinished(curve.track)]
-    points = _points(ended, told.filter(told["run"].is_in([curve.track.name for curve in ended])), better)
+    points = _points(ended, rows.filter(rows["run"].is_in([curve.track.name for curve in ended])), better)
     terms, why = _terms(points, unfinished)
     if better != "lower":
-        wanted = "is to rise" if better else f"may be none: {UNKNOWN_DIRECTION}"
-        terms, why = (), f"a law is one of falling losses, and {lines[0].metric} {wanted}"
+        wanted = "should rise" if better else f"may not be a loss: {UNKNOWN_DIRECTION}"
+        terms, why = (), f"a scaling law needs a falling loss, and {lines[0].metric} {wanted}"
     if not terms:
         return Scaling(points, (), None, None, why, unfinished)
     law = power_law.fit(points.select(terms).to_numpy(), points["loss"].to_numpy())
@@ -106,35 +106,39 @@ def fit_scaling(
 
 
 def frontier(lines: Sequence[MetricCurve], window: float, better: Direction | None) -> pl.DataFrame:
-    """Along the curves of all runs that know their FLOPs, the best value at each compute, and whose it is.
+    """Returns the best value at each compute over all runs with FLOPs, and its run.
 
-    Empty where it is not known which way of the metric is `better`.
+    Empty if the better direction of the metric is unknown.
     """
-    known = [curve for curve in lines if better and "flops" in curve.track.costs]
-    xs = [curve.x("flops") for curve in known]
+    with_flops = [curve for curve in lines if better and "flops" in curve.track.costs]
+    xs = [curve.x("flops") for curve in with_flops]
     spread = np.concatenate(xs) if xs else np.zeros(0)
     spread = spread[spread > 0]
     if not len(spread):
         return pl.DataFrame(schema=FRONTIER)
-    at = np.geomspace(spread.min(), spread.max(), GRID)
+    compute = np.geomspace(spread.min(), spread.max(), GRID)
     values = np.array(
-        [interpolated(x, curve.smoothed(window), at) for x, curve in zip(xs, known, strict=True)]
+        [interpolated(x, curve.smoothed(window), compute) for x, curve in zip(xs, with_flops, strict=True)]
     )
     sign = 1 if better == "lower" else -1
     best = np.where(np.isnan(values), np.inf, sign * values).argmin(axis=0)
-    told = {"flops": at, "value": values[best, np.arange(GRID)], "run": [known[i].track.name for i in best]}
-    return pl.DataFrame(told, schema=FRONTIER).fill_nan(None).drop_nulls()
+    columns = {
+        "flops": compute,
+        "value": values[best, np.arange(GRID)],
+        "run": [with_flops[i].track.name for i in best],
+    }
+    return pl.DataFrame(columns, schema=FRONTIER).fill_nan(None).drop_nulls()
 
 
 def final(curve: MetricCurve) -> tuple[float, float]:
-    """The loss of the last hundredth of a run, and how many steps were behind it: one record is mostly noise."""
+    """Returns the mean loss of the last 1 % of a run (one record is noisy), and its mean completed steps."""
     steps = max(1, min(MOST, round(LAST * float(np.ptp(curve.step))))) if len(curve.step) else 1
     last = curve.step > curve.step[-1] - steps
     return float(curve.y[last].mean()), float(curve.done[last].mean())
 
 
 def _is_unfinished(track: RunPhase) -> bool:
-    """By the total that was printed; else by how the run ended."""
+    """Returns whether a run is unfinished, by its printed total, else by its status."""
     log, rows = track.subject.log, track.rows
     total = rows["total_steps"].drop_nulls().last() if "total_steps" in rows.columns else None
     if total is None and len(log.places) == 1:
@@ -144,13 +148,13 @@ def _is_unfinished(track: RunPhase) -> bool:
     return bool(track.done[-1] < float(total) * (1 - LAST))  # type: ignore[arg-type]
 
 
-def _points(lines: Sequence[MetricCurve], told: pl.DataFrame, better: Direction | None) -> pl.DataFrame:
+def _points(lines: Sequence[MetricCurve], summary: pl.DataFrame, better: Direction | None) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
-    for curve, row in zip(lines, told.select(FIGURES).iter_rows(named=True), strict=True):
+    for curve, row in zip(lines, summary.select(FIGURES).iter_rows(named=True), strict=True):
         loss, done = final(curve)
-        at = np.array([done])
+        steps_done = np.array([done])
         for name in ("tokens", "flops"):
-            row[name] = float(curve.track.at(name, at)[0]) if name in curve.track.costs else None
+            row[name] = float(curve.track.at(name, steps_done)[0]) if name in curve.track.costs else None
         if row["parameters"] and row["tokens"]:
             row["flops"] = row["flops"] or estimated_flops(row["parameters"]) * row["tokens"]
             rows.append({**row, "loss": loss})
@@ -164,25 +168,30 @@ def _points(lines: Sequence[MetricCurve], told: pl.DataFrame, better: Direction 
 
 
 def _terms(points: pl.DataFrame, unfinished: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """What the law is of; and why it is not of parameters and tokens."""
+    """Returns the terms of the law, and why they are not parameters and tokens."""
     sizes = _distinct(points["parameters"].to_numpy())
     if sizes < SIZES:
-        why = f"a law needs {SIZES} sizes whose parameters and tokens are known, and there are {sizes}"
-        cut = f"; {text.names(unfinished)} not counted, having not ended" if unfinished else ""
-        return (), why + cut
+        why = f"a law needs {SIZES} sizes with known parameters and tokens; there are {sizes}"
+        excluded = (
+            f"; not counted, as still running or cut off: {text.names(unfinished)}" if unfinished else ""
+        )
+        return (), why + excluded
     ratios = _distinct((points["tokens"] / points["parameters"]).to_numpy())
     if ratios < RATIOS:
         at = "one ratio" if ratios == 1 else f"only {ratios} ratios"
-        return COMPUTE, f"at {at} of tokens to parameters the two cannot be told apart: a law of compute"
+        return COMPUTE, f"with {at} of tokens to parameters the two cannot be separated: a law of compute"
     if points.height <= power_law.parameters(len(BOTH)):
-        return COMPUTE, f"{points.height} runs are too few for a law of parameters and tokens: one of compute"
+        return (
+            COMPUTE,
+            f"{points.height} runs are too few for a law of parameters and tokens: a law of compute",
+        )
     if _tied(points):
-        return COMPUTE, "tokens follow from parameters, and the two cannot be told apart: a law of compute"
+        return COMPUTE, "tokens follow from parameters, so the two cannot be separated: a law of compute"
     return BOTH, None
 
 
 def _distinct(values: Numbers) -> int:
-    """How many values are left if those within a tenth of each other are one."""
+    """Counts distinct values; values within a tenth of each other are one."""
     logs = np.sort(np.log(values))
     return 0 if not len(logs) else 1 + int((np.diff(logs) > np.log1p(SAME)).sum())
 
@@ -205,7 +214,7 @@ def _next(
     hours = None if largest["time_s"] is None else largest["time_s"] / 3600 * work
     joules = None if largest["energy_j"] is None else largest["energy_j"] * work
     rent = _product(prices.hour, hours, largest["gpus"])
-    power = _product(prices.kwh, joules, 1 / 3.6e6)
+    power = _product(prices.kwh, joules, 1 / text.JOULES_PER_KWH)
     wanted = [cost for price, cost in ((prices.hour, rent), (prices.kwh, power)) if price is not None]
     cost = sum(wanted) if wanted and None not in wanted else None  # type: ignore[arg-type]
     loss = law.predict(np.array([asked[name] for name in terms]))
@@ -213,7 +222,7 @@ def _next(
 
 
 def _one_size_on(points: pl.DataFrame, lines: Sequence[MetricCurve]) -> tuple[int | None, float, float]:
-    """Depth, parameters and FLOPs a token: by the shape that the runs have, else as they have grown so far."""
+    """Returns depth, parameters and FLOPs per token of the next size: by shape, else by growth so far."""
     last = points.row(-1, named=True)
     before = points.filter(points["parameters"] * (1 + SAME) < last["parameters"]).row(-1, named=True)
     per_token = [row["flops"] / row["tokens"] for row in (before, last)]
@@ -231,7 +240,7 @@ def _one_size_on(points: pl.DataFrame, lines: Sequence[MetricCurve]) -> tuple[in
 
 
 def _shape(depth: int, points: pl.DataFrame, lines: Sequence[MetricCurve]) -> Shape | None:
-    """The next of the reference trainer's shapes, where every run has the parameters and FLOPs of one of them."""
+    """Returns the next shape of the reference trainer, if every run matches one of its shapes."""
     facts = lines[0].track.subject.facts
     if facts.vocab is None or points["depth"].null_count():
         return None
@@ -248,5 +257,5 @@ def _shape(depth: int, points: pl.DataFrame, lines: Sequence[MetricCurve]) -> Sh
 
 
 def _product(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.prod(known)) if len(known) == len(values) else None
+    factors = [value for value in values if value is not None]
+    return float(np.prod(factors)) if len(factors) == len(values) else None

@@ -1,12 +1,8 @@
-"""Which of the runs can be compared with each other: subjects go in, one curve a run comes out.
+"""Runs -> Selection: the phase and metric that most of them share, and one curve per run.
 
-A run is left out of what it lacks, and a sentence says so; where fewer than two are left, that is the answer.
-
-What is compared: names that tell the runs apart, and the metric that they share.
-
-Which phase of each run is compared: the one that most runs share, and of these the one with most steps.
-
-A log that announces no stage has one phase without a name (`train`): it stands for any that the log does not name.
+Of the phases that most runs share, the one with the most steps is compared. A log that announces no stage has a
+single phase, `train`, which matches any phase that it does not name. A run that lacks the phase, metric or axis is
+left out, and a note says why; fewer than two remaining runs are an error.
 """
 
 from __future__ import annotations
@@ -33,16 +29,20 @@ if TYPE_CHECKING:
 
 SEE = "see what each holds: gputel parse RUN"
 
+FIRST = ("loss", "val_loss", "val_bpb")
+BITS = "bpb"
+LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
+
 
 @dataclass(frozen=True)
 class Selection:
-    """`phases` are all that could have been chosen; `tokenisers` is why losses cannot be compared."""
+    """What is compared. `phases`: all that could be chosen; `tokenizers`: why losses cannot be compared, if so."""
 
     curves: list[MetricCurve]
     metric: str
     phase: str
     phases: list[str]
-    tokenisers: str | None
+    tokenizers: str | None
     notes: list[str]
 
 
@@ -51,82 +51,25 @@ def select(
 ) -> Selection:
     choice = choose([subject.log for subject in given], phase)
     phased, unphased = _with_phase(given, choice, phase, prices)
-    why = settings.tokenisers([track.subject for track in phased])
+    why = settings.tokenizers([track.subject for track in phased])
     chosen, found, silent = _with_metric(phased, metric, why)
     found, lacking = _on_axis(found, by)
     notes = [*chosen.notes, *unphased, *silent, *lacking]
     return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
 
 
-def _with_phase(
-    given: Sequence[RunData], choice: Choice, asked: str | None, prices: Prices
-) -> tuple[list[RunPhase], list[str]]:
-    named = list(zip(given, names(given), choice.own, strict=True))
-    have = [(subject, name, own) for subject, name, own in named if own is not None]
-    if len(have) < 2:
-        there = ", ".join(choice.shared) or "none at all"
-        fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
-        raise _nothing(names(given), f"{fault} (there is {there})", SEE)
-    clock = axes.shared([curves.rows_of(subject, own) for subject, _, own in have])
-    found = [run_phase(subject, name, own, prices, clock) for subject, name, own in have]
-    return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
-
-
-def _with_metric(
-    given: list[RunPhase], asked: str | None, tokenisers: str | None
-) -> tuple[MetricChoice, list[MetricCurve], list[str]]:
-    chosen = metric(given, asked, tokenisers)
-    found = [metric_curve(track, chosen.name) for track in given]
-    have = [curve for curve in found if len(curve.y)]
-    if len(have) < 2:
-        raise _nothing([track.name for track in given], "no metric that two runs have", SEE)
-    silent = [curve.track.name for curve in found if not len(curve.y)]
-    return chosen, have, left_out(silent, f"no {chosen.name}")
-
-
-def _on_axis(found: list[MetricCurve], by: str) -> tuple[list[MetricCurve], list[str]]:
-    """Those that have the axis, if two of them meet on it."""
-    lacking = {curve.track.name: curve.track.lacks[by] for curve in found if by in curve.track.lacks}
-    have = [curve for curve in found if curve.track.name not in lacking]
-    if len(have) < 2:
-        name, why = next(iter(lacking.items()))
-        raise GputelError(f"--by {by}", f"{name}: {why}", f"compare by {others(found)}")
-    starts = [float(np.nanmin(curve.x(by))) for curve in have]
-    ends = [float(np.nanmax(curve.x(by))) for curve in have]
-    if len(have) == 2 and max(starts) > min(ends):
-        late, early = have[int(np.argmax(starts))].track.name, have[int(np.argmin(ends))].track.name
-        column = AXES[by].column
-        fault = f"{early} ends at {column} {min(ends):g}, and {late} begins at {max(starts):g}"
-        raise _nothing([curve.track.name for curve in have], fault, f"compare by {others(found, by)}")
-    reasons = dict.fromkeys(lacking.values())
-    return have, [
-        note
-        for why in reasons
-        for note in left_out([name for name, own in lacking.items() if own == why], why)
-    ]
-
-
-def others(found: Sequence[MetricCurve], but: str = "") -> str:
-    """The axes that all have."""
+def others(candidates: Sequence[MetricCurve], but: str = "") -> str:
+    """Names the axes that all runs have."""
     return " or ".join(
         name
         for name in AXES
-        if name != but and (name == "step" or all(name in curve.track.costs for curve in found))
+        if name != but and (name == "step" or all(name in curve.track.costs for curve in candidates))
     )
 
 
 def left_out(names: Sequence[str], why: str) -> list[str]:
-    """A sentence for the runs that are not compared; many are counted."""
+    """Returns a note on the runs that are left out, if any."""
     return [f"left out: {text.names(names)}: {why}"] if names else []
-
-
-def _nothing(names: Sequence[str], fault: str, mend: str) -> GputelError:
-    return GputelError(text.names(names), f"nothing in common: {fault}", mend)
-
-
-FIRST = ("loss", "val_loss", "val_bpb")
-BITS = "bpb"
-LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
 
 
 @dataclass(frozen=True)
@@ -136,42 +79,28 @@ class MetricChoice:
 
 
 def names(subjects: Sequence[RunData]) -> list[str]:
-    """Their own names; where several have one, as much of their paths as tells them apart, else a number."""
-    own = [subject.name for subject in subjects]
-    counts = Counter(own)
-    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[own[i]] > 1}
-    told = {**dict(enumerate(own)), **_apart(rivals)}
+    """Returns unique names: the run's own, with as much of its path as needed, else a number."""
+    given = [subject.name for subject in subjects]
+    counts = Counter(given)
+    rivals = {i: _path(subject) for i, subject in enumerate(subjects) if counts[given[i]] > 1}
+    unique = {**dict(enumerate(given)), **_apart(rivals)}
     taken: Counter[str] = Counter()
-    found = []
-    for i in range(len(own)):
-        taken[told[i]] += 1
-        found.append(told[i] if taken[told[i]] == 1 else f"{told[i]} ({taken[told[i]]})")
-    return found
+    numbered = []
+    for i in range(len(given)):
+        taken[unique[i]] += 1
+        numbered.append(unique[i] if taken[unique[i]] == 1 else f"{unique[i]} ({taken[unique[i]]})")
+    return numbered
 
 
-def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
-    """The shortest ends of paths that no other has; those of one path have none."""
-    found: dict[int, str] = {}
-    for deep in range(1, max(map(len, paths.values()), default=0)):
-        counts = Counter(path[-deep:] for path in paths.values())
-        found |= {
-            i: "/".join(p[-deep:]) for i, p in paths.items() if i not in found and counts[p[-deep:]] == 1
-        }
-    return found
+def metric(tracks: Sequence[RunPhase], asked: str | None, tokenizers: str | None) -> MetricChoice:
+    """Chooses the metric: as asked, else the loss or evaluation that most runs share.
 
-
-def _path(subject: RunData) -> tuple[str, ...]:
-    """Of a log with its name for its file, which may end in .log.gz; of a run as it is: many have one name."""
-    path = Path(subject.log.source).absolute()
-    return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
-
-
-def metric(tracks: Sequence[RunPhase], asked: str | None, tokenisers: str | None) -> MetricChoice:
-    """`tokenisers` is why losses are not compared. Else what most runs share: a loss or an evaluation."""
+    If the tokenizers differ (`tokenizers` says how), bits per byte are compared instead of losses.
+    """
     have = [curves.metrics(track) for track in tracks]
-    every = list(dict.fromkeys(name for own in have for name in own))
-    if tokenisers and (asked is None or depends_on_tokeniser(asked)):
-        return _in_bits(have, every, tokenisers)
+    every = list(dict.fromkeys(name for names in have for name in names))
+    if tokenizers and (asked is None or depends_on_tokenizer(asked)):
+        return _in_bits(have, every, tokenizers)
     if asked is not None:
         if asked not in every:
             raise GputelError(
@@ -180,35 +109,26 @@ def metric(tracks: Sequence[RunPhase], asked: str | None, tokenisers: str | None
         return MetricChoice(asked, [])
     evaluated = {name for track in tracks for name in curves.evaluated(track)}
     ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
-    best = max(ranked, key=lambda name: sum(name in own for own in have))
+    best = max(ranked, key=lambda name: sum(name in names for names in have))
     return MetricChoice(best, [])
 
 
-def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
-    bits = [name for name in every if BITS in name]
-    if not bits:
-        raise GputelError(
-            "loss", f"cannot be compared: {why}", "compare runs that print validation bits per byte"
-        )
-    best = max(bits, key=lambda name: sum(name in own for own in have))
-    return MetricChoice(best, [f"compared by {best}, bits per byte, and not by loss: {why}"])
-
-
-def depends_on_tokeniser(metric: str) -> bool:
-    """Whether it is a mean over tokens."""
+def depends_on_tokenizer(metric: str) -> bool:
+    """Returns whether a metric is a mean over tokens."""
     return "loss" in metric or "perplexity" in metric or "ppl" in metric
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`own` has, for each run, what it calls the phase itself; None where it has none such."""
+    """The chosen phase; `own` is what each run calls it, None if it lacks it."""
 
     phase: str
     own: list[str | None]
-    shared: list[str]  # all that could have been chosen, most steps first
+    shared: list[str]  # all that could be chosen, most steps first
 
 
 def choose(logs: Sequence[Log], asked: str | None) -> Choice:
+    """Chooses the phase to compare: as asked, else the one that most logs share."""
     names = [list(dict.fromkeys(phase for phase, _ in log.places)) for log in logs]
     candidates = list(dict.fromkeys(name for own in names for name in own))
     owns = {phase: [_own(own, phase) for own in names] for phase in candidates}
@@ -220,6 +140,85 @@ def choose(logs: Sequence[Log], asked: str | None) -> Choice:
     most = _sharers(owns[ranked[0]])
     shared = [phase for phase in ranked if _sharers(owns[phase]) == most and _is_named(phase, ranked)]
     return Choice(ranked[0], owns[ranked[0]], shared)
+
+
+def _with_phase(
+    given: Sequence[RunData], choice: Choice, asked: str | None, prices: Prices
+) -> tuple[list[RunPhase], list[str]]:
+    named = list(zip(given, names(given), choice.own, strict=True))
+    have = [(subject, name, own) for subject, name, own in named if own is not None]
+    if len(have) < 2:
+        there = ", ".join(choice.shared) or "none"
+        fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
+        raise _nothing(names(given), f"{fault} (there is {there})", SEE)
+    clock = axes.shared([curves.rows_of(subject, own) for subject, _, own in have])
+    found = [run_phase(subject, name, own, prices, clock) for subject, name, own in have]
+    return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
+
+
+def _with_metric(
+    given: list[RunPhase], asked: str | None, tokenizers: str | None
+) -> tuple[MetricChoice, list[MetricCurve], list[str]]:
+    chosen = metric(given, asked, tokenizers)
+    candidates = [metric_curve(track, chosen.name) for track in given]
+    with_metric = [curve for curve in candidates if len(curve.y)]
+    if len(with_metric) < 2:
+        raise _nothing([track.name for track in given], "no metric that two runs have", SEE)
+    silent = [curve.track.name for curve in candidates if not len(curve.y)]
+    return chosen, with_metric, left_out(silent, f"no {chosen.name}")
+
+
+def _on_axis(candidates: list[MetricCurve], by: str) -> tuple[list[MetricCurve], list[str]]:
+    """Keeps the curves that have the axis; at least two must overlap on it."""
+    lacking = {curve.track.name: curve.track.lacks[by] for curve in candidates if by in curve.track.lacks}
+    with_axis = [curve for curve in candidates if curve.track.name not in lacking]
+    if len(with_axis) < 2:
+        name, why = next(iter(lacking.items()))
+        raise GputelError(f"--by {by}", f"{name}: {why}", f"compare by {others(candidates)}")
+    starts = [float(np.nanmin(curve.x(by))) for curve in with_axis]
+    ends = [float(np.nanmax(curve.x(by))) for curve in with_axis]
+    if len(with_axis) == 2 and max(starts) > min(ends):
+        late, early = with_axis[int(np.argmax(starts))].track.name, with_axis[int(np.argmin(ends))].track.name
+        column = AXES[by].column
+        fault = f"{early} ends at {column} {min(ends):g}, and {late} begins at {max(starts):g}"
+        raise _nothing(
+            [curve.track.name for curve in with_axis], fault, f"compare by {others(candidates, by)}"
+        )
+    reasons = dict.fromkeys(lacking.values())
+    return with_axis, [
+        note
+        for why in reasons
+        for note in left_out([name for name, reason in lacking.items() if reason == why], why)
+    ]
+
+
+def _nothing(names: Sequence[str], fault: str, hint: str) -> GputelError:
+    return GputelError(text.names(names), f"nothing in common: {fault}", hint)
+
+
+def _apart(paths: dict[int, tuple[str, ...]]) -> dict[int, str]:
+    """Returns the shortest unique ends of paths; identical paths have none."""
+    ends: dict[int, str] = {}
+    for deep in range(1, max(map(len, paths.values()), default=0)):
+        counts = Counter(path[-deep:] for path in paths.values())
+        ends |= {i: "/".join(p[-deep:]) for i, p in paths.items() if i not in ends and counts[p[-deep:]] == 1}
+    return ends
+
+
+def _path(subject: RunData) -> tuple[str, ...]:
+    """Returns the path parts used to distinguish runs of the same name."""
+    path = Path(subject.log.source).absolute()
+    return path.parts if path.is_dir() else (*path.parent.parts, subject.name)
+
+
+def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
+    bits = [name for name in every if BITS in name]
+    if not bits:
+        raise GputelError(
+            "loss", f"cannot be compared: {why}", "compare runs that print validation bits per byte"
+        )
+    best = max(bits, key=lambda name: sum(name in own for own in have))
+    return MetricChoice(best, [f"compared by {best} (bits per byte) instead of loss: {why}"])
 
 
 def _own(names: list[str], phase: str) -> str | None:

@@ -1,7 +1,4 @@
-"""What a run was set to: what its log and its recording say of it; and of several runs, only what differs.
-
-What a reader of a comparison must know to trust its figures, in sentences.
-"""
+"""Runs -> their settings, the settings that differ, and the caveats that a reader needs to trust the figures."""
 
 from __future__ import annotations
 
@@ -20,74 +17,67 @@ if TYPE_CHECKING:
     from gputel.analysis.compare.curves import RunPhase
     from gputel.analysis.runs import RunData
 
-ABSENT = {"composed", "flops_per_token"}  # a caution, and what follows from the shape
+ABSENT = {"composed", "flops_per_token"}  # a caution, and a figure that follows from the shape
 SCHEMA = {"setting": pl.String, "run": pl.String, "value": pl.String}
 
 
 def run_settings(subject: RunData) -> dict[str, Any]:
-    """By name: the configuration that was printed, the machine, and the tags and versions that were recorded."""
-    said: dict[str, Any] = {name: value for name, value in subject.log.config.items() if name not in ABSENT}
+    """Returns settings by name: the printed configuration, the machine, recorded tags and versions."""
+    stated: dict[str, Any] = {name: value for name, value in subject.log.config.items() if name not in ABSENT}
     for name in ("gpu", "gpus"):
         fact = getattr(subject.facts, name)
         if fact is not None:
-            said[name] = fact.value
-    if "gpus" in said:
-        said.pop("world_size", None)
+            stated[name] = fact.value
+    if "gpus" in stated:
+        stated.pop("world_size", None)
     for description in subject.recording.descriptions if subject.recording else ():
-        said |= _recorded(description)  # of a run that went on, what was said last
-    return {name: whole(value) for name, value in said.items()}
+        stated |= _recorded(description)  # the last segment wins
+    return {name: whole(value) for name, value in stated.items()}
 
 
 def differing(settings: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """`setting`, `run`, `value`: what two runs say differently; null where a run does not say it."""
-    names = dict.fromkeys(name for own in settings.values() for name in own)
-    said = {name: {run: shown(own[name]) for run, own in settings.items() if name in own} for name in names}
+    """Returns the settings in which runs differ: `setting`, `run`, `value`; null if a run lacks it."""
+    names = dict.fromkeys(name for values_of_run in settings.values() for name in values_of_run)
+    by_name = {
+        name: {
+            run: shown(values_of_run[name])
+            for run, values_of_run in settings.items()
+            if name in values_of_run
+        }
+        for name in names
+    }
     rows = [
         (name, run, values.get(run))
-        for name, values in said.items()
+        for name, values in by_name.items()
         if len(set(values.values())) > 1
         for run in settings
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def tokenisers(subjects: Sequence[RunData]) -> str | None:
-    """Why these runs' losses cannot be compared; None where nothing says that their tokenisers differ."""
-    stated = {_tokeniser(subject) for subject in subjects} - {None}
+def tokenizers(subjects: Sequence[RunData]) -> str | None:
+    """Returns why the losses cannot be compared; None unless the runs' tokenizers are known to differ."""
+    stated = {_tokenizer(subject) for subject in subjects} - {None}
     if len(stated) > 1:
-        return f"their tokenisers differ ({', '.join(sorted(map(str, stated)))})"
+        return f"their tokenizers differ ({', '.join(sorted(map(str, stated)))})"
     sizes = {int(subject.facts.vocab.value) for subject in subjects if subject.facts.vocab}
     if len(sizes) > 1:
-        return f"their tokenisers differ (vocabularies of {' and '.join(f'{n:,}' for n in sorted(sizes))})"
+        return f"their tokenizers differ (vocabularies of {' and '.join(f'{n:,}' for n in sorted(sizes))})"
     return None
 
 
 def whole(value: Any) -> Any:
-    """A depth of 24 is 24 and not 24.0."""
+    """Turns 24.0 into 24."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def shown(value: Any) -> str:
-    """One line: a command may hold a whole script."""
+    """Formats a value on one line: a command may contain a script."""
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else " ".join(str(value).split())
 
 
-def _tokeniser(subject: RunData) -> Any:
-    said = run_settings(subject)
-    names = ("tokenizer", "tokenizer_name", "tokenizer_path", "tokeniser")
-    return next((said[name] for name in names if name in said), None)
-
-
-def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:
-    said = dict(description.get("tags") or {})
-    said["host"] = (description.get("host") or {}).get("name")
-    said["command"] = " ".join(description.get("argv") or []) or None
-    said["commit"] = ((description.get("git") or {}).get("commit") or "")[:12] or None
-    said |= description.get("packages") or {}
-    return {name: value for name, value in said.items() if value is not None}
-
-
 def caveats(tracks: Sequence[RunPhase], prices: Prices, *, grouped: bool) -> Iterator[str]:
+    """Yields what a reader must know about the figures of these runs."""
     yield from _of_time(tracks)
     yield from _of_energy(tracks)
     yield from _of_rates(tracks)
@@ -96,7 +86,7 @@ def caveats(tracks: Sequence[RunPhase], prices: Prices, *, grouped: bool) -> Ite
         yield f"{text.names(numbered)}: no steps are printed, so records are counted"
     rough = [t.name for t in tracks if "flops" in t.costs and not t.subject.facts.flops_per_token]
     if rough:
-        yield f"FLOPs of {text.names(rough)}: {FLOPS_PER_PARAMETER} x parameters x tokens, attention left out"
+        yield f"FLOPs of {text.names(rough)}: {FLOPS_PER_PARAMETER} x parameters x tokens, without attention"
     if prices.hour is not None:
         yield from _of_gpus(tracks)
     if grouped:
@@ -104,35 +94,50 @@ def caveats(tracks: Sequence[RunPhase], prices: Prices, *, grouped: bool) -> Ite
 
 
 def without_best(validations: pl.DataFrame) -> Iterator[str]:
-    """Why the best value of a validation metric is left out."""
+    """Says why the best value of a validation metric is left out."""
     unknown = validations.filter(pl.col("best").is_null())["name"]
     for name in unknown.unique(maintain_order=True).to_list():
         yield f"no best {name}: {UNKNOWN_DIRECTION}; add --lower {name} or --higher {name}"
 
 
+def _tokenizer(subject: RunData) -> Any:
+    stated = run_settings(subject)
+    names = ("tokenizer", "tokenizer_name", "tokenizer_path", "tokeniser")
+    return next((stated[name] for name in names if name in stated), None)
+
+
+def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:
+    stated = dict(description.get("tags") or {})
+    stated["host"] = (description.get("host") or {}).get("name")
+    stated["command"] = " ".join(description.get("argv") or []) or None
+    stated["commit"] = ((description.get("git") or {}).get("commit") or "")[:12] or None
+    stated |= description.get("packages") or {}
+    return {name: value for name, value in stated.items() if value is not None}
+
+
 def _of_time(tracks: Sequence[RunPhase]) -> Iterator[str]:
-    told = {track.name: track.clock for track in tracks if track.clock}
-    for clock in dict.fromkeys(told.values()):
-        runs = text.names(name for name, own in told.items() if own == clock)
-        of_whom = f" of {runs}" if len(set(told.values())) > 1 else ""
+    clocks = {track.name: track.clock for track in tracks if track.clock}
+    for clock in dict.fromkeys(clocks.values()):
+        runs = text.names(name for name, own in clocks.items() if own == clock)
+        of_whom = f" of {runs}" if len(set(clocks.values())) > 1 else ""
         yield f"time{of_whom} is {axes.CLOCKS[clock]}"
 
 
 def _of_energy(tracks: Sequence[RunPhase]) -> Iterator[str]:
     if any("energy" in track.costs for track in tracks):
-        yield "energy counts as time does: since the first step began; J/token and W are of training alone"
+        yield "energy counts from the beginning of the first step, like time; J/token and W are of training alone"
 
 
 def _of_rates(tracks: Sequence[RunPhase]) -> Iterator[str]:
-    """`gputel report` sets what really passed beside what was printed; here runs without stamps stand too."""
+    """Says that rates are printed ones; `gputel report` measures them, but not every run has timestamps."""
     printed = [track.name for track in tracks if "tok_per_sec" in track.rows.columns]
     if printed:
         of_whom = f" of {text.names(printed)}" if len(printed) < len(tracks) else ""
-        yield f"tok/s{of_whom} is the mean of what was printed"
+        yield f"tok/s{of_whom} is the mean of the printed values"
 
 
 def _of_gpus(tracks: Sequence[RunPhase]) -> Iterator[str]:
-    """Their number, which the price is taken times, where nobody has printed or recorded it."""
+    """Says how the number of GPUs was determined, if it was neither printed nor recorded."""
     counted = {track.name: fact for track in tracks if (fact := track.subject.facts.gpus)}
     for origin in dict.fromkeys(fact.origin for fact in counted.values()):
         if origin not in (PRINTED, RECORDED):

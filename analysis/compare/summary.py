@@ -1,11 +1,7 @@
-"""What each run comes to: a row a run; its validations; the metric where all are equal; what a target cost.
+"""Phases of runs -> the tables of a comparison: summary, milestones, validations, equal cost, cost of a target.
 
-Every frame has a column `run`, and null where a run does not tell.
-
-The table that people make by hand: the metric at round points of an axis, run by run, and how far each is off.
-
-Values are as printed, not smoothed; one between two records lies on the line between them, and is marked.
-Differences are from the first run, and of unrounded values.
+Every frame has a column `run`; null is unknown. Milestones are values as printed, at round points of an axis; a
+value between two records is interpolated and marked. Differences are from the first run, of unrounded values.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from gputel.analysis import columns
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
+from gputel.analysis.text import MIB_PER_GIB
 
 if TYPE_CHECKING:
     from gputel.analysis.columns import Direction
@@ -41,17 +38,29 @@ EQUAL = {"axis": pl.String, "x": pl.Float64, "run": pl.String, "value": pl.Float
 COSTS = {axis.column: pl.Float64 for axis in AXES.values()}
 TARGETS = {"metric": pl.String, "target": pl.Float64, "run": pl.String, **COSTS}
 
+FULL = 1000
+EXACT = 1e-9
+MINUTE = 60.0
+SCHEMA = {
+    "x": pl.Float64,
+    "run": pl.String,
+    "value": pl.Float64,
+    "difference": pl.Float64,
+    "interpolated": pl.Boolean,
+}
+
 
 def summarize_runs(tracks: Sequence[RunPhase]) -> pl.DataFrame:
+    """Returns one row of totals per run."""
     rows = [_row(track) for track in tracks]
     schema = {name: pl.String if name in TEXT else pl.Float64 for name in COLUMNS}
     return pl.DataFrame(rows, schema=schema).with_columns(pl.col(WHOLE).cast(pl.Int64))
 
 
 def validations(tracks: Sequence[RunPhase], metric: str, asked: Mapping[str, Direction]) -> pl.DataFrame:
-    """The best and the last value of every validation metric that a run printed, and at which steps.
+    """Returns best and last value of every validation metric of a run, and their steps.
 
-    No best where neither its name nor `asked` says which way is better.
+    The best is null if its better direction is unknown.
     """
     rows = []
     for track in tracks:
@@ -63,7 +72,7 @@ def validations(tracks: Sequence[RunPhase], metric: str, asked: Mapping[str, Dir
 
 
 def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
-    """The metric where the run that came least far ends, on each axis that all runs have."""
+    """Returns the metric where the shortest run ends, on each axis that all runs have."""
     rows = []
     for axis in AXES.values():
         if axis.name != "step" and not all(axis.name in curve.track.costs for curve in lines):
@@ -71,8 +80,8 @@ def equal(lines: Sequence[MetricCurve], window: float | None) -> pl.DataFrame:
         xs = [curve.x(axis.name) for curve in lines]
         x = common_end(xs)
         values = [
-            curves.finite(curves.interpolated(own, curve.smoothed(window), np.array([x]))[0])
-            for own, curve in zip(xs, lines, strict=True)
+            curves.finite(curves.interpolated(x_of_run, curve.smoothed(window), np.array([x]))[0])
+            for x_of_run, curve in zip(xs, lines, strict=True)
         ]
         rows += [
             (axis.name, x, curve.track.name, value, _less(value, values[0]) if i else None)
@@ -87,7 +96,7 @@ def targets(
     window: float | None,
     asked: Mapping[str, Direction],
 ) -> pl.DataFrame:
-    """What each run had spent when it first was as good as each target; null where it never was."""
+    """Returns the cost at which each run first reached each target; null if it never did."""
     rows = []
     for metric, target in wanted.items():
         better = columns.better_or_refuse(metric, asked)
@@ -101,6 +110,67 @@ def targets(
             }
             rows.append({"metric": metric, "target": target, "run": track.name, **spent})
     return pl.DataFrame(rows, schema=TARGETS)
+
+
+def interruptions(track: RunPhase) -> float:
+    """Counts interruptions: restarts of steps or recordings, and an early end."""
+    log, recording = track.subject.log, track.subject.recording
+    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
+    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
+    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
+    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
+
+
+def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
+    """Returns `x`, `run`, `value`, `difference` from the first run, and whether the value is `interpolated`."""
+    xs = [curve.x(axis) for curve in curves]
+    points = np.array(_points(axis, common_end(xs)))
+    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
+    wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
+    points, values = points[wanted], [values_of_run[wanted] for values_of_run in values]
+    parts = [
+        pl.DataFrame(
+            {
+                "x": points,
+                "run": [curve.track.name] * len(points),
+                "value": values_of_run,
+                "difference": values_of_run - values[0] if i else np.full(len(points), np.nan),
+                "interpolated": ~np.isin(points, x) & np.isfinite(values_of_run),
+            },
+            schema=SCHEMA,
+        )
+        for i, (x, curve, values_of_run) in enumerate(zip(xs, curves, values, strict=True))
+    ]
+    return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
+
+
+def steps(end: float) -> list[float]:
+    """Returns 0, then 1 and 5 times each power of ten from 1,000 on, then the last full thousand.
+
+    Below 1,000 the unit is 10, below 100 it is 1.
+    """
+    if not end >= 0:
+        return []
+    full = _unit(end)
+    last = float(math.floor(end / full) * full)
+    points = [0.0, *_ones_and_fives(full, last)]
+    return points if last in points else [*points, last]
+
+
+def rounds(end: float) -> list[float]:
+    """Returns 1 and 5 times each of the last powers of ten, then the end to two digits."""
+    if not (math.isfinite(end) and end > 0):
+        return []
+    ten = 10.0 ** math.floor(math.log10(end))
+    last = math.floor(end / ten * 10 * (1 + EXACT)) * ten / 10
+    points = _ones_and_fives(ten / 1000, last)
+    return points if math.isclose(last, points[-1], rel_tol=EXACT) else [*points, last]
+
+
+def common_end(xs: Sequence[Numbers]) -> float:
+    """Returns the end of the shortest run; NaN if a run has no finite x."""
+    ends = [np.nanmax(x) if np.isfinite(x).any() else np.nan for x in xs]
+    return float(np.min(ends)) if ends else math.nan
 
 
 def _best(curve: MetricCurve, asked: Mapping[str, Direction]) -> tuple[float | None, float | None]:
@@ -140,27 +210,18 @@ def _row(track: RunPhase) -> dict[str, Any]:
     }
 
 
-def interruptions(track: RunPhase) -> float:
-    """How often the run was cut short: steps or recordings that began again, and an end before its time."""
-    log, recording = track.subject.log, track.subject.recording
-    again = max((attempt for phase, attempt in log.places if phase == track.phase), default=1) - 1
-    segments: Any = recording.segments.group_by("node").len()["len"].max() if recording else 1
-    resumed = sum(kind in ("resume", "restart") for kind in log.events["kind"].to_list())
-    return float(max(again, int(segments or 1) - 1, resumed) + (log.status in ("interrupted", "failed")))
-
-
 def _memory(track: RunPhase) -> float | None:
-    """What the log says of the memory of a GPU."""
+    """Returns the memory of a GPU as printed in the log."""
     log = track.subject.log
-    told = log.summary.get("peak_memory_mib")
-    if isinstance(told, float):
-        return told
+    printed = log.summary.get("peak_memory_mib")
+    if isinstance(printed, float):
+        return printed
     peak: Any = log.records["memory_gib"].max() if "memory_gib" in log.records.columns else None
-    return None if peak is None else float(peak) * 1024
+    return None if peak is None else float(peak) * MIB_PER_GIB
 
 
 def _mean(rows: pl.DataFrame, name: str) -> float | None:
-    """As `gputel parse` has it: over all that was printed."""
+    """Returns the mean of all printed values, as in `gputel parse`."""
     if name not in rows.columns:
         return None
     values = floats(rows[name])
@@ -180,41 +241,6 @@ def _less(value: float | None, first: float | None) -> float | None:
     return None if value is None or first is None else value - first
 
 
-FULL = 1000
-EXACT = 1e-9
-MINUTE = 60.0
-SCHEMA = {
-    "x": pl.Float64,
-    "run": pl.String,
-    "value": pl.Float64,
-    "difference": pl.Float64,
-    "interpolated": pl.Boolean,
-}
-
-
-def milestone_table(curves: Sequence[MetricCurve], axis: str) -> pl.DataFrame:
-    """`x`, `run`, `value`, `difference` from the first run, and whether the value was `interpolated`."""
-    xs = [curve.x(axis) for curve in curves]
-    points = np.array(_points(axis, common_end(xs)))
-    values = [interpolated(x, curve.y, points) for x, curve in zip(xs, curves, strict=True)]
-    wanted = np.isfinite(values).any(axis=0) if len(points) else np.zeros(0, dtype=bool)
-    points, values = points[wanted], [own[wanted] for own in values]
-    parts = [
-        pl.DataFrame(
-            {
-                "x": points,
-                "run": [curve.track.name] * len(points),
-                "value": own,
-                "difference": own - values[0] if i else np.full(len(points), np.nan),
-                "interpolated": ~np.isin(points, x) & np.isfinite(own),
-            },
-            schema=SCHEMA,
-        )
-        for i, (x, curve, own) in enumerate(zip(xs, curves, values, strict=True))
-    ]
-    return pl.concat(parts).with_columns(pl.col("value", "difference").fill_nan(None))
-
-
 def _points(axis: str, end: float) -> list[float]:
     if axis == "step":
         return steps(end)
@@ -222,39 +248,10 @@ def _points(axis: str, end: float) -> list[float]:
     return [point * unit for point in rounds(end / unit)]
 
 
-def steps(end: float) -> list[float]:
-    """0, then 1 and 5 of each power of ten from 1,000 on, then the last full thousand that all reached.
-
-    Where none reached 1,000, hundreds are counted in tens and less by ones.
-    """
-    if not end >= 0:
-        return []
-    full = _unit(end)
-    last = float(math.floor(end / full) * full)
-    found = [0.0, *_ones_and_fives(full, last)]
-    return found if last in found else [*found, last]
-
-
 def _unit(end: float) -> int:
     if end >= FULL:
         return FULL
     return 10 if end >= 100 else 1
-
-
-def rounds(end: float) -> list[float]:
-    """Of any other axis: 1 and 5 of each power of ten over three of them, then the end to two digits."""
-    if not (math.isfinite(end) and end > 0):
-        return []
-    ten = 10.0 ** math.floor(math.log10(end))
-    last = math.floor(end / ten * 10 * (1 + EXACT)) * ten / 10
-    found = _ones_and_fives(ten / 1000, last)
-    return found if math.isclose(last, found[-1], rel_tol=EXACT) else [*found, last]
-
-
-def common_end(xs: Sequence[Numbers]) -> float:
-    """How far all have come; NaN where one has not come anywhere."""
-    ends = [np.nanmax(x) if np.isfinite(x).any() else np.nan for x in xs]
-    return float(np.min(ends)) if ends else math.nan
 
 
 def _ones_and_fives(start: float, last: float) -> list[float]:

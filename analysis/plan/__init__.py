@@ -1,11 +1,18 @@
-"""Planning: what a run will take before it starts. A question goes in; rows of figures with ranges and origins
-come out.
+"""A question -> Plan: what a run will take before it starts, a row per size, each figure with range and origin.
 
-A plan: what was asked, a row per size, and what must be said of them.
-
-A rate that somebody hopes for: tokens a second in, the share of the peak that it means out.
-
-The largest depth that money, time, memory and data allow: depth by depth, until one breaks a limit.
+request     the options of `gputel plan` -> a plan, or a check of a plan against a run
+question    what is asked, apart from sizes
+inputs      GPUs and model sizes
+estimate    a value with its range and origin
+memory      bytes that a GPU holds
+mfu         MFU by width of the model
+pace        start, evaluations, checkpoints, network and data, in seconds
+course      steps, hours, energy and cost
+rows        all figures of one size; what would make it fit
+past_runs   a finished run in the terms of a plan
+calibrate   a plan corrected by a finished run
+check       planned against measured figures
+answer      the JSON and CSV of `gputel plan`
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from gputel.telemetry.errors import GputelError
 
 @dataclass(frozen=True)
 class Plan:
-    """`notes` hold of the whole plan; what holds of one row stands in it."""
+    """The answer to a question; `notes` apply to the whole plan, the notes of a row are in the row."""
 
     question: Question
     rows: tuple[Row, ...]
@@ -33,30 +40,21 @@ class Plan:
 
 
 def of_sizes(question: Question, sizes: Sequence[Size], target_tok_per_sec: float | None = None) -> Plan:
+    """Plans the given sizes."""
     return _plan(question, [row(question, size) for size in sizes], [], target_tok_per_sec)
 
 
 def of_limits(
     question: Question, size_of: Callable[[int], Size], target_tok_per_sec: float | None = None
 ) -> Plan:
-    """The largest depth that `--budget` and `--hours` allow, and the next one for comparison."""
-    rows, said = largest(question, size_of)
-    return _plan(question, rows, ["; ".join(said)], target_tok_per_sec)
-
-
-def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: float | None) -> Plan:
-    told = [
-        found if found.fits == "fits" else replace(found, changes=changes(question, found)) for found in rows
-    ]
-    if question.like:
-        notes += question.like.notes
-    hoped = targets(told, question.machine, target) if target is not None else []
-    return Plan(question, tuple(told), tuple(notes), tuple(hoped))
+    """Plans the largest depth within `--budget` and `--hours`, and the next one for comparison."""
+    rows, notes = largest(question, size_of)
+    return _plan(question, rows, ["; ".join(notes)], target_tok_per_sec)
 
 
 @dataclass(frozen=True)
 class Target:
-    """`mfu` in percent; more than 100 is impossible on these GPUs."""
+    """The MFU that a wanted throughput requires, in percent; more than 100 is impossible on these GPUs."""
 
     name: str
     tok_per_sec: float
@@ -72,7 +70,7 @@ class Target:
     def words(self) -> str:
         return (
             f"{self.name}: {self.tok_per_sec:,.0f} tok/s is {self.mfu:.0f}% MFU; {self.most_tok_per_sec:,.0f} "
-            f"would be 100%, {self.expected_tok_per_sec:,.0f} is to be expected"
+            f"would be 100%, {self.expected_tok_per_sec:,.0f} is expected"
         )
 
 
@@ -80,37 +78,33 @@ def targets(rows: Iterable[Row], machine: Cluster, tok_per_sec: float) -> list[T
     return [_target(row, machine, tok_per_sec) for row in rows]
 
 
-def _target(row: Row, machine: Cluster, tok_per_sec: float) -> Target:
-    most = machine.peak_flops / row.size.flops_per_token
-    return Target(row.name, tok_per_sec, 100 * tok_per_sec / most, most, row.figures["tok_per_sec"].value)
-
-
 def largest(question: Question, size_of: Callable[[int], Size]) -> tuple[list[Row], list[str]]:
-    """The last depth that is expected to fit, and the next, which is not; and in words what holds at the far end of
-    every range. How long each trains follows from its size: limits cut no run short here."""
+    """Returns the last depth that is expected to fit, the next one, and a note on the worst case of every range.
+
+    Training length follows from the size: limits do not cut runs short here."""
     limit = question.most_hours
     asked = replace(question, hours=None, budget=None)
     rows: list[Row] = []
     for depth in range(1, DEEPEST):
-        found = row(asked, size_of(depth))
-        rows.append(found)
-        if broken(asked, found, limit):
+        candidate = row(asked, size_of(depth))
+        rows.append(candidate)
+        if broken(asked, candidate, limit):
             break
     fitting = rows[:-1] if broken(asked, rows[-1], limit) else rows
     if not fitting:
         why = ", ".join(broken(asked, rows[0], limit))
         raise GputelError(_limits(question), "nothing fits", f"the nearest is {rows[0].name}, which {why}")
-    sure = [found for found in fitting if not broken(asked, found, limit, surely=True)]
-    said = [f"{fitting[-1].name} is the largest that fits"]
+    sure = [candidate for candidate in fitting if not broken(asked, candidate, limit, surely=True)]
+    notes = [f"{fitting[-1].name} is the largest that fits"]
     if rows[-1] is not fitting[-1]:
-        said.append(f"{rows[-1].name} {', '.join(broken(asked, rows[-1], limit))}")
+        notes.append(f"{rows[-1].name} {', '.join(broken(asked, rows[-1], limit))}")
     if sure:
-        said.append(f"at the far end of every range: {sure[-1].name}")
-    return rows[-2:] if len(fitting) < len(rows) else rows[-1:], said
+        notes.append(f"in the worst case of every range: {sure[-1].name}")
+    return rows[-2:] if len(fitting) < len(rows) else rows[-1:], notes
 
 
 def broken(question: Question, found: Row, most_hours: float | None, *, surely: bool = False) -> list[str]:
-    """The limits that a row breaks: as expected, or `surely`, where any value of a range would."""
+    """Lists the limits that a row breaks: as expected, or with `surely` in the worst case of its ranges."""
 
     def end(figure: Estimate) -> float:
         return figure.high if surely else figure.value
@@ -128,6 +122,22 @@ def broken(question: Question, found: Row, most_hours: float | None, *, surely: 
             yield f"reads its data {epochs.value:.1f} times"
 
     return list(faults())
+
+
+def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: float | None) -> Plan:
+    rows_with_changes = [
+        planned if planned.fits == "fits" else replace(planned, changes=changes(question, planned))
+        for planned in rows
+    ]
+    if question.like:
+        notes += question.like.notes
+    wanted = targets(rows_with_changes, question.machine, target) if target is not None else []
+    return Plan(question, tuple(rows_with_changes), tuple(notes), tuple(wanted))
+
+
+def _target(row: Row, machine: Cluster, tok_per_sec: float) -> Target:
+    most = machine.peak_flops / row.size.flops_per_token
+    return Target(row.name, tok_per_sec, 100 * tok_per_sec / most, most, row.figures["tok_per_sec"].value)
 
 
 def _limits(question: Question) -> str:

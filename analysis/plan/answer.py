@@ -1,4 +1,4 @@
-"""A plan as JSON and as rows of a CSV: values flat and in full, with their ranges and origins beside them."""
+"""Plan -> the JSON and CSV of `gputel plan`: full values with their ranges and origins."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 
 def answer(plan: Plan) -> Json:
+    """Returns a plan as JSON."""
     question, machine = plan.question, plan.question.machine
     answered = {
         "schema": SCHEMA,
@@ -40,7 +41,7 @@ def answer(plan: Plan) -> Json:
 
 
 def csv_text(plan: Plan) -> str:
-    """`hours`, `hours_low`, `hours_high`: a column more at each side of whatever is a range in any row."""
+    """Formats a CSV; a figure with a range has two more columns, such as `hours_low` and `hours_high`."""
     rows = [_flat(row) for row in plan.rows]
     columns = dict.fromkeys(name for row in rows for name in row)
     out = io.StringIO()
@@ -78,5 +79,5 @@ def _origin(figure: Estimate) -> Json:
 
 
 def exact(value: float) -> float | int:
-    """Integers in full; others to a millionth, which is more than is known."""
+    """Keeps integers; rounds other values to six decimals."""
     return value if isinstance(value, int) else round(value, DIGITS)

@@ -1,4 +1,4 @@
-"""What a run that has happened teaches about the next: measured figures in place of assumed ones."""
+"""A finished run -> Calibration: its measured figures replace the assumed ones of a plan."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gputel.analysis.plan.past_runs import PastRun, happened
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
-ALIKE = 0.05  # how exactly a run repeats the memory of another of its own size
+ALIKE = 0.05  # relative difference in memory between runs of the same size
 
 
 @dataclass(frozen=True)
 class Moving:
-    """Bytes that come and go with a micro-batch: how many more were held than were reckoned, and what was reckoned.
+    """Bytes of a micro-batch: the excess of the measured over the computed, and the computed parts.
 
-    Whether the difference lies in the layers or in the loss cannot be told from a peak. One grows with depth, the
-    other does not: carried to another size it is a range between the two.
+    A peak does not show whether the excess is in the layers or in the loss. One grows with depth, the other does
+    not, so for another size the result is a range between the two.
     """
 
     excess: float
@@ -37,13 +37,15 @@ class Moving:
         ways = [self.excess * activations / self.activations, self.excess * logits / self.logits]
         low, high = (max(0.1 * activations, activations + way) for way in (min(ways), max(ways)))
         doubt = ALIKE * (low + high) / 2
-        held = measured((low + high) / 2, self.source, low=max(0.0, low - doubt), high=high + doubt)
-        return parts | {"activations": held, "logits": measured(logits, self.source)}
+        measured_activations = measured(
+            (low + high) / 2, self.source, low=max(0.0, low - doubt), high=high + doubt
+        )
+        return parts | {"activations": measured_activations, "logits": measured(logits, self.source)}
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """`moving` is None where the run's memory says nothing of other sizes; `notes` say what stays assumed."""
+    """What a run teaches. `moving` is None if its memory cannot be transferred; `notes` say what stays assumed."""
 
     run: PastRun
     moving: Moving | None
@@ -56,31 +58,31 @@ class Calibration:
 
 
 def calibration(subject: RunData, recipe: Recipe, given: Cluster | None = None) -> Calibration:
-    """`given` are the GPUs that it ran on, named by hand."""
+    """Calibrates by a run; `given` are its GPUs, named by hand."""
     run = happened(subject, recipe, given)
     moving, why_not = _moving(run)
     notes = [run.caution and f"{run.run}: {run.caution}", why_not]
-    notes += [f"{run.run} tells no {name}; it stays assumed" for name in _missing(run)]
+    notes += [f"{run.run} has no {name}; it stays assumed" for name in _missing(run)]
     return Calibration(run, moving, _habits(run), tuple(note for note in notes if note))
 
 
 def _moving(run: PastRun) -> tuple[Moving | None, str | None]:
-    """By the peak that was measured and the one that was reckoned; or why they are not known."""
-    told_by_framework = run.allocated_gib is not None
-    peak_gib = run.allocated_gib if told_by_framework else run.used_gib
+    """Compares the measured and the computed peak; returns the reason if one of them is unknown."""
+    by_framework = run.allocated_gib is not None
+    peak_gib = run.allocated_gib if by_framework else run.used_gib
     if peak_gib is None:
-        return None, f"{run.run} tells no memory; it stays assumed"
+        return None, f"{run.run} has no memory figures; memory stays assumed"
     machine, batch, per_step = run.machine, run.device_batch, run.tokens_per_step
     if machine is None or batch is None or per_step is None:
         return (
             None,
-            f"{run.run} does not tell its GPUs or the batch of one; its memory says nothing of other sizes",
+            f"{run.run} does not name its GPUs or device batch, so its memory cannot be transferred to other sizes",
         )
     accumulation = max(1, per_step // (batch * run.size.shape.seq * machine.count))
     parts = gpu_memory(run.size, replace(run.recipe, device_batch=batch), machine, accumulation)
-    reckoned = (memory.allocated if told_by_framework else memory.total)(parts)
+    computed_peak = (memory.allocated if by_framework else memory.total)(parts)
     moving = Moving(
-        peak_gib * GIB - reckoned.value,
+        peak_gib * GIB - computed_peak.value,
         parts["activations"].value,
         parts["logits"].value,
         f"memory of {run.run}",
@@ -96,7 +98,7 @@ def _missing(run: PastRun) -> Iterator[str]:
 
 
 def _habits(run: PastRun) -> Habits:
-    """The assumed ones, but for what the stamps of the run's lines tell."""
+    """Returns the assumed habits, corrected by the run's timestamps."""
     did, habits = run.did, HABITS
     if did.start_s is not None:
         habits = replace(habits, start_s=measured(did.start_s, f"start of {run.run}"))

@@ -1,4 +1,4 @@
-"""What was planned beside what happened: a run goes in, a line per figure with its error out."""
+"""A finished run -> PlanCheck: what would have been planned beside what was measured, with the error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputel.analysis.plan.estimate import Estimate, Figures
 from gputel.analysis.plan.memory import GIB, Recipe
 from gputel.analysis.plan.past_runs import PastRun, happened
 from gputel.analysis.plan.question import BATCHES, TOKENS_PER_STEP, Question
-from gputel.analysis.plan.rows import held, row
+from gputel.analysis.plan.rows import memory_parts, row
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class CheckLine:
-    """One figure; `happened` None was not measured."""
+    """One figure; `happened` is None if it was not measured."""
 
     name: str
     planned: Estimate
@@ -38,7 +38,7 @@ class CheckLine:
 
     @property
     def within(self) -> bool | None:
-        """Whether the range held; None where there was none to hold, or nothing to hold it against."""
+        """Whether the measured value is within the range; None without a range or a measured value."""
         if self.happened is None or not self.planned.is_range:
             return None
         return self.planned.low <= self.happened <= self.planned.high
@@ -59,13 +59,13 @@ def check_plan(
     price: float | None = None,
     named: Size | None = None,
 ) -> PlanCheck:
-    """The plan is made from the run's size, batch and GPUs alone, unless `like` is a run that came before it.
+    """Plans with the run's size, batch and GPUs only, calibrated by an earlier run `like`, and compares.
 
-    `named` is its size, where it prints none.
+    `named` is its size, if it prints none.
     """
     run = happened(subject, recipe, given, named)
     if run.machine is None:
-        raise GputelError(run.run, "does not tell on which GPUs it ran", "name them, such as --on 2xH100")
+        raise GputelError(run.run, "does not name its GPUs", "name them, such as --on 2xH100")
     asked = Question(
         run.machine,
         run.recipe,
@@ -78,10 +78,10 @@ def check_plan(
     return PlanCheck(run.run, tuple(_lines(run, asked)), tuple(_notes(run, asked)))
 
 
-def answer(found: PlanCheck) -> dict[str, Any]:
-    answered = {
+def answer(check: PlanCheck) -> dict[str, Any]:
+    report = {
         "schema": SCHEMA,
-        "run": found.run,
+        "run": check.run,
         "figures": [
             {
                 "name": line.name,
@@ -94,15 +94,15 @@ def answer(found: PlanCheck) -> dict[str, Any]:
                 "error_percent": line.error_percent,
                 "within": line.within,
             }
-            for line in found.lines
+            for line in check.lines
         ],
-        "notes": found.notes,
+        "notes": check.notes,
     }
-    return dict(as_json(answered))
+    return dict(as_json(report))
 
 
 def _batch(run: PastRun, machine: Cluster) -> int | None:
-    """Its own; of a run that does not print it the largest that divides a step, if any does."""
+    """Returns the run's device batch; if unknown, the largest that divides a step."""
     at_once = run.asked.shape.seq * machine.count
     per_step = run.tokens_per_step or TOKENS_PER_STEP
     batches = BATCHES if run.device_batch is None else (run.device_batch,)
@@ -110,10 +110,10 @@ def _batch(run: PastRun, machine: Cluster) -> int | None:
 
 
 def _lines(run: PastRun, asked: Question) -> Iterator[CheckLine]:
-    """In the order in which people ask; figures that the run does not tell are lines too."""
-    found = row(asked, run.asked)
+    """Yields all figures, most asked first, including those that the run does not have."""
+    planned = row(asked, run.asked)
     whole = row(replace(asked, steps=None), run.asked)
-    figures = found.figures
+    figures = planned.figures
     yield CheckLine("parameters", figures["parameters"], run.parameters)
     yield CheckLine("flops_per_token", figures["flops_per_token"], run.flops_per_token)
     yield CheckLine("steps", whole.figures["steps"], run.total_steps)
@@ -126,13 +126,13 @@ def _lines(run: PastRun, asked: Question) -> Iterator[CheckLine]:
     yield CheckLine("eval_hours", figures["eval_hours"], run.did.eval_hours)
     yield CheckLine("save_hours", figures["save_hours"], run.did.save_hours)
     if run.allocated_gib is not None or run.used_gib is None:
-        yield CheckLine("allocated_gib", _allocated(run, asked, found.recipe), run.allocated_gib)
+        yield CheckLine("allocated_gib", _allocated(run, asked, planned.recipe), run.allocated_gib)
     if run.used_gib is not None:
         yield CheckLine("memory_gib", figures["memory_gib"], run.used_gib)
 
 
 def _costs(run: PastRun, asked: Question, figures: Figures) -> Iterator[CheckLine]:
-    """Of the hours of steps alone, for those are what every log tells."""
+    """Yields energy and cost of the training steps alone, as every log has these hours."""
     gpus, hours, watts = asked.machine.count, figures["train_hours"], _value(run.watts)
     used = None if watts is None or run.hours is None else watts * run.hours * gpus / 1000
     yield CheckLine("power_w", figures["power_w"], watts)
@@ -143,7 +143,7 @@ def _costs(run: PastRun, asked: Question, figures: Figures) -> Iterator[CheckLin
 
 
 def _allocated(run: PastRun, asked: Question, recipe: Recipe) -> Estimate:
-    return memory.allocated(held(asked, run.asked, recipe)) / GIB
+    return memory.allocated(memory_parts(asked, run.asked, recipe)) / GIB
 
 
 def _value(figure: Estimate | None) -> float | None:
@@ -152,23 +152,23 @@ def _value(figure: Estimate | None) -> float | None:
 
 def _notes(run: PastRun, asked: Question) -> Iterator[str]:
     doubtful = f"carried over from {asked.like.name}" if asked.like else "assumed"
-    yield f"what has no range is computed; what has one is {doubtful}"
+    yield f"figures without a range are computed; those with one are {doubtful}"
     if run.caution:
         yield f"{run.run}: {run.caution}"
     if run.total_steps and run.steps < run.total_steps:
-        yield f"hours are those of the {run.steps:,} steps that were made, of {run.total_steps:,}"
+        yield f"hours are those of the {run.steps:,} completed steps, of {run.total_steps:,}"
     if run.device_batch is None:
-        yield f"{run.run} does not tell the batch of a GPU; the largest that divides a step was planned"
+        yield f"{run.run} does not print its device batch; the largest that divides a step was planned"
     if run.size.parameters != run.asked.parameters:
         yield (
             f"{run.run} has {run.size.parameters:,} parameters and its shape {run.asked.parameters:,}: "
-            "it is built in another way"
+            "its architecture differs"
         )
     yield from _memory_notes(run, asked)
 
 
 def _memory_notes(run: PastRun, asked: Question) -> Iterator[str]:
-    """Where what was held lies outside the range: the recipe that comes nearest to it."""
+    """Names the recipe that is nearest to the measured memory, if that is outside the planned range."""
     if run.allocated_gib is None or asked.device_batch is None:
         return
     recipe = replace(asked.recipe, device_batch=asked.device_batch)
@@ -186,6 +186,6 @@ def _memory_notes(run: PastRun, asked: Question) -> Iterator[str]:
     name, nearest = min(sizes.items(), key=lambda item: abs(item[1] - run.allocated_gib))  # type: ignore[operator]
     more = run.allocated_gib - planned.value
     yield (
-        f"it held {text.short(abs(more))} GiB {'more' if more > 0 else 'less'} than planned; "
-        f"of other recipes the nearest is {name}, {text.short(nearest)} GiB"
+        f"it used {text.short(abs(more))} GiB {'more' if more > 0 else 'less'} than planned; "
+        f"the nearest other recipe is {name}, {text.short(nearest)} GiB"
     )

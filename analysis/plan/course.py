@@ -1,4 +1,4 @@
-"""How a run would go, step after step: its time, its cost, what it reads and what it saves, as figures of a row."""
+"""A question, a size and a recipe -> figures of the run: MFU, steps, hours, energy, cost, data, checkpoints."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from gputel.analysis.plan.inputs import Size
 from gputel.analysis.plan.memory import Recipe
 from gputel.analysis.plan.pace import HABITS, Pace, step_pace
 from gputel.analysis.plan.question import Question
+from gputel.analysis.text import JOULES_PER_KWH
 
-JOULES_PER_KWH = 3.6e6
-LOAD = (0.85, 0.6, 1.0)  # of a board's power limit, while it trains
+LOAD = (0.85, 0.6, 1.0)  # of a board's power limit during training
 FP32 = (0.5, 0.06, 0.5)
-RECOMPUTING = 0.75  # of the MFU is left: one forward pass in four is done twice
+RECOMPUTING = 0.75  # of the MFU remains: the forward pass, a quarter of the work, runs twice
 
 
 def figures(question: Question, size: Size, recipe: Recipe) -> Figures:
+    """Returns the course of a run by column name."""
     share = expected_mfu(question, size, recipe)
     work = float(question.tokens_per_step * size.flops_per_token)
     compute_s = 100 * work / (share * question.machine.peak_flops)
@@ -54,12 +55,12 @@ def _work_done_twice(recipe: Recipe) -> float:
 
 
 def _slower_numbers(recipe: Recipe) -> Estimate | float:
-    """MFU is a share of the peak in 16 bits, which fp32 cannot reach."""
+    """Returns the factor for fp32: MFU is relative to the 16-bit peak, which fp32 cannot reach."""
     return assumed(*FP32, "fp32 as TF32 at half the peak, or without it") if recipe.dtype == "fp32" else 1.0
 
 
 def _travel(question: Question, size: Size, recipe: Recipe, compute_s: Estimate) -> Figures:
-    """Between nodes, or between GPUs whose weights are spread; nothing where it is part of any MFU."""
+    """Returns communication between nodes or for sharded weights; nothing where any MFU includes it."""
     micro = question.micro_batches(size, recipe)
     between = pace.gathering if question.machine.nodes == 1 else pace.between_nodes
     traffic = between(size, recipe, question.machine, micro, compute_s)
@@ -78,20 +79,20 @@ def _rhythm(question: Question, size: Size, recipe: Recipe, step_s: Estimate) ->
 
 
 def _steps(question: Question, size: Size, rhythm: Pace) -> Estimate:
-    """Whole steps; those that time and money allow are as uncertain as the pace."""
+    """Returns whole steps; those limited by time or money are as uncertain as the pace."""
     if question.steps is not None:
         return computed(question.steps, "steps given")
     if question.tokens is not None:
-        return computed(max(1, question.tokens // question.tokens_per_step), "--tokens / tokens a step")
+        return computed(max(1, question.tokens // question.tokens_per_step), "--tokens / tokens per step")
     if question.most_hours is not None:
         steps = rhythm.steps_in(3600 * question.most_hours)
         return steps.as_("as many as time and money allow")
     wanted = int(question.ratio * size.parameters) // question.tokens_per_step
-    return computed(max(1, wanted), f"{question.ratio:g} tokens a parameter / tokens a step")
+    return computed(max(1, wanted), f"{question.ratio:g} tokens per parameter / tokens per step")
 
 
 def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
-    """A run that ends with its hours or its money costs those; any other is as uncertain as its pace."""
+    """Returns hours, energy and cost; a run limited by hours or money costs exactly those."""
     hours = rhythm.seconds(int(steps.value)) / 3600
     if steps.is_range:
         hours = computed(hours.value, "what was allowed")
@@ -111,7 +112,7 @@ def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
 
 
 def _watts(question: Question) -> Estimate:
-    """Of one GPU; the rest of the machine is not counted."""
+    """Returns power per GPU, without the rest of the machine."""
     like, limit = question.like and question.like.run, question.machine.gpu.power_w
     if like and like.watts:
         return like.watts * (limit / like.machine.gpu.power_w if like.machine else 1.0)
@@ -128,10 +129,10 @@ def _saving(question: Question, size: Size, recipe: Recipe, rhythm: Pace, steps:
     made = pace.schedule(size, recipe, steps, question.save_every, question.keep)
     lost = pace.lost_s(made, steps, rhythm.with_all_s, rhythm.start_s) / 3600
     found = {
-        "checkpoints": computed(made.count + 1, "steps / --save-every, and the last"),
+        "checkpoints": computed(made.count + 1, "steps / --save-every, plus the last"),
         "checkpoint_gb": computed(made.checkpoint_bytes / 1e9, "weights and the optimizer's state"),
         "weights_gb": computed(made.weights_bytes / 1e9, "weights alone"),
-        "disk_gb": computed(made.disk_bytes / 1e9, "checkpoints that are kept"),
+        "disk_gb": computed(made.disk_bytes / 1e9, "kept checkpoints"),
         "interruption_hours": lost,
     }
     if question.price is not None:

@@ -1,7 +1,7 @@
-"""A figure of a plan: its value, the range in which it may lie, and where it comes from.
+"""A figure of a plan: its value, its range, and its origin.
 
-All figures are positive. What is reckoned from several is as doubtful as the most doubtful of them, and names the
-sources of that doubt.
+All figures are positive. A figure computed from several others has the origin of the least certain of them, and
+names their sources.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DOUBT: tuple[Origin, ...] = ("computed", "measured", "assumed")
 
 @dataclass(frozen=True)
 class Estimate:
-    """`low` and `high` equal the value where it follows from the question alone."""
+    """A value with its range; `low` and `high` equal the value if it follows from the question alone."""
 
     value: float
     low: float
@@ -48,16 +48,16 @@ class Estimate:
         return self.low != self.value or self.high != self.value
 
     def by(self, other: Estimate) -> Estimate:
-        """The same figure, where what matters of its sources is `other`."""
+        """Returns the same figure with the origin and sources of `other`."""
         return replace(self, origin=other.origin, sources=other.sources)
 
     def as_(self, source: str) -> Estimate:
-        """The same figure under a shorter name of its source."""
+        """Returns the same figure with one source."""
         return replace(self, sources=(source,))
 
 
 Figures = dict[str, Estimate]
-"""Figures by the names of their columns."""
+"""Figures by column name."""
 
 
 def computed(value: float, source: str = ASKED) -> Estimate:
@@ -79,7 +79,7 @@ def as_estimate(value: Estimate | float) -> Estimate:
 
 
 def sum_of_independent(parts: Iterable[Estimate]) -> Estimate:
-    """Doubts that have nothing to do with one another seldom all go the same way: they are added as squares."""
+    """Sums parts whose errors are independent, so ranges add in quadrature."""
     known = tuple(parts)
     value = sum(part.value for part in known)
     below = math.hypot(*(part.value - part.low for part in known))

@@ -1,7 +1,4 @@
-"""The GPUs of a plan: `8xH100-PCIe` and what links the nodes in, a machine of the trainer's table of GPUs out.
-
-How large a model is: a depth, layers and a width, or parameters alone -> parameters and FLOPs per token.
-"""
+"""The inputs of a plan: GPUs (`8xH100-PCIe`) as a Cluster, and a model (depth, layers or parameters) as a Size."""
 
 from __future__ import annotations
 
@@ -15,10 +12,13 @@ from gputel.trainer.errors import TrainerError
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 from gputel.trainer.shape import Shape, shape_of
 
+DEEPEST = 256
+VOCAB, SEQ = 65_536, 2048
+
 
 @dataclass(frozen=True)
 class Cluster:
-    """`count` GPUs in all, spread evenly over `nodes`; `link_bytes_s` is what one node can send to the others."""
+    """`count` GPUs in total, spread evenly over `nodes`; `link_bytes_s` is the bandwidth between nodes."""
 
     gpu: GpuModel
     count: int
@@ -27,12 +27,12 @@ class Cluster:
 
     @property
     def peak_flops(self) -> float:
-        """Of all GPUs; fp16 where the chip has no bf16."""
+        """Peak of all GPUs; in fp16 if the chip has no bf16."""
         return self.gpu.half_flops * self.count
 
     @property
-    def neighbour_bytes_s(self) -> float:
-        """What a GPU sends to its neighbours; the table counts both ways."""
+    def neighbor_bytes_s(self) -> float:
+        """Bandwidth from a GPU to its neighbors; the table counts both directions."""
         return self.gpu.link_gb_s / 2 * 1e9
 
     @property
@@ -42,31 +42,27 @@ class Cluster:
 
 
 def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) -> Cluster:
-    """`2xH100`, `H100`, `8 x A100 80GB PCIe`; a GputelError where the table has no such GPU."""
-    found = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", words)
-    gpu = find_gpu(found[2]) if found else None
-    count = int(found[1] or 1) if found else 0
+    """Parses `2xH100`, `H100`, `8 x A100 80GB PCIe`; raises GputelError for an unknown GPU."""
+    match = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", words)
+    gpu = find_gpu(match[2]) if match else None
+    count = int(match[1] or 1) if match else 0
     if gpu is None:
-        known = ", ".join(gpu.name for gpu in gpus())
-        raise GputelError(f"--on {words}", "no such GPU in the table", f"it has {known}", exit_code=2)
+        names = ", ".join(gpu.name for gpu in gpus())
+        raise GputelError(f"--on {words}", "no such GPU in the table", f"it has {names}", exit_code=2)
     if count < 1:
-        raise GputelError(f"--on {words}", "no GPU at all trains nothing", "say 1 or more", exit_code=2)
+        raise GputelError(f"--on {words}", "at least one GPU is needed", "say 1 or more", exit_code=2)
     if count % nodes:
         fault = f"{count} GPUs do not spread evenly over {nodes} nodes"
         raise GputelError(f"--nodes {nodes}", fault, "--on counts the GPUs of all nodes", exit_code=2)
     if nodes > 1 and link_bytes_s is None:
-        fault = "the time to share gradients depends on the link between the nodes"
+        fault = "communication time depends on the link between the nodes"
         raise GputelError(f"--nodes {nodes}", fault, "give it, such as --link 10Gbit", exit_code=2)
     return Cluster(gpu, count, nodes, link_bytes_s)
 
 
-DEEPEST = 256
-VOCAB, SEQ = 65_536, 2048
-
-
 @dataclass(frozen=True)
 class Size:
-    """`shape` is what activations are reckoned from; where parameters were asked for, the users' nearest."""
+    """A model size. `shape` gives the activations; for parameters alone it is the nearest nanochat-style shape."""
 
     name: str
     shape: Shape
@@ -77,16 +73,17 @@ class Size:
 
     @property
     def ends(self) -> int:
-        """Parameters of embedding and head, which optimizers often treat apart from the matrices of the blocks."""
+        """Parameters of embedding and head, which optimizers often treat separately."""
         return self.shape.vocab * self.shape.dim * (1 if self.tied else 2)
 
     @property
     def multiplying(self) -> int:
-        """Weights that are copied into 16 bits to multiply; an embedding only looks up, unless it is the head."""
+        """Weights with a 16-bit copy for multiplication; an embedding has none, unless it is also the head."""
         return self.parameters - (0 if self.tied else self.shape.vocab * self.shape.dim)
 
 
 def of_depth(depth: int, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
+    """Returns the nanochat-style model of a depth."""
     shape = shape_of(depth, vocab=vocab, seq=seq)
     return Size(f"d{depth}", shape, shape.parameters, shape.flops_per_token)
 
@@ -94,7 +91,7 @@ def of_depth(depth: int, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
 def of_layers(
     layers: int, dim: int, heads: int | None, *, vocab: int = VOCAB, seq: int = SEQ, tied: bool = False
 ) -> Size:
-    """Any layers and width. `tied`: one matrix is embedding and head (GPT-2), and multiplies as the head does."""
+    """Returns a size of any layers and width. `tied`: one matrix is embedding and head, as in GPT-2."""
     try:
         shape = shape_of(layers, vocab=vocab, seq=seq, dim=dim, heads=heads)
     except TrainerError as error:
@@ -104,7 +101,7 @@ def of_layers(
 
 
 def of_parameters(parameters: int, name: str, *, vocab: int = VOCAB, seq: int = SEQ) -> Size:
-    """A size of an unknown shape: its FLOPs are estimated from its parameters."""
+    """Returns a size of unknown shape: FLOPs are estimated from parameters."""
     near = min(
         (shape_of(depth, vocab=vocab, seq=seq) for depth in range(1, DEEPEST)),
         key=lambda shape: abs(math.log(shape.parameters / parameters)),
@@ -113,7 +110,7 @@ def of_parameters(parameters: int, name: str, *, vocab: int = VOCAB, seq: int = 
 
 
 def with_seq(size: Size, seq: int) -> Size:
-    """The same weights over another length; attention works less over a shorter one."""
+    """Returns the same model with another sequence length, which changes the work of attention."""
     shape = replace(size.shape, seq=seq)
     attention = 0 if size.shape_is_guessed else shape.flops_per_token - size.shape.flops_per_token
     return replace(size, shape=shape, flops_per_token=size.flops_per_token + attention)

@@ -1,8 +1,8 @@
-"""What a GPU must hold: a size and a recipe in, six parts in bytes out.
+"""A size and a recipe -> the memory of a GPU in bytes, in six parts.
 
-Weights, gradients and optimizer follow from the recipe. Activations are counted tensor by tensor: flash attention
-keeps no matrix of scores, so all of them grow with tokens x width. The reserve is what is no tensor: the driver's
-context, buffers of NCCL and the matrix libraries, and holes that the allocator leaves.
+Weights, gradients and optimizer state follow from the recipe. Activations are counted tensor by tensor: flash
+attention keeps no score matrix, so all of them grow with tokens x width. The reserve is not tensors: the driver's
+context, buffers of NCCL and matrix libraries, and fragmentation of the allocator.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from gputel.trainer.shape import MLP_RATIO
 
 GIB = 2**30
 Constant = tuple[float, float, float]
-"""The likeliest, the least, the most."""
+"""Expected, lowest and highest value."""
 PARTS = ("weights", "gradients", "optimizer", "activations", "logits", "reserve")
-
-# Numbers as wide as the model that a token leaves in each layer for the backward pass. Counted with torch's hooks
+# Numbers per token, layer and unit of width that the backward pass needs. Counted with torch's hooks
 # for saved tensors on the project's own trainer (torch 2.13): 20 compiled, 24 not. Peaks that nanochat printed mean
 # 14 and 19 (depth 20 at batch 32, depth 24 at batch 16, compiled); 18 is the middle of the three. The least is what
 # matrix products and flash attention need if all else is computed again: 3 of q, k and v, 2 of q and k turned, 1 of
@@ -37,12 +36,16 @@ CHUNK_COMPILED = (8.0, 4.0, 16.0)
 CHUNK_EAGER = (20.0, 16.0, 26.0)
 CONTEXT_GIB = (1.0, 0.6, 2.0)
 NCCL_GIB = (0.5, 0.2, 1.5)
-HOLES = (0.05, 0.02, 0.12)  # of what comes and goes with every micro-batch
+FRAGMENTATION = (0.05, 0.02, 0.12)  # of the memory that each micro-batch allocates and frees
+STATES = {"adamw": (2, 2), "muon": (1, 2), "sgd": (1, 1)}
+"""State numbers per parameter: of matrices in blocks, and of embedding and head."""
+
+Memory = dict[str, Estimate]
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Bytes of a number of each kind; `copy` is that of the weights in 16 bits, which autocast keeps."""
+    """Bytes per number of each kind; `copy` is the 16-bit copy of the weights that autocast keeps."""
 
     weight: int
     copy: int
@@ -51,9 +54,16 @@ class Precision:
     activation: int
 
 
+PRECISIONS = {
+    "bf16": Precision(4, 2, 4, 4, 2),
+    "fp32": Precision(4, 0, 4, 4, 4),
+    "pure-bf16": Precision(2, 0, 2, 2, 2),
+}
+
+
 @dataclass(frozen=True)
 class Spread:
-    """Which parts are cut into one piece per GPU; `steadily`: gradients too while micro-batches are accumulated."""
+    """Which parts are sharded over GPUs; `steadily`: gradients too, while micro-batches are accumulated."""
 
     weights: bool
     gradients: bool
@@ -62,24 +72,17 @@ class Spread:
     words: str
 
 
-PRECISIONS = {
-    "bf16": Precision(4, 2, 4, 4, 2),
-    "fp32": Precision(4, 0, 4, 4, 4),
-    "pure-bf16": Precision(2, 0, 2, 2, 2),
-}
-STATES = {"adamw": (2, 2), "muon": (1, 2), "sgd": (1, 1)}
-"""Numbers per parameter: of the blocks' matrices, and of embedding and head."""
 SHARDS = {
-    "none": Spread(False, False, False, False, "DDP: every GPU holds all"),
-    "zero1": Spread(False, False, True, False, "only the optimizer's state is spread"),
-    "fsdp": Spread(True, True, True, False, "spread; gradients whole while micro-batches are accumulated"),
-    "zero3": Spread(True, True, True, True, "spread, and gradients too after every micro-batch"),
+    "none": Spread(False, False, False, False, "DDP: every GPU holds everything"),
+    "zero1": Spread(False, False, True, False, "only the optimizer state is sharded"),
+    "fsdp": Spread(True, True, True, False, "sharded; gradients whole while micro-batches are accumulated"),
+    "zero3": Spread(True, True, True, True, "sharded, gradients too after every micro-batch"),
 }
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains, as far as memory and time depend on it."""
+    """The training settings on which memory and time depend."""
 
     device_batch: int
     optimizer: str = "adamw"
@@ -99,11 +102,8 @@ class Recipe:
         return SHARDS[self.shard]
 
 
-Memory = dict[str, Estimate]
-
-
 def gpu_memory(size: Size, recipe: Recipe, machine: Cluster, accumulation: int) -> Memory:
-    """The parts by name, in bytes, at the moment when most is held: the loss of a micro-batch after the first."""
+    """Returns the parts in bytes at the peak, which is the loss of a micro-batch after the first."""
     tokens = recipe.device_batch * size.shape.seq
     logits = _logits(size, recipe, tokens)
     activations = _activations(size, recipe, tokens, logits)
@@ -122,12 +122,12 @@ def total(memory: Memory) -> Estimate:
 
 
 def allocated(memory: Memory) -> Estimate:
-    """What a framework says of itself (`max_memory_allocated`): it does not see the reserve."""
+    """Sums what a framework reports (`max_memory_allocated`), which leaves out the reserve."""
     return sum_of_independent(part for name, part in memory.items() if name != "reserve")
 
 
 def _weights(size: Size, recipe: Recipe, gpus: int) -> int:
-    """Spread ones are put together for the block at work and the next, and for embedding and head."""
+    """Returns the bytes of weights; sharded ones are gathered for two blocks, and for embedding and head."""
     precision = recipe.precision
     if not recipe.spread.weights:
         return precision.weight * size.parameters + precision.copy * size.multiplying
@@ -136,7 +136,7 @@ def _weights(size: Size, recipe: Recipe, gpus: int) -> int:
 
 
 def _gradients(size: Size, recipe: Recipe, gpus: int, accumulation: int) -> int:
-    """FSDP that synchronises only after the last micro-batch sums the others in whole gradients, in fp32."""
+    """Returns the bytes of gradients; FSDP keeps them whole, in fp32, until the last micro-batch."""
     spread, each = recipe.spread, recipe.precision.gradient
     if not spread.gradients or (accumulation > 1 and not spread.steadily):
         return each * size.parameters
@@ -150,11 +150,12 @@ def _optimizer(size: Size, recipe: Recipe, gpus: int) -> int:
 
 
 def _activations(size: Size, recipe: Recipe, tokens: int, logits: Estimate) -> Estimate:
-    """Recomputed, each layer keeps its input, and one at a time all the rest. While a layer goes backward the
-    logits are gone, and gradients of its own tensors come: where these are more, the difference counts here."""
+    """Returns the bytes of activations. With recomputation each layer keeps its input, and one layer everything.
+
+    In a layer's backward pass the logits are gone and its gradients come; an excess over the logits counts here."""
     shape, each = size.shape, recipe.precision.activation
     layer = _numbers(
-        COMPILED if recipe.compiled else EAGER, "{} numbers a token, layer and unit of width"
+        COMPILED if recipe.compiled else EAGER, "{} numbers per token, layer and unit of width"
     ) * (float(tokens) * shape.dim * each)
     if not recipe.flash:
         layer += 2.0 * each * tokens * shape.heads * shape.seq
@@ -163,7 +164,7 @@ def _activations(size: Size, recipe: Recipe, tokens: int, logits: Estimate) -> E
         kept = layer + float(tokens) * shape.dim * each * shape.depth
     working = (2 * MLP_RATIO + 4) * tokens * shape.dim * each
     if size.shape_is_guessed:
-        kept = kept * assumed(1, 0.8, 1.25, "a shape of the users' family")
+        kept = kept * assumed(1, 0.8, 1.25, "a nanochat-style model")
     return kept + max(0.0, working - logits.value)
 
 
@@ -171,18 +172,18 @@ def _logits(size: Size, recipe: Recipe, tokens: int) -> Estimate:
     vocab, wide = size.shape.vocab, recipe.precision.activation / 2
     if recipe.loss == "full" or tokens * vocab <= CHUNK:
         each = LOGITS_COMPILED if recipe.compiled else LOGITS_EAGER
-        return _numbers(each, "{} bytes a logit") * (float(tokens) * vocab * wide)
+        return _numbers(each, "{} bytes per logit") * (float(tokens) * vocab * wide)
     chunk = (
-        _numbers(CHUNK_COMPILED if recipe.compiled else CHUNK_EAGER, "{} bytes a logit of a chunk") * CHUNK
+        _numbers(CHUNK_COMPILED if recipe.compiled else CHUNK_EAGER, "{} bytes per logit of a chunk") * CHUNK
     )
     return chunk + 8.0 * vocab * size.shape.dim + recipe.precision.activation * tokens * size.shape.dim
 
 
-def _reserve(machine: Cluster, coming_and_going: float) -> Estimate:
+def _reserve(machine: Cluster, per_micro_batch: float) -> Estimate:
     parts = [_numbers(CONTEXT_GIB, "{} GiB of context and libraries") * GIB]
     if machine.count > 1:
         parts.append(_numbers(NCCL_GIB, "{} GiB of NCCL") * GIB)
-    parts.append(_numbers(HOLES, "{} of what comes and goes, as holes") * coming_and_going)
+    parts.append(_numbers(FRAGMENTATION, "fragmentation {} of activations and logits") * per_micro_batch)
     return sum_of_independent(parts)
 
 
@@ -191,6 +192,6 @@ def _block(size: Size) -> int:
 
 
 def _numbers(constant: Constant, source: str) -> Estimate:
-    """The source tells the numbers themselves."""
+    """Makes an assumption whose source contains the numbers."""
     value, low, high = constant
     return assumed(value, low, high, source.format(f"{value:g} ({low:g} to {high:g})"))

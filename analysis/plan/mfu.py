@@ -1,8 +1,8 @@
-"""What share of the peak a training reaches: public figures in, a curve over the width of the model out.
+"""Public MFU figures -> a curve of MFU over the width of the model.
 
-Some of a GPU's time goes into work that grows with the width of the model, some into work that grows with its
-square; so MFU is near `most * width / (width + half)`, which two numbers fit. The curve is bent to go through the
-figures themselves, and beyond them it keeps its form: it levels off, as it must below 100 %.
+Part of the work grows with the width of the model, part with its square, so MFU is about `most * width / (width +
+half)`. Two numbers fit that curve, which is then bent through the figures themselves. Beyond them it levels off,
+below 100 %.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ else:
 TABLE = Path(__file__).with_name("public.toml")
 MEASURED_ON = "H100"
 
-# How far the truth may be from the curve, as factors. The figures leave it by 1.7 %; other software at one of their
-# depths, on the same GPUs, was 15 % below it (nanochat's mid-training at depth 20: 40.2 %).
+# Possible deviation from the curve, as factors. The figures deviate by 1.7 %; other software at one of their
+# depths, on the same GPUs, was 15 % lower (nanochat's mid-training at depth 20: 40.2 %).
 ELSEWHERE = (0.85, 1.1)
 OTHER_GPU = (
     0.75,
@@ -36,7 +36,7 @@ OTHER_GPU = (
 )  # memory and power limit do not grow with the peak: a PCIe board runs slower than it says
 PER_DOUBLING = 0.1  # of width, beyond what was measured
 SMALL_BATCH = 0.85
-MOST = 90.0  # percent; nobody has come near it
+MOST = 90.0  # percent; higher than any published figure
 TOKENS_MEASURED = 8 * 2048  # on a GPU at once, the least of the public runs
 
 
@@ -54,7 +54,7 @@ class Public:
 
 @dataclass(frozen=True)
 class MfuCurve:
-    """MFU in percent by width, through the figures that it was made from."""
+    """MFU in percent by width, through public figures."""
 
     figures: tuple[Public, ...]
 
@@ -68,14 +68,14 @@ class MfuCurve:
 
     @property
     def _fit(self) -> tuple[float, float]:
-        """1 / MFU is a straight line over 1 / width."""
+        """Fits a line: 1 / MFU is linear in 1 / width."""
         slope, intercept = np.polyfit(
             [1 / figure.width for figure in self.figures], [1 / figure.mfu for figure in self.figures], 1
         )
         return 1 / float(intercept), float(slope / intercept)
 
     def doublings_beyond(self, width: float) -> float:
-        """How many times the width would have to be halved or doubled to come among the figures."""
+        """Returns how many doublings a width is outside the range of the figures."""
         least, most = self.figures[0].width, self.figures[-1].width
         return max(0.0, math.log2(least / width), math.log2(width / most))
 
@@ -88,7 +88,7 @@ def public() -> MfuCurve:
 
 
 def expected(width: int, gpu: GpuModel, tokens_at_once: int, curve: MfuCurve | None = None) -> Estimate:
-    """MFU in percent of a model that nobody has measured here."""
+    """Returns the expected MFU in percent, without a measured run."""
     curve = curve or public()
     low, high = ELSEWHERE
     depths = f"{curve.figures[0].depth} to {curve.figures[-1].depth}"
@@ -97,12 +97,12 @@ def expected(width: int, gpu: GpuModel, tokens_at_once: int, curve: MfuCurve | N
         low *= SMALL_BATCH
     doubt = 1 + PER_DOUBLING * curve.doublings_beyond(width)
     value = curve.at(width)
-    found = assumed(value, value * low / doubt, min(value * high * doubt, MOST), source)
-    return found if gpu.name == MEASURED_ON else on_another_gpu(found)
+    figure = assumed(value, value * low / doubt, min(value * high * doubt, MOST), source)
+    return figure if gpu.name == MEASURED_ON else on_another_gpu(figure)
 
 
 def carried(run: Estimate, run_width: int, width: int, curve: MfuCurve | None = None) -> Estimate:
-    """A measured MFU at another width: the curve says how it changes; the further away, the less surely."""
+    """Transfers a measured MFU to another width along the curve; the range widens with the distance."""
     curve = curve or public()
     factor = curve.at(width) / curve.at(run_width)
     doubt = 1 + PER_DOUBLING * abs(math.log2(width / run_width))
@@ -110,7 +110,7 @@ def carried(run: Estimate, run_width: int, width: int, curve: MfuCurve | None = 
     return replace(run, value=value, low=run.low * factor / doubt, high=min(run.high * factor * doubt, MOST))
 
 
-def on_another_gpu(found: Estimate) -> Estimate:
+def on_another_gpu(figure: Estimate) -> Estimate:
     low, high = OTHER_GPU
-    sources = (*found.sources, f"another GPU {low - 1:+.0%} to {high - 1:+.0%}")
-    return replace(found, low=found.low * low, high=min(found.high * high, MOST), sources=sources)
+    sources = (*figure.sources, f"another GPU {low - 1:+.0%} to {high - 1:+.0%}")
+    return replace(figure, low=figure.low * low, high=min(figure.high * high, MOST), sources=sources)

@@ -1,10 +1,6 @@
-"""A run that has happened, in the words of a plan: what it says of itself, and what was measured of it.
+"""A finished run -> PastRun, in the terms of a plan: size, GPUs, recipe, measured pace, memory, power, overheads.
 
-What a run says of itself: its size, its GPUs, how it trained. A subject in, the words of a plan out.
-
-What a run did besides its steps, from the stamps of its lines: seconds to start, to evaluate, to save.
-
-The time before a line belongs to what the line reports.
+Overheads (start, evaluations, checkpoints) come from timestamps: the time before a line belongs to what it reports.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from gputel.analysis.plan import inputs
 from gputel.analysis.plan.estimate import Estimate, measured
 from gputel.analysis.plan.inputs import Cluster, Size
 from gputel.analysis.plan.memory import SHARDS, STATES, Recipe
+from gputel.analysis.text import MIB_PER_GIB
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import find_gpu, gpus
 
@@ -27,13 +24,18 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
-MIB_PER_GIB = 1024
 ROUNDED = 1e-3
+
+SAME_PEAK = 0.01
+PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
+
+SETTLED = 10
+"""Steps until compilation and warm-up are over."""
 
 
 @dataclass(frozen=True)
 class PastRun:
-    """A run in the words of a plan; None is what it does not tell."""
+    """A run in the terms of a plan; None is unknown."""
 
     run: str
     asked: Size  # what a plan would have made of its shape
@@ -60,7 +62,7 @@ class PastRun:
 def happened(
     subject: RunData, planned: Recipe, given: Cluster | None = None, named: Size | None = None
 ) -> PastRun:
-    """GPUs and a size that are named by hand win over what the run says of itself."""
+    """Describes a finished run; GPUs and a size named by hand take precedence over those of the log."""
     asked = named or asked_of(subject)
     size = as_printed(subject, asked)
     machine = given or machine_of(subject)
@@ -93,121 +95,8 @@ def happened(
     )
 
 
-def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
-    """A log may hold base, mid and SFT; the plan is one of the phase that made most steps."""
-    if steps.is_empty():
-        return steps
-    longest = steps["phase"].value_counts(sort=True)["phase"][0]
-    return steps.filter(steps["phase"] == longest)
-
-
-def _tokens_per_step(subject: RunData, asked: Size, machine: Cluster | None) -> int | None:
-    """As printed; one that was reckoned from rounded figures is taken to be whole sequences on every GPU."""
-    fact = subject.facts.tokens_per_step
-    if fact is None:
-        return None
-    unit = asked.shape.seq * (machine.count if machine else 1)
-    near = round(fact.value / unit) * unit
-    return near if near and abs(near / fact.value - 1) < ROUNDED else int(fact.value)
-
-
-def _figure(fact: Fact | None) -> int | None:
-    return None if fact is None else round(fact.value)
-
-
-def _total_steps(subject: RunData, steps: pl.DataFrame) -> int | None:
-    told: Any = steps["total_steps"].drop_nulls().last() if "total_steps" in steps.columns else None
-    return int(told) if told is not None else whole(subject, "total_steps")
-
-
-def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
-    """The mean, and where eight steps in ten lie."""
-    values = steps[column].drop_nulls() if column in steps.columns else None
-    values = values.filter(values.is_finite() & (values > 0)) if values is not None else None
-    if values is None or values.is_empty():
-        return None
-    mean: Any = values.mean()
-    low, high = (values.quantile(share, "nearest") for share in (0.1, 0.9))
-    return measured(float(mean), run, low=min(low or mean, mean), high=max(high or mean, mean))
-
-
-def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None, run: str) -> Estimate | None:
-    """Tokens a second of all GPUs, by the time of a step where it is known: some programs print a GPU's rate."""
-    if dt_ms is not None and batch is not None:
-        return 1000 * float(batch) / dt_ms
-    return _spread(steps, "tok_per_sec", run)
-
-
-def _mfu(
-    subject: RunData, size: Size, machine: Cluster | None, rate: Estimate | None, steps: pl.DataFrame
-) -> Estimate | None:
-    """Reckoned from the rate where the GPUs are known; more than 100 % means that one of the figures is wrong."""
-    if rate is None or machine is None:
-        return _spread(steps, "mfu", subject.name)
-    share = rate * (100 * size.flops_per_token / machine.peak_flops)
-    if share.value > 100:
-        raise GputelError(
-            subject.name,
-            f"its {rate.value:,.0f} tok/s would be {share.value:.0f}% MFU on {machine.words}",
-            "name the GPUs that it ran on with --on",
-        )
-    return share.as_(f"MFU of {subject.name}")
-
-
-def _hours(steps: pl.DataFrame) -> float | None:
-    from gputel.analysis.logs.summary import duration_s
-
-    seconds = duration_s(steps)
-    return None if seconds is None else seconds / 3600
-
-
-def _allocated_gib(subject: RunData) -> float | None:
-    """What the framework says that it held at most."""
-    told = subject.log.summary.get("peak_memory_mib")
-    if isinstance(told, (int, float)):
-        return told / MIB_PER_GIB
-    for name in ("mem_gib", "memory_gib"):
-        if name in subject.log.records.columns:
-            most: Any = subject.log.records[name].max()
-            return None if most is None else float(most)
-    return None
-
-
-def _used_gib(subject: RunData) -> float | None:
-    """What the driver saw at most on any GPU."""
-    frame = subject.gpu
-    if frame is None or "mem_used_mib" not in frame.columns:
-        return None
-    most: Any = frame["mem_used_mib"].max()
-    return None if most is None else float(most) / MIB_PER_GIB
-
-
-def _watts(subject: RunData) -> Estimate | None:
-    """Of a GPU, while steps were made; all of the recording where lines have no stamps."""
-    import polars as pl
-
-    frame = subject.gpu
-    if frame is None or "power_w" not in frame.columns:
-        return None
-    times = subject.log.records["time"].drop_nulls()
-    if len(times) > 1:
-        during = frame.filter(pl.col("time").is_between(times.min(), times.max()))
-        frame = frame if during.is_empty() else during
-    each = frame.group_by("gpu").agg(pl.col("power_w").cast(pl.Float64).mean())["power_w"].drop_nulls()
-    if each.is_empty():
-        return None
-    mean: Any = each.mean()
-    low: Any = each.min()
-    high: Any = each.max()
-    return measured(float(mean), f"power of {subject.name}", low=float(low), high=float(high))
-
-
-SAME_PEAK = 0.01
-PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
-
-
 def asked_of(subject: RunData) -> Size:
-    """By depth and width where they are printed, else by the number of parameters."""
+    """Returns the size that a plan would use: by printed depth and width, else by parameters."""
     facts, config = subject.facts, subject.log.config
     vocab = int(facts.vocab.value) if facts.vocab else inputs.VOCAB
     seq = int(facts.seq.value) if facts.seq else inputs.SEQ
@@ -220,8 +109,8 @@ def asked_of(subject: RunData) -> Size:
         return inputs.of_parameters(parameters, text.count(parameters), vocab=vocab, seq=seq)
     raise GputelError(
         subject.name,
-        "prints neither its depth nor its parameters",
-        "name a run that does, or beside --check say --depth, --params or --layers",
+        "prints neither depth nor parameters",
+        "name a run that does, or with --check add --depth, --params or --layers",
     )
 
 
@@ -234,24 +123,24 @@ def as_printed(subject: RunData, asked: Size) -> Size:
 
 
 def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
-    """How the run trained, as far as it tells; the rest is taken to be as planned."""
+    """Returns the run's recipe; what it does not print is as planned."""
     config, argv = subject.log.config, _argv(subject)
     optimizer, shard = config.get("optimizer"), config.get("shard")
-    told: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     if optimizer in STATES:
-        told["optimizer"] = optimizer
-    if "mode" in config:  # a banner of the project's own trainer, which prints no shard where there is none
-        told["compiled"] = config["mode"] == "compiled"
-        told["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
-        told["shard"] = shard if shard in SHARDS else "none"
-        told["loss"] = "chunked"
+        known["optimizer"] = optimizer
+    if "mode" in config:  # printed by the project's own trainer, which leaves out `shard` if there is none
+        known["compiled"] = config["mode"] == "compiled"
+        known["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
+        known["shard"] = shard if shard in SHARDS else "none"
+        known["loss"] = "chunked"
     if argv:
-        told["recompute"] = "--recompute" in argv
-    return replace(planned, **told)
+        known["recompute"] = "--recompute" in argv
+    return replace(planned, **known)
 
 
 def machine_of(subject: RunData) -> Cluster | None:
-    """By the GPU's name; else by the peak that the printed MFU means, the first of the table that has it."""
+    """Returns the GPUs by name, else the first model in the table with the peak that the printed MFU implies."""
     facts = subject.facts
     if facts.gpus is None:
         return None
@@ -268,30 +157,9 @@ def whole(subject: RunData, name: str) -> int | None:
     return int(value) if isinstance(value, (int, float)) else None
 
 
-def _of_shape(depth: int, dim: int | None, heads: int | None, vocab: int, seq: int) -> Size:
-    if dim is None:
-        return inputs.of_depth(depth, vocab=vocab, seq=seq)
-    try:
-        size = inputs.of_layers(depth, dim, heads, vocab=vocab, seq=seq)
-    except GputelError:
-        size = inputs.of_layers(depth, dim, None, vocab=vocab, seq=seq)
-    usual = inputs.of_depth(depth, vocab=vocab, seq=seq)
-    return usual if usual.shape.dim == dim else size
-
-
-def _argv(subject: RunData) -> list[str]:
-    """The command that was recorded; none of a bare log."""
-    descriptions = subject.recording.descriptions if subject.recording else []
-    return [str(word) for facts in descriptions for word in facts.get("argv") or []]
-
-
-SETTLED = 10
-"""Steps after which compiling and warming up are over."""
-
-
 @dataclass(frozen=True)
 class Overheads:
-    """None where the log has no stamps."""
+    """Time besides steps; None without timestamps."""
 
     start_s: float | None
     evaluations: int
@@ -321,12 +189,138 @@ def overheads(log: Log) -> Overheads:
 
 
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
-    """Without the first steps, where enough others are left."""
+    """Drops the first steps, if enough others remain."""
     return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
 
 
+def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
+    """Keeps the phase with the most steps, of base, mid and SFT."""
+    if steps.is_empty():
+        return steps
+    longest = steps["phase"].value_counts(sort=True)["phase"][0]
+    return steps.filter(steps["phase"] == longest)
+
+
+def _tokens_per_step(subject: RunData, asked: Size, machine: Cluster | None) -> int | None:
+    """Returns tokens per step; if computed from rounded figures, rounded to whole sequences on every GPU."""
+    fact = subject.facts.tokens_per_step
+    if fact is None:
+        return None
+    unit = asked.shape.seq * (machine.count if machine else 1)
+    near = round(fact.value / unit) * unit
+    return near if near and abs(near / fact.value - 1) < ROUNDED else int(fact.value)
+
+
+def _figure(fact: Fact | None) -> int | None:
+    return None if fact is None else round(fact.value)
+
+
+def _total_steps(subject: RunData, steps: pl.DataFrame) -> int | None:
+    printed: Any = steps["total_steps"].drop_nulls().last() if "total_steps" in steps.columns else None
+    return int(printed) if printed is not None else whole(subject, "total_steps")
+
+
+def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
+    """Returns the mean, with the central 80 % of steps as its range."""
+    values = steps[column].drop_nulls() if column in steps.columns else None
+    values = values.filter(values.is_finite() & (values > 0)) if values is not None else None
+    if values is None or values.is_empty():
+        return None
+    mean: Any = values.mean()
+    low, high = (values.quantile(share, "nearest") for share in (0.1, 0.9))
+    return measured(float(mean), run, low=min(low or mean, mean), high=max(high or mean, mean))
+
+
+def _rate(steps: pl.DataFrame, dt_ms: Estimate | None, batch: int | None, run: str) -> Estimate | None:
+    """Returns tokens per second of all GPUs, from step times if possible: some print the rate of one GPU."""
+    if dt_ms is not None and batch is not None:
+        return 1000 * float(batch) / dt_ms
+    return _spread(steps, "tok_per_sec", run)
+
+
+def _mfu(
+    subject: RunData, size: Size, machine: Cluster | None, rate: Estimate | None, steps: pl.DataFrame
+) -> Estimate | None:
+    """Computes MFU from the rate if the GPUs are known; raises GputelError above 100 %."""
+    if rate is None or machine is None:
+        return _spread(steps, "mfu", subject.name)
+    share = rate * (100 * size.flops_per_token / machine.peak_flops)
+    if share.value > 100:
+        raise GputelError(
+            subject.name,
+            f"its {rate.value:,.0f} tok/s would be {share.value:.0f}% MFU on {machine.words}",
+            "name its GPUs with --on",
+        )
+    return share.as_(f"MFU of {subject.name}")
+
+
+def _hours(steps: pl.DataFrame) -> float | None:
+    from gputel.analysis.logs.summary import duration_s
+
+    seconds = duration_s(steps)
+    return None if seconds is None else seconds / 3600
+
+
+def _allocated_gib(subject: RunData) -> float | None:
+    """Returns the peak memory that the framework reported."""
+    reported = subject.log.summary.get("peak_memory_mib")
+    if isinstance(reported, (int, float)):
+        return reported / MIB_PER_GIB
+    for name in ("mem_gib", "memory_gib"):
+        if name in subject.log.records.columns:
+            most: Any = subject.log.records[name].max()
+            return None if most is None else float(most)
+    return None
+
+
+def _used_gib(subject: RunData) -> float | None:
+    """Returns the peak memory that the driver reported, on any GPU."""
+    frame = subject.gpu
+    if frame is None or "mem_used_mib" not in frame.columns:
+        return None
+    most: Any = frame["mem_used_mib"].max()
+    return None if most is None else float(most) / MIB_PER_GIB
+
+
+def _watts(subject: RunData) -> Estimate | None:
+    """Returns power per GPU during the steps; during the whole recording without timestamps."""
+    import polars as pl
+
+    frame = subject.gpu
+    if frame is None or "power_w" not in frame.columns:
+        return None
+    times = subject.log.records["time"].drop_nulls()
+    if len(times) > 1:
+        during = frame.filter(pl.col("time").is_between(times.min(), times.max()))
+        frame = frame if during.is_empty() else during
+    each = frame.group_by("gpu").agg(pl.col("power_w").cast(pl.Float64).mean())["power_w"].drop_nulls()
+    if each.is_empty():
+        return None
+    mean: Any = each.mean()
+    low: Any = each.min()
+    high: Any = each.max()
+    return measured(float(mean), f"power of {subject.name}", low=float(low), high=float(high))
+
+
+def _of_shape(depth: int, dim: int | None, heads: int | None, vocab: int, seq: int) -> Size:
+    if dim is None:
+        return inputs.of_depth(depth, vocab=vocab, seq=seq)
+    try:
+        size = inputs.of_layers(depth, dim, heads, vocab=vocab, seq=seq)
+    except GputelError:
+        size = inputs.of_layers(depth, dim, None, vocab=vocab, seq=seq)
+    usual = inputs.of_depth(depth, vocab=vocab, seq=seq)
+    return usual if usual.shape.dim == dim else size
+
+
+def _argv(subject: RunData) -> list[str]:
+    """Returns the words of the recorded command; none for a bare log."""
+    descriptions = subject.recording.descriptions if subject.recording else []
+    return [str(word) for facts in descriptions for word in facts.get("argv") or []]
+
+
 def _stamped(log: Log) -> pl.DataFrame:
-    """Every line with a stamp, in order: what it reports, and the seconds since the one before."""
+    """Returns the lines with a timestamp: what each reports, and the seconds since the line before."""
     import polars as pl
 
     frames = [
@@ -340,7 +334,7 @@ def _stamped(log: Log) -> pl.DataFrame:
 
 
 def _times(stamped: pl.DataFrame, kind: str) -> list[float]:
-    """A figure per evaluation or checkpoint; lines of one that follow each other are one."""
+    """Returns the seconds of each evaluation or checkpoint; consecutive lines are one."""
     import polars as pl
 
     mine = stamped.filter(pl.col("seconds").is_not_null() & (pl.col("kind") == kind))
@@ -352,7 +346,7 @@ def _times(stamped: pl.DataFrame, kind: str) -> list[float]:
 
 
 def _start_s(log: Log) -> float | None:
-    """From the start of the process until the first step is done, less an ordinary step."""
+    """Returns the seconds from the start of the process to the end of the first step, minus a usual step."""
     steps = log.steps
     first: Any = log.records["time"].drop_nulls().first()
     if first is None or log.started is None or "dt_ms" not in steps.columns:

@@ -1,4 +1,4 @@
-"""What is asked of a plan, apart from the sizes: machine, recipe, how long, what it may cost."""
+"""The question to a plan, apart from sizes: GPUs, recipe, length, budget."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ BATCHES = (32, 16, 8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class Question:
-    """`device_batch` None: the largest of `BATCHES` that fits. How long it trains follows from the first that is
-    given of `steps`, `tokens`, `hours` or `budget`, else from `ratio`."""
+    """What is planned. `device_batch` None: the largest of `BATCHES` that fits.
+
+    The length follows from the first given of `steps`, `tokens`, `hours` or `budget`, else from `ratio`."""
 
     machine: Cluster
     recipe: Recipe
@@ -38,18 +39,18 @@ class Question:
 
     @property
     def most_hours(self) -> float | None:
-        """What time and money allow together."""
+        """The hours that time and budget allow."""
         if self.budget is None:
             return self.hours
         if self.price is None:
             raise GputelError(
-                f"--budget {self.budget:g}", "needs to know what an hour costs", "give --price", exit_code=2
+                f"--budget {self.budget:g}", "needs the price of a GPU hour", "add --price", exit_code=2
             )
         paid = self.budget / (self.price * self.machine.count)
         return paid if self.hours is None else min(paid, self.hours)
 
     def recipes(self, seq: int) -> list[Recipe]:
-        """With every batch that divides a step, the largest first; or with the one that was asked for."""
+        """Returns a recipe per batch that divides a step, largest first; or with the batch asked for."""
         if self.device_batch is not None:
             accumulation(self.tokens_per_step, self.device_batch, seq, self.machine.count)
             return [replace(self.recipe, device_batch=self.device_batch)]
@@ -61,18 +62,18 @@ class Question:
         return [replace(self.recipe, device_batch=batch) for batch in dividing]
 
     def micro_batches(self, size: Size, recipe: Recipe) -> int:
-        """That a GPU accumulates in a step."""
+        """Returns the micro-batches that a GPU accumulates in a step."""
         return accumulation(self.tokens_per_step, recipe.device_batch, size.shape.seq, self.machine.count)
 
 
 def accumulation(tokens_per_step: int, device_batch: int, seq: int, gpus: int) -> int:
-    """Micro-batches a step; a batch that does not divide is told with one that does."""
+    """Returns micro-batches per step; raises GputelError, naming a total batch that works, if not whole."""
     at_once = device_batch * seq * gpus
     if tokens_per_step % at_once:
         near = max(1, round(tokens_per_step / at_once)) * at_once
         raise GputelError(
             f"--device-batch-size {device_batch}",
-            f"{device_batch} x {seq} x {gpus} GPUs = {at_once:,} do not divide {tokens_per_step:,} tokens a step",
+            f"{device_batch} x {seq} x {gpus} GPUs = {at_once:,} do not divide {tokens_per_step:,} tokens per step",
             f"take another batch, or --total-batch-size {near}",
             exit_code=2,
         )

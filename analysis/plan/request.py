@@ -1,6 +1,6 @@
-"""A request in the words of `gputel plan` goes in, the plan or the check that it asks for comes out.
+"""The options of `gputel plan` -> a plan, or a check of a plan against a run.
 
-What was not said is as in the run that the plan is corrected by, else as by default.
+An option that is not given is as in the run given by `--like`, else the default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Request:
-    """Each field is the option of its name; `link` is in bytes a second."""
+    """Each field is the option of its name; `link` is in bytes per second."""
 
     depth: Sequence[int] | None = None
     params: Sequence[int] | None = None
@@ -71,11 +71,11 @@ class Request:
 
 
 def plan(asked: Request) -> Plan:
-    """The plan of the sizes that were named, else of the largest depth within the limits."""
+    """Plans the named sizes, else the largest depth within the limits."""
     if not any(getattr(asked, name) for name in ("depth", "params", "layers", "hours", "budget")):
         raise GputelError(
             "gputel plan",
-            "nothing to plan was named",
+            "no size or limit was given",
             "say --depth 16,20,24, --params 1.5B or --layers; or --budget or --hours for the largest that fits",
             exit_code=2,
         )
@@ -90,13 +90,13 @@ def plan(asked: Request) -> Plan:
 
 
 def check(run: RunData, asked: Request) -> PlanCheck:
-    """What would have been planned beside what happened in `run`."""
+    """Compares what would have been planned with what happened in `run`."""
     _refuse_nonsense(asked)
     like = _like(asked)
     named = _sizes(asked, _shape(asked, like))
     if len(named) > 1:
         raise GputelError(
-            "--check", "needs one size, and several were named", "name that of the run", exit_code=2
+            "--check", "needs one size, but several were given", "give that of the run", exit_code=2
         )
     size = named[0] if named else None
     return checking.check_plan(run, _recipe(asked, like), _machine(asked), like, asked.price, size)
@@ -105,9 +105,7 @@ def check(run: RunData, asked: Request) -> PlanCheck:
 def _refuse_nonsense(asked: Request) -> None:
     named = [f"--{name}" for name in ("depth", "params", "layers") if getattr(asked, name)]
     if len(named) > 1:
-        raise GputelError(
-            " ".join(named), "each name what to plan, and one does", "leave out the others", exit_code=2
-        )
+        raise GputelError(" ".join(named), "are alternatives", "give one of them", exit_code=2)
     lone = [f"--{name}" for name in ("dim", "heads", "tied") if getattr(asked, name) and not asked.layers]
     if lone:
         raise GputelError(lone[0], "is the shape of --layers", "say --layers 12 too", exit_code=2)
@@ -118,11 +116,11 @@ def _refuse_nonsense(asked: Request) -> None:
 
 
 def _question(asked: Request, like: Calibration | None) -> Question:
-    """What was not said is as in the run that the plan is corrected by."""
+    """Builds the question; an option that is not given is as in the run `like`."""
     run = like.run if like else None
     machine = _machine(asked) or (run.machine if run else None)
     if machine is None:
-        fault = "the GPUs are not named" + (f", and {run.run} does not tell its own" if run else "")
+        fault = "the GPUs are not named" + (f", and {run.run} does not name its own" if run else "")
         raise GputelError("gputel plan", fault, "say --on 2xH100", exit_code=2)
     return Question(
         machine,
@@ -169,7 +167,7 @@ def _machine(asked: Request) -> Cluster | None:
 
 
 def _sizes(asked: Request, shape: dict[str, int]) -> list[Size]:
-    """Those that were named, in one of the three ways."""
+    """Returns the named sizes, given in one of three ways."""
     if asked.layers:
         if asked.dim is None:
             raise GputelError("--layers", "needs the width too", "say --dim 768", exit_code=2)
@@ -190,7 +188,7 @@ def _target(asked: Request, question: Question) -> float | None:
 
 
 def _like(asked: Request) -> Calibration | None:
-    """`--on` names the GPUs of the plan; only a run that does not tell its own is taken to have had the same."""
+    """Calibrates by `--like`; a run that does not name its GPUs is assumed to have had those of `--on`."""
     if asked.like is None:
         return None
     given = None if machine_of(asked.like) else _machine(asked)

@@ -1,7 +1,4 @@
-"""A size and a question -> a row: every figure of one run that might be, by the name of its column.
-
-What would make a size fit: a row that does not go in, the fewest changes to its recipe that would out.
-"""
+"""A size and a question -> Row: every figure by column name, and the fewest changes that would make it fit."""
 
 from __future__ import annotations
 
@@ -17,14 +14,19 @@ from gputel.analysis.plan.memory import GIB, Memory, Recipe, gpu_memory
 from gputel.analysis.plan.question import Question
 from gputel.trainer.gpus import gpus
 
-PER_STEP = "tokens a step / (batch x sequence x GPUs)"
+PER_STEP = "tokens per step / (batch x sequence x GPUs)"
 ROUNDING = 0.01
-NEAREST = "the users' shape with about as many parameters"
+NEAREST = "the nanochat-style model with about as many parameters"
+
+MOST_SHOWN = 3
+MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
+ORDER = ("--device-batch-size", "--loss", "--shard", "--recompute", "--seq")
+"""The settings that may change, cheapest first."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """`fits` is "fits", "tight" (within the range) or "no"; `changes` says what would make it fit."""
+    """A planned run. `fits` is "fits", "tight" (within the range) or "no"; `changes` would make it fit."""
 
     size: Size
     recipe: Recipe
@@ -39,8 +41,10 @@ class Row:
 
 
 def row(question: Question, size: Size) -> Row:
-    """With the largest batch that fits, where none was asked for; the smallest, where none does."""
-    candidates = [(recipe, held(question, size, recipe)) for recipe in question.recipes(size.shape.seq)]
+    """Plans a size with the batch asked for, else the largest that fits, else the smallest."""
+    candidates = [
+        (recipe, memory_parts(question, size, recipe)) for recipe in question.recipes(size.shape.seq)
+    ]
     verdicts = [verdict(question, parts) for _, parts in candidates]
     best = next((verdicts.index(word) for word in ("fits", "tight") if word in verdicts), -1)
     recipe, parts = candidates[best]
@@ -53,8 +57,8 @@ def row(question: Question, size: Size) -> Row:
     return Row(size, recipe, figures, verdicts[best], warnings=warnings)
 
 
-def held(question: Question, size: Size, recipe: Recipe) -> Memory:
-    """The parts of memory; those that come and go as the run that was measured had them, where there is one."""
+def memory_parts(question: Question, size: Size, recipe: Recipe) -> Memory:
+    """Returns the parts of memory; activations and logits are as in the measured run, if there is one."""
     parts = gpu_memory(size, recipe, question.machine, question.micro_batches(size, recipe))
     moving = question.like.moving if question.like else None
     return moving.carried(parts) if moving else parts
@@ -65,9 +69,40 @@ def verdict(question: Question, parts: Memory) -> str:
     return "no" if total.value > there else "tight" if total.high > there else "fits"
 
 
+@dataclass(frozen=True)
+class Way:
+    """A changed recipe; `changed` has the options that differ, with their new values."""
+
+    changed: dict[str, str]
+    size: Size
+    question: Question
+
+    @property
+    def cost(self) -> tuple[int, list[int]]:
+        return len(self.changed), [ORDER.index(name) for name in self.changed]
+
+    @property
+    def words(self) -> str:
+        return " ".join(f"{name} {value}".strip() for name, value in self.changed.items())
+
+
+def changes(question: Question, row: Row) -> tuple[str, ...]:
+    """Returns the cheapest ways to fit; a superset of another way is left out."""
+    enough = ("fits",) if row.fits == "tight" else ("fits", "tight")
+    ways: list[Way] = []
+    for way in sorted(_ways(question, row), key=lambda way: way.cost):
+        if len(ways) < MOST_SHOWN and not any(
+            cheaper.changed.keys() <= way.changed.keys() for cheaper in ways
+        ):
+            parts = memory_parts(way.question, way.size, way.question.recipe)
+            if verdict(way.question, parts) in enough:
+                ways.append(way)
+    return tuple(_way_text(way) for way in ways) or _elsewhere(question, row)
+
+
 def _shape(question: Question, size: Size, recipe: Recipe) -> Figures:
     shape = size.shape
-    how = "the parameters given: six FLOPs each" if size.shape_is_guessed else "the shape"
+    how = "parameters given: 6 FLOPs each" if size.shape_is_guessed else "the shape"
     dimensions = {"depth": shape.depth, "dim": shape.dim, "heads": shape.heads}
 
     def known(value: int) -> Estimate:
@@ -95,59 +130,24 @@ def _memory(question: Question, parts: Memory) -> Figures:
 def _warnings(question: Question, size: Size, figures: Figures) -> Iterable[str]:
     shape, limit = size.shape, question.most_hours
     if size.shape_is_guessed:
-        yield f"gives no shape: memory and MFU are those of {shape.depth} layers, {shape.dim:,} wide"
+        yield f"has no shape: memory and MFU are those of {shape.depth} layers of width {shape.dim:,}"
     if limit is not None and figures["hours"].value > limit * (1 + ROUNDING):
         cost = question.dollars(figures["hours"].value)
         paid = f" and {text.money(cost)}" if cost is not None else ""
         needed, allowed = (text.duration(3600 * hours) for hours in (figures["hours"].value, limit))
-        yield f"takes {needed}{paid}; {allowed} are allowed"
+        yield f"takes {needed}{paid}; the limit is {allowed}"
     epochs = figures.get("epochs")
     if epochs and epochs.value > pace.MOST_EPOCHS:
-        yield f"reads its data {epochs.value:.3g} times; past {pace.MOST_EPOCHS} it learns little more from them"
+        yield f"reads its data {epochs.value:.3g} times; more than {pace.MOST_EPOCHS} epochs help little"
 
 
-MOST_SHOWN = 3
-MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
-ORDER = ("--device-batch-size", "--loss", "--shard", "--recompute", "--seq")
-"""The settings that may change; those first that cost least."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """`changed` holds the options that differ, with their new words."""
-
-    changed: dict[str, str]
-    size: Size
-    question: Question
-
-    @property
-    def cost(self) -> tuple[int, list[int]]:
-        return len(self.changed), [ORDER.index(name) for name in self.changed]
-
-    @property
-    def words(self) -> str:
-        return " ".join(f"{name} {value}".strip() for name, value in self.changed.items())
-
-
-def changes(question: Question, row: Row) -> tuple[str, ...]:
-    """The cheapest ways first; one that changes all that another does, and more, is left out."""
-    enough = ("fits",) if row.fits == "tight" else ("fits", "tight")
-    found: list[Way] = []
-    for way in sorted(_ways(question, row), key=lambda way: way.cost):
-        if len(found) < MOST_SHOWN and not any(known.changed.keys() <= way.changed.keys() for known in found):
-            parts = held(way.question, way.size, way.question.recipe)
-            if verdict(way.question, parts) in enough:
-                found.append(way)
-    return tuple(_told(way) for way in found) or _elsewhere(question, row)
-
-
-def _told(way: Way) -> str:
-    total = memory.total(held(way.question, way.size, way.question.recipe)).value / GIB
+def _way_text(way: Way) -> str:
+    total = memory.total(memory_parts(way.question, way.size, way.question.recipe)).value / GIB
     return f"{way.words} ({total:.0f} GiB)"
 
 
 def _ways(question: Question, row: Row) -> Iterator[Way]:
-    """Every combination of settings; of several batches the largest comes first, so that the least is given up."""
+    """Yields every combination of settings, larger batches first."""
     recipe = row.recipe
     losses = ["full", "chunked"] if recipe.loss == "full" else ["chunked"]
     shards = ["none", "zero1", "fsdp", "zero3"] if _may_spread(question, row) else [recipe.shard]
@@ -179,15 +179,15 @@ def _may_spread(question: Question, row: Row) -> bool:
 
 
 def _batches(question: Question, row: Row) -> Sequence[int]:
-    """The one at hand, and its halves as far as they divide a step."""
+    """Returns the current batch and its halves, as far as they divide a step."""
     at_once = row.size.shape.seq * question.machine.count
     halves = [row.recipe.device_batch >> n for n in range(row.recipe.device_batch.bit_length())]
     return [batch for batch in halves if not question.tokens_per_step % (batch * at_once)]
 
 
 def _elsewhere(question: Question, row: Row) -> tuple[str, ...]:
-    """No recipe helps on these GPUs: how many of them would, and the smallest GPU that holds it as it was asked."""
-    found = []
+    """Returns what would help if no recipe does: more GPUs, or the smallest GPU with enough memory."""
+    options = []
     for times in MORE_GPUS:
         machine = replace(question.machine, count=question.machine.count * times)
         at_once = row.size.shape.seq * machine.count
@@ -195,13 +195,13 @@ def _elsewhere(question: Question, row: Row) -> tuple[str, ...]:
         if question.tokens_per_step % at_once:
             break
         more = replace(question, machine=machine, recipe=recipe)
-        if verdict(more, held(more, row.size, recipe)) != "no":
+        if verdict(more, memory_parts(more, row.size, recipe)) != "no":
             on = f"--on {machine.count}x{machine.gpu.name}"
-            found.append(f"{on} --device-batch-size 1 --shard zero3 --recompute")
+            options.append(f"{on} --device-batch-size 1 --shard zero3 --recompute")
             break
     needed = row.figures["memory_gib"].value
     holding = [gpu for gpu in gpus() if gpu.memory_gib >= needed]
     if holding:
         best = min(holding, key=lambda gpu: gpu.memory_gib)
-        found.append(f"a GPU such as {best.name}, of {best.memory_gib:.0f} GiB")
-    return tuple(found)
+        options.append(f"a GPU such as {best.name}, of {best.memory_gib:.0f} GiB")
+    return tuple(options)

@@ -1,9 +1,15 @@
-"""What `gputel report` says of a run: everything that its terminal, JSON and page show, gathered once.
+"""One run -> Report: where its time and energy went, what each GPU did, and verdicts on it.
 
-A subject goes in. Frames come out that panels can be drawn from (`spans`, `steps`, `totals`), and `answer` makes
-JSON of the same figures.
+make_report   everything that the terminal, the page and the JSON of `gputel report` show
+answer        the JSON of a report
+judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
 
-Verdicts on a run, each with its evidence: overfitting, the bottleneck, headroom, MFU, stragglers.
+verdicts      Verdict and its evidence; MFU, headroom, stragglers
+bottleneck    compute, memory bandwidth, input or communication
+overfitting   validation against training loss; the best checkpoint
+gpu_totals    per GPU of a recording: power, energy, memory, throttling
+summary       what ends a recording, and what `gputel info` shows
+checkup       a trial recording of this machine's GPUs, for `gputel doctor`
 """
 
 from __future__ import annotations
@@ -39,15 +45,26 @@ if TYPE_CHECKING:
     from gputel.analysis.align.samples import Readings
     from gputel.analysis.runs import RunData
 
-CLOSELY_S = 1800  # of a table of readings, in which refresh is looked for
+CLOSELY_S = 1800  # of a table of readings: enough to find refresh rates
+
+__all__ = ["UNKNOWN", "Case", "Report", "Verdict", "answer", "judge_run", "make_report"]
+JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
+    bottleneck.QUESTION: bottleneck_verdict,
+    verdicts.HEADROOM_QUESTION: headroom_verdict,
+    verdicts.MFU_QUESTION: mfu_verdict,
+    overfitting.QUESTION: overfitting_verdict,
+    verdicts.STRAGGLER_QUESTION: straggler_verdict,
+}
+BY_GPU_READINGS = (bottleneck.QUESTION, verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
+WITHOUT_TRAINING = (verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
 
 
 @dataclass(frozen=True)
 class Report:
-    """`spans` are measured; `gpus` has a row a GPU over the training, or over the work where nothing was printed.
+    """A run with measured `spans`, sums of them, and verdicts; `gpus` has a row per GPU over the training.
 
-    `shared` is how far the log and the readings overlap, None where there are no two. `account` is what
-    `gputel.analysis.report.summary` says of a recording, None for a table of readings or a bare log.
+    Without a log, `gpus` covers the busy period. `shared` is the overlap of log and readings, None without either.
+    `account` is the `recording_summary` of a recording, None for a table of readings or a bare log.
     """
 
     subject: RunData
@@ -64,83 +81,95 @@ class Report:
 
 
 def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
-    """`keep_idle`: also what was recorded before the run's first line or after its last work."""
+    """Reports on a run. `keep_idle` keeps what was recorded before its first line and after its last work."""
     sampled = gpu_samples(subject)
     edges = sampled.edges if sampled else None
-    cut = cut_spans(subject)
-    shown = offsets.widened(cut, edges) if keep_idle else offsets.cut(cut)
-    held, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
+    spans = cut_spans(subject)
+    shown = offsets.widened(spans, edges) if keep_idle else offsets.cut(spans)
+    measured, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
-    each = join.of_spans(held, float(tokens.value) if tokens else None)
+    steps = join.of_spans(measured, float(tokens.value) if tokens else None)
     return Report(
         subject=subject,
         placed=timed_log(subject),
         readings=sampled,
-        spans=held,
-        shared=overlap(cut, edges),
-        steps=each,
-        totals=join.totals(held),
-        phases=_phases(each, subject.log.records),
+        spans=measured,
+        shared=overlap(spans, edges),
+        steps=steps,
+        totals=join.totals(measured),
+        phases=_phases(steps, subject.log.records),
         gpus=gpus,
         account=recording_summary(subject.recording.path) if subject.recording else None,
-        verdicts=judge_run(Case(subject, each, gpus), trained=not subject.log.records.is_empty()),
+        verdicts=judge_run(Case(subject, steps, gpus), trained=not subject.log.records.is_empty()),
     )
 
 
-def answer(told: Report) -> dict[str, Any]:
-    """Strict JSON: what was not measured is null."""
-    log, placed = told.subject.log, told.placed
-    answered = {
+def answer(report: Report) -> dict[str, Any]:
+    """Returns a report as strict JSON; a figure that was not measured is null."""
+    log, placed = report.subject.log, report.placed
+    answers = {
         "schema": 1,
-        "run": told.subject.name,
+        "run": report.subject.name,
         "source": log.source,
-        "caution": told.subject.caution,
+        "caution": report.subject.caution,
         "status": log.status,
         "cause": log.cause and {"line": log.cause.line, "text": log.cause.text},
         "clock": {"how": placed.how, "uncertainty_s": placed.uncertainty_s},
-        "overlap": told.shared,
-        "read": read_as(told),
+        "overlap": report.shared,
+        "read": read_as(report),
         "facts": {
-            name: {"value": f.value, "origin": f.origin} for name, f in told.subject.facts.known().items()
+            name: {"value": f.value, "origin": f.origin} for name, f in report.subject.facts.known().items()
         },
-        "time": told.totals,
-        "phases": told.phases,
-        "gpus": told.gpus,
-        "refresh_hz": refresh(told),
-        "recording": told.account,
+        "time": report.totals,
+        "phases": report.phases,
+        "gpus": report.gpus,
+        "refresh_hz": refresh(report),
+        "recording": report.account,
         "sources": offsets.offsets(placed.records),
-        "verdicts": [verdict.as_json() for verdict in told.verdicts],
-        "events": events(told),
+        "verdicts": [verdict.as_json() for verdict in report.verdicts],
+        "events": events(report),
     }
-    return dict(as_json(answered))
+    return dict(as_json(answers))
 
 
-def read_as(told: Report) -> str | None:
-    if told.readings is None:
+def read_as(report: Report) -> str | None:
+    """Returns what was read: `ticks`, or `whole seconds` of a long recording; None without readings."""
+    if report.readings is None:
         return None
-    return "whole seconds" if told.readings.whole_seconds else "ticks"
+    return "whole seconds" if report.readings.whole_seconds else "ticks"
 
 
-def events(told: Report) -> dict[str, int]:
-    """What the log and the recorder saw happen, by kind; none that did not."""
-    counts = dict(told.subject.log.events.group_by("kind").len().sort("kind").iter_rows())
-    recorded_too = told.account["events"] if told.account else {}
-    return {**counts, **{kind: counts.get(kind, 0) + count for kind, count in recorded_too.items()}}
+def events(report: Report) -> dict[str, int]:
+    """Counts the events of log and recorder by kind."""
+    counts = dict(report.subject.log.events.group_by("kind").len().sort("kind").iter_rows())
+    recorded = report.account["events"] if report.account else {}
+    return {**counts, **{kind: counts.get(kind, 0) + count for kind, count in recorded.items()}}
 
 
-def refresh(told: Report) -> dict[str, dict[str, float | None]]:
-    """By GPU and reading, how often the sensor really refreshed; None is indeterminate."""
-    if told.account:
-        return {_name(gpu): summary.refreshed(gpu) for gpu in told.account["gpus"]}
-    table = told.subject.readings
-    if told.readings is None or table is None:
+def refresh(report: Report) -> dict[str, dict[str, float | None]]:
+    """Returns the true refresh rate by GPU and reading; None if there are too few changes to tell."""
+    if report.account:
+        return {_name(gpu): summary.refreshed(gpu) for gpu in report.account["gpus"]}
+    table = report.subject.readings
+    if report.readings is None or table is None:
         return {}
-    some = table.filter(pl.col("time") - pl.col("time").min() < pl.duration(seconds=CLOSELY_S))
-    found: dict[str, dict[str, float | None]] = {}
-    for (gpu, name), rate in sensors.refresh(some).items():
+    first = table.filter(pl.col("time") - pl.col("time").min() < pl.duration(seconds=CLOSELY_S))
+    rates: dict[str, dict[str, float | None]] = {}
+    for (gpu, name), refreshed in sensors.refresh(first).items():
         if name in summary.TELLING:
-            found.setdefault(gpu, {})[name] = rate.hz if rate else None
-    return found
+            rates.setdefault(gpu, {})[name] = refreshed.hz if refreshed else None
+    return rates
+
+
+def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
+    """Returns the verdicts; those on training need a log, and those by GPU readings need real ones."""
+    recording = case.subject.recording
+    simulated = recording.simulated if recording else None
+    return [
+        _unknown(question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
+        for question, judge in JUDGES.items()
+        if trained or question in WITHOUT_TRAINING
+    ]
 
 
 def _name(gpu: dict[str, Any]) -> str:
@@ -148,7 +177,7 @@ def _name(gpu: dict[str, Any]) -> str:
 
 
 def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) -> tuple[int, int]:
-    """The training, in ns; of readings alone the work, or all of them."""
+    """Returns begin and end of the training in ns; without a log, of the busy period or of all readings."""
     training = spans.filter(pl.col("kind") == "train")
     if len(training):
         edges = training.select(pl.col("start").min().dt.epoch("ns"), pl.col("end").max().dt.epoch("ns"))
@@ -156,21 +185,20 @@ def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) 
         return start, end
     if sampled is None or sampled.edges is None:
         return 0, 0
-    found = None if keep_idle else timestamps.ends(sampled.together(timestamps.READINGS))
-    return found or sampled.edges
+    busy = None if keep_idle else timestamps.ends(sampled.together(timestamps.READINGS))
+    return busy or sampled.edges
 
 
-def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """What training cost by phase, all attempts of it together; per step and token over what was measured whole.
+def _phases(steps: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
 
-    `tok_per_sec` is by the time that passed; beside it the mean of what was printed, which is what runs are
-    compared by.
+    `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, as in `compare`.
     """
     weight = pl.col("steps")
     joules = JOULES * weight
     whole = (pl.col("measured") >= join.WHOLE) & joules.is_not_null()
     tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
-    phases = each.group_by("phase", maintain_order=True).agg(
+    phases = steps.group_by("phase", maintain_order=True).agg(
         weight.sum(),
         pl.col("attempt").n_unique().alias("attempts"),
         seconds.sum(),
@@ -187,35 +215,11 @@ def _phases(each: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(values: pl.Expr) -> pl.Expr:
-    """The sum; null where nothing is known."""
+    """Sums known values; null if all are unknown."""
     return pl.when(values.count() > 0).then(values.sum())
 
 
-__all__ = ["UNKNOWN", "Case", "Verdict", "of"]
-
-JUDGES: Mapping[str, Callable[[Case], Verdict]] = {
-    bottleneck.QUESTION: bottleneck_verdict,
-    verdicts.HEADROOM_QUESTION: headroom_verdict,
-    verdicts.MFU_QUESTION: mfu_verdict,
-    overfitting.QUESTION: overfitting_verdict,
-    verdicts.STRAGGLER_QUESTION: straggler_verdict,
-}
-BY_GPU_READINGS = (bottleneck.QUESTION, verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
-WITHOUT_TRAINING = (verdicts.HEADROOM_QUESTION, verdicts.STRAGGLER_QUESTION)
-
-
-def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
-    """Of readings alone, what they can tell; of simulated readings, nothing that rests on them."""
-    recording = case.subject.recording
-    simulated = recording.simulated if recording else None
-    return [
-        _unknown(question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
-        for question, judge in JUDGES.items()
-        if trained or question in WITHOUT_TRAINING
-    ]
-
-
 def _unknown(question: str, simulated: str) -> Verdict:
-    """A simulation does not know what is trained beside it, and a replay shows another recording's GPUs."""
-    said = f"the GPU readings are simulated ({simulated}): no verdict"
-    return Verdict(question, UNKNOWN, (said,), {"simulated": simulated})
+    """Refuses a verdict: simulated GPUs do not run the training, and a replay shows another recording's GPUs."""
+    why = f"the GPU readings are simulated ({simulated}): no verdict"
+    return Verdict(question, UNKNOWN, (why,), {"simulated": simulated})

@@ -1,7 +1,7 @@
-"""What keeps a run from being faster: compute, memory bandwidth, input, or communication.
+"""Measured steps -> what limits a run: compute, memory bandwidth, input, or communication.
 
-Read from the steps as they were joined with the GPUs. A GPU that waits for others in NCCL spins: it counts as in
-use, draws little, and the steps are slow. That can be told without the counters of Hopper.
+A GPU that waits for others in NCCL spins: utilization is high, power is low, and steps are slow. That shows without
+the profiling counters of Hopper.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 from gputel.trainer.gpus import find_gpu
 
 QUESTION = "bottleneck"
-IN_USE, LOW_POWER, SLOW = 95.0, 0.40, 1.15  # %, of the limit, times the run's median step: busy waiting
+IN_USE, LOW_POWER, SLOW = 95.0, 0.40, 1.15  # busy waiting: %, share of the power limit, times the median step
 WAITING = 0.05  # of the training time
-WAITS_ALWAYS = 10.0  # % of tensor activity or MFU, below which a run that is always so is waiting too
-UNUSED = 80.0  # % of time with a kernel, below which GPUs lack work
-INPUT = 0.15  # of a step, spent waiting for data
-STREAMING, TENSOR = 60.0, 40.0  # % of DRAM's bandwidth, of tensor cores' cycles
+WAITS_ALWAYS = 10.0  # % of tensor activity or MFU; a run that is always below waits too
+UNUSED = 80.0  # % utilization; below it GPUs lack work
+INPUT = 0.15  # share of a step spent waiting for data
+STREAMING, TENSOR = 60.0, 40.0  # % of cycles in which DRAM, and tensor cores, are active
 FULL_POWER, GOOD_MFU = 0.85, 35.0
 DATA = (
     "data_ms",
@@ -32,12 +32,11 @@ DATA = (
     "data",
 )
 
-
 ACTIVE = {"tensor_active": "tensor cores", "dram_active": "DRAM"}
 SPOKEN = {
-    "util": "utilisation",
-    "power_share": "power against its limit",
-    "tensor_active": "activity of tensor cores",
+    "util": "utilization",
+    "power_share": "power relative to its limit",
+    "tensor_active": "tensor core activity",
     "mfu": "MFU",
 }
 
@@ -45,18 +44,27 @@ SPOKEN = {
 def bottleneck_verdict(case: Case) -> Verdict:
     facts = _facts(case)
     for rule in (_input, _communication, _starved, _memory, _compute):
-        found = rule(case, facts)
-        if found:
-            answer, evidence = found
+        reason = rule(case, facts)
+        if reason:
+            answer, evidence = reason
             return Verdict(QUESTION, answer, (*evidence, *_rest(facts)), facts)
     lacking = [name for name in ("util", "power_share", "tensor_active", "mfu") if facts[name] is None]
-    said = ["no figure stands out"] if len(lacking) < 4 else []
-    said += [f"not known: {', '.join(SPOKEN[name] for name in lacking)}"] if lacking else []
-    return Verdict(QUESTION, UNKNOWN, (*said, *_rest(facts)), facts)
+    unclear = ["no figure stands out"] if len(lacking) < 4 else []
+    unclear += [f"not known: {', '.join(SPOKEN[name] for name in lacking)}"] if lacking else []
+    return Verdict(QUESTION, UNKNOWN, (*unclear, *_rest(facts)), facts)
+
+
+def power_limit_w(case: Case) -> float | None:
+    """Returns the power limit of all GPUs: recorded, else from the table of GPU models."""
+    facts = case.subject.facts
+    if facts.power_limit_w:
+        return float(facts.power_limit_w.value)
+    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
+    return gpu.power_w * len(case.gpus) if gpu and len(case.gpus) else None
 
 
 def _facts(case: Case) -> dict[str, Any]:
-    """Means over the training, weighted by time."""
+    """Collects means over the training, weighted by time."""
     limit = power_limit_w(case)
     power = _mean(case.steps, "power_mean_w")
     return {
@@ -69,34 +77,25 @@ def _facts(case: Case) -> dict[str, Any]:
     }
 
 
-def power_limit_w(case: Case) -> float | None:
-    """Of all GPUs: as recorded, else by the table where every GPU's name is known."""
-    facts = case.subject.facts
-    if facts.power_limit_w:
-        return float(facts.power_limit_w.value)
-    gpu = find_gpu(str(facts.gpu.value)) if facts.gpu else None
-    return gpu.power_w * len(case.gpus) if gpu and len(case.gpus) else None
-
-
 def _mean(steps: pl.DataFrame, name: str) -> float | None:
     if name not in steps.columns or steps[name].null_count() == len(steps):
         return None
-    known = steps.filter(pl.col(name).is_not_null())
-    weight = known["duration_s"] * known["steps"]
+    measured = steps.filter(pl.col(name).is_not_null())
+    weight = measured["duration_s"] * measured["steps"]
     total = float(weight.sum())
-    return float((known[name] * weight).sum()) / total if total else None
+    return float((measured[name] * weight).sum()) / total if total else None
 
 
 def _printed(case: Case, name: str) -> float | None:
     records = case.subject.log.records
     if name not in records.columns:
         return None
-    found: Any = records.filter(pl.col(name).is_finite())[name].median()
-    return None if found is None else float(found)
+    middle: Any = records.filter(pl.col(name).is_finite())[name].median()
+    return None if middle is None else float(middle)
 
 
 def _data(case: Case) -> float | None:
-    """The share of a step that the log itself says was spent waiting for data."""
+    """Returns the share of a step that was spent waiting for data, as printed."""
     records = case.subject.log.records
     name = next((n for n in DATA if n in records.columns), None)
     if name is None or "dt_ms" not in records.columns:
@@ -115,7 +114,9 @@ def _input(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
     share = facts["data_share"]
     if share is None or share < INPUT:
         return None
-    return "input", [f"{100 * share:.0f} % of a step is spent waiting for data, by the log's own figures"]
+    return "input", [
+        f"{100 * share:.0f} % of a step is spent waiting for data, by the times that the log prints"
+    ]
 
 
 def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
@@ -131,16 +132,16 @@ def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] |
     if total and slowly / total >= WAITING:
         worst = steps.filter(spins & slow).sort("duration_s", descending=True).row(0, named=True)
         return "busy waiting, probably communication", [
-            f"for {100 * slowly / total:.0f} % of the training GPUs were in use at {IN_USE:.0f} % and more, drew "
-            f"under {100 * LOW_POWER:.0f} % of their limit, and steps took over {SLOW:g} times the run's median",
-            f"such as step {worst['step']}: {worst['util']:.0f} %, {worst['power_mean_w']:,.0f} of {limit:,.0f} W, "
-            f"{worst['duration_s']:.3f} s",
+            f"for {100 * slowly / total:.0f} % of the training, utilization was {IN_USE:.0f} % or more, "
+            f"GPUs drew under {100 * LOW_POWER:.0f} % of their limit, and steps took over {SLOW:g} x the median",
+            f"for example step {worst['step']}: {worst['util']:.0f} %, "
+            f"{worst['power_mean_w']:,.0f} of {limit:,.0f} W, {worst['duration_s']:.3f} s",
         ]
     work = facts["tensor_active"] if facts["tensor_active"] is not None else facts["mfu"]
     always = facts["util"] >= IN_USE and facts["power_share"] < LOW_POWER
     if always and len(case.gpus) > 1 and work is not None and work < WAITS_ALWAYS:
         return "busy waiting, probably communication", [
-            "GPUs are in use all the time, and do next to no work"
+            "GPU utilization is always high, but there is hardly any work"
         ]
     return None
 
@@ -149,7 +150,7 @@ def _starved(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None
     if facts["util"] is None or facts["util"] >= UNUSED:
         return None
     return "input", [
-        f"for {100 - facts['util']:.0f} % of the training no kernel ran: GPUs wait for the CPU or for data"
+        f"no kernel ran for {100 - facts['util']:.0f} % of the training: GPUs wait for the CPU or for data"
     ]
 
 
@@ -161,29 +162,29 @@ def _memory(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
 
 
 def _compute(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
-    said = []
+    reasons = []
     if facts["tensor_active"] is not None and facts["tensor_active"] >= TENSOR:
-        said.append(f"tensor cores are active in {facts['tensor_active']:.0f} % of cycles")
+        reasons.append(f"tensor cores are active in {facts['tensor_active']:.0f} % of cycles")
     if facts["mfu"] is not None and GOOD_MFU <= facts["mfu"] <= 100:
-        said.append(f"MFU is {facts['mfu']:.1f} %")
+        reasons.append(f"MFU is {facts['mfu']:.1f} %")
     if (
-        not said
+        not reasons
         and facts["power_share"] is not None
         and facts["power_share"] >= FULL_POWER
         and (facts["util"] or 0) >= IN_USE
     ):
-        said.append("GPUs are always in use, near their power limit")
-    return ("compute", said) if said else None
+        reasons.append("GPU utilization is always high, near the power limit")
+    return ("compute", reasons) if reasons else None
 
 
 def _rest(facts: dict[str, Any]) -> list[str]:
-    """The figures that every answer is weighed by."""
-    said = []
+    """Lists the figures behind every answer."""
+    figures = []
     if facts["util"] is not None:
-        said.append(f"GPUs in use {facts['util']:.0f} % of the time")
+        figures.append(f"GPU utilization {facts['util']:.0f} %")
     if facts["power_mean_w"] is not None:
         share = facts["power_share"]
-        of = "" if share is None else f", {100 * share:.0f} % of their limit"
-        said.append(f"drawing {facts['power_mean_w']:,.0f} W{of}")
-    said += [f"{name} {facts[key]:.0f} % active" for key, name in ACTIVE.items() if facts[key] is not None]
-    return [", ".join(said)] if said else []
+        relative = "" if share is None else f" ({100 * share:.0f} % of the limit)"
+        figures.append(f"{facts['power_mean_w']:,.0f} W{relative}")
+    figures += [f"{name} {facts[key]:.0f} % active" for key, name in ACTIVE.items() if facts[key] is not None]
+    return [", ".join(figures)] if figures else []

@@ -1,4 +1,4 @@
-"""What the instruments of a machine are worth, from a trial recording: each reading's latency and true refresh."""
+"""A trial recording of this machine -> what its GPU readings are worth: latency and true refresh rate."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TRIAL_S = 3.0
 
 
 def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict[str, Any]]]:
-    """One finding about the driver and its GPUs, and a row per GPU and reading."""
+    """Records a few seconds; returns a check of driver and GPUs, and a row per GPU and reading."""
     if sys.platform != "linux":
-        return Check("GPUs", "poor", "NVML is asked on Linux only", "record there"), []
+        return Check("GPUs", "poor", "NVML is read on Linux only", "record there"), []
     with tempfile.TemporaryDirectory(prefix="gputel-trial-") as folder:
         try:
             segment = trial.record(Path(folder) / "run", machine, seconds)
@@ -30,7 +30,7 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
 
 
 def counted(gpus: list[dict[str, Any]]) -> str:
-    """`2 x NVIDIA H100 80GB HBM3`"""
+    """Formats `2 x NVIDIA H100 80GB HBM3`."""
     names = [gpu["name"] for gpu in gpus]
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
@@ -38,11 +38,11 @@ def counted(gpus: list[dict[str, Any]]) -> str:
 def _gpus(facts: dict[str, Any], segment: Path) -> Check:
     from gputel.analysis.report.summary import polled_hz
 
-    found = counted(facts["gpus"])
-    said = f"SIMULATED: {found}" if facts["simulated"] else f"{found}, driver {facts['gpus'][0]['driver']}"
+    names = counted(facts["gpus"])
+    machine = f"SIMULATED: {names}" if facts["simulated"] else f"{names}, driver {facts['gpus'][0]['driver']}"
     hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
-    polled = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
-    return Check("GPUs", "good", f"{said}; {polled}")
+    polling = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
+    return Check("GPUs", "good", f"{machine}; {polling}")
 
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
@@ -52,19 +52,19 @@ def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None
             "gpu": gpu,
             "reading": name,
             "unit": units[name],
-            "tier": found["tier"],
-            "source": found["source"],
-            "latency_us": found["latency_us"],
+            "tier": probe["tier"],
+            "source": probe["source"],
+            "latency_us": probe["latency_us"],
             "refresh_hz": _rounded(refresh.get((gpu, name))),
-            "fault": found["fault"],
+            "fault": probe["fault"],
         }
         for gpu, readings in facts["sampling"]["readings"].items()
-        for name, found in readings.items()
+        for name, probe in readings.items()
     ]
 
 
 def _refresh(segment: Path) -> dict[tuple[str, str], float | None]:
-    """Refreshes a second by GPU and reading; None where the value hardly changed."""
+    """Returns refreshes per second by GPU and reading; None if the value hardly changed."""
     from gputel.analysis.runs import sensors
     from gputel.telemetry.store import frames
 

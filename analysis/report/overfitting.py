@@ -1,6 +1,6 @@
-"""Overfitting: validation rises for good while the training loss goes on falling; and the best checkpoint.
+"""A log -> whether the run overfits (validation rises while training loss falls), and its best checkpoint.
 
-Judged is one training: what a restart from the beginning, or from a checkpoint, threw away does not count.
+Only the steps that led to the final model count: steps that a restart discarded are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 QUESTION = "overfitting"
 METRICS = ("val_loss", "val_bpb")
-FEWEST = 4  # validation losses, below which nothing is said
-RISEN = 0.005  # of the best value: less is no rise
-NOISES = 3  # times the validation's own noise: less is none either
+FEWEST = 4  # validation losses; with fewer there is no verdict
+RISEN = 0.005  # of the best value: a smaller rise does not count
+NOISES = 3  # times the noise of the validation loss: a smaller rise does not count
 PATH = re.compile(
     r"""[^\s'"=,;()]*/[^\s'"=,;()]+|[^\s'"=,;()]+\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz)"""
 )
@@ -29,12 +29,12 @@ PATH = re.compile(
 
 def overfitting_verdict(case: Case) -> Verdict:
     log = case.subject.log
-    found = _validation(log)
-    if found is None:
-        anew = " since it last began anew" if _had_enough(log) else ""
+    validation = _validation(log)
+    if validation is None:
+        anew = " since its last restart" if _had_enough(log) else ""
         few = f"fewer than {FEWEST} validation losses of one phase were printed{anew}"
         return Verdict(QUESTION, UNKNOWN, (few,))
-    name, phase, curve = found
+    name, phase, curve = validation
     values = curve["value"].to_numpy()
     best = int(np.argmin(values))
     training = _training(log, phase, curve)
@@ -48,21 +48,21 @@ def overfitting_verdict(case: Case) -> Verdict:
         "gap_best": None,
         "gap_last": None,
     }
-    if name == "val_loss":  # bits a byte have no training loss beside them
+    if name == "val_loss":  # there is no training loss in bits per byte
         facts |= {"gap_best": _gap(values[best], training[best]), "gap_last": _gap(values[-1], training[-1])}
     answer, why = _judged(values, training, best)
     if answer == "no" and (since := _since_resumed(log, phase, curve)) < FEWEST:
-        answer, why = UNKNOWN, (f"only {since} validation losses were printed since it was last resumed",)
+        answer, why = UNKNOWN, (f"only {since} validation losses were printed since the last resume",)
     if answer == "yes":
         facts["rises_from_step"] = facts["best_step"]
     return Verdict(QUESTION, answer, (*_evidence(facts), *why), facts)
 
 
 def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
-    """Name, phase and curve of the validation that was printed most often."""
+    """Returns name, phase and curve of the validation metric that was printed most often."""
     curves = {
-        (str(name), str(phase)): _of_one_training(own, _begins(log, str(phase)))
-        for (name, phase), own in _known(log).group_by("name", "phase", maintain_order=True)
+        (str(name), str(phase)): _of_one_training(rows, _begins(log, str(phase)))
+        for (name, phase), rows in _known(log).group_by("name", "phase", maintain_order=True)
     }
     order = sorted(curves, key=lambda key: (-len(curves[key]), METRICS.index(key[0])))
     if not order or len(curves[order[0]]) < FEWEST:
@@ -77,7 +77,7 @@ def _known(log: Log) -> pl.DataFrame:
 
 
 def _begins(log: Log, phase: str) -> dict[int, int]:
-    """The first step of each attempt, the last attempt first."""
+    """Returns the first step of each attempt, last attempt first."""
     parts = [frame.select("phase", "attempt", "step") for frame in (log.records, log.evals)]
     steps = pl.concat(parts).filter((pl.col("phase") == phase) & pl.col("step").is_not_null())
     return dict(
@@ -86,30 +86,30 @@ def _begins(log: Log, phase: str) -> dict[int, int]:
 
 
 def _of_one_training(evals: pl.DataFrame, begins: dict[int, int]) -> pl.DataFrame:
-    """Back from the last attempt to the one that began at the beginning; of each as far as the next took it up."""
-    kept, end = [], max(evals["step"].to_list())
+    """Keeps the evaluations behind the final model: each attempt up to the step where the next one resumed."""
+    parts, end = [], max(evals["step"].to_list())
     for attempt, first in begins.items():
-        kept.append(evals.filter((pl.col("attempt") == attempt) & (pl.col("step") <= end)))
+        parts.append(evals.filter((pl.col("attempt") == attempt) & (pl.col("step") <= end)))
         if first <= min(begins.values()):
             break
         end = min(end, first)
-    return pl.concat(reversed(kept)).unique("step", keep="last", maintain_order=True).sort("step")
+    return pl.concat(reversed(parts)).unique("step", keep="last", maintain_order=True).sort("step")
 
 
 def _had_enough(log: Log) -> bool:
-    """Had nothing been thrown away."""
+    """Returns whether there would be enough evaluations if discarded ones counted."""
     counts = _known(log).group_by("name", "phase").agg(pl.col("step").n_unique())
     return bool((counts["step"] >= FEWEST).any())
 
 
 def _since_resumed(log: Log, phase: str, curve: pl.DataFrame) -> int:
-    """How many are of the last attempt; all, where there is no other."""
-    attempts = [attempt for own, attempt in log.places if own == phase]
+    """Counts the evaluations of the last attempt; all of them if there is only one attempt."""
+    attempts = [attempt for name, attempt in log.places if name == phase]
     return len(curve.filter(pl.col("attempt") == max(attempts))) if len(attempts) > 1 else len(curve)
 
 
 def _training(log: Log, phase: str, curve: pl.DataFrame) -> Numbers:
-    """The mean training loss since the validation before; NaN where none was printed."""
+    """Returns the mean training loss since the previous validation; NaN if none was printed."""
     nothing = np.full(len(curve), np.nan)
     if "loss" not in log.records.columns:
         return nothing
@@ -133,17 +133,17 @@ def _judged(values: Numbers, training: Numbers, best: int) -> tuple[str, tuple[s
     noise = _noise(values)
     risen = float(np.median(after[-3:])) - values[best]
     if risen < max(RISEN * abs(values[best]), NOISES * noise):
-        return "no", (f"since then it has risen by {risen:.4f}, which is within its noise",)
+        return "no", (f"it has risen by {risen:.4f} since, which is within its noise",)
     falls = _gap(training[best], training[-1])
     if falls is None:
-        return UNKNOWN, ("validation rises, and no training loss was printed to set beside it",)
+        return UNKNOWN, ("validation rises, but no training loss was printed to compare with",)
     if falls <= 0:
         return "no", ("validation and training loss rise together: that is instability, not overfitting",)
-    return "yes", (f"validation rose by {risen:.4f} since then, while the training loss fell by {falls:.4f}",)
+    return "yes", (f"validation rose by {risen:.4f} since, while the training loss fell by {falls:.4f}",)
 
 
 def _noise(values: Numbers) -> float:
-    """How far a validation lies from the middle of its neighbours, as a standard deviation."""
+    """Estimates the noise: deviations from the mean of both neighbors, as a standard deviation."""
     off = values[1:-1] - (values[:-2] + values[2:]) / 2
     return float(1.4826 * np.median(np.abs(off)) / np.sqrt(1.5))
 
@@ -152,25 +152,25 @@ def _evidence(facts: dict[str, Any]) -> list[str]:
     improves = facts["best_step"] == facts["last_step"]
     best, last = f"{facts['best']:.4f}", f"{facts['last_step']:,}"
     if improves:
-        said = [f"{facts['metric']} is best at its last, step {last}: {best}"]
+        evidence = [f"{facts['metric']} is best at its last, step {last}: {best}"]
     else:
-        said = [
+        evidence = [
             f"{facts['metric']} is best at step {facts['best_step']:,} with {best}; "
             f"at the last, step {last}, it is {facts['last']:.4f}"
         ]
     if facts["gap_last"] is not None and facts["gap_best"] is not None:
         then = "" if improves else f", and {_above(facts['gap_best'])} at its best"
-        said.append(f"it is {_above(facts['gap_last'])} the training loss at the last{then}")
+        evidence.append(f"it is {_above(facts['gap_last'])} the training loss at the last{then}")
     saved = facts["checkpoint"]
     if saved and saved["step"] == facts["best_step"]:
-        said.append(f"checkpoint of the best step: {saved['path']}")
+        evidence.append(f"checkpoint of the best step: {saved['path']}")
     elif saved:
-        said.append(
-            f"no checkpoint of that step was printed; the nearest is of step {saved['step']:,}: {saved['path']}"
+        evidence.append(
+            f"no checkpoint of that step was printed; the nearest is at step {saved['step']:,}: {saved['path']}"
         )
     else:
-        said.append("no checkpoint was printed")
-    return said
+        evidence.append("no checkpoint was printed")
+    return evidence
 
 
 def _above(gap: float) -> str:
@@ -178,21 +178,21 @@ def _above(gap: float) -> str:
 
 
 def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
-    """The one whose step is nearest to the best; of those equally near, the earlier."""
-    found: list[tuple[int, str]] = []
+    """Returns the checkpoint nearest to the best step; of two equally near, the earlier."""
+    checkpoints: list[tuple[int, str]] = []
     for text, step in log.events.filter(pl.col("kind") == "checkpoint").select("text", "step").iter_rows():
         path = PATH.search(text)
         of_step = _step(path.group(), step) if path else None
         if path and of_step is not None:
-            found.append((of_step, path.group().rstrip(".:")))
-    if not found:
+            checkpoints.append((of_step, path.group().rstrip(".:")))
+    if not checkpoints:
         return None
-    nearest, where = min(found, key=lambda one: (abs(one[0] - best), one[0]))
+    nearest, where = min(checkpoints, key=lambda checkpoint: (abs(checkpoint[0] - best), checkpoint[0]))
     return {"step": nearest, "path": where}
 
 
 def _step(path: str, printed: int | None) -> int | None:
-    """The number in its name that lies next to the last step printed before it, else that step."""
+    """Returns the step in a checkpoint's name, if it is near the last printed step, else that step."""
     numbers = [int(digits) for digits in re.findall(r"\d+", path)]
     near = [
         number for number in numbers if printed is not None and abs(number - printed) <= max(2, printed // 50)

@@ -1,6 +1,6 @@
-"""The report that ends a recording: how long, how well, and what each GPU did. The same for people and for JSON.
+"""A run folder -> the summary that ends a recording, and the contents that `gputel info` shows, both for JSON.
 
-What a run folder holds, ready for JSON: from descriptions, events and whole seconds, not from all ticks.
+Both use descriptions, events and whole seconds instead of all ticks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, parts
 
 TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
-"""The readings whose refresh people ask about."""
+"""Readings whose refresh rate is shown."""
 
 
 def recording_summary(path: Path) -> dict[str, Any]:
+    """Returns what the end of a recording shows: how long, how well, and what each GPU did."""
     recording = open_recording(path)
     gpus = gpu_totals(recording.folder.segments)
     return {
@@ -45,12 +46,12 @@ def recording_summary(path: Path) -> dict[str, Any]:
 
 
 def sampling(recording: Recording) -> dict[str, Any] | None:
-    """What the recorder achieved and cost, of the last sampler that told; None where nothing was sampled."""
+    """Returns the rate and cost of sampling, from the last sampler with statistics; None if nothing was sampled."""
     plans: list[dict[str, Any]] = [facts.get("sampling") or {} for facts in recording.descriptions]
-    told = [(plan, plan["statistics"]) for plan in plans if plan.get("statistics")]
-    if not told:
+    with_statistics = [(plan, plan["statistics"]) for plan in plans if plan.get("statistics")]
+    if not with_statistics:
         return None
-    plan, statistics = told[-1]
+    plan, statistics = with_statistics[-1]
     seconds = statistics.get("sampled_s")
     inside = sum(statistics["inside_driver_s"].values())
     return {
@@ -68,54 +69,25 @@ def sampling(recording: Recording) -> dict[str, Any] | None:
 
 
 def polled_hz(folders: Iterable[Path]) -> float | None:
-    """Of `gpu/` folders: rows that are there over the time from first to last, holes included."""
-    found = [sampled for folder in folders if (sampled := frames.sampled(folder))]
-    seconds = sum(sampled.seconds for sampled in found)
-    return sum(sampled.rows - 1 for sampled in found) / seconds if seconds else None
+    """Returns samples per second of `gpu/` folders, from the first to the last sample, gaps included."""
+    spans = [sampled for folder in folders if (sampled := frames.sampled(folder))]
+    seconds = sum(sampled.seconds for sampled in spans)
+    return sum(sampled.rows - 1 for sampled in spans) / seconds if seconds else None
 
 
 def refreshed(gpu: dict[str, Any]) -> dict[str, float | None]:
-    """Of the readings that this GPU has; None is indeterminate."""
+    """Returns the refresh rates of a GPU's readings; None if there are too few changes to tell."""
     return {name: gpu["refresh_hz"][name] for name in TELLING if name in gpu["refresh_hz"]}
 
 
 def few(gpu: dict[str, Any]) -> bool:
-    """Too short to compare two ways of reckoning energy: each may be wrong by a refresh at either end."""
+    """Returns whether a GPU was measured too briefly to compare integral and counter, each off by a refresh."""
     hz = gpu["refresh_hz"].get("power_w")
     return hz is not None and gpu["measured_s"] * hz < FEW_REFRESHES
 
 
-def _best(gpu: dict[str, Any]) -> float | None:
-    """The driver's counter where there is one, for it misses nothing between two samples."""
-    counter: float | None = gpu["energy_counter_j"]
-    return gpu["energy_integral_j"] if counter is None else counter
-
-
-def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
-    """The GPU's name and limits, from the last description of its node that has it."""
-    for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
-        for known in facts.get("gpus") or []:
-            if segment.node == gpu["node"] and known["gpu"] == gpu["gpu"]:
-                limit = (known.get("limits") or {}).get("power_w")
-                total = known.get("memory_total_mib")
-                return {"name": known["name"], "power_limit_w": limit, "mem_total_mib": total}
-    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
-
-
-def _events(recording: Recording) -> list[dict[str, object]]:
-    return [event for segment in recording.folder.segments for event in events.read(segment.path)]
-
-
-def _size(folder: Path) -> int:
-    """Of the files that are read; what compaction is about to remove does not count."""
-    return sum(_length(part.path) or 0 for part in parts.current(folder))
-
-
-def _length(path: Path) -> int | None:
-    return path.stat().st_size if path.exists() else None
-
-
 def run_contents(path: Path) -> dict[str, Any]:
+    """Returns what `gputel info` shows of a run folder."""
     recording = open_recording(path)
     first = recording.descriptions[0]
     segments = document.rows(recording.segments)
@@ -131,7 +103,7 @@ def run_contents(path: Path) -> dict[str, Any]:
         "downtime_s": recording.downtime_s,
         "gpus": [gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []],
         "segments": [
-            {**row, **_held(segment)}
+            {**row, **_segment_contents(segment)}
             for row, segment in zip(segments, recording.folder.segments, strict=True)
         ],
         "telemetry": telemetry(recording),
@@ -140,7 +112,7 @@ def run_contents(path: Path) -> dict[str, Any]:
 
 
 def telemetry(recording: Recording) -> dict[str, Any] | None:
-    """Rows and columns as `parse --json` tells them; a mean is that of the ticks, weighted by second."""
+    """Returns rows and columns as in `parse --json`; means are weighted by ticks."""
     import polars as pl
 
     seconds = recording.gpu_1s
@@ -169,7 +141,37 @@ def telemetry(recording: Recording) -> dict[str, Any] | None:
     }
 
 
-def _held(segment: Segment) -> dict[str, Any]:
+def _best(gpu: dict[str, Any]) -> float | None:
+    """Returns energy by the driver's counter, which misses nothing between samples, else by the integral."""
+    counter: float | None = gpu["energy_counter_j"]
+    return gpu["energy_integral_j"] if counter is None else counter
+
+
+def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
+    """Returns a GPU's name and limits, from the last description of its node that has it."""
+    for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
+        for described in facts.get("gpus") or []:
+            if segment.node == gpu["node"] and described["gpu"] == gpu["gpu"]:
+                limit = (described.get("limits") or {}).get("power_w")
+                total = described.get("memory_total_mib")
+                return {"name": described["name"], "power_limit_w": limit, "mem_total_mib": total}
+    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
+
+
+def _events(recording: Recording) -> list[dict[str, object]]:
+    return [event for segment in recording.folder.segments for event in events.read(segment.path)]
+
+
+def _size(folder: Path) -> int:
+    """Returns the size of the files that are read, without those that compaction is about to remove."""
+    return sum(_length(part.path) or 0 for part in parts.current(folder))
+
+
+def _length(path: Path) -> int | None:
+    return path.stat().st_size if path.exists() else None
+
+
+def _segment_contents(segment: Segment) -> dict[str, Any]:
     files = [path for path in segment.gpu.glob("*") if path.is_file()]
     kinds = Counter(str(event.get("kind")) for event in events.read(segment.path))
     return {

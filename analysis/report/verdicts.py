@@ -1,10 +1,8 @@
-"""A verdict on a run, and what it is drawn from. Without evidence the answer is `unknown`.
+"""A run and its measured steps -> verdicts with evidence; without evidence the answer is `unknown`.
 
-Whether the MFU that a run claims, or that its figures come to, is possible, shown factor by factor.
-
-Whether a larger batch or model would fit: the fullest GPU's memory against what it has.
-
-Who keeps the others waiting: a rank or node by its steps, a GPU by its clock or by throttling.
+MFU          the printed one, or computed factor by factor; over 100 % is impossible
+headroom     whether a larger batch or model would fit, by the fullest GPU's memory
+stragglers   a rank or node by its steps, a GPU by its clock or throttling
 """
 
 from __future__ import annotations
@@ -25,10 +23,22 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 
+MFU_QUESTION = "mfu"
+
+HEADROOM_QUESTION = "headroom"
+RESERVE = 0.95  # of the memory; the rest is for fragmentation and other processes
+WORTH = 1.1  # least factor that is worth trying
+MIB = 2**20
+
+STRAGGLER_QUESTION = "stragglers"
+SLOWER = 0.95  # of the median clock of the other GPUs
+THROTTLED = 0.05  # share of the training
+COMPARED = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """`facts` are the figures that the evidence names, for programs."""
+    """The answer to a question, with evidence as sentences; `facts` are its figures, for programs."""
 
     question: str
     answer: str
@@ -46,44 +56,89 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
-    """What verdicts look at: the run, its steps with what they cost, and each GPU over the training."""
+    """The input of a verdict: a run, its measured steps, and each GPU over the training."""
 
     subject: RunData
     steps: pl.DataFrame
     gpus: pl.DataFrame
 
 
-MFU_QUESTION = "mfu"
-
-
 def mfu_verdict(case: Case) -> Verdict:
+    """Returns the MFU as printed, else as computed; the two may differ."""
     facts = case.subject.facts
     printed, rate = _median(case, "mfu"), _median(case, "tok_per_sec") or _rate(case)
-    reckoned, sums = _reckoned(facts, rate)
-    known: dict[str, Any] = {"printed": printed, "reckoned": reckoned, "tok_per_sec": rate}
-    evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + sums
-    highest = max((share for share in (printed, reckoned) if share is not None), default=None)
+    computed, formula = _computed(facts, rate)
+    figures: dict[str, Any] = {"printed": printed, "reckoned": computed, "tok_per_sec": rate}
+    evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + formula
+    highest = max((share for share in (printed, computed) if share is not None), default=None)
     if highest is None:
         lacking = [name for name, value in _factors(facts, rate).items() if value is None]
-        return Verdict(MFU_QUESTION, UNKNOWN, (f"not known: {', '.join(lacking)}",), known)
+        evidence = [f"not known: {', '.join(lacking)}", *_no_peak(case)]
+        return Verdict(MFU_QUESTION, UNKNOWN, tuple(evidence), figures)
     if highest > 100:
         evidence.append(
-            "no GPU does more than its peak: a count of tokens, steps, parameters or GPUs is wrong"
+            "more than the peak is impossible: the number of tokens, steps, parameters or GPUs is wrong"
         )
-        return Verdict(MFU_QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), known)
-    return Verdict(MFU_QUESTION, f"{reckoned if printed is None else printed:.3g} %", tuple(evidence), known)
+        return Verdict(MFU_QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), figures)
+    return Verdict(
+        MFU_QUESTION, f"{computed if printed is None else printed:.3g} %", tuple(evidence), figures
+    )
+
+
+def headroom_verdict(case: Case) -> Verdict:
+    """Returns how much larger a batch or model would fit."""
+    peaks = case.gpus["mem_peak_mib"].drop_nulls() if "mem_peak_mib" in case.gpus.columns else pl.Series()
+    total = _total_mib(case)
+    if peaks.is_empty() or total is None:
+        usage = (
+            "memory use was not recorded" if peaks.is_empty() else "the size of the GPUs' memory is not known"
+        )
+        return Verdict(HEADROOM_QUESTION, UNKNOWN, (usage,))
+    peak = float(peaks.max())  # type: ignore[arg-type]
+    fits = RESERVE * total / peak if peak else None
+    facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
+    usage = f"the fullest GPU used {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
+    if fits is None or fits < WORTH:
+        return Verdict(HEADROOM_QUESTION, "no", (usage,), facts)
+    caveat = "assumes memory scales with batch or model size; memory that PyTorch caches counts as used"
+    return Verdict(
+        HEADROOM_QUESTION, f"yes: a batch or model {fits:.1f} times as large", (usage, caveat), facts
+    )
+
+
+def straggler_verdict(case: Case) -> Verdict:
+    """Names the ranks, nodes and GPUs that the others wait for."""
+    sources = offsets.offsets(case.subject.log.records)
+    one_clock = case.subject.recording is not None and "node" not in case.subject.log.records.columns
+    evidence = [
+        f"{straggler.source}: {straggler.evidence}"
+        for straggler in offsets.stragglers(sources, one_clock=one_clock)
+    ]
+    evidence += _by_clock(case.gpus) + _by_throttling(case.gpus)
+    if evidence:
+        return Verdict(
+            STRAGGLER_QUESTION, "yes", tuple(evidence), {"sources": len(sources), "gpus": len(case.gpus)}
+        )
+    seen = [f"the steps of {len(sources)} ranks or nodes"] if len(sources) > 1 else []
+    compared = [
+        words for name, words in COMPARED.items() if name in case.gpus.columns and case.gpus[name].count() > 1
+    ]
+    seen += [f"{' and '.join(compared)} of {len(case.gpus)} GPUs"] if compared else []
+    if not seen:
+        return Verdict(STRAGGLER_QUESTION, UNKNOWN, ("steps of two ranks or clocks of two GPUs are needed",))
+    return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
 
 
 def _median(case: Case, name: str) -> float | None:
     records = case.subject.log.records
     if name not in records.columns:
         return None
-    found: Any = records.filter(pl.col(name).is_finite())[name].median()
-    return None if found is None else float(found)
+    middle: Any = records.filter(pl.col(name).is_finite())[name].median()
+    return None if middle is None else float(middle)
 
 
 def _rate(case: Case) -> float | None:
-    """Tokens a second by the stamps, where no throughput was printed."""
+    """Returns tokens per second by timestamps, for logs without a printed throughput."""
     tokens = case.subject.facts.tokens_per_step
     seconds: Any = case.steps["duration_s"].median() if len(case.steps) else None
     return float(tokens.value) / seconds if tokens and seconds else None
@@ -93,67 +148,51 @@ def _factors(facts: Facts, rate: float | None) -> dict[str, float | None]:
     peak = facts.peak_flops
     each = facts.flops_per_token or facts.parameters
     return {
-        "FLOPs a token": float(each.value) if each else None,
-        "tokens a second": rate,
+        "FLOPs per token": float(each.value) if each else None,
+        "tokens per second": rate,
         "the GPUs' peak": float(peak.value) if peak else None,
     }
 
 
-def _reckoned(facts: Facts, rate: float | None) -> tuple[float | None, list[str]]:
-    """In %; without FLOPs a token, they are estimated from the parameters."""
+def _computed(facts: Facts, rate: float | None) -> tuple[float | None, list[str]]:
+    """Computes MFU in %, with the formula as evidence; FLOPs per token may be estimated from parameters."""
     if None in _factors(facts, rate).values() or rate is None or facts.peak_flops is None:
         return None, []
     if "MFU" in facts.peak_flops.origin:
-        return None, [f"the peak behind it is {_flops(facts.peak_flops.value)}, {facts.peak_flops.origin}"]
+        return None, [f"it implies a peak of {_flops(facts.peak_flops.value)}, {facts.peak_flops.origin}"]
     if facts.flops_per_token:
-        each, said = float(facts.flops_per_token.value), f"{facts.flops_per_token.value:.4g} FLOPs a token"
+        each, work = float(facts.flops_per_token.value), f"{facts.flops_per_token.value:.4g} FLOPs per token"
     else:
         assert facts.parameters
         each = estimated_flops(float(facts.parameters.value))
-        said = f"{FLOPS_PER_PARAMETER} x {facts.parameters.value:,.0f} parameters a token"
+        work = f"{FLOPS_PER_PARAMETER} x {facts.parameters.value:,.0f} parameters per token"
     share = 100 * each * rate / float(facts.peak_flops.value)
     return share, [
-        f"{said} x {rate:,.0f} tok/s (median) = {_flops(each * rate)}, "
+        f"{work} x {rate:,.0f} tok/s (median) = {_flops(each * rate)}, "
         f"of {_flops(facts.peak_flops.value)} ({facts.peak_flops.origin}): {share:.3g} %"
     ]
+
+
+def _no_peak(case: Case) -> list[str]:
+    """Says why a run on simulated GPUs has no MFU."""
+    recording = case.subject.recording
+    machine = recording.simulated if recording else None
+    return [f"the GPUs are simulated ({machine}): the training did not run on them"] if machine else []
 
 
 def _flops(value: float) -> str:
     return f"{value / 1e12:,.0f} TFLOP/s" if value >= 1e13 else f"{value / 1e12:.3g} TFLOP/s"
 
 
-HEADROOM_QUESTION = "headroom"
-RESERVE = 0.95  # of the memory: the rest goes to fragments and to other processes
-WORTH = 1.1  # times as large, from which on it is worth trying
-MIB = 2**20
-MIB_PER_GIB = 1024
-
-
-def headroom_verdict(case: Case) -> Verdict:
-    peaks = case.gpus["mem_peak_mib"].drop_nulls() if "mem_peak_mib" in case.gpus.columns else pl.Series()
-    total = _total_mib(case)
-    if peaks.is_empty() or total is None:
-        said = "memory in use was not recorded" if peaks.is_empty() else "the GPUs' memory is not known"
-        return Verdict(HEADROOM_QUESTION, UNKNOWN, (said,))
-    peak = float(peaks.max())  # type: ignore[arg-type]
-    fits = RESERVE * total / peak if peak else None
-    facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
-    said = f"the fullest GPU held {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
-    if fits is None or fits < WORTH:
-        return Verdict(HEADROOM_QUESTION, "no", (said,), facts)
-    more = "as if all of it grew with the batch or model; memory that PyTorch keeps for reuse counts as held"
-    return Verdict(HEADROOM_QUESTION, f"yes: a batch or model {fits:.1f} times as large", (said, more), facts)
-
-
 def _total_mib(case: Case) -> float | None:
-    """Of the smallest GPU, as recorded, else by the table of GPUs."""
+    """Returns the memory of the smallest GPU: recorded, else from the table of GPU models."""
     recording = case.subject.recording
     described = (
         [gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []] if recording else []
     )
-    told = [float(gpu["memory_total_mib"]) for gpu in described if gpu.get("memory_total_mib")]
-    if told:
-        return min(told)
+    sizes = [float(gpu["memory_total_mib"]) for gpu in described if gpu.get("memory_total_mib")]
+    if sizes:
+        return min(sizes)
     readings = case.subject.readings
     if readings is not None and "mem_total_mib" in readings.columns:
         lowest = readings["mem_total_mib"].min()
@@ -161,32 +200,7 @@ def _total_mib(case: Case) -> float | None:
             return float(lowest)  # type: ignore[arg-type]
     name = case.subject.facts.gpu
     gpu = find_gpu(str(name.value)) if name else None
-    return gpu.memory_gib * MIB_PER_GIB if gpu else None
-
-
-STRAGGLER_QUESTION = "stragglers"
-SLOWER = 0.95  # of the median clock of the other GPUs
-THROTTLED = 0.05  # of the training
-TOLD = {"sm_mhz": "the clocks", "throttled_s": "the throttling"}
-
-
-def straggler_verdict(case: Case) -> Verdict:
-    found = offsets.offsets(case.subject.log.records)
-    one_clock = case.subject.recording is not None and "node" not in case.subject.log.records.columns
-    said = [f"{one.source}: {one.evidence}" for one in offsets.stragglers(found, one_clock=one_clock)]
-    said += _by_clock(case.gpus) + _by_throttling(case.gpus)
-    if said:
-        return Verdict(
-            STRAGGLER_QUESTION, "yes", tuple(said), {"sources": len(found), "gpus": len(case.gpus)}
-        )
-    seen = [f"the steps of {len(found)} ranks or nodes"] if len(found) > 1 else []
-    told = [said for name, said in TOLD.items() if name in case.gpus.columns and case.gpus[name].count() > 1]
-    seen += [f"{' and '.join(told)} of {len(case.gpus)} GPUs"] if told else []
-    if not seen:
-        return Verdict(
-            STRAGGLER_QUESTION, UNKNOWN, ("neither two ranks' steps nor two GPUs' clocks are known",)
-        )
-    return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
+    return gpu.memory_gib * text.MIB_PER_GIB if gpu else None
 
 
 def _name(row: dict[str, object]) -> str:
@@ -194,20 +208,18 @@ def _name(row: dict[str, object]) -> str:
 
 
 def _by_clock(gpus: pl.DataFrame) -> list[str]:
-    known = gpus.filter(pl.col("sm_mhz").is_not_null()) if "sm_mhz" in gpus.columns else gpus.clear()
-    said = []
-    for place, row in enumerate(known.iter_rows(named=True)):
-        others = [mhz for other, mhz in enumerate(known["sm_mhz"]) if other != place]
+    clocked = gpus.filter(pl.col("sm_mhz").is_not_null()) if "sm_mhz" in gpus.columns else gpus.clear()
+    slow = []
+    for place, row in enumerate(clocked.iter_rows(named=True)):
+        others = [mhz for other, mhz in enumerate(clocked["sm_mhz"]) if other != place]
         usual: Any = pl.Series(others, dtype=pl.Float64).median()
         if usual and row["sm_mhz"] < SLOWER * usual:
-            said.append(
-                f"{_name(row)}: its clock was {row['sm_mhz']:,.0f} MHz, that of the others {usual:,.0f} MHz"
-            )
-    return said
+            slow.append(f"{_name(row)}: its clock was {row['sm_mhz']:,.0f} MHz, the others' {usual:,.0f} MHz")
+    return slow
 
 
 def _by_throttling(gpus: pl.DataFrame) -> list[str]:
-    """Those that were slowed down while another was not."""
+    """Names GPUs that were throttled while another was not."""
     if "throttled_s" not in gpus.columns or gpus["throttled_s"].null_count() == len(gpus) or len(gpus) < 2:
         return []
     shares = gpus.with_columns(share=pl.col("throttled_s") / pl.col("duration_s")).filter(
@@ -216,6 +228,6 @@ def _by_throttling(gpus: pl.DataFrame) -> list[str]:
     if len(shares) == len(gpus):
         return []
     return [
-        f"{_name(row)}: slowed down in {100 * row['share']:.0f} % of the time"
+        f"{_name(row)}: throttled for {100 * row['share']:.0f} % of the time"
         for row in shares.iter_rows(named=True)
     ]

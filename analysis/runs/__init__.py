@@ -1,6 +1,12 @@
-"""What is reported, compared, judged and planned by: one run, with its log, its telemetry and its facts.
+"""A path -> RunData: one run with its log, its GPU telemetry and its facts, the input of every analysis.
 
-It comes from a run folder, a bare log, or a log and a table of readings that were never recorded together.
+RunData      a log, with the recording or the table of GPU readings beside it
+read_run     opens a run folder, a log, or a table of readings
+facts        size, batch and GPUs of a run, each with its origin
+output       a run folder's recorded output -> Log
+paths        files and run folders under a path -> logs
+recording    the telemetry frames of a run folder
+sensors      how often a sensor really refreshed; energy by its counter
 """
 
 from __future__ import annotations
@@ -28,12 +34,12 @@ if TYPE_CHECKING:
     from gputel.analysis.runs.recording import Recording
 
 
-LONGEST_WORD, LONGEST_COMMAND = 60, 320  # letters, of a script that stands in a command and of all of it
+LONGEST_WORD, LONGEST_COMMAND = 60, 320  # letters of a script within a command, and of the whole command
 
 
 @dataclass(frozen=True)
 class RunData:
-    """`recording` is None of a bare log; `readings` are a table's that was joined to it by hand."""
+    """One run. A bare log has no `recording`; `readings` come from a table named beside the log."""
 
     log: Log
     recording: Recording | None = None
@@ -49,24 +55,24 @@ class RunData:
 
     @cached_property
     def gpu(self) -> pl.DataFrame | None:
-        """A row per tick and GPU, in the order of time; None where nothing was sampled."""
+        """One row per tick and GPU, in order of time; None if nothing was sampled."""
         frame = self.recording.gpu if self.recording else self.readings
         return None if frame is None or frame.is_empty() else frame
 
     @property
     def command(self) -> str | None:
-        """What was recorded, in a line: a script in it is cut, and so is what is longer than a few lines."""
+        """The recorded command on one line; an inline script and a very long command are cut."""
         described = self.recording.descriptions if self.recording else ()
         return (one_line(described[0].get("argv") or ()) if described else "") or None
 
     @property
     def caution(self) -> str | None:
-        """What every table, page and picture of this run must say of it."""
+        """The caution that every table, page and picture of this run must show, such as SIMULATED."""
         return document.caution(self.recording and self.recording.simulated, composed=self.log.composed)
 
 
 def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
-    """A run folder or a log. A table of GPU readings alone is a run without a log."""
+    """Opens a run folder or a log. A table of GPU readings alone is a run with an empty log."""
     if path.is_dir():
         from gputel.analysis.runs.recording import open_recording
 
@@ -77,7 +83,7 @@ def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
 
 
 def one_line(argv: Sequence[str]) -> str:
-    """A command as it would be typed; `gputel info` has every letter of it."""
+    """Formats a command as it would be typed, cut to a few lines; `gputel info` shows all of it."""
     words = [_cut(" ".join(word.split()), LONGEST_WORD) if "\n" in word else word for word in argv]
     quoted = [shlex.quote(word) if re.search(r"\s", word) or not word else word for word in words]
     return _cut(" ".join(quoted), LONGEST_COMMAND)
@@ -88,7 +94,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def from_table_and_log(table: Path, log: Path, offset_s: float = 0.0) -> RunData:
-    """A table of readings beside a log; `offset_s` is added to the readings' clock."""
+    """Joins a table of readings to a log; `offset_s` is added to the timestamps of the readings."""
     import polars as pl
 
     telemetry = read_file(table).telemetry
@@ -102,7 +108,7 @@ def from_table_and_log(table: Path, log: Path, offset_s: float = 0.0) -> RunData
 
 
 def _dated(rows: pl.DataFrame, table: Path) -> pl.DataFrame:
-    """A table that counts seconds from its begin only is taken to end when its file was last written."""
+    """Dates a table that has only elapsed seconds: its last row is the modification time of its file."""
     import polars as pl
 
     if rows["time"].null_count() < rows.height or "elapsed_s" not in rows.columns:

@@ -1,7 +1,7 @@
-"""What a run is: its size, its batch, its GPUs, each figure with where it comes from; None where nothing tells it.
+"""Log and run descriptions -> Facts: size, batch and GPUs of a run, each with its origin; None if unknown.
 
-In go what the log printed (its configuration and its rows) and what the recorder saw of the machine; what neither
-says is worked out from the other figures where they determine it, such as the GPUs from the MFU that was printed.
+Facts come from the log (configuration and rows) and from the recorder's description of the machine. Others are
+computed where the known figures determine them, such as the number of GPUs from the printed MFU.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 PRINTED = "printed"
 RECORDED = "recorded"
-FLOPS_PER_PARAMETER = 6  # and token, forward and backward
-POWERS = tuple(2**n for n in range(13))  # how many GPUs people train on
-AGREE = 0.002  # of a figure that was printed with three digits and more
+FLOPS_PER_PARAMETER = 6  # per token, forward and backward
+POWERS = tuple(2**n for n in range(13))  # usual numbers of GPUs
+AGREE = 0.002  # relative error of a figure printed with at least three digits
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure and its origin: `printed`, `recorded`, or the sentence that says how it was reckoned."""
+    """A figure and its origin: `printed`, `recorded`, or a phrase that says how it was computed."""
 
     value: Any
     origin: str
@@ -47,26 +47,27 @@ class Facts:
     power_limit_w: Fact | None = None
 
     def known(self) -> dict[str, Fact]:
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: fact for name, fact in found.items() if fact is not None}
+        """Returns the facts that are known, by name."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def estimated_flops(parameters: float) -> float:
-    """FLOPs a token by the common estimate, which leaves attention out: the shape may not be known."""
+    """Estimates FLOPs per token from parameters alone, so attention is left out."""
     return FLOPS_PER_PARAMETER * parameters
 
 
 def run_facts(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
-    """`descriptions` are those of the run folder's segments, where the run was recorded."""
+    """Collects the facts of a run; `descriptions` are those of a recorded run's segments."""
     config = log.config
     recorded = _gpus(descriptions)
     batch = _printed(config, "batch_tokens") or _batch(log)
     flops = _printed(config, "flops_per_token")
     name = _recorded(next((gpu["name"] for gpu in recorded), None)) or _printed(config, "gpu")
-    known = find_gpu(str(name.value)) if name else None
+    model = find_gpu(str(name.value)) if name else None
     seq = _printed(config, "seq")
     count = _recorded(len(recorded) or None) or _world(config)
-    peak = _peak(known, count) or _peak_by_mfu(log, flops)
+    peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops)
     return Facts(
         depth=_printed(config, "depth"),
         dim=_printed(config, "dim"),
@@ -76,7 +77,7 @@ def run_facts(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
         flops_per_token=flops,
         tokens_per_step=batch,
         gpu=name,
-        gpus=count or _count_by_peak(peak, known, _sequences(batch, seq)),
+        gpus=count or _count_by_peak(peak, model, _sequences(batch, seq)),
         peak_flops=peak,
         power_limit_w=_limits(recorded),
     )
@@ -92,7 +93,7 @@ def _world(config: dict[str, float | str]) -> Fact | None:
 
 
 def _sequences(batch: Fact | None, seq: Fact | None) -> int:
-    """How many a step has: a GPU has one at least. As many as anybody trains on, where that is not known."""
+    """Returns the sequences per step, an upper bound on the number of GPUs; the largest of POWERS if unknown."""
     return int(batch.value // seq.value) if batch and seq else POWERS[-1]
 
 
@@ -101,7 +102,7 @@ def _recorded(value: Any) -> Fact | None:
 
 
 def _gpus(descriptions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every GPU once, however many segments have seen it."""
+    """Lists every GPU once, even if several segments describe it."""
     seen: dict[object, dict[str, Any]] = {}
     for facts in descriptions:
         for gpu in facts.get("gpus") or []:
@@ -115,7 +116,7 @@ def _limits(recorded: Iterable[dict[str, Any]]) -> Fact | None:
 
 
 def _batch(log: Log) -> Fact | None:
-    """Tokens a step: what the count of tokens grew by, else throughput times the time of a step."""
+    """Tokens per step: growth of the printed token count, else throughput times step time."""
     import polars as pl
 
     steps = log.records
@@ -123,22 +124,24 @@ def _batch(log: Log) -> Fact | None:
         grown = steps.select(pl.col("tokens").diff() / pl.col("step").diff())["tokens"]
         typical = grown.filter(grown.is_finite() & (grown > 0)).median()
         if typical is not None:
-            return Fact(round(float(typical)), "reckoned from the tokens printed and the steps")
+            return Fact(round(float(typical)), "computed from printed tokens and steps")
     if {"tok_per_sec", "dt_ms"} <= set(steps.columns):
         typical = (steps["tok_per_sec"] * steps["dt_ms"] / 1000).median()
         if typical is not None:
-            return Fact(round(float(typical)), "reckoned as throughput x time of a step")  # type: ignore[arg-type]
+            return Fact(round(float(typical)), "computed as throughput x step time")  # type: ignore[arg-type]
     return None
 
 
-def _peak(known: GpuModel | None, count: Fact | None) -> Fact | None:
-    if known is None or known.peak_flops is None or count is None:
+def _peak(model: GpuModel | None, count: Fact | None, descriptions: Iterable[dict[str, Any]]) -> Fact | None:
+    """The peak of all GPUs. Simulated and replayed GPUs have none: the training did not run on them."""
+    simulated = any(facts.get("simulated") for facts in descriptions)
+    if simulated or model is None or model.peak_flops is None or count is None:
         return None
-    return Fact(known.peak_flops * float(count.value), f"{count.value} x the dense bf16 peak of {known.name}")
+    return Fact(model.peak_flops * float(count.value), f"{count.value} x the dense bf16 peak of {model.name}")
 
 
 def _peak_by_mfu(log: Log, flops: Fact | None) -> Fact | None:
-    """What the log itself divides by when it prints its MFU."""
+    """Computes the peak that the log divides by when it prints its MFU."""
     if flops is None or not {"tok_per_sec", "mfu"} <= set(log.records.columns):
         return None
     rows = log.records.select("tok_per_sec", "mfu").drop_nulls()
@@ -146,18 +149,22 @@ def _peak_by_mfu(log: Log, flops: Fact | None) -> Fact | None:
     if rows.is_empty():
         return None
     peaks = float(flops.value) * rows["tok_per_sec"] / (rows["mfu"] / 100)
-    return Fact(float(peaks.median()), "reckoned from the MFU that the log prints")  # type: ignore[arg-type]
+    return Fact(float(peaks.median()), "computed from the MFU that the log prints")  # type: ignore[arg-type]
 
 
-def _count_by_peak(peak: Fact | None, known: GpuModel | None, most: int) -> Fact | None:
-    """How many GPUs have this peak together, if every GPU that may be meant gives the same number."""
+def _count_by_peak(peak: Fact | None, model: GpuModel | None, most: int) -> Fact | None:
+    """Returns how many GPUs have this peak together, if every possible GPU model gives the same number."""
     if peak is None:
         return None
     counts = {
         n
-        for gpu in ([known] if known else gpus())
+        for gpu in ([model] if model else gpus())
         if gpu.peak_flops
         for n in POWERS
         if n <= most and abs(n * gpu.peak_flops / peak.value - 1) < AGREE
     }
-    return Fact(counts.pop(), "reckoned from the peak that the log's MFU means") if len(counts) == 1 else None
+    return (
+        Fact(counts.pop(), "computed from the peak that the printed MFU implies")
+        if len(counts) == 1
+        else None
+    )

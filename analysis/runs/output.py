@@ -1,7 +1,7 @@
-"""A run folder -> one `Log`: its segments read one after the other, each line with the time it was recorded at.
+"""A run folder -> one `Log`: the output of its segments, each line with the time at which it was recorded.
 
-The index of a segment says when each read of the output ended, so a line has the time of the read that brought its
-last byte; what the lines say of the time themselves is not needed, and not used.
+The index of a segment holds the time of each read of the output. A line gets the time of the read that delivered
+its last byte; timestamps printed in the line are not used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TABLES = ("records", "evals", "partials", "events")
 
 
 def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+    """Parses the output of all segments of the run folder at `path`."""
     folder = run_folder.open_folder(path)
     facts = [run_folder.describe(segment.path) for segment in folder.segments]
     logs = [
@@ -52,28 +53,28 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
 def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:
     parser = make_parser(formats)
     ends: list[npt.NDArray[np.int64]] = []
-    at = 0
+    position = 0
     with segment.output.open("rb") as output:
         while piece := output.read(PIECE):
             parser.feed(piece)
-            ends.append(np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")) + (at + 1))
-            at += len(piece)
+            ends.append(np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")) + (position + 1))
+            position += len(piece)
     parser.finish()
     log = result.conclude(parser, segment.path.name, str(segment.output))
-    line_ends = np.concatenate([*ends, [at]]).astype(np.int64)
+    line_ends = np.concatenate([*ends, [position]]).astype(np.int64)
     moments = _moments(segment.index, line_ends)
     return log if moments is None else _timed(log, moments)
 
 
 def _moments(index: Path, line_ends: npt.NDArray[np.int64]) -> pl.Series | None:
-    """When each line was recorded; None where no index lies beside the output."""
+    """Returns when each line was recorded; None without an index beside the output."""
     reads = keeper.read(index)
     if not reads:
         return None
     walls = pl.Series([wall for wall, _ in reads], dtype=pl.Int64)
-    at = np.searchsorted(np.array([end for _, end in reads], dtype=np.int64), line_ends)
-    known = pl.Series(np.where(at < len(reads), at, len(reads)))
-    return pl.concat([walls, pl.Series([None], dtype=pl.Int64)]).gather(known)
+    read_number = np.searchsorted(np.array([end for _, end in reads], dtype=np.int64), line_ends)
+    numbers = pl.Series(np.where(read_number < len(reads), read_number, len(reads)))
+    return pl.concat([walls, pl.Series([None], dtype=pl.Int64)]).gather(numbers)
 
 
 def _timed(log: Log, moments: pl.Series) -> Log:
@@ -91,17 +92,17 @@ def _timed(log: Log, moments: pl.Series) -> Log:
 
 
 def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
-    """Lines are counted on from segment to segment, attempts from segment to segment of a node."""
+    """Concatenates logs: line numbers go on from segment to segment, attempts within each node."""
     attempts: dict[str | None, dict[str, int]] = {}
     lines = 0
     parts: list[Log] = []
     for node, log in logs:
-        own = attempts.setdefault(node, {})
-        before, at = dict(own), lines
-        moved = _moved(log, before, at)
+        last_attempt = attempts.setdefault(node, {})
+        before, lines_before = dict(last_attempt), lines
+        moved = _moved(log, before, lines_before)
         parts.append(moved if node is None else _of_node(moved, node))
         for phase, attempt in log.places:
-            own[phase] = max(own.get(phase, 0), before.get(phase, 0) + attempt)
+            last_attempt[phase] = max(last_attempt.get(phase, 0), before.get(phase, 0) + attempt)
         lines += log.lines
     last = parts[-1]
     return replace(
@@ -133,9 +134,9 @@ def _stacked(parts: list[Log], table: str) -> Any:
 
 
 def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
-    """The same log as a part of a longer one."""
+    """Shifts the line numbers and attempts of a log that continues another."""
 
-    def moved(frame: pl.DataFrame) -> pl.DataFrame:
+    def shift(frame: pl.DataFrame) -> pl.DataFrame:
         shifted = frame.with_columns(pl.col("line") + lines)
         if "attempt" not in frame.columns or not attempts:
             return shifted
@@ -145,10 +146,10 @@ def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
     cause = log.cause and LogEvent(**{**vars(log.cause), "line": log.cause.line + lines})
     return replace(
         log,
-        records=moved(log.records),
-        evals=moved(log.evals),
-        partials=moved(log.partials),
-        events=moved(log.events),
+        records=shift(log.records),
+        evals=shift(log.evals),
+        partials=shift(log.partials),
+        events=shift(log.events),
         rejects=[Reject(reject.line + lines, reject.pattern, reject.reason) for reject in log.rejects],
         places=[(phase, attempt + attempts.get(phase, 0)) for phase, attempt in log.places],
         cause=cause,

@@ -1,4 +1,4 @@
-"""Paths -> logs: decides what a path is, a run folder or a file, and has each read by those who know it."""
+"""Paths -> logs: decides whether a path is a run folder or a file, and reads it accordingly."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
-    """One run from a log file or a run folder."""
+    """Parses one run: a log file or a run folder."""
     return read_log(Path(path), files.chosen(format))
 
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
-    """Every run in a folder in which something was found, in the order of the paths; of one file, a list of one."""
-    found = []
+    """Parses every non-empty run below a folder, in order of the paths; a file gives a list of one."""
+    logs = []
     for log in read_logs(walk(Path(path)), files.chosen(format)):
         if isinstance(log, GputelError):
             raise log
         if not log.is_empty:
-            found.append(log)
-    return found
+            logs.append(log)
+    return logs
 
 
 def walk(path: Path) -> Iterator[Path]:
-    """The files and run folders under a path; hidden ones are nobody's logs."""
+    """Yields the files and run folders below a path; hidden ones are skipped."""
     if not path.is_dir() or run_folder.is_run(path):
         yield path
         return
@@ -45,7 +45,7 @@ def walk(path: Path) -> Iterator[Path]:
 
 
 def read_log(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
-    """A run folder, a log file or a FIFO. What cannot be opened is a GputelError."""
+    """Reads a run folder, a log file or a FIFO; raises GputelError if it cannot be opened."""
     if not path.is_dir():
         return read_file(path, formats)
     from gputel.analysis.runs import output
@@ -56,12 +56,12 @@ def read_log(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
 def read_logs(
     paths: Iterable[Path], formats: tuple[Format, ...] | None = None
 ) -> Iterator[Log | GputelError]:
-    """Each as `read` does it, or the error that it raised; small files are read many at a time."""
-    for is_folder, some in groupby(paths, Path.is_dir):
+    """Yields each log, or the error that reading it raised; small files are read many at a time."""
+    for is_folder, group in groupby(paths, Path.is_dir):
         if not is_folder:
-            yield from read_files(some, formats)
+            yield from read_files(group, formats)
             continue
-        for path in some:
+        for path in group:
             try:
                 yield read_log(path, formats)
             except GputelError as error:

@@ -1,6 +1,6 @@
-"""A recorded run, open for reading: its segments on all nodes put together as one.
+"""A run folder -> Recording: the frames of all its segments and nodes as one run.
 
-A frame is read when it is asked for, so opening costs nothing but the descriptions; it may be done while the run is
+Frames are read when they are first used, so opening reads only the descriptions. A run may be opened while it is
 still being written, and after a crash.
 """
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def open_recording(path: str | Path) -> Recording:
-    """The run folder at `path`; a GputelError where there is none."""
+    """Opens the run folder at `path`; raises GputelError if there is none."""
     return Recording(run_folder.open_folder(Path(path)))
 
 
 class Recording:
-    """`gpu`: a row per tick and GPU. `gpu_1s`: whole seconds. `scan()`: lazy. `steps`, `evals`: from the output."""
+    """A recorded run. `gpu`: a row per tick and GPU; `gpu_1s`: whole seconds; `steps`, `evals`: from the output."""
 
     def __init__(self, folder: run_folder.RunFolder) -> None:
         self.folder = folder
@@ -45,14 +45,14 @@ class Recording:
 
     @cached_property
     def log(self) -> Log:
-        """What the command printed, parsed; without a row where nothing was printed."""
+        """The parsed output of the command; without rows if it printed nothing."""
         from gputel.analysis.runs import output
 
         return output.read(self.path)
 
     @property
     def steps(self) -> pl.DataFrame:
-        """A row per step of each phase."""
+        """One row per step of each phase."""
         return self.log.steps
 
     @property
@@ -61,8 +61,10 @@ class Recording:
 
     @property
     def simulated(self) -> str | None:
-        """What was simulated, where any of it was; every picture of such a run must say so."""
-        return next((str(said) for facts in self.descriptions if (said := facts.get("simulated"))), None)
+        """Names the simulated machine, if any part of the run was simulated; every picture must then say so."""
+        return next(
+            (str(machine) for facts in self.descriptions if (machine := facts.get("simulated"))), None
+        )
 
     @cached_property
     def gpu(self) -> pl.DataFrame:
@@ -85,7 +87,7 @@ class Recording:
 
     @cached_property
     def events(self) -> pl.DataFrame:
-        """What happened, in order: `time`, `kind`, `text`, `node` where there are several, `facts` as JSON."""
+        """Recorder events in order: `time`, `kind`, `text`, `node` if there are several, `facts` as JSON."""
         import json
 
         import polars as pl
@@ -115,14 +117,14 @@ class Recording:
 
     @cached_property
     def segments(self) -> pl.DataFrame:
-        """An attempt a row: node, number, start, end, exit code, and the downtime before it on its node."""
+        """One row per segment: node, attempt, start, end, exit code, and the downtime before it on its node."""
         import polars as pl
 
         rows = []
         ended: dict[str | None, int | None] = {}
         for segment, facts in zip(self.folder.segments, self.descriptions, strict=True):
             start, end = run_folder.wall_ns(facts, "started"), run_folder.wall_ns(facts, "ended")
-            before = ended.get(segment.node)
+            previous_end = ended.get(segment.node)
             rows.append(
                 {
                     "node": segment.node,
@@ -130,7 +132,9 @@ class Recording:
                     "started": start,
                     "ended": end,
                     "duration_s": None if start is None or end is None else (end - start) / 1e9,
-                    "downtime_s": None if start is None or before is None else (start - before) / 1e9,
+                    "downtime_s": None
+                    if start is None or previous_end is None
+                    else (start - previous_end) / 1e9,
                     "exit_code": facts.get("exit_code"),
                 }
             )
@@ -149,7 +153,7 @@ class Recording:
 
     @property
     def duration_s(self) -> float | None:
-        """Of all segments that have an end."""
+        """Total duration of the segments that have ended."""
         return total(self.segments["duration_s"].to_list())
 
     @property
@@ -167,7 +171,7 @@ class Recording:
         return whole.sort("time", maintain_order=True).collect()
 
     def _each(self, read: Callable[[Path], Frame]) -> Iterator[Frame]:
-        """One frame a segment; the column `node` stands after `time` and `gpu`."""
+        """Yields one frame per segment; the column `node`, if any, comes after `time` and `gpu`."""
         import polars as pl
 
         for segment in self.folder.segments:
@@ -179,6 +183,6 @@ class Recording:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+    """Sums the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

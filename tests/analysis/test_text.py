@@ -61,14 +61,14 @@ JOULES = [
         (text.difference, -0.00001, "0.0000"),
     ],
 )  # fmt: skip
-def test_a_quantity_is_written_as_people_read_it(
+def test_quantity_is_written_as_people_read_it(
     form: Callable[[float | datetime], str], value: float | datetime, written: str
 ) -> None:
     assert form(value) == written
 
 
 @given(st.floats(0, 1e8))
-def test_a_duration_is_off_by_at_most_half_of_its_last_unit(seconds: float) -> None:
+def test_duration_is_off_by_at_most_half_of_its_last_unit(seconds: float) -> None:
     parts = re.findall(r"([\d.,]+) (d|h|min|s|ms)", text.duration(seconds))
     sizes = {"d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": 0.001}
     written = sum(float(value.replace(",", "")) * sizes[unit] for value, unit in parts)
@@ -96,7 +96,7 @@ def test_only_text_divides_a_quantity_into_its_units() -> None:
 
 @pytest.mark.needs("chromium")
 @pytest.mark.long
-def test_the_script_of_pages_writes_durations_and_energies_as_python_does(tmp_path: Path) -> None:
+def test_script_of_pages_writes_durations_and_energies_as_python_does(tmp_path: Path) -> None:
     script = (ROOT / "analysis" / "render" / "assets" / "words.js").read_text()
     page = tmp_path / "words.html"
     page.write_text(f"<script>{script}\ndocument.documentElement.dataset.painted = ''</script>")

@@ -173,7 +173,7 @@ def test_markdown_from_a_log_is_text(gputel: Any, tmp_path: Path) -> None:
         ((D16,), 2, f"{D16}: is one run, and a comparison needs two; name another"),
         ((D16, NO_LOGS[0]), 1, "only one run could be parsed, and a comparison needs two; name another"),
         ((D16, D24, "--by", "cost"), 2, "--by cost: no price was given; add --price 4 for a GPU hour"),
-        ((D16, D24, "--by", "energy"), 1, "--by energy: d16-base: no GPU was measured beside it; compare by"),
+        ((D16, D24, "--by", "energy"), 1, "--by energy: d16-base: no GPU was measured; compare by"),
         ((D16, MID), 1, "d16-base, mid-training: nothing in common: no phase that two runs have"),
         (NO_LOGS, 3, "nothing could be parsed; try gputel parse"),
         (

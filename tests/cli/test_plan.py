@@ -260,7 +260,7 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
     [
         (
             "",
-            "gputel plan: nothing to plan was named; say --depth 16,20,24, --params 1.5B or --layers; "
+            "gputel plan: no size or limit was given; say --depth 16,20,24, --params 1.5B or --layers; "
             "or --budget or --hours for the largest that fits",
         ),
         ("--depth 16", "gputel plan: the GPUs are not named; say --on 2xH100"),
@@ -271,12 +271,12 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
         ),
         (
             "--depth 16 --on 2xH100 --device-batch-size 7",
-            "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; "
+            "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens per step; "
             "take another batch, or --total-batch-size 516096",
         ),
         (
             "--depth 16 --on 8xH100 --nodes 4",
-            "--nodes 4: the time to share gradients depends on the link between the nodes; "
+            "--nodes 4: communication time depends on the link between the nodes; "
             "give it, such as --link 10Gbit",
         ),
         (
@@ -284,11 +284,11 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
             "gputel plan: Invalid value for '--link': 'fast' is not a link like 10Gbit or 1.25GB/s; "
             "see 'gputel plan --help'",
         ),
-        ("--budget 10 --on 8xH100", "--budget 10: needs to know what an hour costs; give --price"),
+        ("--budget 10 --on 8xH100", "--budget 10: needs the price of a GPU hour; add --price"),
         ("--layers 12 --on H100", "--layers: needs the width too; say --dim 768"),
         (
             "--depth 16 --params 1B --on H100",
-            "--depth --params: each name what to plan, and one does; leave out the others",
+            "--depth --params: are alternatives; give one of them",
         ),
         ("--depth 16 --dim 768 --on H100", "--dim: is the shape of --layers; say --layers 12 too"),
         (

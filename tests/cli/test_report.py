@@ -128,8 +128,10 @@ def test_verdicts_that_rest_on_gpu_readings_are_unknown_where_those_are_simulate
     measured = verdicts()
     assert measured["headroom"]["answer"] == "yes: a batch or model 1.9 times as large"
     assert measured["stragglers"]["answer"] == "none"
-    for question in ("mfu", "overfitting"):
-        assert measured[question] == simulated[question]
+    assert measured["overfitting"] == simulated["overfitting"]
+    why = "the GPUs are simulated (2xH100): the training did not run on them"
+    assert why in simulated["mfu"]["evidence"]
+    assert why not in measured["mfu"]["evidence"]
 
 
 def test_report_and_compare_come_to_the_same_figures(recorded: Path) -> None:
@@ -276,7 +278,7 @@ def test_a_log_from_a_pipe_has_no_day_but_its_steps_have_their_time(apart: tuple
         group, ["report", "-", "--json"], input=Path(apart[1]).read_bytes(), standalone_mode=False
     )
     told = json.loads(answer.stdout)
-    assert told["clock"]["how"].endswith("counted from 1970, for nothing says on which day")
+    assert told["clock"]["how"].endswith("counted from 1970, as the date is unknown")
     assert told["phases"][0]["duration_s"] == pytest.approx(100)
 
 

@@ -32,7 +32,7 @@ def late_by(seconds: float) -> Callable[[int], float]:
     return lambda _: seconds
 
 
-def test_the_offset_of_a_clock_is_the_median_of_what_lies_between_shared_steps() -> None:
+def test_offset_of_a_clock_is_the_median_of_what_lies_between_shared_steps() -> None:
     found = offsets.offsets(
         records({"0": lambda n: 0.0, "1": lambda n: 7.25 + (n % 3 - 1) / 1000}, column="node")
     )
@@ -53,13 +53,13 @@ def test_on_one_clock_the_same_delay_does() -> None:
     assert (named.source, named.evidence) == ("3", "it prints a step 0.200 s after the others")
 
 
-def test_a_rank_whose_steps_take_longer_is_named() -> None:
+def test_rank_whose_steps_take_longer_is_named() -> None:
     found = offsets.offsets(records({rank: lambda n: 0.0 for rank in "0123"}, {"2": 1.2}))
     (named,) = offsets.stragglers(found)
-    assert (named.source, named.evidence) == ("2", "its steps take 1.200 s, those of the others 1.000 s")
+    assert (named.source, named.evidence) == ("2", "its steps take 1.200 s, the others' 1.000 s")
 
 
-def test_a_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() -> None:
+def test_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() -> None:
     """Its clock is 3 s off, which is no delay; in two steps of five it is half a second late besides."""
     late: dict[str, Callable[[int], float]] = {
         "0": lambda n: 0.001 * (n % 2),
@@ -68,11 +68,11 @@ def test_a_rank_that_is_late_now_and_then_is_named_by_how_often_it_comes_last() 
     }
     (named,) = offsets.stragglers(offsets.offsets(records(late)))
     assert named.source == "2"
-    assert named.evidence.startswith("it comes last in ")
-    assert named.evidence.endswith("of the steps, and 0.199 s behind the others in the mean")
+    assert named.evidence.startswith("it is last in ")
+    assert named.evidence.endswith("of the steps, on average 0.199 s after the others")
 
 
-def test_a_single_source_has_no_clock_to_compare() -> None:
+def test_single_source_has_no_clock_to_compare() -> None:
     assert offsets.offsets(records({"0": lambda n: 0.0})).is_empty()
     assert offsets.stragglers(offsets.offsets(records({"0": lambda n: 0.0}))) == []
 

@@ -70,7 +70,7 @@ def test_time_and_energy_are_summed_by_kind(trained: RunData) -> None:
     assert sums["energy_share"].sum() == pytest.approx(1)
 
 
-def test_an_open_run_gives_the_same_rows(trained: RunData) -> None:
+def test_open_run_gives_the_same_rows(trained: RunData) -> None:
     assert trained.recording is not None
     assert gputel.open_run(trained.recording.path).per_step().equals(per_step(trained))
 
@@ -80,7 +80,7 @@ def test_tokens_make_joules_a_token(trained: RunData) -> None:
     assert rows["j_per_token"].to_list() == pytest.approx([100 / 2048] * 6)
 
 
-def test_a_step_that_was_measured_in_part_has_no_joules_a_token(trained: RunData) -> None:
+def test_step_that_was_measured_in_part_has_no_joules_a_token(trained: RunData) -> None:
     assert trained.gpu is not None
     half = trained.gpu.filter(pl.col("time").dt.epoch("ns") > BEGUN + 3 * SECOND // 2)
     rows = of_spans(measured(cut_spans(trained), half), tokens=2048)
@@ -89,7 +89,7 @@ def test_a_step_that_was_measured_in_part_has_no_joules_a_token(trained: RunData
     assert 0.4 < rows["measured"][1] < 0.6
 
 
-def test_a_long_recording_is_read_by_whole_seconds(trained: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_recording_is_read_by_whole_seconds(trained: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = gpu_samples(trained)
     monkeypatch.setattr(samples, "MANY", 0)
     seconds = gpu_samples(trained)

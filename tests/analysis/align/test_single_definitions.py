@@ -1,4 +1,4 @@
-"""Facts that several figures share have one definition in the source, and the figures agree."""
+"""A fact that several figures share has one definition in the source, and the figures agree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import polars as pl
 import pytest
 
 import gputel.analysis
+from gputel.analysis import columns
 from gputel.analysis.align import measured, timestamps
 from gputel.analysis.align.windows import longest_silence_ns
+from gputel.analysis.compare import compare, gate
 from gputel.analysis.document import Heat, PlotAxis
 from gputel.analysis.documents.panels import gpus, spectrogram
 from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
 from gputel.analysis.plan import inputs
 from gputel.analysis.report.gpu_totals import folder_totals
-from gputel.analysis.runs import facts
+from gputel.analysis.runs import facts, paths
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.errors import GputelError
 from gputel.telemetry.store import frames
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
@@ -28,13 +31,18 @@ Compose = Callable[..., None]
 ROOMS = Path(gputel.analysis.__file__).resolve().parent
 
 DEFINITIONS = {
-    "how much of a second was sampled": (r"np\.quantile\(ticks", "align/held.py"),
-    "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/held.py"),
-    "usual time of a step": (r"rolling_median|AROUND = ", "align/placing.py"),
+    "how much of a second was sampled": (r"np\.quantile\(ticks", "align/windows.py"),
+    "gap in the sampling": (r"GAP_POLLS = |\bHOLE\b|\bHOLE_", "align/windows.py"),
+    "usual time of a step": (r"rolling_median|AROUND = ", "align/timestamps.py"),
     "FLOPs a parameter": (
         r"FLOPS_PER_PARAMETER = 6|\b6(\.0)? ?\* ?(float\()?[\w.\[\"]*parameters",
-        "facts.py",
+        "runs/facts.py",
     ),
+    "better direction of a metric": (r"sacrebleu|\bperplexities\b", "columns.py"),
+    "duration and money as text": (r"def (duration|money)\(\w+: float", "text.py"),
+    "joules in a kWh, MiB in a GiB": (r"(JOULES_PER_KWH|MIB_PER_GIB) = ", "text.py"),
+    "caution of a simulation": (r"no real GPU data", "document.py"),
+    "temporary file and rename": (r"os\.replace\(|mkstemp|NamedTemporaryFile", "render/files.py"),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
 }
 
@@ -150,3 +158,22 @@ def test_account_and_spans_measure_the_same_seconds_of_a_recording(tmp_path: Pat
     assert account["measured_s"] == pytest.approx(23.1)
     assert spent["measured"][0] * spent["duration_s"][0] == pytest.approx(account["measured_s"])
     assert spent["energy_j"][0] == pytest.approx(account["energy_integral_j"])
+
+
+@pytest.mark.parametrize("name", ["reward_loss", "mse", "kl", "acc_norm", "tok_per_sec", "grad_norm"])
+def test_gate_and_compare_agree_on_the_better_direction(tmp_path: Path, name: str) -> None:
+    """Both judge a metric, or both refuse it."""
+    for run, value in (("a", 1.0), ("b", 1.1)):
+        lines = [f"step {n} | loss: 3.0 | {name}: {value}\n" for n in range(100)]
+        (tmp_path / f"{run}.log").write_text("".join(lines))
+    logs = [paths.parse(tmp_path / f"{run}.log") for run in ("b", "a")]
+    if columns.better(name) is None:
+        with pytest.raises(GputelError, match="does not say"):
+            gate.judge(logs[0], logs[1], {name: 0.01}, {})
+        with pytest.raises(GputelError, match="does not say"):
+            compare(logs, target={name: 1.05})
+        return
+    (result,) = gate.judge(logs[0], logs[1], {name: 0.01}, {})
+    reached = compare(logs[::-1], target={name: 1.05}).targets
+    worse_run = "b" if result.verdict == "failed" else "a"
+    assert reached.filter(run=worse_run)["step"].to_list() == [None]

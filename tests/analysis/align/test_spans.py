@@ -25,7 +25,7 @@ def every(
 
 
 @pytest.mark.parametrize("stride", [1, 10])
-def test_a_record_stands_for_the_steps_since_the_one_before(recorded: Recorded, stride: int) -> None:
+def test_record_stands_for_the_steps_since_the_one_before(recorded: Recorded, stride: int) -> None:
     cut = cut_spans(recorded([(0, 60, every(stride, 5))])).filter(kind="train")
     assert cut["step"].to_list() == [0, stride, 2 * stride, 3 * stride, 4 * stride]
     assert cut["steps"].to_list() == [1, *[stride] * 4]
@@ -44,7 +44,7 @@ def test_irregular_records_stand_for_as_many_steps_as_lie_between_them(recorded:
 
 
 @pytest.mark.parametrize(("first", "stands_for"), [(0, 1), (1, 1), (10, 10), (9, 10), (5010, 10), (4, 4)])
-def test_the_first_record_of_every_tenth_step(recorded: Recorded, first: int, stands_for: int) -> None:
+def test_first_record_of_every_tenth_step(recorded: Recorded, first: int, stands_for: int) -> None:
     cut = cut_spans(recorded([(0, 90, every(10, 4, first, second=20))])).filter(kind="train")
     assert cut["steps"].to_list() == [stands_for, 10, 10, 10]
 
@@ -56,19 +56,19 @@ def test_before_the_first_record_is_its_start_and_after_the_last_one_it_is_idle(
     ]  # fmt: skip
 
 
-def test_a_first_step_that_says_how_long_it_took_is_believed(recorded: Recorded) -> None:
+def test_first_step_that_says_how_long_it_took_is_believed(recorded: Recorded) -> None:
     lines = [(10.0, step(0, dt_ms=6000)), (11.0, step(1, dt_ms=1000)), (12.0, step(2, dt_ms=1000))]
     assert told(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 4), ("train", 4, 10)]
 
 
-def test_an_evaluation_between_two_steps_takes_what_they_leave(recorded: Recorded) -> None:
+def test_evaluation_between_two_steps_takes_what_they_leave(recorded: Recorded) -> None:
     lines = [*every(1, 3), (17.0, validation(3)), (18.0, step(3)), (19.0, step(4))]
     cut = cut_spans(recorded([(9, 19, lines)]))
     assert told(cut)[3:] == [("eval", 12, 17), ("train", 17, 18), ("train", 18, 19)]
     assert cut.filter(kind="eval").select("step", "text").rows() == [(3, "val_loss")]
 
 
-def test_an_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded: Recorded) -> None:
+def test_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded: Recorded) -> None:
     """Steps 11 to 15, 7 s of evaluation, then 16 to 20."""
     lines = [*every(10, 4), (52.0, validation(35)), (57.0, step(40)), (67.0, step(50))]
     cut = cut_spans(recorded([(9, 67, lines)]))
@@ -76,7 +76,7 @@ def test_an_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded:
     assert cut["steps"].to_list()[4:] == [0, 0, 10, 10]
 
 
-def test_a_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recorded) -> None:
+def test_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recorded) -> None:
     """nanoGPT's way: the record after an evaluation says that it took 6 s."""
     lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)]
     lines += [(17.0, validation(3)), (18.0, step(3, dt_ms=6000)), (19.0, step(4, dt_ms=1000))]
@@ -92,7 +92,7 @@ def test_what_is_printed_on_one_line_with_the_record_is_evaluated_after_its_step
     ]
 
 
-def test_a_checkpoint_and_an_evaluation_in_one_gap_are_told_apart(recorded: Recorded) -> None:
+def test_checkpoint_and_an_evaluation_in_one_gap_are_told_apart(recorded: Recorded) -> None:
     lines = [*every(1, 3), (15.0, saved(3)), (20.0, validation(3)), (21.0, step(3)), (22.0, step(4))]
     cut = cut_spans(recorded([(9, 22, lines)]))
     assert told(cut)[3:6] == [("checkpoint", 12, 15), ("eval", 15, 20), ("train", 20, 21)]
@@ -107,14 +107,14 @@ def test_several_lines_of_one_evaluation_are_one_span(recorded: Recorded) -> Non
     assert cut["text"][3] == "val_loss, val_bpb"
 
 
-def test_a_gap_that_no_line_explains_is_idle(recorded: Recorded) -> None:
+def test_gap_that_no_line_explains_is_idle(recorded: Recorded) -> None:
     lines = [*every(1, 3), (30.0, step(3)), (31.0, step(4)), (32.5, step(5))]
     assert told(cut_spans(recorded([(9, 32.5, lines)])))[3:] == [
         ("idle", 12, 29), ("train", 29, 30), ("train", 30, 31), ("train", 31, 32.5),
     ]  # fmt: skip
 
 
-def test_a_slow_step_that_says_so_is_training(recorded: Recorded) -> None:
+def test_slow_step_that_says_so_is_training(recorded: Recorded) -> None:
     lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)] + [(30.0, step(3, dt_ms=18_000))]
     assert told(cut_spans(recorded([(9, 30, lines)])))[-1] == ("train", 12, 30)
 
@@ -134,7 +134,7 @@ def test_segments_have_a_downtime_and_a_start_each(recorded: Recorded) -> None:
     assert told(cut)[-1] == ("idle", 108, 110)
 
 
-def test_a_segment_without_an_end_ends_with_its_last_line(recorded: Recorded) -> None:
+def test_segment_without_an_end_ends_with_its_last_line(recorded: Recorded) -> None:
     assert told(cut_spans(recorded([(0, None, every(1, 3))])))[-1] == ("train", 11, 12)
 
 
@@ -166,7 +166,7 @@ def test_nodes_that_printed_no_record_have_no_spans(recorded: Recorded) -> None:
     assert cut_spans(recorded([(0, 15, []), (0, 15, [])], nodes=["0", "1"])).is_empty()
 
 
-def test_a_run_without_a_record_has_no_spans(recorded: Recorded) -> None:
+def test_run_without_a_record_has_no_spans(recorded: Recorded) -> None:
     cut = cut_spans(recorded([(0, 10, [(5.0, "hello")])]))
     assert cut.is_empty()
     assert cut.columns == ["kind", "phase", "attempt", "step", "steps", "start", "end", "text"]

@@ -87,7 +87,7 @@ def test_times_of_steps_are_counted_back_from_the_time_of_the_file(log: Log) -> 
     assert cut["kind"].unique().to_list() == ["train"]  # nobody knows how long the evaluation took
 
 
-def test_a_total_time_is_taken_where_not_every_step_was_printed(log: Log) -> None:
+def test_total_time_is_taken_where_not_every_step_was_printed(log: Log) -> None:
     lines = [f"{step(10 * n, dt_ms=999)} | total time: {n / 2:.2f}m" for n in range(10)]
     tables = timed_log(read_run(log(lines, 1000)))
     assert tables.how is not None
@@ -96,14 +96,14 @@ def test_a_total_time_is_taken_where_not_every_step_was_printed(log: Log) -> Non
     assert seconds == pytest.approx([1000 - 30 * (9 - n) for n in range(10)])
 
 
-def test_a_slow_step_does_not_speak_for_the_others(log: Log) -> None:
+def test_slow_step_does_not_speak_for_the_others(log: Log) -> None:
     """Of every tenth step one took 60 s, for it held an evaluation; the nine before it took 1 s each."""
     lines = [step(10 * n, dt_ms=60_000 if n == 5 else 1000) for n in range(10)]
     times = timed_log(read_run(log(lines, 1000))).records["time"].dt.epoch("ns")
     assert (times[5] - times[4]) / 1e9 == pytest.approx(60 + 9 * 1.5)
 
 
-def test_a_log_that_tells_no_time_is_not_placed(log: Log) -> None:
+def test_log_that_tells_no_time_is_not_placed(log: Log) -> None:
     subject = read_run(log([step(n) for n in range(10)], 100))
     assert timed_log(subject).how is None
     assert cut_spans(subject).is_empty()
@@ -118,7 +118,7 @@ def test_beside_readings_the_uncertainty_is_what_the_gpus_tell(log: Log, table: 
     assert row["power_mean_w"] < 500  # the file was written a second after the work was done
 
 
-def test_a_copied_log_is_set_into_the_work_of_the_gpus(log: Log, table: Table) -> None:
+def test_copied_log_is_set_into_the_work_of_the_gpus(log: Log, table: Table) -> None:
     subject = runs.from_table_and_log(table(0, 200, 40, 140), log(STEPS, 999_999))
     tables = timed_log(subject)
     assert tables.how is not None
@@ -132,7 +132,7 @@ def test_nothing_is_guessed_where_the_gpus_were_never_idle(log: Log, table: Tabl
     assert timed_log(subject).how is None
 
 
-def test_an_offset_moves_the_readings(log: Log, table: Table) -> None:
+def test_offset_moves_the_readings(log: Log, table: Table) -> None:
     stamped = [f"2026-03-01 10:00:{n:02d}.000 {step(n)}" for n in range(10, 50)]
     csv = table(0, 60, 20, 40)
     ahead = runs.from_table_and_log(csv, log(stamped, 99), offset_s=5)
@@ -143,7 +143,7 @@ def test_an_offset_moves_the_readings(log: Log, table: Table) -> None:
 
 
 @pytest.mark.parametrize(("hours", "hint"), [(7, -7 * 3600.0), (-5.5, 5.5 * 3600), (7.1, None)])
-def test_a_time_zone_is_recognised(log: Log, table: Table, hours: float, hint: float | None) -> None:
+def test_time_zone_is_recognized(log: Log, table: Table, hours: float, hint: float | None) -> None:
     stamped = [f"2026-03-01 10:00:{n:02d}.500 {step(n)}" for n in range(10, 50)]
     subject = runs.from_table_and_log(table(0, 60, 10, 50, shift=hours * 3600), log(stamped, 99))
     sampled = gpu_samples(subject)
@@ -153,7 +153,7 @@ def test_a_time_zone_is_recognised(log: Log, table: Table, hours: float, hint: f
     assert (found["shared_s"], found["offset_s"]) == (0, hint)
 
 
-def test_a_table_that_counts_seconds_only_ends_when_its_file_was_written(tmp_path: Path, log: Log) -> None:
+def test_table_that_counts_seconds_only_ends_when_its_file_was_written(tmp_path: Path, log: Log) -> None:
     path = tmp_path / "elapsed.csv"
     path.write_text("elapsed_sec,gpu0_power_w\n" + "".join(f"{n},{300 + n}\n" for n in range(60)))
     os.utime(path, ns=(START, START + 90 * SECOND))
@@ -162,7 +162,7 @@ def test_a_table_that_counts_seconds_only_ends_when_its_file_was_written(tmp_pat
     assert gpu["time"].dt.epoch("ns").to_list()[::59] == [START + 31 * SECOND, START + 90 * SECOND]
 
 
-def test_a_table_without_readings_is_an_error(log: Log) -> None:
+def test_table_without_readings_is_an_error(log: Log) -> None:
     with pytest.raises(GputelError, match="no GPU readings were found in it"):
         runs.from_table_and_log(log(STEPS, 1), log(STEPS, 1))
 

@@ -62,7 +62,7 @@ def only(frame: pl.DataFrame, **where: object) -> dict[str, object]:
     return rows.row(0, named=True)
 
 
-def test_the_table_of_the_first_users_comes_out_to_the_digit() -> None:
+def test_milestones_match_the_handmade_table_to_the_digit() -> None:
     """The five rows that they made by hand, differences from unrounded losses."""
     found = compare([D16, D24])
     told = found.milestones.with_columns(pl.col("value", "difference").round(4))
@@ -109,7 +109,7 @@ def test_rounds_of_any_axis_grow_and_stay_within_what_all_reached(end: float) ->
     assert len(found) <= 9
 
 
-def test_a_milestone_between_two_records_is_interpolated_and_says_so(write: Write) -> None:
+def test_milestone_between_two_records_is_interpolated_and_says_so(write: Write) -> None:
     every_third = write("a", range(1, 3001, 3))
     every = write("b", range(3001))
     found = compare([every_third, every])
@@ -157,13 +157,13 @@ def test_runs_of_several_phases_are_compared_in_the_shared_one_with_most_steps(
     assert first == "phase base of 2 runs (also shared: mid; --phase chooses): loss by step"
 
 
-def test_a_phase_can_be_chosen(two_phases: list[Path]) -> None:
+def test_phase_can_be_chosen(two_phases: list[Path]) -> None:
     found = compare(two_phases, phase="mid")
     assert at_milestones(found)[0] == [2.0, 3.0]
     assert found.summary["steps"].to_list() == [30, 30]
 
 
-def test_a_log_that_names_no_phase_is_compared_with_one_that_does() -> None:
+def test_log_that_names_no_phase_is_compared_with_one_that_does() -> None:
     found = compare([D16, D24])
     assert found.phase == "base"
     assert found.summary["phase"].to_list() == ["base", "train"]
@@ -175,7 +175,7 @@ def test_phases_without_a_common_name_have_nothing_in_common() -> None:
     assert error.value.exit_code == 1
 
 
-def test_a_phase_that_was_asked_for_and_is_not_there_is_an_error() -> None:
+def test_phase_that_was_asked_for_and_is_not_there_is_an_error() -> None:
     with pytest.raises(GputelError, match=r"nothing in common: no phase sft \(there is base\)"):
         compare([D16, D16], phase="sft")
 
@@ -193,7 +193,7 @@ def test_one_of_three_that_cannot_be_compared_is_left_out_with_a_sentence(write:
     assert "left out: no-step-evaluation: no loss" in found.notes
 
 
-def test_different_tokenisers_are_compared_by_bits_per_byte_and_the_reason_is_said(write: Write) -> None:
+def test_different_tokenizers_are_compared_by_bits_per_byte_and_the_reason_is_said(write: Write) -> None:
     def bits(step: int) -> str:
         return f"\nStep {step} | Validation bpb: {1 - step / 1000:.4f}"
 
@@ -202,23 +202,23 @@ def test_different_tokenisers_are_compared_by_bits_per_byte_and_the_reason_is_sa
     for asked in (None, "loss", "val_bpb"):
         found = compare([a, b], metric=asked, target={})
         assert found.metric == "val_bpb"
-    why = "their tokenisers differ (vocabularies of 50,304 and 65,536)"
+    why = "their tokenizers differ (vocabularies of 50,304 and 65,536)"
     found = compare([a, b], target={"loss": 8.95, "val_bpb": 0.95})
-    assert f"compared by val_bpb, bits per byte, and not by loss: {why}" in found.notes
+    assert f"compared by val_bpb (bits per byte) instead of loss: {why}" in found.notes
     assert found.targets.select("metric", "run", "step").rows() == [
         ("val_bpb", "a", 50),
         ("val_bpb", "b", 50),
     ]
 
 
-def test_different_tokenisers_without_bits_per_byte_cannot_be_compared(write: Write) -> None:
+def test_different_tokenizers_without_bits_per_byte_cannot_be_compared(write: Write) -> None:
     a = write("a", range(100), before="Vocab size: 50,304\n")
     b = write("b", range(100), before="Vocab size: 65,536\n")
-    with pytest.raises(GputelError, match="cannot be compared: their tokenisers differ"):
+    with pytest.raises(GputelError, match="cannot be compared: their tokenizers differ"):
         compare([a, b])
 
 
-def test_a_counter_from_zero_has_done_one_step_more_than_it_says(write: Write) -> None:
+def test_counter_from_zero_has_done_one_step_more_than_it_says(write: Write) -> None:
     """At its last record each has seen 100 batches, by whatever number it calls the step."""
     banner = BANNER.format(parameters=1000, batch=2048)
     zero = write("zero", range(100), before=banner)
@@ -229,7 +229,7 @@ def test_a_counter_from_zero_has_done_one_step_more_than_it_says(write: Write) -
     assert told["tokens_per_parameter"].to_list() == [204.8, 204.8]
 
 
-def test_an_evaluation_lies_before_the_step_that_it_names(write: Write) -> None:
+def test_evaluation_lies_before_the_step_that_it_names(write: Write) -> None:
     banner = BANNER.format(parameters=1000, batch=100)
     evals = [
         write(n, range(11), extra=lambda s: f"\nStep {s} | Validation loss: {s}", before=banner) for n in "ab"
@@ -239,7 +239,7 @@ def test_an_evaluation_lies_before_the_step_that_it_names(write: Write) -> None:
     assert compare(evals, by="tokens").curves.filter(run="a")["tokens"].to_list()[:2] == [100, 200]
 
 
-def test_a_record_stands_for_all_steps_since_the_one_before(write: Write) -> None:
+def test_record_stands_for_all_steps_since_the_one_before(write: Write) -> None:
     dt = " | dt: 500.00ms"
     every = write("every", range(1, 101), extra=lambda step: dt)
     tenth = write("tenth", range(10, 101, 10), extra=lambda step: dt)
@@ -249,7 +249,7 @@ def test_a_record_stands_for_all_steps_since_the_one_before(write: Write) -> Non
     assert told["steps"].to_list() == [100, 100, 101]
 
 
-def test_time_is_told_by_a_clock_that_all_runs_have(write: Write) -> None:
+def test_time_is_reported_by_a_clock_that_all_runs_have(write: Write) -> None:
     def both(step: int) -> str:
         return f" | dt: 1000.00ms | total time: {step / 60:.4f}m"
 
@@ -276,7 +276,7 @@ def test_time_counts_what_a_restart_threw_away_and_tokens_do_not(write: Write) -
     assert told["interruptions"].to_list() == [0, 1]
 
 
-def test_a_clock_that_a_restart_set_back_goes_on(write: Write) -> None:
+def test_clock_that_a_restart_set_back_goes_on(write: Write) -> None:
     def counted(total: list[float]) -> Callable[[int], str]:
         minutes = iter(total)
         return lambda step: f" | total time: {next(minutes):.2f}m"
@@ -317,11 +317,11 @@ def test_evaluations_alone_are_compared_by_step_and_by_nothing_else(write: Write
     found = compare([a, b])
     assert (found.metric, found.axes) == ("val_loss", ["step"])
     assert found.equal["axis"].to_list() == ["step", "step"]
-    with pytest.raises(GputelError, match="--by tokens: a: it has evaluations, and no records"):
+    with pytest.raises(GputelError, match="--by tokens: a: it has evaluations but no records"):
         compare([a, b], by="tokens")
 
 
-def test_a_loss_that_is_no_number_is_no_point(write: Write) -> None:
+def test_loss_that_is_no_number_is_no_point(write: Write) -> None:
     a = write("a", range(50), lambda step: float("nan") if step > 40 else 2.0)
     b = write("b", range(50), lambda step: 1.0)
     found = compare([a, b])
@@ -342,7 +342,7 @@ def test_equal_is_where_the_shortest_ends_on_every_axis_that_all_have(write: Wri
     assert at_time["value"] == pytest.approx(falling(24.25), abs=1e-6)
 
 
-def test_a_target_costs_steps_time_and_dollars(write: Write) -> None:
+def test_target_costs_steps_time_and_dollars(write: Write) -> None:
     gpus = "world_size: 4\n"
     a = write("a", range(1001), extra=lambda step: " | dt: 3600.00ms", before=gpus)
     b = write("b", range(101), extra=lambda step: " | dt: 3600.00ms", before=gpus)
@@ -354,7 +354,7 @@ def test_a_target_costs_steps_time_and_dollars(write: Write) -> None:
     assert only(told, run="b")["step"] is None
 
 
-def test_a_target_of_an_accuracy_is_reached_from_below(write: Write) -> None:
+def test_target_of_an_accuracy_is_reached_from_below(write: Write) -> None:
     a, b = (write(n, range(11), extra=lambda s: f"\nStep {s} | Validation accuracy: {s / 10}") for n in "ab")
     names = compare([a, b]).lines[0].track.subject.log.evals["name"].unique().to_list()
     assert len(names) == 1
@@ -362,13 +362,13 @@ def test_a_target_of_an_accuracy_is_reached_from_below(write: Write) -> None:
     assert told["step"].to_list() == [5, 5]
 
 
-def test_a_target_of_an_error_is_reached_from_above(write: Write) -> None:
+def test_target_of_an_error_is_reached_from_above(write: Write) -> None:
     a, b = (write(n, range(11), extra=lambda step: f" | mse: {4.5 - step / 2}") for n in "ab")
     told = compare([a, b], target={"mse": 1.0}).targets
     assert told["step"].to_list() == [7, 7]
 
 
-def test_a_metric_of_unknown_direction_has_no_target_and_no_best_unless_it_is_said(write: Write) -> None:
+def test_metric_of_unknown_direction_has_no_target_and_no_best_unless_it_is_said(write: Write) -> None:
     a, b = (write(n, range(11), extra=lambda s: f"\nStep {s} | Validation quux: {s / 10}") for n in "ab")
     (name,) = set(compare([a, b]).lines[0].track.subject.log.evals["name"].to_list())
     with pytest.raises(GputelError, match=f"add --lower {name} or --higher {name}"):
@@ -422,9 +422,9 @@ def test_seeds_of_one_setting_become_a_mean_and_a_band(write: Write) -> None:
     assert found.settings.rows() == [("depth", "depth=2", "2"), ("depth", "depth=4", "4")]
 
 
-def test_a_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
+def test_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9))
-    with pytest.raises(GputelError, match="--group depth: b does not say it"):
+    with pytest.raises(GputelError, match="--group depth: b does not have it"):
         compare([a, b], group="depth")
 
 
@@ -432,7 +432,7 @@ def test_what_runs_could_be_grouped_by_is_named(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9), before="num_layers: 4\n")
     with pytest.raises(GputelError) as error:
         compare([a, b], group="seed")
-    assert str(error.value).startswith("--group seed: a does not say it; group by ")
+    assert str(error.value).startswith("--group seed: a does not have it; group by ")
     assert "depth" in str(error.value)
 
 
@@ -446,7 +446,7 @@ def test_commands_are_shown_without_the_options_that_all_have() -> None:
     assert without_shared(["python a.py 1", "python a.py 2"]) == ["python a.py 1", "python a.py 2"]
 
 
-def test_a_setting_of_several_lines_is_shown_on_one() -> None:
+def test_setting_of_several_lines_is_shown_on_one() -> None:
     assert shown("python -c import x\nprint(x)\n") == "python -c import x print(x)"
     assert shown(65536) == "65,536"
 
@@ -471,14 +471,14 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"by": "energy"}, "--by energy: a: no GPU was measured beside it; compare by step"),
+        ({"by": "energy"}, "--by energy: a: no GPU was measured; compare by step"),
         (
             {"by": "tokens"},
             "--by tokens: a: it tells neither its tokens, nor its steps and their batch; compare by step",
         ),
-        ({"by": "time"}, "--by time: a: it says no time: no stamps, no total time, no time of a step"),
+        ({"by": "time"}, "--by time: a: it has no timestamps, no total time and no step times"),
         ({"by": "cost"}, "--by cost: no price was given; add --price 4 for a GPU hour, or --kwh 0.3"),
-        ({"by": "cost", "price": 4.0}, "--by cost: a: it says no time"),
+        ({"by": "cost", "price": 4.0}, "--by cost: a: it has no timestamps"),
         ({"by": "love"}, "by='love': is no axis; one of step, tokens, time, flops, energy, cost"),
         ({"metric": "beauty"}, "--metric beauty: no run has it; they have loss"),
     ],
@@ -534,7 +534,9 @@ def test_energy_is_an_axis_where_gpus_were_measured(stamped: Callable[[str, floa
     assert told["mem_peak_mib"].to_list() == [2000, 2000]
     assert found.targets["energy_j"].to_list() == pytest.approx([50_000, 50_000])
     assert found.axes == ["step", "tokens", "time", "flops", "energy", "cost"]
-    told_of = "energy counts as time does: since the first step began; J/token and W are of training alone"
+    told_of = (
+        "energy counts from the beginning of the first step, like time; J/token and W are of training alone"
+    )
     assert told_of in found.notes
     assert found.milestones["difference"].drop_nulls().to_list() == pytest.approx([0] * 5, abs=1e-9)
 
@@ -555,7 +557,7 @@ def test_curves_hold_every_printed_point_and_common_one_axis(write: Write) -> No
     assert found.smoothing == 3
 
 
-def test_the_front_door_takes_paths_logs_and_recordings(write: Write) -> None:
+def test_front_door_takes_paths_logs_and_recordings(write: Write) -> None:
     path = write("a", range(9))
     found = gputel.compare([path, str(path), gputel.parse(path)])
     assert found.runs == ["a", "a (2)", "a (3)"]

@@ -18,7 +18,7 @@ def estimates(draw: st.DrawFn) -> Estimate:
 
 
 @given(estimates(), estimates())
-def test_whatever_is_reckoned_lies_in_its_own_range(one: Estimate, other: Estimate) -> None:
+def test_computed_figure_lies_in_its_own_range(one: Estimate, other: Estimate) -> None:
     for found in (one * other, one / other, one + other, 3 * one, 3 / one, sum_of_independent([one, other])):
         slack = 1e-9 * found.high
         assert found.low - slack <= found.value <= found.high + slack
@@ -32,7 +32,7 @@ def test_independent_doubts_widen_a_sum_less_than_all_of_them_at_once(one: Estim
     assert careful.high <= both.high + slack
 
 
-def test_the_most_doubtful_part_gives_the_origin_and_its_sources_alone() -> None:
+def test_most_doubtful_part_gives_the_origin_and_its_sources_alone() -> None:
     known, seen, guessed = computed(2, "shape"), measured(3, "run a"), assumed(4, 3, 5, "habit")
     assert (known * seen).origin == "measured"
     assert (known * seen).sources == ("run a",)
@@ -41,7 +41,7 @@ def test_the_most_doubtful_part_gives_the_origin_and_its_sources_alone() -> None
     assert computed(1).sources == ("the question",)
 
 
-def test_a_figure_that_follows_from_the_question_stays_whole() -> None:
+def test_figure_that_follows_from_the_question_stays_whole() -> None:
     tokens = computed(12_800) * 524_288
     assert tokens.value == 6_710_886_400
     assert isinstance(tokens.value, int)
@@ -49,6 +49,6 @@ def test_a_figure_that_follows_from_the_question_stays_whole() -> None:
 
 
 @pytest.mark.parametrize("gpus", [1, 8])
-def test_a_range_keeps_its_shape_when_it_is_scaled(gpus: int) -> None:
+def test_range_keeps_its_shape_when_it_is_scaled(gpus: int) -> None:
     scaled = assumed(10, 8, 15, "habit") * gpus
     assert (scaled.low, scaled.value, scaled.high) == (8 * gpus, 10 * gpus, 15 * gpus)

@@ -44,7 +44,7 @@ def test_more_layers_and_larger_batches_never_take_less(depth: int, batch: int, 
 
 
 @given(st.integers(8, 96), st.sampled_from(["adamw", "muon", "sgd"]))
-def test_the_more_is_spread_the_less_a_gpu_keeps(depth: int, optimizer: str) -> None:
+def test_gpu_keeps_less_the_more_is_sharded(depth: int, optimizer: str) -> None:
     """Weights and states alone: a small model loses more to weights that are put together than it saves."""
     size = inputs.of_depth(depth)
     kept = []
@@ -86,7 +86,7 @@ def test_scores_that_are_kept_and_code_that_is_not_compiled_take_more() -> None:
     assert total(Recipe(8, dtype="fp32")) > total(Recipe(8)) > total(Recipe(8, dtype="pure-bf16"))
 
 
-def test_a_framework_does_not_see_the_reserve() -> None:
+def test_framework_does_not_see_the_reserve() -> None:
     parts = gpu_memory(D16, Recipe(8), GPUS, 4)
     assert tuple(parts) == PARTS
     seen = memory.allocated(parts).value

@@ -20,12 +20,12 @@ def h100() -> GpuModel:
 
 
 @pytest.mark.parametrize(("depth", "percent"), [(12, 40.6), (16, 43.8), (20, 47.5), (24, 50.3)])
-def test_the_curve_goes_through_the_public_figures(depth: int, percent: float) -> None:
+def test_curve_goes_through_the_public_figures(depth: int, percent: float) -> None:
     assert mfu.public().at(64 * depth) == pytest.approx(percent)
 
 
 @given(st.integers(1, 255))
-def test_a_wider_model_is_never_expected_to_reach_less(depth: int) -> None:
+def test_wider_model_is_never_expected_to_reach_less(depth: int) -> None:
     curve = mfu.public()
     assert 0 < curve.at(64 * depth) < curve.at(64 * (depth + 1)) < 100
 
@@ -54,7 +54,7 @@ def test_doubt_grows_away_from_the_figures_on_other_gpus_and_with_small_batches(
     assert doubt(16, tokens=2048) > doubt(16)
 
 
-def test_a_measured_share_keeps_its_own_level_and_loses_certainty_on_the_way() -> None:
+def test_measured_share_keeps_its_own_level_and_loses_certainty_on_the_way() -> None:
     run = measured(30.0, "run", low=29.0, high=31.0)
     same = mfu.carried(run, 1024, 1024)
     assert (same.low, same.value, same.high) == (29, 30, 31)

@@ -53,7 +53,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def test_a_run_tells_its_size_its_gpus_and_its_pace(write: Write) -> None:
+def test_run_tells_its_size_its_gpus_and_its_pace(write: Write) -> None:
     run = past_runs.happened(write(), Recipe(1))
     assert run.machine
     assert (run.machine.gpu.name, run.machine.count, run.device_batch) == ("H100", 8, 32)
@@ -74,11 +74,11 @@ def test_gpus_are_known_by_the_mfu_that_is_printed_where_no_line_names_them() ->
     assert run.mfu.value == pytest.approx(43.9, abs=0.1)
 
 
-def test_a_rate_that_no_gpu_reaches_is_refused(write: Write) -> None:
+def test_rate_that_no_gpu_reaches_is_refused(write: Write) -> None:
     with pytest.raises(GputelError) as told:
         past_runs.happened(write(dt_ms=40.0), Recipe(1))
     assert str(told.value) == (
-        "d12: its 13,107,200 tok/s would be 172% MFU on 8 x H100; name the GPUs that it ran on with --on"
+        "d12: its 13,107,200 tok/s would be 172% MFU on 8 x H100; name its GPUs with --on"
     )
 
 
@@ -91,28 +91,26 @@ def test_of_several_phases_the_one_with_most_steps_counts(write: Write) -> None:
     assert run.dt_ms.value == pytest.approx(180)
 
 
-def test_a_log_without_a_size_teaches_nothing(write: Write) -> None:
-    with pytest.raises(
-        GputelError, match=r"^d12: prints neither its depth nor its parameters; name a run that does"
-    ):
+def test_log_without_a_size_teaches_nothing(write: Write) -> None:
+    with pytest.raises(GputelError, match=r"^d12: prints neither depth nor parameters; name a run that does"):
         past_runs.happened(write(banner=""), Recipe(1))
 
 
-def test_a_model_that_is_built_in_another_way_keeps_what_it_printed(write: Write) -> None:
+def test_model_that_is_built_in_another_way_keeps_what_it_printed(write: Write) -> None:
     other = BANNER.replace("185,597,952", "299,999,999").replace("1.038090e+09", "1.500000e+09")
     run = past_runs.happened(write(banner=other), Recipe(1))
     assert (run.size.parameters, run.size.flops_per_token) == (299_999_999, 1_500_000_000)
     assert run.asked == inputs.of_depth(12)
 
 
-def test_a_run_without_a_shape_is_taken_by_its_parameters(write: Write) -> None:
+def test_run_without_a_shape_is_taken_by_its_parameters(write: Write) -> None:
     lines = [line for line in BANNER.splitlines(keepends=True) if "layers" not in line]
     run = past_runs.happened(write(banner="".join(lines)), Recipe(1))
     assert run.asked.name == "185.6M"
     assert run.size.flops_per_token == 1_038_090_000
 
 
-def test_a_measured_share_takes_the_place_of_the_assumed_one(write: Write) -> None:
+def test_measured_share_takes_the_place_of_the_assumed_one(write: Write) -> None:
     like = calibrate.calibration(write(dt_ms=200.0), Recipe(32))
     asked = Question(machine("8xH100"), Recipe(32), device_batch=32, like=like)
     same = rows.row(asked, inputs.of_depth(12)).figures
@@ -123,7 +121,7 @@ def test_a_measured_share_takes_the_place_of_the_assumed_one(write: Write) -> No
     assert two.figures["dt_ms"].value == pytest.approx(800)
 
 
-def test_a_run_on_other_gpus_is_carried_over_with_doubt(write: Write) -> None:
+def test_run_on_other_gpus_is_carried_over_with_doubt(write: Write) -> None:
     like = calibrate.calibration(write(dt_ms=200.0), Recipe(32))
     asked = Question(machine("8xA100"), Recipe(32), device_batch=32, like=like)
     figure = rows.row(asked, inputs.of_depth(12)).figures["mfu"]
@@ -135,22 +133,22 @@ def test_memory_that_was_measured_is_met_at_its_own_size_and_a_range_at_others(w
     subject = write(end="Peak memory usage: 40960.00MiB\n")
     like = calibrate.calibration(subject, Recipe(32))
     asked = Question(machine("8xH100"), Recipe(32), device_batch=32, like=like)
-    parts = rows.held(asked, inputs.of_depth(12), Recipe(32))
+    parts = rows.memory_parts(asked, inputs.of_depth(12), Recipe(32))
     seen = sum(part.value for name, part in parts.items() if name != "reserve") / GIB
     assert seen == pytest.approx(40)
     assert parts["activations"].origin == parts["logits"].origin == "measured"
     own = parts["activations"].high / parts["activations"].low
-    deeper = rows.held(asked, inputs.of_depth(24), Recipe(32))["activations"]
+    deeper = rows.memory_parts(asked, inputs.of_depth(24), Recipe(32))["activations"]
     assert deeper.high / deeper.low > own
 
 
 @pytest.mark.parametrize(
     ("banner", "note"),
     [
-        (BANNER, "d12 tells no memory; it stays assumed"),
+        (BANNER, "d12 has no memory figures; memory stays assumed"),
         (
             BANNER.replace("Tokens / micro-batch / rank: 32 x 2048 = 65,536\n", ""),
-            "d12 does not tell its GPUs or the batch of one; its memory says nothing of other sizes",
+            "d12 does not name its GPUs or device batch, so its memory cannot be transferred to other sizes",
         ),
     ],
 )
@@ -159,7 +157,7 @@ def test_what_a_run_does_not_tell_stays_assumed_and_is_said(write: Write, banner
     like = calibrate.calibration(write(banner=banner, end=end), Recipe(32))
     assert like.moving is None
     assert note in like.notes
-    assert "d12 tells no power; it stays assumed" in like.notes
+    assert "d12 has no power; it stays assumed" in like.notes
 
 
 def test_how_a_run_trained_is_what_it_tells_and_else_what_is_planned(write: Write) -> None:
@@ -194,7 +192,7 @@ def test_stamps_tell_what_evaluations_and_checkpoints_took(tmp_path: Path) -> No
     assert did == past_runs.Overheads(None, 4, 6.0, 4, 4.0)
 
 
-def test_a_log_without_stamps_tells_nothing_of_what_it_did_besides(write: Write) -> None:
+def test_log_without_stamps_tells_nothing_of_what_it_did_besides(write: Write) -> None:
     assert past_runs.overheads(write().log) == past_runs.Overheads(None, 0, None, 0, None)
 
 
@@ -211,7 +209,7 @@ def test_evaluations_and_checkpoints_are_carried_to_other_sizes(tmp_path: Path) 
     assert same["eval_hours"].origin == same["save_hours"].origin == "measured"
 
 
-def test_a_check_sets_the_plan_beside_the_run_with_its_errors(write: Write) -> None:
+def test_check_sets_the_plan_beside_the_run_with_its_errors(write: Write) -> None:
     found = check.check_plan(write(dt_ms=200.0), Recipe(1))
     lines = {line.name: line for line in found.lines}
     assert lines["parameters"].error_percent == 0
@@ -224,10 +222,10 @@ def test_a_check_sets_the_plan_beside_the_run_with_its_errors(write: Write) -> N
     assert lines["power_w"].happened is None
     assert lines["power_w"].error_percent is None
     assert "dollars" not in lines
-    assert "hours are those of the 60 steps that were made, of 7,080" in found.notes
+    assert "hours are those of the 60 completed steps, of 7,080" in found.notes
 
 
-def test_a_check_knows_what_evaluations_and_checkpoints_took_and_what_it_cost(tmp_path: Path) -> None:
+def test_check_knows_what_evaluations_and_checkpoints_took_and_what_it_cost(tmp_path: Path) -> None:
     path = tmp_path / "stamped.log"
     path.write_text(BANNER + stamped())
     lines = {line.name: line for line in check.check_plan(read_run(path), Recipe(1), price=4.0).lines}
@@ -239,7 +237,7 @@ def test_a_check_knows_what_evaluations_and_checkpoints_took_and_what_it_cost(tm
     assert lines["dollars"].error_percent == pytest.approx(lines["train_hours"].error_percent)
 
 
-def test_a_check_of_depth_24_is_right_when_depth_16_came_before_it() -> None:
+def test_check_of_depth_24_is_right_when_depth_16_came_before_it() -> None:
     like = calibrate.calibration(read_run(D16), Recipe(8))
     lines = {line.name: line for line in check.check_plan(read_run(D24), Recipe(1), like=like).lines}
     for name in ("dt_ms", "tok_per_sec", "mfu", "train_hours"):
@@ -249,7 +247,7 @@ def test_a_check_of_depth_24_is_right_when_depth_16_came_before_it() -> None:
         assert lines[name].within
 
 
-def test_a_log_that_prints_no_size_is_checked_by_the_one_that_is_named(write: Write) -> None:
+def test_log_that_prints_no_size_is_checked_by_the_one_that_is_named(write: Write) -> None:
     subject = write(banner="")
     found = check.check_plan(subject, Recipe(1), machine("8xH100"), named=inputs.of_depth(12))
     lines = {line.name: line for line in found.lines}
@@ -257,22 +255,20 @@ def test_a_log_that_prints_no_size_is_checked_by_the_one_that_is_named(write: Wr
     assert lines["mfu"].happened == pytest.approx(100 * 1_038_090_240 * 524_288 / 0.18 / (8 * 989e12))
 
 
-def test_memory_out_of_range_is_told_with_the_recipe_that_comes_nearest(write: Write) -> None:
+def test_memory_out_of_range_is_reported_with_the_recipe_that_comes_nearest(write: Write) -> None:
     held = check.check_plan(write(end="Peak memory usage: 75000.00MiB\n"), Recipe(1))
-    (note,) = [note for note in held.notes if "it held" in note]
-    assert "GiB more than planned; of other recipes the nearest is" in note
+    (note,) = [note for note in held.notes if "it used" in note]
+    assert "GiB more than planned; the nearest other recipe is" in note
 
 
-def test_a_run_that_does_not_tell_its_gpus_needs_them_by_name(write: Write) -> None:
+def test_run_that_does_not_tell_its_gpus_needs_them_by_name(write: Write) -> None:
     nameless = [line for line in BANNER.splitlines(keepends=True) if not re.search("GPU|world|FLOPs", line)]
     subject = write(banner="".join(nameless))
-    with pytest.raises(
-        GputelError, match=r"^d12: does not tell on which GPUs it ran; name them, such as --on 2xH100"
-    ):
+    with pytest.raises(GputelError, match=r"^d12: does not name its GPUs; name them, such as --on 2xH100"):
         check.check_plan(subject, Recipe(1))
 
 
-def test_a_composed_log_says_so_wherever_it_is_used() -> None:
+def test_composed_log_says_so_wherever_it_is_used() -> None:
     said = "d16-base: synthetic log"
     assert gzip.decompress(D16.read_bytes()).startswith(b"# COMPOSED")
     assert said in calibrate.calibration(read_run(D16), Recipe(8)).notes

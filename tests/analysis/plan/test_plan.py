@@ -23,13 +23,13 @@ def text_of_32(depth: int) -> Size:
     return inputs.of_depth(depth, vocab=32)
 
 
-def test_the_depth_above_the_largest_is_too_dear(ask: Ask) -> None:
+def test_depth_above_the_largest_is_too_dear(ask: Ask) -> None:
     asked = ask("8xH100-PCIe", price=4, budget=1000)
     (best, above), said = plan.largest(asked, text_of_32)
     assert best.figures["dollars"].value <= 1000 < above.figures["dollars"].value
     assert above.size.shape.depth == best.size.shape.depth + 1
     assert said[0] == f"{best.name} is the largest that fits"
-    assert "at the far end of every range" in said[-1]
+    assert "in the worst case of every range" in said[-1]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_where_nothing_fits_the_nearest_is_named(ask: Ask) -> None:
         plan.largest(ask("8xH100", price=4, budget=0.1), text_of_32)
 
 
-def test_a_budget_without_a_price_is_no_question(ask: Ask) -> None:
-    with pytest.raises(GputelError, match=r"^--budget 10: needs to know what an hour costs; give --price$"):
+def test_budget_without_a_price_is_no_question(ask: Ask) -> None:
+    with pytest.raises(GputelError, match=r"^--budget 10: needs the price of a GPU hour; add --price$"):
         plan.largest(ask("8xH100", budget=10), text_of_32)
 
 
@@ -84,7 +84,7 @@ def test_every_change_that_is_proposed_does_make_it_fit(ask: Ask, depth: int) ->
         assert row(again, other).fits != "no", way
 
 
-def test_what_no_recipe_makes_fit_is_told_how_many_gpus_would(ask: Ask) -> None:
+def test_what_no_recipe_makes_fit_is_reported_how_many_gpus_would(ask: Ask) -> None:
     asked = ask("2xH100", device_batch=8)
     (way,) = rows.changes(asked, row(asked, inputs.of_depth(64)))
     assert way == "--on 4xH100 --device-batch-size 1 --shard zero3 --recompute"
@@ -92,7 +92,7 @@ def test_what_no_recipe_makes_fit_is_told_how_many_gpus_would(ask: Ask) -> None:
     assert row(again, inputs.of_depth(64)).fits != "no"
 
 
-def test_a_tight_size_is_told_what_would_give_it_room(ask: Ask) -> None:
+def test_tight_size_is_reported_what_would_give_it_room(ask: Ask) -> None:
     asked = ask("2xH100", device_batch=8)
     found = plan.of_sizes(asked, [inputs.of_depth(32)]).rows[0]
     assert found.fits == "tight"
@@ -106,11 +106,11 @@ def test_without_a_batch_the_largest_that_fits_is_taken(ask: Ask, plan: Plan) ->
         assert plan(depth, "8xH100").fits == "fits"
 
 
-def test_a_batch_that_does_not_divide_a_step_is_told_with_one_that_does(plan: Plan) -> None:
+def test_batch_that_does_not_divide_a_step_is_reported_with_one_that_does(plan: Plan) -> None:
     with pytest.raises(GputelError) as told:
         plan(16, "2xH100", device_batch=7)
     assert str(told.value) == (
-        "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens a step; "
+        "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens per step; "
         "take another batch, or --total-batch-size 516096"
     )
     assert plan(16, "2xH100", device_batch=7, tokens_per_step=516_096).figures["accumulation"].value == 18

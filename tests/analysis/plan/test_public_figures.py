@@ -28,7 +28,7 @@ D24_STEP_S, D24_STEPS = 2.94, 33_600
 
 
 @pytest.mark.parametrize(("depth", "dim", "heads", "parameters", "flops", "steps"), USERS)
-def test_a_depth_has_the_parameters_the_flops_and_the_steps_that_users_know(
+def test_depth_has_the_parameters_the_flops_and_the_steps_that_users_know(
     plan: Plan, depth: int, dim: int, heads: int, parameters: int, flops: str, steps: int
 ) -> None:
     figures = plan(depth, "2xH100").figures
@@ -39,13 +39,11 @@ def test_a_depth_has_the_parameters_the_flops_and_the_steps_that_users_know(
 
 
 @pytest.mark.parametrize(("depth", "parameters"), [(24, 679_575_552), (64, 12_885_164_032)])
-def test_a_vocabulary_of_32_leaves_the_blocks(plan: Plan, depth: int, parameters: int) -> None:
+def test_vocabulary_of_32_leaves_the_blocks(plan: Plan, depth: int, parameters: int) -> None:
     assert plan(depth, "8xH100-PCIe", vocab=32).figures["parameters"].value == parameters
 
 
-def test_the_log_of_depth_16_foretells_the_steps_of_depth_24(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
-) -> None:
+def test_log_of_depth_16_foretells_the_steps_of_depth_24(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """By the public figures of other depths; that of depth 24 itself is taken away."""
     others = mfu.MfuCurve(tuple(figure for figure in mfu.public().figures if figure.depth != 24))
     monkeypatch.setattr(mfu, "public", lambda: others)
@@ -80,7 +78,7 @@ def test_depth_16_at_batch_8_holds_what_users_saw_on_two_gpus(plan: Plan) -> Non
 @pytest.mark.parametrize(
     ("depth", "batch", "vocab", "peak_mib"), [(20, 32, 65_536, 75_422.02), (24, 16, 32_768, 62_389.67)]
 )
-def test_the_peaks_that_nanochat_printed_on_eight_gpus_lie_in_the_range(
+def test_peaks_that_nanochat_printed_on_eight_gpus_lie_in_the_range(
     plan: Plan, depth: int, batch: int, vocab: int, peak_mib: float
 ) -> None:
     """Its optimizers spread their state; the second has 604 million parameters more, in embeddings of values."""
@@ -104,7 +102,7 @@ def test_depth_64_does_not_fit_eight_gpus_of_80_gb_unless_it_is_sharded(
     assert plan(64, "8xH100-PCIe", vocab=32, device_batch=2, shard="zero3").fits != "no"
 
 
-def test_a_checkpoint_every_3000_of_33600_steps_makes_eleven_and_the_last(plan: Plan) -> None:
+def test_checkpoint_every_3000_of_33600_steps_makes_eleven_and_the_last(plan: Plan) -> None:
     figures = plan(24, "2xH100", save_every=3000).figures
     assert figures["steps"].value == D24_STEPS
     assert figures["checkpoints"].value == 11 + 1
@@ -142,6 +140,6 @@ def test_gradients_of_fp32_over_four_nodes_send_9_gb_and_take_7_seconds(plan: Pl
     assert together["communication_s"].is_range
 
 
-def test_a_size_of_the_users_family_is_not_changed_by_asking_in_another_way() -> None:
+def test_size_of_the_users_family_is_not_changed_by_asking_in_another_way() -> None:
     by_depth, by_layers = inputs.of_depth(24), inputs.of_layers(24, 1536, 12)
     assert replace(by_layers, name="d24") == by_depth

@@ -70,24 +70,24 @@ def test_hours_and_money_make_as_many_steps_as_they_pay_for(plan: Plan) -> None:
 def test_more_tokens_than_the_hours_allow_are_warned_of(plan: Plan) -> None:
     (warning,) = plan(24, "8xH100", tokens=10**12, hours=31.0, price=4.0).warnings
     assert warning.startswith("takes ")
-    assert warning.endswith("; 1 d 07 h are allowed")
+    assert warning.endswith("; the limit is 1 d 07 h")
 
 
 def test_data_read_more_than_four_times_are_warned_of(plan: Plan) -> None:
     asked = {"tokens": 34 * 350_000_000, "data_tokens": 350_000_000, "vocab": 32}
     row = plan(64, "8xH100-PCIe", **asked)
     assert row.figures["epochs"].value == pytest.approx(34, rel=1e-3)
-    assert row.warnings == ("reads its data 34 times; past 4 it learns little more from them",)
+    assert row.warnings == ("reads its data 34 times; more than 4 epochs help little",)
 
 
-def test_the_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) -> None:
+def test_data_of_depth_20_are_216_shards_as_its_makers_reckon(plan: Plan) -> None:
     shards = plan(20, "8xH100").figures["shards"]
     assert shards.value == 216
     assert shards.origin == "assumed"
 
 
 def test_letters_are_tokens_where_the_vocabulary_is_small() -> None:
-    assert pace.characters_per_token(32) == computed(1.0, "a byte or a letter a token")
+    assert pace.characters_per_token(32) == computed(1.0, "one character per token")
     assert pace.characters_per_token(50_257).value == pytest.approx(4.65)
 
 
@@ -99,7 +99,7 @@ def test_checkpoints_on_the_way_never_fall_on_the_last_step(steps: int, every: i
     assert made.kept == (len(saved) + 1 if keep is None else min(keep, len(saved) + 1))
 
 
-def test_an_interruption_costs_half_of_what_lies_between_two_checkpoints_and_a_start(plan: Plan) -> None:
+def test_interruption_costs_half_of_what_lies_between_two_checkpoints_and_a_start(plan: Plan) -> None:
     figures = plan(24, "2xH100", device_batch=8, save_every=3000, price=4.0).figures
     each_s = (figures["hours"].value * 3600 - figures["start_s"].value) / 33_600
     lost = figures["interruption_hours"]
@@ -119,21 +119,21 @@ def test_numbers_of_32_bits_reach_half_of_the_peak_at_best(plan: Plan) -> None:
     assert whole["dt_ms"].high > 10 * half["dt_ms"].high
 
 
-def test_a_chip_without_bf16_is_planned_by_its_fp16(plan: Plan) -> None:
+def test_chip_without_bf16_is_planned_by_its_fp16(plan: Plan) -> None:
     figures = plan(12, "8xV100", device_batch=8).figures
     seconds = 524_288 * 1_038_090_240 / (figures["mfu"].value / 100 * 8 * 125e12)
     assert figures["dt_ms"].value == pytest.approx(1000 * seconds)
 
 
-def test_a_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
+def test_bare_number_of_parameters_says_whose_shape_it_takes() -> None:
     size = inputs.of_parameters(1_500_000_000, "1.5B")
     assert (size.parameters, size.flops_per_token) == (1_500_000_000, 9_000_000_000)
     row = rows.row(Question(machine("8xA100"), Recipe(1)), size)
     assert row.figures["dim"].origin == "assumed"
-    assert row.warnings == ("gives no shape: memory and MFU are those of 29 layers, 1,856 wide",)
+    assert row.warnings == ("has no shape: memory and MFU are those of 29 layers of width 1,856",)
 
 
-def test_a_tied_head_is_counted_once_and_works_as_much() -> None:
+def test_tied_head_is_counted_once_and_works_as_much() -> None:
     apart = inputs.of_layers(12, 768, 12, vocab=50_257, seq=1024)
     tied = inputs.of_layers(12, 768, 12, vocab=50_257, seq=1024, tied=True)
     assert apart.parameters - tied.parameters == 50_257 * 768
@@ -160,7 +160,7 @@ def test_spread_weights_travel_twice_for_every_micro_batch() -> None:
     ("words", "line"),
     [
         ("2xH900", "--on 2xH900: no such GPU in the table; it has H100, H100-PCIe, "),
-        ("0xH100", "--on 0xH100: no GPU at all trains nothing; say 1 or more"),
+        ("0xH100", "--on 0xH100: at least one GPU is needed; say 1 or more"),
     ],
 )
 def test_machines_that_are_not_there_are_refused(words: str, line: str) -> None:

@@ -11,7 +11,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_logs"
 H100 = {"gpu": "0", "uuid": "a", "name": "NVIDIA H100 80GB HBM3", "limits": {"power_w": 700}}
 
 
-def test_two_gpus_are_reckoned_from_the_mfu_that_a_log_prints() -> None:
+def test_gpus_are_counted_by_the_printed_mfu() -> None:
     found = read_run(SAMPLES / "d16-base.log.gz").facts
     assert found.parameters == facts.Fact(335544320, "printed")
     assert found.gpus is not None
@@ -20,7 +20,7 @@ def test_two_gpus_are_reckoned_from_the_mfu_that_a_log_prints() -> None:
     assert found.gpu is None  # an H100 SXM, an H200 and a GH200 have the same peak
 
 
-def test_what_was_recorded_of_the_machine_goes_before_what_the_log_says() -> None:
+def test_recorded_gpus_win_over_what_the_log_says() -> None:
     log = paths.parse(SAMPLES / "d16-base.log.gz")
     second = {**H100, "gpu": "1", "uuid": "b"}
     found = run_facts(log, [{"gpus": [H100, second]}, {"gpus": [second, H100]}])
@@ -41,9 +41,15 @@ def test_tokens_of_a_step_come_from_throughput_where_no_banner_says_them(
     assert found.parameters is None
 
 
-def test_an_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
+def test_empty_run_folder_has_no_facts_and_no_readings(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d12", {"run": "d12"})
     subject = read_run(tmp_path / "d12")
     assert subject.facts.known() == {}
     assert subject.gpu is None
     assert open_recording(tmp_path / "d12").steps.is_empty()
+
+
+def test_simulated_gpus_are_counted_but_have_no_peak() -> None:
+    found = run_facts(paths.parse(SAMPLES / "trainer-depth2.log"), [{"gpus": [H100], "simulated": "1xH100"}])
+    assert found.gpus == facts.Fact(1, "recorded")
+    assert found.peak_flops is None

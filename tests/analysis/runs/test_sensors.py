@@ -36,13 +36,13 @@ def refreshing(every_s: float, seed: int = 1) -> Callable[[np.ndarray], np.ndarr
 
 @pytest.mark.parametrize("refresh_ms", [20, 100.2, 166, 1000])
 @pytest.mark.parametrize("hz", [100, 77])
-def test_the_period_of_a_sensor_is_found_whatever_the_polling(refresh_ms: float, hz: float) -> None:
+def test_period_of_a_sensor_is_found_whatever_the_polling(refresh_ms: float, hz: float) -> None:
     found = sensors.period(*polled(refreshing(refresh_ms / 1000), hz, 60))
     assert found is not None
     assert found.hz == pytest.approx(1000 / refresh_ms, rel=0.01)
 
 
-def test_a_sensor_that_changes_at_every_poll_may_be_faster() -> None:
+def test_sensor_that_changes_at_every_poll_may_be_faster() -> None:
     slow = sensors.period(*polled(refreshing(0.1), 100, 30))
     fast = sensors.period(*polled(refreshing(0.001), 100, 30))
     assert slow is not None
@@ -65,11 +65,11 @@ def test_three_seconds_are_enough_for_a_sensor_of_100_ms() -> None:
     ],
     ids=["idle", "one change", "changes when it likes"],
 )
-def test_a_value_that_hardly_changes_is_indeterminate(values: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_value_that_hardly_changes_is_indeterminate(values: Callable[[np.ndarray], np.ndarray]) -> None:
     assert sensors.period(*polled(values, 100, 60)) is None
 
 
-def test_the_sensor_of_a_real_a100_refreshed_9_9_times_a_second(real_logs: Path) -> None:
+def test_sensor_of_a_real_a100_refreshed_9_9_times_a_second(real_logs: Path) -> None:
     table = pl.read_csv(real_logs / "gpu" / "nvidia-smi-query-a100-13ms.csv", infer_schema=False)
     frame = table.select(
         pl.col("timestamp")
@@ -101,7 +101,7 @@ def test_held_power_adds_up_to_the_exact_energy(levels: list[int], start_ms: int
 
 
 @pytest.mark.parametrize(("start_ms", "end_ms"), [(1_234, 8_765), (0, 9_990)])
-def test_the_counter_is_interpolated_between_its_refreshes(start_ms: int, end_ms: int) -> None:
+def test_counter_is_interpolated_between_its_refreshes(start_ms: int, end_ms: int) -> None:
     """500 W, and a counter that moves every 100 ms: a plain difference would be off by up to 50 J."""
     at = np.arange(1000) * 0.01
     times, power = START + np.arange(1000) * 10_000_000, np.full(1000, 500.0)
@@ -153,7 +153,7 @@ def used(at: float) -> float:
 
 
 @pytest.mark.parametrize("seal_after_s", [600, 5])
-def test_the_account_of_a_recording(tmp_path: Path, compose: Compose, seal_after_s: int) -> None:
+def test_account_of_a_recording(tmp_path: Path, compose: Compose, seal_after_s: int) -> None:
     compose(tmp_path / "gpu", [FAST, SLOW], square_wave(20), seal_after_s=seal_after_s)
     first, second = gpu_totals([Segment(tmp_path)])
     exact = used(0.35 + 19.99) - used(0.35)
@@ -183,5 +183,5 @@ def test_segments_and_nodes_are_added_up(tmp_path: Path, compose: Compose) -> No
     assert rows[0]["measured_s"] == pytest.approx(10, abs=0.05)
 
 
-def test_a_recording_without_gpus_has_an_empty_account(tmp_path: Path) -> None:
+def test_recording_without_gpus_has_an_empty_account(tmp_path: Path) -> None:
     assert gpu_totals([Segment(tmp_path)]) == []

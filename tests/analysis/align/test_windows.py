@@ -1,0 +1,52 @@
+"""Ticks of one GPU over windows of time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gputel.analysis.align import windows
+from gputel.analysis.align.windows import until_next
+
+SECOND = 1_000_000_000
+
+
+def times(*seconds: float) -> windows.Moments:
+    return (np.array(seconds) * SECOND).astype(np.int64)
+
+
+def test_silence_longer_than_ten_polls_and_a_second_is_a_gap() -> None:
+    assert windows.longest_silence_ns(SECOND // 100) == SECOND
+    assert windows.longest_silence_ns(SECOND) == 10 * SECOND
+    assert windows.gaps(times(0, 0.1, 0.2, 3, 3.1)).after.tolist() == [False, False, True, False]
+
+
+def test_tick_before_a_gap_holds_for_one_usual_poll() -> None:
+    holds = until_next(times(0, 1, 2, 20, 21))
+    assert (holds.ends - holds.times).tolist() == [SECOND] * 5
+
+
+def test_mean_is_weighted_by_the_time_that_a_value_holds() -> None:
+    over = until_next(times(0, 1, 3)).over(times(0), times(3))
+    assert over.mean(np.array([100.0, 400.0, 0.0])).tolist() == [300]
+    assert over.peak(np.array([100.0, 400.0, 900.0])).tolist() == [400]
+
+
+def test_window_without_samples_is_nan() -> None:
+    over = until_next(times(0, 1)).over(times(50), times(60))
+    assert np.isnan(over.mean(np.array([100.0, 100.0]))).all()
+
+
+def test_counter_that_never_changes_has_no_energy() -> None:
+    moments = times(0, 1, 2)
+    power = np.full(3, 100.0)
+    joules = windows.used(np.full(3, 5.0), moments, power, until_next(moments), times(0), times(2))
+    assert np.isnan(joules).all()
+
+
+def test_counter_is_interpolated_within_a_window() -> None:
+    moments = times(0, 1, 2, 3)
+    power = np.full(4, 100.0)
+    counter = np.array([0.0, 100, 200, 300])
+    joules = windows.used(counter, moments, power, until_next(moments), times(1.5), times(2.5))
+    assert joules == pytest.approx([100])

@@ -1,0 +1,57 @@
+"""Totals per GPU of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.report.gpu_totals import folder_totals, gpu_totals
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.run_folder import Segment
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+
+Compose = Callable[..., None]
+COLUMNS = (
+    GpuColumn("power_w", "W", 1000, "0"),
+    GpuColumn("energy_j", "J", 1000, "0"),
+    GpuColumn("throttle", "", 1, "0"),
+)
+FAST = Tier("fast", 10.0, COLUMNS)
+HW_SLOWDOWN = 0x8
+
+
+def record(compose: Compose, folder: Path, seconds: int, throttle: int = 0) -> None:
+    """200 W and a counter that agrees, sampled ten times a second."""
+    ticks = [(0, n * SECOND // 10, [200_000, n * 20_000, throttle]) for n in range(10 * seconds)]
+    compose(folder, [FAST], ticks)
+
+
+def test_energy_by_counter_and_integral_agree(tmp_path: Path, compose: Compose) -> None:
+    record(compose, tmp_path, 20)
+    (row,) = folder_totals(tmp_path)
+    assert row["power_mean_w"] == row["power_peak_w"] == 200
+    assert row["measured_s"] == pytest.approx(20)
+    assert row["energy_integral_j"] == pytest.approx(4000)
+    assert row["energy_counter_j"] == pytest.approx(3980, abs=1)  # up to the last sample
+    assert row["throttle_s"] == {}
+
+
+def test_throttled_seconds_are_counted_by_reason(tmp_path: Path, compose: Compose) -> None:
+    record(compose, tmp_path, 5, HW_SLOWDOWN)
+    (row,) = folder_totals(tmp_path)
+    assert list(row["throttle_s"].values()) == [5]
+
+
+def test_segments_of_one_gpu_are_added(tmp_path: Path, compose: Compose) -> None:
+    segments = [Segment(tmp_path / name, None, n) for n, name in enumerate(("a", "b"), start=1)]
+    for segment, seconds in zip(segments, (10, 20), strict=True):
+        record(compose, segment.gpu, seconds)
+    (row,) = gpu_totals(segments)
+    assert row["measured_s"] == pytest.approx(30)
+    assert row["energy_integral_j"] == pytest.approx(6000)
+
+
+def test_folder_without_samples_has_no_totals(tmp_path: Path) -> None:
+    assert folder_totals(tmp_path) == []

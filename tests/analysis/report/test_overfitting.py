@@ -1,0 +1,127 @@
+"""Overfitting: validation that rises while the training loss falls, and the best checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import polars as pl
+import pytest
+
+from gputel.analysis.report import Case, Verdict
+from gputel.analysis.report.overfitting import overfitting_verdict
+from gputel.analysis.runs import RunData
+
+Make = Callable[..., RunData]
+
+
+def training(
+    steps: int, loss: Callable[[int], float], validation: Callable[[int], float], saved: int = 100
+) -> list[str]:
+    """Validated every 50 steps; a checkpoint every so many."""
+    lines = []
+    for n in range(steps + 1):
+        if n % 50 == 0:
+            lines.append(f"Step {n:05d} | Validation loss: {validation(n):.4f}")
+        if n % saved == 0 and n:
+            lines.append(f"Saved model file to: out/model_{n:06d}.pt")
+        lines.append(f"step {n:05d}/09999 (1.00%) | loss: {loss(n):.6f} | dt: 100.00ms | tok/sec: 1,000")
+    return lines
+
+
+def falling(n: int) -> float:
+    return 4 - n / 500
+
+
+def judged(subject: RunData) -> Verdict:
+    return overfitting_verdict(Case(subject, pl.DataFrame(), pl.DataFrame()))
+
+
+def turning(n: int) -> float:
+    """Falls until step 400."""
+    return falling(n) if n <= 400 else 3.2 + (n - 400) / 1000
+
+
+def test_validation_that_rises_while_the_training_loss_falls(subject: Make) -> None:
+    log = training(1000, falling, turning)
+    found = judged(subject(log))
+    assert found.answer == "yes"
+    assert (found.facts["best_step"], found.facts["rises_from_step"]) == (400, 400)
+    assert found.facts["checkpoint"] == {"step": 400, "path": "out/model_000400.pt"}
+    assert (
+        found.evidence[0] == "val_loss is best at step 400 with 3.2000; at the last, step 1,000, it is 3.8000"
+    )
+    assert "checkpoint of the best step: out/model_000400.pt" in found.evidence
+    assert found.facts["gap_last"] == pytest.approx(3.8 - 2.05, abs=0.01)
+
+
+def test_where_no_checkpoint_is_of_the_best_step_the_nearest_is_named(subject: Make) -> None:
+    log = training(
+        1000, lambda n: 4 - n / 500, lambda n: 4 - n / 500 if n <= 400 else 3.2 + (n - 400) / 1000, saved=300
+    )
+    found = judged(subject(log))
+    assert (
+        "no checkpoint of that step was printed; the nearest is at step 300: out/model_000300.pt"
+        in found.evidence
+    )
+
+
+def test_validation_that_still_falls_is_no_overfitting(subject: Make) -> None:
+    log = training(500, lambda n: 4 - n / 500, lambda n: 4 - n / 600)
+    found = judged(subject(log))
+    assert (found.answer, found.facts["best_step"]) == ("no", 500)
+    assert found.evidence[0] == "val_loss is best at its last, step 500: 3.1667"
+
+
+def test_noise_is_no_rise(subject: Make) -> None:
+    log = training(
+        1000, lambda n: 3.0, lambda n: 3 + (0.05 if n // 50 % 2 else 0.0) + (0.01 if n > 500 else 0)
+    )
+    assert judged(subject(log)).answer == "no"
+
+
+def test_both_losses_rising_is_instability(subject: Make) -> None:
+    found = judged(subject(training(1000, turning, turning)))
+    assert found.answer == "no"
+    assert (
+        found.evidence[-1]
+        == "validation and training loss rise together: that is instability, not overfitting"
+    )
+
+
+def test_few_validations_are_unknown(subject: Make) -> None:
+    found = overfitting_verdict(
+        Case(subject(training(100, lambda n: 3.0, lambda n: 3.0)), pl.DataFrame(), pl.DataFrame())
+    )
+    assert (found.answer, found.evidence) == (
+        "unknown",
+        ("fewer than 4 validation losses of one phase were printed",),
+    )
+
+
+def attempts(*each: tuple[range, float]) -> Iterator[str]:
+    """Attempts of one phase: their steps, and by how much a validation every ten steps falls in each."""
+    for steps, falls in each:
+        for n in steps:
+            yield f"step {n} | loss: {4 - n / 500:.6f} | dt: 100.00ms"
+            if n % 10 == 0:
+                yield f"Step {n} | Validation loss: {4 - falls * n:.4f}"
+
+
+def test_what_was_begun_again_is_judged_by_itself(subject: Make) -> None:
+    """Three attempts: together they would have thirty validation losses, and the last alone has three."""
+    found = judged(subject(attempts((range(300), 0.001), (range(200), 0.002), (range(25), 0.003))))
+    few = "fewer than 4 validation losses of one phase were printed since its last restart"
+    assert (found.answer, found.evidence) == ("unknown", (few,))
+    never = judged(subject(attempts((range(25), 0.001), (range(15), 0.002))))
+    assert never.evidence == ("fewer than 4 validation losses of one phase were printed",)
+    enough = judged(subject(attempts((range(300), 0.001), (range(55), 0.003))))
+    assert (enough.answer, enough.facts["best_step"], enough.facts["last_step"]) == ("no", 50, 50)
+
+
+def test_run_that_went_on_is_judged_as_one_but_not_called_sound_by_its_past(subject: Make) -> None:
+    early = judged(subject(attempts((range(300), 0.001), (range(251, 275), 0.001))))
+    assert early.answer == "unknown"
+    assert early.evidence[-1] == "only 2 validation losses were printed since the last resume"
+    assert early.facts["last_step"] == 270  # what the first attempt did behind step 251 was thrown away
+    later = judged(subject(attempts((range(300), 0.001), (range(251, 400), 0.001))))
+    assert (later.answer, later.facts["best_step"]) == ("no", 390)

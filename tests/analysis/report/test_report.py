@@ -1,0 +1,22 @@
+"""A report of a run: its spans, sums and verdicts agree with each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis import report
+from gputel.analysis.logs.files import read_file
+from gputel.analysis.report import make_report
+from gputel.analysis.runs import RunData
+
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.iterdir()))
+def test_every_sample_log_has_verdicts_with_evidence(name: str) -> None:
+    log = read_file(SAMPLES / name)
+    answer = report.answer(make_report(RunData(log)))
+    assert all(verdict["evidence"] for verdict in answer["verdicts"])
+    assert len(answer["verdicts"]) in (2, 5)
