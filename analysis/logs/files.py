@@ -147,7 +147,7 @@ def stream(
     head, rest = plain(raw)
     telemetry = _telemetry(head, rest)
     if telemetry is not None:
-        return result.of_telemetry(telemetry, name, source)
+        return result.telemetry_log(telemetry, name, source)
     parser = make_parser(formats)
     with _uncollected():
         try:

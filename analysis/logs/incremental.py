@@ -53,39 +53,69 @@ class Increment:
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
     bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
-    _open: tuple[Rows, Rows, StepEvents, Places, int] | None = None
+    opened: OpenRows | OpenFrames | None = None
 
-    @cached_property
+    @property
     def open_records(self) -> pl.DataFrame:
         """Records that a next line may still add to, or draw over."""
-        return _frame(self._open[0], RECORDS, *self._open[3:]) if self._open else _nothing().records
+        return self.opened.records if self.opened else _nothing().records
 
-    @cached_property
+    @property
     def open_evals(self) -> pl.DataFrame:
-        return _frame(self._open[1], EVALS, *self._open[3:]) if self._open else _nothing().evals
+        """Evaluations that wait for their step."""
+        return self.opened.evals if self.opened else _nothing().evals
 
-    @cached_property
+    @property
     def open_events(self) -> pl.DataFrame:
-        return self._open[2].frame(self._open[4]) if self._open else _nothing().events
+        """Events that a next line may still explain."""
+        return self.opened.events if self.opened else _nothing().events
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come to its end, and nothing that was said is changed."""
+        """Whether nothing was finished and nothing handed out before has changed."""
         rows = sum(frame.height for frame in (self.records, self.evals, self.partials, self.events))
         return not (rows or self.afresh or self.renamed or self.rejects or self.ended)
 
     def with_times(self, dated: Callable[[pl.DataFrame], pl.DataFrame]) -> Increment:
-        """The same with the moments that somebody else knows."""
-        other = replace(
+        """Copies the increment, with the times of every frame set by `dated`."""
+        return replace(
             self,
             records=dated(self.records),
             evals=dated(self.evals),
             partials=dated(self.partials),
             events=dated(self.events),
+            opened=OpenFrames(*map(dated, (self.open_records, self.open_evals, self.open_events))),
         )
-        for name in ("open_records", "open_evals", "open_events"):
-            vars(other)[name] = dated(getattr(self, name))
-        return other
+
+
+@dataclass(frozen=True)
+class OpenFrames:
+    """Open rows whose frames have been made."""
+
+    records: pl.DataFrame
+    evals: pl.DataFrame
+    events: pl.DataFrame
+
+
+class OpenRows:
+    """Open rows whose frames are made when they are first asked for, which for most increments is never."""
+
+    def __init__(self, records: Rows, evals: Rows, events: StepEvents, places: Places, shift: int) -> None:
+        self._rows = (records, evals)
+        self._events = events
+        self._places, self._shift = places, shift
+
+    @cached_property
+    def records(self) -> pl.DataFrame:
+        return _frame(self._rows[0], RECORDS, self._places, self._shift)
+
+    @cached_property
+    def evals(self) -> pl.DataFrame:
+        return _frame(self._rows[1], EVALS, self._places, self._shift)
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        return self._events.frame(self._shift)
 
 
 class Increments:
@@ -178,7 +208,7 @@ class Increments:
             self._new_rejects(),
             self._ended,
             frozenset(draft.line.number for draft in held.drafts() if draft.redraw),
-            (*opened, open_events, dict(self._places), shift),
+            OpenRows(*opened, open_events, dict(self._places), shift),
         )
 
     def _rename(self, keys: Iterable[tuple[int, int]], names: list[str | None]) -> dict[Place, Place]:
