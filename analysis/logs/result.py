@@ -35,7 +35,7 @@ def conclude(
     """Makes the log of a finished parser.
 
     `latest` is a time after which nothing was written to the log; it dates timestamps that have no date. `live`
-    says that a process still writes it. Pass one `together` when concluding many logs: their frames are made at once.
+    says that a process still writes it. Pass one `together` when concluding many logs: frames are made together.
     """
     assembler = parser.records
     places = _places(assembler)
