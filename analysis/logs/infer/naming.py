@@ -140,7 +140,7 @@ def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
 
 
 def _ends(key: str) -> list[str]:
-    """Ends of a name, such as `grad_norm` of `optim/grad_norm`; not those with `loss`, as it may be a partial loss."""
+    """Ends of a name, such as `grad_norm` of `optim/grad_norm`; none with `loss`, which may be a part of it."""
     ends = [key, _GLUED.sub(" ", key)]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":

@@ -216,7 +216,7 @@ def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=8192)
 def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
-    """Normalizes blanks: padding beside a number is one blank; two between words separate columns, as a tab does."""
+    """Normalizes blanks: padding beside a number is one blank, a gap between words is two."""
     if len(literal) < 4 and not literal.strip():
         return b" " if literal else b""
     text = _GLYPHS.sub(BAR, literal)

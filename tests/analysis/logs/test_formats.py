@@ -130,7 +130,7 @@ def test_the_example_of_the_page_is_a_format_that_works() -> None:
         ("[[lines]]\nrole = 'train'\nneedle = 'x'\nline = 'x'", "f.toml: a line has no 'name'"),
         (
             "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = '('",
-            "f.toml: 'a' is no regular expression",
+            "f.toml: 'a' is not a regular expression",
         ),
         (
             "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = 'x'\nbad = 1",
