@@ -1,9 +1,11 @@
-"""How a log counts: a line, and what the lines before it showed -> the step that it is of.
+"""The step that a line belongs to, from the line and from what earlier lines showed; and evaluations without a
+step.
 
-By rules 10 to 13 of docs/parse.md. No single line says whether epochs are steps here, or whether the first of them
-is 0; it shows as the log goes on, and is remembered.
+No single line says whether epochs are steps in this log, or whether the first epoch is 0; that shows as the log
+goes on.
 
-Evaluations -> rows: at once where the line says the step, else when the next record, or the end, gives one.
+An evaluation becomes rows at once if its line says the step, else when the next record, or the end of the log,
+gives one.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ BarKey = tuple[str, float]
 
 
 class Counting:
-    """Asked about one line after the other, in the order of the file."""
+    """Finds the steps of lines, which must be asked for in the order of the file."""
 
     def __init__(self) -> None:
-        self.has_fractions = False  # an epoch with a fraction was printed: in this log none is a step
-        self._epoch: dict[str, float] = {}  # that a line before has announced
+        self.has_fractions = False  # an epoch with a fraction was printed: no epoch of this log is a step
+        self._epoch: dict[str, float] = {}  # announced by an earlier line
         self._epochs_are_steps = False
         self._zero_based = False
 
@@ -38,7 +40,7 @@ class Counting:
             self.has_fractions = True
 
     def begin_epoch(self, cells: Mapping[str, float]) -> None:
-        """Lines to come that name no epoch are of this one."""
+        """Sets the epoch of later lines that name none."""
         self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
 
     def from_zero(self, pattern: Pattern) -> bool:
@@ -48,11 +50,11 @@ class Counting:
         return cells.get("epoch", self._epoch.get("epoch"))
 
     def tells_epoch(self, shape: LinePlan) -> bool:
-        """Whether a line above has said of which epoch such lines are, who do not say it themselves."""
+        """Whether an earlier line announced the epoch of lines of this shape, which do not name it."""
         return "epoch" in self._epoch and "epoch" not in shape.columns
 
     def has_none(self, pattern: Pattern) -> bool:
-        """Whether lines that print no step have none: no epoch stands for it."""
+        """Whether lines that print no step have none, because epochs do not count as steps."""
         return self.has_fractions or not pattern.whole_epochs
 
     def of_record(self, line: ParsedLine) -> float | None:
@@ -77,7 +79,7 @@ class Counting:
         return step
 
     def of_bar(self, line: ParsedLine) -> tuple[BarKey, float | None]:
-        """What the bar redraws, and the step that it is of."""
+        """The key that all redraws of a bar share, and the step of the bar."""
         cells = line.cells
         epoch = self.epoch(cells)
         if epoch is not None and epoch.is_integer():
@@ -96,11 +98,11 @@ class Counting:
         return ("count", cells.get("count", -1.0)), cells.get("count")
 
     def epoch_of_test(self, line: ParsedLine) -> float | None:
-        """The one that was announced, of a bar that names none itself."""
+        """The announced epoch, for a bar that names none itself."""
         return None if "epoch" in line.cells else self._epoch.get("epoch")
 
     def is_last(self, cells: Mapping[str, float], pattern: Pattern) -> bool:
-        """`Epoch [5/5], Step [600/600]`: where both totals are printed, the step may be the last."""
+        """Whether it is the last step of the last epoch, as in `Epoch [5/5], Step [600/600]`."""
         cells = {**self._epoch, **cells}
         if not {"epoch", "epochs", "index", "length"} <= cells.keys():
             return False
@@ -113,7 +115,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(eq=False, repr=False)
 class PendingEvaluations:
-    """Evaluations that the next record gives their step, or their attempt."""
+    """Evaluations that get their step or attempt from the next record."""
 
     line: ParsedLine
     step: float | None
@@ -121,12 +123,12 @@ class PendingEvaluations:
 
 
 class Evaluations:
-    """`rows` grow; `lines` are those that evaluated the run, and not one task of a benchmark."""
+    """Turns evaluations into `rows`; `lines` are those that evaluate the run, not one task of a benchmark."""
 
     def __init__(self, stages: Stages) -> None:
         self.rows = Rows()
         self.lines: list[ParsedLine] = []
-        self.numbers: list[int] = []  # of such lines that were taken together
+        self.numbers: list[int] = []  # of such lines taken by `take_together`
         self._stages = stages
         self._waiting: list[PendingEvaluations] = []
 
@@ -140,7 +142,7 @@ class Evaluations:
             self.write(line, evals, step, self._stages.evaluation(step))
 
     def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
-        """Those of many lines, which stand among records of the steps around theirs, have no stamp and no rank."""
+        """Bulk form of `take`, for evaluations between records; they have neither time nor rank."""
         if not evals:
             return
         place = self._stages.evaluation(float(steps[-1]))
@@ -151,7 +153,7 @@ class Evaluations:
             self.rows.extend(RowBlock(len(numbers), columns, same))
 
     def settle(self, draft: OpenRecord | None) -> None:
-        """Rule 19: an evaluation without a step takes that of the next record, else of the last one."""
+        """Gives waiting evaluations the step of the next record, or of the last one at the end of the log."""
         for waiting in self._waiting:
             step = waiting.step
             if step is None:
@@ -161,14 +163,14 @@ class Evaluations:
         self._waiting.clear()
 
     def waiting(self) -> list[tuple[ParsedLine, float | None, dict[str, float]]]:
-        """Those that would be of the last step if the log ended here."""
+        """Evaluations that wait, with the step that they would get if the log ended here."""
         return [
-            (one.line, self._stages.last_step if one.step is None else one.step, one.evals)
-            for one in self._waiting
+            (pending.line, self._stages.last_step if pending.step is None else pending.step, pending.evals)
+            for pending in self._waiting
         ]
 
     def hand_over(self) -> Rows:
-        """Rows since the last call, which are kept here no longer."""
+        """Hands over the rows since the last call."""
         done, self.rows = self.rows, Rows()
         return done
 
@@ -193,7 +195,7 @@ class Evaluations:
 
 
 def _by_task(line: ParsedLine) -> dict[str, float]:
-    """What is measured of a task has the task's name in front of its own; its accuracy is the task's figure."""
+    """Evaluations by name; a task's have the task's name in front, and its accuracy is named by the task alone."""
     evals = line.evaluations()
     if line.pattern.role != "task":
         return evals

@@ -1,6 +1,7 @@
-"""One hit as a row, and the record that such rows are becoming while later lines may still add to it.
+"""A hit as a parsed line, the record that such lines build up, and the phase and attempt that a record belongs to.
 
-Which phase and which attempt a row belongs to: told by what the log announces and by steps that fall.
+A record is open while later lines may still add to it. Phases are announced by lines; an attempt begins where
+steps fall.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gputel.analysis.logs.patterns import Pattern
 
 @dataclass(eq=False, repr=False)
 class ParsedLine:
-    """Where a hit stood, who printed it and when, and what it says."""
+    """A hit with its line number, time, rank and values."""
 
     pattern: Pattern
     shape: LinePlan
@@ -26,7 +27,7 @@ class ParsedLine:
     rank: str | None
 
     def metrics(self) -> dict[str, float]:
-        """What goes into a record's row, under the names that its columns have."""
+        """The values that go into a record's row, by column."""
         return {name: value for name, value in self.cells.items() if name not in self.shape.evals}
 
     def evaluations(self) -> dict[str, float]:
@@ -35,35 +36,36 @@ class ParsedLine:
 
 @dataclass(eq=False, repr=False)
 class OpenRecord:
-    """A record that a line to come may still add to, or draw over."""
+    """A record that a later line may still add to, or redraw."""
 
     line: ParsedLine
     step: float | None
     cells: dict[str, float]
     evals: dict[str, float]
-    redraw: tuple[str, float, float] | None = None  # what it redraws, and how far it had come; None: no bar
-    place: PhaseAttempt | None = None  # None as long as it holds nothing that makes it a record
-    kinds: set[Pattern] = field(default_factory=set)  # of the lines that it is made of
+    redraw: tuple[str, float, float] | None = (
+        None  # the key of the bar and how far it had come; None: not a bar
+    )
+    place: PhaseAttempt | None = None  # None until a line makes it a record
+    kinds: set[Pattern] = field(default_factory=set)  # of its lines
 
     def __post_init__(self) -> None:
         self.kinds.add(self.line.pattern)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
-        """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
+        """Whether a line adds to this record: it reports the same step and repeats no value.
 
-        So is a line of the same kind that prints a value again, even where it lacks another value.
+        A line of another kind that counts within the epoch may repeat values; a line of the same kind is a copy.
         """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":
             return not any(name in self.cells for name in new)
         if step is None or step != self.step or self._is_elsewhere(line):
             return False
-        held = {**self.cells, **self.evals}
-        again = any(name in held for name in new)
-        return not again or (_is_counted(line) and line.pattern not in self.kinds)
+        repeats = any(name in self.cells or name in self.evals for name in new)
+        return not repeats or (_is_counted(line) and line.pattern not in self.kinds)
 
     def _is_elsewhere(self, line: ParsedLine) -> bool:
-        """The same step, but another epoch, iteration or batch."""
+        """Whether the line is of the same step, but of another epoch, iteration or batch."""
         return any(
             self.cells.get(name, line.cells[name]) != line.cells[name]
             for name in PLACES
@@ -93,7 +95,7 @@ class OpenRecord:
 
 
 def _is_counted(line: ParsedLine) -> bool:
-    """Whether its step is more than the epoch, which many records may share."""
+    """Whether the line prints a step, and not only the epoch, which many records may share."""
     return any(name in line.cells for name in STEPS)
 
 
@@ -106,16 +108,16 @@ class PhaseAttempt(NamedTuple):
 
 
 class Stages:
-    """`names` holds the phases in file order; one that no line has named is None."""
+    """Follows phases and attempts. `names` are the phases in file order; None is one without a name."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = [None]
         self.announced: str | None = None
         self.last_step: float | None = None
         self._attempt = 1
-        self._begun = False  # whether a row stands in the open phase
-        self._last: dict[str | None, float] = {}  # by rank, within the attempt
-        self._epochs: dict[str | None, float | None] = {}  # the same
+        self._begun = False  # whether the open phase has a row
+        self._last: dict[str | None, float] = {}  # step by rank, within the attempt
+        self._epochs: dict[str | None, float | None] = {}  # epoch by rank, within the attempt
         self._last_eval = _NEVER
 
     @property
@@ -123,29 +125,29 @@ class Stages:
         return PhaseAttempt(len(self.names) - 1, self._attempt)
 
     def changes(self, stage: str) -> bool:
-        """Whether rows of this stage would be of another phase than the open one."""
+        """Whether rows of this stage belong to another phase than the open one."""
         return self._begun and self.names[-1] not in (None, stage)
 
     def announce(self, stage: str) -> None:
-        """Rows to come are of this stage."""
+        """Makes later rows belong to this stage."""
         if self._begun and stage != self.names[-1]:
             self.announced = stage
         else:
             self.name(stage)
 
     def name(self, stage: str) -> None:
-        """The log says what the open phase is."""
+        """Names the open phase."""
         if self.announced:
             self.announced = stage
         else:
             self.names[-1] = stage
 
     def is_behind(self, step: float) -> bool:
-        """Whether an evaluation of this step may belong to what comes next rather than to what was."""
+        """Whether an evaluation of this step may belong to the next attempt or phase."""
         return self.announced is not None or step < max(self._last.values(), default=_NEVER)
 
     def record(self, step: float | None, rank: str | None, epoch: float | None = None) -> PhaseAttempt:
-        """The place of a record that begins now. A step that falls as a new epoch begins counts within epochs."""
+        """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins."""
         if self.announced:
             self._next_phase()
         elif step is not None and step < self._last.get(rank, _NEVER) and not self._is_later(epoch, rank):
@@ -157,7 +159,7 @@ class Stages:
         return self.here
 
     def evaluation(self, step: float | None) -> PhaseAttempt:
-        """The place of an evaluation; only where there are no records do its own steps tell attempts."""
+        """The place of an evaluation; its steps separate attempts only where there are no records."""
         if self.announced and step is not None:
             self._next_phase()
         elif step is not None and not self._last and step < self._last_eval:
@@ -167,7 +169,7 @@ class Stages:
         return self.here
 
     def went_on(self, step: float, rank: str | None, epoch: float | None = None) -> None:
-        """Records up to this step followed, each later than the one before."""
+        """Notes that records up to this step followed, each with a later step than the one before."""
         self._last[rank] = self.last_step = step
         self._epochs[rank] = epoch
 

@@ -1,7 +1,7 @@
 """Events of a log that may grow: each is released once later lines can no longer change its step or text.
 
 An event's step is that of the last record before it, and that record may still be open; a traceback has the text of
-the error that ends it. What is held back is known at once all the same, as it would be if the log ended now. A log
+the error that ends it. Events that are not final are still returned, as they would be if the log ended now. A log
 that was read to its end is taken in one go, with nothing open.
 """
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
-WINDOW = 4096  # records that an event's step is looked for in
-MOST_HELD = 10_000  # events or losses, where one rank of many has fallen silent with its record open
+WINDOW = 4096  # last records in which an event's step is looked up
+MOST_HELD = 10_000  # events or losses; more pile up if one rank falls silent with its record open
 MOST_FATAL = 1_000
 
 
 class LineRange(NamedTuple):
-    """Records of one place (phase, by name or number, and attempt): attempt of that name, first and last line."""
+    """The records of one place (phase and attempt): attempt of that name, first and last line."""
 
     place: tuple[Any, int]
     attempt: int
@@ -49,30 +49,30 @@ class StepEvents:
     steps: list[int | None] = field(default_factory=list)
 
     def frame(self, shift: int) -> pl.DataFrame:
-        """`shift` is added to moments that lack their date."""
+        """The events as a frame; adds `shift` to times that lack their date."""
         times = [e.time if e.time is None or e.time >= DATED else e.time + shift for e in self.events]
-        found: dict[str, list[Any]] = {
+        lists: dict[str, list[Any]] = {
             "kind": [e.kind for e in self.events],
             "line": [e.line for e in self.events],
             "step": self.steps,
             "rank": [e.rank for e in self.events],
             "text": [e.text for e in self.events],
         }
-        series = {name: pl.Series(name, values, dtype=TYPES[name]) for name, values in found.items()}
+        series = {name: pl.Series(name, values, dtype=TYPES[name]) for name, values in lists.items()}
         series["time"] = pl.Series("time", times, dtype=pl.Int64).cast(UTC)
         return pl.DataFrame([series[column.name] for column in columns.EVENTS])
 
 
-def of_lines(held: Assembler) -> list[LogEvent]:
-    """Evaluations and epochs, which had lines of their own."""
-    named = [("eval", line) for line in held.evaluations.lines]
-    named += [("epoch", line) for line in held.epoch_lines]
-    found = [LogEvent(kind, line.number, "", line.time, line.rank) for kind, line in named]
-    return found + [LogEvent("eval", number, "") for number in held.evaluations.numbers]
+def of_lines(assembler: Assembler) -> list[LogEvent]:
+    """Events of evaluations and epochs that had lines of their own."""
+    named = [("eval", line) for line in assembler.evaluations.lines]
+    named += [("epoch", line) for line in assembler.epoch_lines]
+    whole = [LogEvent(kind, line.number, "", line.time, line.rank) for kind, line in named]
+    return whole + [LogEvent("eval", number, "") for number in assembler.evaluations.numbers]
 
 
 def line_ranges(records: pl.DataFrame) -> list[LineRange]:
-    """Places in the order in which they appear; phases may be names or numbers."""
+    """Line ranges in the order in which their places appear; phases may be names or numbers."""
     if not records.height:
         return []
     phases, attempts, lines = records["phase"], records["attempt"], records["line"]
@@ -92,7 +92,7 @@ def line_ranges(records: pl.DataFrame) -> list[LineRange]:
 
 @dataclass(frozen=True)
 class _Known:
-    """Lines on which a step was printed, in their order, and those steps."""
+    """Lines that printed a step, in order, and those steps."""
 
     lines: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     steps: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -103,38 +103,38 @@ class _Known:
         return _Known(lines[order], steps[order])
 
     def at(self, lines: Integers) -> Integers:
-        """Which of them is the last before each line or on it; -1 where none is."""
+        """The index of the last known line up to each line; -1 where there is none."""
         return np.searchsorted(self.lines, lines, side="right") - 1
 
 
 class EventTracker:
-    """`take` is given what is new, and gives the events that are final, and those that are not yet."""
+    """Collects the events of a log; `take` returns those that are final, and those that may still change."""
 
     def __init__(self) -> None:
         self._held: list[LogEvent] = []
         self._fatal: list[LogEvent] = []  # since the last record
-        self._known = _Known()  # of the last records
-        self._loss_lines: Integers = np.empty(0, dtype=np.int64)  # not judged yet
+        self._known = _Known()  # the steps of the last records
+        self._loss_lines: Integers = np.empty(0, dtype=np.int64)  # not looked at yet
         self._finite_losses: Booleans = np.empty(0, dtype=np.bool_)
         self._finite = True
-        self._told: list[int] = []  # lines that say why steps begin again
+        self._reasons: list[int] = []  # lines that say why steps begin again
         self._places: set[tuple[Any, int]] = set()
         self._last = 0  # line of the last record
 
     def take(
         self,
-        said: Sequence[LogEvent],
+        reported: Sequence[LogEvent],
         records: pl.DataFrame,
         ranges: Iterable[LineRange],
         drafts: Sequence[OpenRecord] = (),
         *,
         ended: bool,
     ) -> tuple[StepEvents, StepEvents]:
-        """`said` is what lines tell of; `records` have come to their end, `drafts` not."""
+        """Takes the events that lines report, with finished `records` and `drafts` that are still open."""
         opened = np.array(sorted(draft.line.number for draft in drafts), dtype=np.int64)
-        self._fatal += [event for event in said if event.fatal]
-        self._told += [event.line for event in said if event.kind in ("resume", "restart")]
-        shown = [*self._held, *(event for event in said if event.kind)]
+        self._fatal += [event for event in reported if event.fatal]
+        self._reasons += [event.line for event in reported if event.kind in ("resume", "restart")]
+        shown = [*self._held, *(event for event in reported if event.kind)]
         shown += self._not_finite(records, opened)
         shown += self._restarts(ranges, drafts)
         shown = sorted(map(self._explained, shown), key=lambda event: event.line)
@@ -148,18 +148,18 @@ class EventTracker:
         return answer
 
     def cause(self) -> LogEvent | None:
-        """What ended the run, if it has ended."""
+        """The event that ended the run, or None."""
         return outcome.cause(self._fatal, self._last)
 
     def _explained(self, event: LogEvent) -> LogEvent:
-        """A traceback with the error that is the first after it."""
+        """Gives a traceback the text of the first error after it."""
         if event.kind != "traceback" or event.text:
             return event
         text = next((error.text for error in self._fatal if error.line > event.line), "")
         return replace(event, text=text)
 
     def _not_finite(self, records: pl.DataFrame, opened: Integers) -> list[LogEvent]:
-        """Where a loss stops being a number, in the order of the lines."""
+        """Events where the loss stops being finite, in the order of lines."""
         if "loss" in records.columns:
             lines, losses = _printed(records, "loss")
             lines = np.concatenate([self._loss_lines, lines])
@@ -176,28 +176,29 @@ class EventTracker:
         before = np.concatenate([[self._finite], finite[:-1]])
         self._finite = bool(finite[-1])
         return [
-            LogEvent("nan", line, "the loss is no finite number") for line in lines[before & ~finite].tolist()
+            LogEvent("nan", line, "the loss is not a finite number")
+            for line in lines[before & ~finite].tolist()
         ]
 
     def _restarts(self, ranges: Iterable[LineRange], drafts: Sequence[OpenRecord]) -> list[LogEvent]:
-        """Steps that begin again, where no line has said why; what is open may have begun before what is closed."""
-        found = []
+        """Events where steps begin again and no line says why; an open record may begin before closed ones."""
+        restarts = []
         for place, attempt, first, last in ranges:
             if place not in self._places:
                 self._places.add(place)
                 begun = min([first, *(draft.line.number for draft in drafts if draft.place == place)])
                 others = [draft.line.number for draft in drafts if draft.place != place]
                 before = max([self._last, *(line for line in others if line < begun)])
-                if attempt > 1 and not any(before < line < begun for line in self._told):
-                    found.append(LogEvent("restart", begun, "steps begin again"))
-                self._told = [line for line in self._told if line > begun]
+                if attempt > 1 and not any(before < line < begun for line in self._reasons):
+                    restarts.append(LogEvent("restart", begun, "steps begin again"))
+                self._reasons = [line for line in self._reasons if line > begun]
             self._last = max(self._last, last)
-        return found
+        return restarts
 
     def _settled(
         self, shown: list[LogEvent], opened: Integers, ended: bool
     ) -> tuple[list[LogEvent], list[LogEvent]]:
-        """Events that are final, and those that an open record before them or an error after them may change."""
+        """Separates final events from those that an open record before them or an error after them may change."""
         changing = [not ended and event.kind == "traceback" and not event.text for event in shown]
         if len(opened):
             lines = _lines(shown)
@@ -211,22 +212,22 @@ class EventTracker:
         return [event for event, may in pairs if not may], [event for event, may in pairs if may]
 
     def _forget(self, begun: Sequence[int]) -> None:
-        """`begun` are the lines of the records that are open."""
+        """Drops what later lines cannot need; `begun` are the lines of open records."""
         self._known = _Known(self._known.lines[-WINDOW:], self._known.steps[-WINDOW:])
         last = max([self._last, *begun])
         self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
-        self._told = self._told[-MOST_HELD:]
+        self._reasons = self._reasons[-MOST_HELD:]
 
 
 def _printed(records: pl.DataFrame, name: str) -> tuple[Integers, npt.NDArray[Any]]:
-    """Lines and values of the records that have one."""
+    """Lines and values of the records that have a value."""
     if records[name].null_count():
         records = records.filter(pl.col(name).is_not_null())
     return records["line"].to_numpy(), records[name].to_numpy()
 
 
 def _order(lines: Integers) -> Integers | slice:
-    """Indices that sort the lines; most are sorted."""
+    """Indices that sort the lines, most of which are sorted already."""
     is_sorted = bool((lines[1:] >= lines[:-1]).all())
     return slice(None) if is_sorted else np.argsort(lines, kind="stable")
 
@@ -243,6 +244,6 @@ def _steps_of(drafts: Sequence[OpenRecord]) -> tuple[Integers, Integers]:
 
 
 def _with_steps(events: list[LogEvent], known: _Known) -> StepEvents:
-    """Each event with the last step that was printed on its line or before it."""
+    """Gives each event the last step that was printed up to its line."""
     at = known.at(_lines(events)).tolist()
     return StepEvents(events, [int(known.steps[row]) if row >= 0 else None for row in at])

@@ -1,8 +1,7 @@
-"""Files and streams -> logs. The edge of the parser; what a run folder holds is opened by parse/run_folder.py.
+"""Files and streams -> logs: the only place in this room that opens a log.
 
-Telemetry is known by its header, and nothing by its name.
-
-Whatever holds a log -> its bytes, piece by piece; what its first bytes say is compressed is unpacked.
+Compressed bytes are recognized by their first bytes, and GPU telemetry by its header, never by the name of the
+file. Small files are read many at a time. What a run folder holds is opened by runs/output.py.
 """
 
 from __future__ import annotations
@@ -26,15 +25,18 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
-HEAD_LINES = 20  # of telemetry, among which its header stands
-SMALL = 512 << 10  # bytes of a file that is read with others
-FRESH_S = 600  # nobody who writes a log is silent for longer, so an older file is not asked for its writer
+PIECE = 4 << 20
+HEAD = 64 << 10
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+HEAD_LINES = 20  # the header of telemetry must be among them
+SMALL = 512 << 10  # bytes; smaller files are read together
+FRESH_S = 600  # a file that has not grown for longer is not checked for a writer
 
 
 def read_files(
     paths: Iterable[Path], formats: tuple[Format, ...] | None = None
 ) -> Iterator[Log | GputelError]:
-    """Each as `read` does it, or the error that it raised; small files are read many at a time."""
+    """Reads each file as `read_file` does, or yields its error; small files are read many at a time."""
     waiting: list[_Small] = []
     size = 0
     for path in paths:
@@ -54,20 +56,20 @@ def read_files(
 
 
 def read_file(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
-    """A log file or a FIFO. What cannot be opened is a GputelError."""
+    """Reads a log file or a FIFO; raises GputelError if it cannot be opened."""
     try:
         with path.open("rb", buffering=0) as raw:
             latest, live = _written(path, os.fstat(raw.fileno()))
             return stream(raw, name_of(path), str(path), formats, latest, live=live)
     except OSError as error:
         raise GputelError(
-            str(path), f"cannot be read: {error.strerror or error}", "name a log that can"
+            str(path), f"cannot be read: {error.strerror or error}", "check the path and its permissions"
         ) from None
 
 
 @dataclass(frozen=True)
 class _Small:
-    """The text of a file that will be parsed together with others, and what else is asked of it."""
+    """A file that will be parsed together with others."""
 
     path: Path
     text: bytes
@@ -76,7 +78,7 @@ class _Small:
 
 
 def _small(path: Path) -> _Small | None:
-    """A file that is worth reading with others: small, plain, and no telemetry; None for whatever else."""
+    """The file if it can be read together with others: small, not compressed, and no telemetry."""
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > SMALL:
@@ -95,7 +97,7 @@ def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[L
     from gputel.analysis.logs import frames, result
     from gputel.analysis.logs.parser import feed_together, make_parser
 
-    with _uncollected():
+    with _without_collection():
         parsers = [make_parser(formats) for _ in files]
         feed_together(parsers, [file.text for file in files])
         for parser in parsers:
@@ -112,8 +114,8 @@ def _together(files: list[_Small], formats: tuple[Format, ...] | None) -> list[L
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Nothing that parsing leaves behind is a cycle, and looking for some in all that is kept takes its time."""
+def _without_collection() -> Iterator[None]:
+    """Pauses garbage collection: parsing leaves no cycles, and searching all that it keeps takes long."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -124,7 +126,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _written(path: Path, facts: os.stat_result) -> tuple[datetime, bool]:
-    """A moment that the file was not written after, and whether somebody writes it still."""
+    """A time after which the file was not written, and whether a process still writes it."""
     is_file = stat.S_ISREG(facts.st_mode)
     latest = datetime.fromtimestamp(facts.st_mtime if is_file else time.time(), timezone.utc)
     return latest, time.time() - facts.st_mtime < FRESH_S and open_files.has_writer(path, facts.st_mtime)
@@ -139,7 +141,7 @@ def stream(
     *,
     live: bool = False,
 ) -> Log:
-    """Whatever can be read piece by piece."""
+    """Reads a log from anything with a `read` method."""
     from gputel.analysis.logs import result
     from gputel.analysis.logs.parser import make_parser
 
@@ -147,9 +149,9 @@ def stream(
     head, rest = plain(raw)
     telemetry = _telemetry(head, rest)
     if telemetry is not None:
-        return result.of_telemetry(telemetry, name, source)
+        return result.telemetry_log(telemetry, name, source)
     parser = make_parser(formats)
-    with _uncollected():
+    with _without_collection():
         try:
             for piece in with_head(head, rest):
                 parser.feed(piece)
@@ -185,18 +187,13 @@ def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
 
 
 def _may_be_telemetry(head: bytes) -> bool:
-    """Spares the import where no line of the head could be such a header."""
+    """Whether a line of the head could be the header of telemetry; spares an import if none could."""
     lowered = b"\n".join(head[:HEAD].split(b"\n", HEAD_LINES)[:HEAD_LINES]).lower()
     return any(word in lowered for word in (b"gpu", b"power", b"timestamp", b"entity", b"util"))
 
 
-PIECE = 4 << 20
-HEAD = 64 << 10
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-
-
 def unpacked(raw: Any) -> Iterator[bytes]:
-    """The bytes of a compressed log, piece by piece; of any other as they are."""
+    """The bytes of a log, piece by piece, decompressed if need be."""
     yield from with_head(*plain(raw))
 
 
@@ -215,24 +212,24 @@ def plain(raw: Any) -> tuple[bytes, Iterator[bytes]]:
         raw.seek(-len(start), os.SEEK_CUR)
         source, size = raw, PIECE
     head = _exactly(source, size)
-    some = getattr(source, "read1", source.read)  # of a file that is cut short, all that can be had
+    some = getattr(source, "read1", source.read)  # read1 returns all that a truncated file has
     return head, iter(lambda: some(PIECE), b"")
 
 
 def with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    """The head and the first piece in one: reading has a price per piece, and most logs are small."""
+    """Joins the head and the first piece: each piece has a cost, and most logs are small."""
     try:
         head += next(rest, b"") if len(head) < PIECE else b""
     except (EOFError, OSError):
         yield head
         raise
     yield head
-    del head  # megabytes that nobody asks for again
+    del head  # frees megabytes
     yield from rest
 
 
 def _exactly(source: Any, size: int) -> bytes:
-    """A pipe gives what it has; a head is as long as asked, or all there is."""
+    """Reads `size` bytes, or all there are; a pipe may return fewer at a time."""
     pieces: list[bytes] = []
     while size > 0 and (piece := source.read(size)):
         pieces.append(piece)
@@ -252,7 +249,7 @@ def _zstd(source: Any) -> IO[bytes]:
 
 
 class _Joined:
-    """Bytes that were read ahead, and then the rest: what a pipe lacks for being looked into."""
+    """A stream whose first bytes were read ahead, for pipes, which cannot seek back."""
 
     def __init__(self, start: bytes, rest: Any) -> None:
         self._start, self._rest = start, rest

@@ -1,12 +1,11 @@
-"""Rows that grow one by one or column by column, and end as one frame.
+"""Rows of a log -> polars frames: phases by name, times as dates.
 
-A column is numbers with a mask: null (not printed) and NaN (printed) are different things to the end.
+Rows come one by one or in blocks of columns. A column is numbers with a mask, so null (not printed) and NaN
+(printed) stay different things.
 
-Rows as they were read -> frames as people read them: phases by name, moments on the calendar.
-
-Making a frame costs what parsing a thousand lines does, and a folder may hold thousands of small logs. So the rows
-of logs that were read together become one frame, and that of each log is a slice of it. For the same reason columns
-are handled one by one here and not in expressions.
+Making a frame costs as much as parsing a thousand lines, and a folder may hold thousands of small logs. So the
+rows of logs that were read together become one frame, and the frame of each log is a slice of it. For the same
+reason columns are handled one by one here and not in expressions.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ Numbers = npt.NDArray[np.float64]
 Column = npt.NDArray[Any]  # of float64, or of int64 where the name is in WHOLE
 Row = dict[str, "float | str | None"]
 TEXTS = ("rank", "name")
-SAME = (*TEXTS, "phase", "attempt")  # which are mostly the same in all rows
-AT_ONCE = 1 << 16  # rows that may wait for a column
-SMALL = 1 << 20  # bytes of a column that is copied rather than keep room that it has no use for
-MOST = 2**63  # what a whole number must stay below; a step that does not is none
+SAME = (*TEXTS, "phase", "attempt")  # columns that mostly have one value in all rows
+AT_ONCE = 1 << 16  # rows that may wait to be written into columns
+SMALL = 1 << 20  # bytes; a smaller column is copied to free the room that it does not use
+MOST = 2**63  # whole numbers must be below it; a larger step is null
 WHOLE = ("phase", "attempt", "line", "step", "total_steps", "time")
 
 
 @dataclass(frozen=True)
 class RowBlock:
-    """`size` rows that all have the same columns. Those in `same` have one value for all of the rows."""
+    """`size` rows with the same columns; a column in `same` has one value for all of them."""
 
     size: int
     columns: Mapping[str, Column]
@@ -45,7 +44,7 @@ class RowBlock:
 
 
 class Rows:
-    """Rows that came one by one, and columns that blocks of rows are added to; each knows where it stands."""
+    """Rows that grow one by one or by blocks, and become one frame."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
@@ -53,7 +52,7 @@ class Rows:
         self._waiting: list[tuple[int, RowBlock]] = []
         self._columns: dict[str, _GrowingColumn] = {}
         self._same: list[tuple[int, int, Mapping[str, float | str | None]]] = []
-        self._met: dict[str, int] = {}  # where a name stood first
+        self._met: dict[str, int] = {}  # the first row with each name
         self._places: dict[tuple[int, int], None] = {}
         self.count = 0
 
@@ -72,7 +71,7 @@ class Rows:
             self._spread(0)
 
     def _spread(self, count: int) -> None:
-        """Writes what waits where it will stand; `count` rows are known to come, and most logs have no more."""
+        """Writes waiting blocks into columns, which are made for `count` rows."""
         for at, block in self._waiting:
             for name, values in block.columns.items():
                 if name not in self._columns:
@@ -87,12 +86,12 @@ class Rows:
             self._places[where["phase"], where["attempt"]] = None
 
     def places(self) -> list[tuple[int, int]]:
-        """The number of the phase, and the attempt, of all rows."""
+        """The (number of the phase, attempt) of all rows, each once."""
         return list(self._places)
 
     @property
     def is_spread(self) -> bool:
-        """Whether there are so many that some columns have been written already."""
+        """Whether there are so many rows that some columns have been written already."""
         return bool(self._columns)
 
     def names(self, first: tuple[str, ...], order: Callable[[list[str]], list[str]] = list) -> list[str]:
@@ -104,19 +103,18 @@ class Rows:
         same: Mapping[str, str | int] | None = None,
         order: Callable[[list[str]], list[str]] = list,
     ) -> pl.DataFrame:
-        """All rows in the order in which they came; `first` are columns even where no row has them.
+        """All rows in the order in which they came; the columns in `first` are there even if no row has them.
 
-        `same` are the values of columns that are the same in all rows. Each column is given away as the frame gets
-        it, so that not all of them are held twice.
+        `same` gives columns with one value in all rows. Each column is released as the frame gets it, so that not
+        all of them are in memory twice.
         """
-
         self._spread(self.count)
-        held = {
+        constants = {
             name: constant(name, value, pl.String if isinstance(value, str) else pl.Int64, self.count)
             for name, value in (same or {}).items()
         }
         names = self.names(first, order)
-        return pl.DataFrame([held[name] if name in held else self._series(name) for name in names])
+        return pl.DataFrame([constants[name] if name in constants else self._series(name) for name in names])
 
     def _series(self, name: str) -> pl.Series:
         if name not in self._columns:
@@ -126,7 +124,6 @@ class Rows:
         return self._texts(name) if name in TEXTS else self._numbers(name)
 
     def _numbers(self, name: str) -> pl.Series:
-
         column = self._columns.pop(name, None) or _GrowingColumn(name, self.count)
         for at, size, same in self._same:
             value = same.get(name)
@@ -139,7 +136,6 @@ class Rows:
         return series if present is None else series.set(pl.Series(~present), None)
 
     def _texts(self, name: str) -> pl.Series:
-
         texts: list[str | None] = [None] * self.count
         for at, size, same in self._same:
             text = same.get(name)
@@ -151,7 +147,7 @@ class Rows:
 
 
 def joined(many: Iterable[Rows]) -> Rows:
-    """The rows of all of them, one after the other; none that `is_spread` may be among them."""
+    """Joins the rows of many logs; none of them may be `is_spread`."""
     whole = Rows()
     for rows in many:
         at = whole.count
@@ -165,7 +161,6 @@ def joined(many: Iterable[Rows]) -> Rows:
 
 
 def _kind(name: str) -> type[pl.DataType]:
-
     return pl.String if name in TEXTS else pl.Int64 if name in WHOLE else pl.Float64
 
 
@@ -178,37 +173,36 @@ def constant(
 
 @lru_cache(maxsize=64)
 def _cell(name: str, value: str | float | None, kind: pl.DataType | type[pl.DataType]) -> pl.Series:
-
     return pl.Series(name, [value], dtype=kind)
 
 
 class _GrowingColumn:
-    """A column that is written where its values will stand; what was not written is not present.
+    """A column that is written in place; values that were not written are null.
 
-    It grows to four times its size, which costs nothing: pages that nobody has touched are no memory yet.
+    It grows to four times its size, which costs nothing: pages that were never touched take no memory.
     """
 
     def __init__(self, name: str, count: int) -> None:
         self._kind = np.int64 if name in WHOLE else np.float64
-        self._held: Column = np.empty(count, dtype=self._kind)
+        self._values: Column = np.empty(count, dtype=self._kind)
         self._spans: list[tuple[int, int]] = []
 
     def put(self, at: int, values: Column) -> None:
         self.reach(at + len(values))
-        self._held[at : at + len(values)] = values
+        self._values[at : at + len(values)] = values
         self._spans.append((at, at + len(values)))
 
     def scatter(self, places: list[int], values: list[Any]) -> None:
-        """Single values; a whole number that no integer holds is none."""
+        """Writes single values; a whole number that an int64 cannot hold stays null."""
         for at, value in zip(places, values, strict=True):
             if value is not None and (self._kind is np.float64 or abs(value) < MOST):
-                self._held[at] = value
+                self._values[at] = value
                 self._spans.append((at, at + 1))
 
     def close(self, count: int) -> tuple[Column, npt.NDArray[np.bool_] | None]:
-        """The values, and which are present; None where all are."""
-        numbers = self._held[:count]
-        if len(self._held) > count and self._held.nbytes < SMALL:
+        """The values, and a mask of those that are present; None if all are."""
+        numbers = self._values[:count]
+        if len(self._values) > count and self._values.nbytes < SMALL:
             numbers = numbers.copy()
         if sum(end - at for at, end in self._spans) == count:
             return numbers, None
@@ -219,19 +213,17 @@ class _GrowingColumn:
         return numbers, present
 
     def reach(self, size: int) -> None:
-        if size > len(self._held):
-            held, self._held = (
-                self._held,
-                np.empty(size + max(size >> 3, 3 * len(self._held)), dtype=self._kind),
-            )
-            self._held[: len(held)] = held
+        if size > len(self._values):
+            smaller = self._values
+            self._values = np.empty(size + max(size >> 3, 3 * len(smaller)), dtype=self._kind)
+            self._values[: len(smaller)] = smaller
 
 
 Place = tuple[str, int]  # name of the phase, and attempt of that name
 Places = dict[tuple[int, int], Place]  # by number of the phase, and attempt
 Frame = Callable[[], pl.DataFrame]
 
-DATED = 10**18  # September 2001: moments before it are still counted in years or days of the log's own
+DATED = 10**18  # September 2001; earlier times lack their date and count from the log's own start
 UTC = pl.Datetime("ns", "UTC")
 TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
     **dict.fromkeys(("phase", "name", "rank", "kind", "text"), pl.String),
@@ -243,7 +235,7 @@ TYPES: dict[str, type[pl.DataType] | pl.DataType] = {
 
 @dataclass(frozen=True)
 class FrameKind:
-    """Columns that are there even where no row has them, and the order of all of them."""
+    """The columns that a frame always has, and the order of all its columns."""
 
     first: tuple[str, ...]
     order: Callable[[list[str]], list[str]] = list
@@ -255,13 +247,13 @@ EVALS = FrameKind(("phase", "attempt", "step", "name", "value", "line", "time", 
 
 
 class Together:
-    """Takes the rows of logs one after the other, and makes the frames of all of them at once."""
+    """Collects the rows of many logs and makes all their frames at once."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[FrameKind, Place, int], _Group] = {}
 
     def add(self, kind: FrameKind, rows: Rows, places: Places, shift: int) -> Frame:
-        """The frame is to be asked for when all have been added."""
+        """Adds the rows of a log; call what it returns once the rows of all logs are added."""
         if len(places) > 1:
             return lambda: readable(unnamed(kind, rows), places, shift)
         key = (kind, next(iter(places.values()), (DEFAULT_PHASE, 1)), shift)
@@ -271,14 +263,14 @@ class Together:
         return lambda: group.frame(number)
 
     def make(self) -> None:
-        """Now, and not when the first is asked for: rows take more room than frames do."""
+        """Makes all frames now, because rows take more memory than frames."""
         for group in self._groups.values():
             group.make()
 
 
 @dataclass
 class _Group:
-    """Logs whose columns that are not rows' own are the same."""
+    """Logs that have the same phase, attempt and shift of time."""
 
     kind: FrameKind
     place: Place
@@ -290,7 +282,7 @@ class _Group:
         return (self.frames or self.make())[number]
 
     def make(self) -> list[pl.DataFrame]:
-        """A slice for each, with the columns that it alone has; the rows are gone then."""
+        """Makes one frame, slices it by log, and lets the rows go."""
         phase, attempt = self.place
         names = [rows.names(self.kind.first, self.kind.order) for rows in self.rows]
         edges = np.cumsum([0, *(rows.count for rows in self.rows)]).tolist()
@@ -319,7 +311,7 @@ def _with(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 
 def begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
-    """(number of the phase, attempt) of each row that differs from the one before."""
+    """(number of the phase, attempt) of each row where they differ from the row before."""
     phases, attempts = frame["phase"].to_numpy(), frame["attempt"].to_numpy()
     changed = (phases[1:] != phases[:-1]) | (attempts[1:] != attempts[:-1])
     for row in [0, *(np.flatnonzero(changed) + 1).tolist()] if len(phases) else []:
@@ -327,7 +319,7 @@ def begun(frame: pl.DataFrame) -> Iterator[tuple[int, int]]:
 
 
 def readable(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
-    """Phases by name, moments as moments."""
+    """Replaces numbers of phases by names, and numbers of nanoseconds by times."""
     if len(places) <= 1:
         phase, attempt = next(iter(places.values()), (DEFAULT_PHASE, 1))
         named = _replaced(frame, constant("phase", phase, pl.String, frame.height))
@@ -351,5 +343,5 @@ def _dated(named: pl.DataFrame, shift: int) -> pl.DataFrame:
 
 
 def _replaced(frame: pl.DataFrame, column: pl.Series) -> pl.DataFrame:
-    """In place: the frame is ours until it is given away."""
+    """Mutates `frame`; call it only before the frame is handed out."""
     return frame.replace_column(frame.columns.index(column.name), column)

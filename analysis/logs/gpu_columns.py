@@ -1,7 +1,7 @@
-"""What the cells of a telemetry header mean: a printed name -> a column of DESIGN's words, its unit and scale.
+"""Cells of a telemetry header -> columns of `columns.py`, with their unit and scale.
 
-Known are the names of nvidia-smi's query, its dmon, dcgmi's dmon, and those that people give the columns of a CSV
-of their own (`gpu0_power_w`, `temperature_C`, `mem_used_gb`). A name that nobody knows becomes a legal column.
+It knows the names of nvidia-smi's query and dmon, of dcgmi's dmon, and those that people give the columns of their
+own CSV (`gpu0_power_w`, `temperature_C`, `mem_used_gb`). An unknown name becomes a legal column name.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Of two names of one column in one file the one that stands first here gets the column, the other keeps its own
-# name: `power.draw` is a one-second average on some boards and the instant on others.
+# Where a file has two names of one column, the name that stands first here gets the column and the other keeps its
+# own: `power.draw` is a one-second average on some boards and the instantaneous power on others.
 PRINTED = {
     "power_w": "power.draw.instant power.draw pwr power power_draw power_instant power_usage gpu_power",
     "power_avg_w": "power.draw.average power_avg power_average",
@@ -37,7 +37,7 @@ PRINTED = {
     "dram_active": "dram_active drama dramutil",
 }
 
-# The unit that a column holds, by the ending of its name or by its name.
+# The unit of a column, by the ending of its name.
 UNITS = {"_w": "W", "_j": "J", "_c": "°C", "_mib": "MiB", "_mhz": "MHz", "_mib_s": "MiB/s"}
 PERCENT = {"util", "mem_util", "fan", "sm_active", "tensor_active", "dram_active"}
 
@@ -95,7 +95,7 @@ COLUMNS_OF = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a header. `gpu` is set where the name itself says which GPU; `role` is reading, time, gpu, ..."""
+    """One cell of a header. `gpu` is set if the name says which GPU; `role` is reading, time, gpu, ..."""
 
     printed: str
     role: str
@@ -107,7 +107,7 @@ class Cell:
 
 
 def understand(printed: str, unit: str | None = None, *, dcgm: bool = False) -> Cell:
-    """What one cell of a header says; `unit` is that of the line below it, where the tool prints one."""
+    """Reads one cell of a header; `unit` comes from the line below, where the tool prints one."""
     name = printed.strip().lstrip("#").strip()
     if bracketed := BRACKETED.match(name):
         name, unit = bracketed[1], bracketed[2]
@@ -132,7 +132,7 @@ def unit_of(column: str) -> str | None:
 
 
 def distinct(cells: list[Cell]) -> list[Cell]:
-    """Two names for one column of one GPU: the better one keeps it, the other goes by its own name."""
+    """Gives a column that two cells of one GPU name to the better name; the other keeps its own."""
     taken: dict[tuple[str | None, str], int] = {}
     for cell in cells:
         if cell.role == "reading":
@@ -140,8 +140,8 @@ def distinct(cells: list[Cell]) -> list[Cell]:
             taken[key] = min(cell.rank, taken.get(key, cell.rank))
     named: list[Cell] = []
     for cell in cells:
-        spoken_for = cell.role == "reading" and taken[cell.gpu, cell.column] != cell.rank
-        named.append(_own(cell.printed, None, cell.unit, cell.gpu) if spoken_for else cell)
+        is_taken = cell.role == "reading" and taken[cell.gpu, cell.column] != cell.rank
+        named.append(_own(cell.printed, None, cell.unit, cell.gpu) if is_taken else cell)
     return named
 
 
@@ -159,7 +159,7 @@ def _split_unit(word: str) -> tuple[str, str | None]:
 
 
 def _column(word: str, unit: str | None) -> tuple[str | None, int]:
-    """`mem` is a share in dmon, and elsewhere an amount or a clock: the unit decides."""
+    """The column of a word and the rank of that name; the unit decides what a word such as `mem` is."""
     kind = SCALES.get((unit or "").lower(), ("", 0.0))[0]
     fits = [column for column in COLUMNS_OF.get(word, ()) if not kind or unit_of(column) == kind]
     return (fits[0], PRINTED[fits[0]].split().index(word)) if fits else (None, 0)

@@ -1,13 +1,11 @@
-"""Logs of GPU readings -> telemetry rows: nvidia-smi's CSV and dmon, dcgmi's dmon, CSVs that people made.
+"""Logs of GPU readings -> telemetry rows: nvidia-smi's CSV and dmon, dcgmi's dmon, and hand-made CSVs.
 
-In come the bytes of a file, out goes a frame with `time`, `gpu` and then DESIGN's columns with their units, null
-where nothing was measured, and the lines that could not be read. A header may stand anywhere and more than once,
-since people append to the same file.
+The bytes of a file go in; a frame comes out with `time`, `gpu` and the columns of `columns.py`, null where nothing
+was measured, and the lines that could not be read. A header may stand anywhere and more than once, since people
+append to the same file.
 
-Cells of telemetry as they are printed -> typed columns: numbers, stamps, and which GPU a row speaks of.
-
-A stamp without a zone is taken as UTC, since the tools print the machine's own time and do not say which; dmon's
-clock without a date gives `elapsed_s` and no `time`.
+A timestamp without a zone is taken as UTC, since the tools print the machine's local time without saying its zone.
+dmon's clock without a date gives `elapsed_s` and no `time`.
 """
 
 from __future__ import annotations
@@ -29,6 +27,14 @@ TRAINING = re.compile(
 ENTITY = r"^\s*GPU\s+(\d+)"  # dcgmi prints the kind of an entity apart from its number
 INSTANCE = r"^\s*(GPU-[IC]+)\s+(\d+)"
 ALWAYS: list[tuple[str, pl.DataType]] = [("time", pl.Datetime("ns", "UTC")), ("gpu", pl.String())]
+MISSING = [
+    *("", "-", "na", "n/a", "nan", "none", "null", "err!", "not supported", "unknown error"),
+    *("[n/a]", "[not supported]", "[unknown error]", "[insufficient permissions]"),
+    *("[gpu is lost]", "[gpu requires reset]"),
+]
+WORDS = {"active": "1", "not active": "0", "enabled": "1", "disabled": "0", "yes": "1", "no": "0"}
+UNIT = r"(\d\.?)\s*(?:" + "|".join(SCALES) + ")$"
+CLOCK = r"^\d\d:\d\d:\d\d$"
 
 Rejects = list[tuple[int, str]]
 
@@ -51,14 +57,14 @@ class Header:
 
 
 def recognise(head: bytes) -> str | None:
-    """`nvidia-smi-csv`, `gpu-csv`, `nvidia-smi-dmon` or `dcgmi-dmon`, if the first lines hold such a header."""
+    """`nvidia-smi-csv`, `gpu-csv`, `nvidia-smi-dmon` or `dcgmi-dmon`, if the first lines have such a header."""
     lines = head.decode(errors="replace").splitlines()[:HEAD_LINES]
     headers = (header_of(line, after) for line, after in zip_longest(lines, lines[1:], fillvalue=""))
     return next((header.kind for header in headers if header), None)
 
 
 def parse(data: bytes) -> Telemetry:
-    """Every section of a file under the header that stands above it; a header may stand there many times."""
+    """Reads every section of a file by the header above it."""
     frames: list[pl.DataFrame] = []
     rejects: Rejects = []
     cells: dict[str, Cell] = {}
@@ -82,7 +88,7 @@ def parse(data: bytes) -> Telemetry:
 
 
 def header_of(line: str, after: str) -> Header | None:
-    """A header names a GPU or a time, and at least one reading; one that names a loss belongs to a training log."""
+    """A header names a GPU or a time and at least one reading; a name such as loss makes it a training log."""
     if line.lstrip().startswith("#") and "," not in line:
         return _column_header(line, after)
     printed = [cell.strip() for cell in line.split(",")]
@@ -121,7 +127,7 @@ def _is_telemetry(cells: list[Cell]) -> bool:
 
 
 def _sections(data: bytes) -> Iterator[tuple[Header, list[int], list[str]]]:
-    """The lines under each header, in pieces of some megabytes, with their numbers counted from 1."""
+    """The lines under each header with their numbers, in pieces of some megabytes."""
     header: Header | None = None
     number = 0
     for lines in _pieces(data):
@@ -154,7 +160,7 @@ def _may_be_header(header: Header | None, line: str) -> bool:
 
 
 def _holds_values(header: Header, line: str) -> bool:
-    """dcgmi puts a line of units without a sign under its names."""
+    """Whether a line holds readings: dcgmi prints a line of units below its names, without a `#`."""
     words = line.split(maxsplit=1)
     return bool(words) and not (header.kind == "dcgmi-dmon" and words[0].lower() == "id")
 
@@ -196,13 +202,13 @@ def _rows(header: Header, table: pl.DataFrame) -> tuple[pl.DataFrame, Rejects]:
 
 
 def _interleave(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """GPUs that stood side by side in a line follow each other as rows."""
+    """Turns GPUs that stood side by side in a line into rows."""
     numbered = [frame.with_row_index("row") for frame in frames]
     return pl.concat(numbered, how="diagonal_relaxed").sort("row", maintain_order=True).drop("row")
 
 
 def _when_and_where(header: Header, table: pl.DataFrame) -> tuple[pl.DataFrame, Rejects]:
-    """`time`, `gpu`, and `node` and `elapsed_s` where they are printed."""
+    """`time` and `gpu`, with `node` and `elapsed_s` if they are printed."""
 
     def places(role: str) -> list[int]:
         return [i for i, cell in enumerate(header.cells) if cell.role == role]
@@ -214,16 +220,6 @@ def _when_and_where(header: Header, table: pl.DataFrame) -> tuple[pl.DataFrame, 
     if clock_only(stamp):
         return pl.DataFrame([*columns, elapsed(stamp)]), []
     return pl.DataFrame(columns), unread(Cell("time", "time", "time"), table["line"], stamp, columns[0])
-
-
-MISSING = [
-    *("", "-", "na", "n/a", "nan", "none", "null", "err!", "not supported", "unknown error"),
-    *("[n/a]", "[not supported]", "[unknown error]", "[insufficient permissions]"),
-    *("[gpu is lost]", "[gpu requires reset]"),
-]
-WORDS = {"active": "1", "not active": "0", "enabled": "1", "disabled": "0", "yes": "1", "no": "0"}
-UNIT = r"(\d\.?)\s*(?:" + "|".join(SCALES) + ")$"
-CLOCK = r"^\d\d:\d\d:\d\d$"
 
 
 def unread(cell: Cell, lines: pl.Series, text: pl.Series, values: pl.Series) -> list[tuple[int, str]]:
@@ -244,7 +240,7 @@ def numbers(text: pl.Series, scale: float) -> pl.Series:
 
 
 def gpu_ids(cells: list[Cell], table: pl.DataFrame, at: list[int]) -> pl.Series:
-    """The printed index, or the place of a printed name in the order of appearance, or the only GPU there is."""
+    """The printed index; else the order in which printed names appear; else 0, for the only GPU."""
     if not at:
         return _series(pl.repeat("0", table.height, dtype=pl.String).alias("gpu"))
     best = min(at, key=lambda i: cells[i].rank)
@@ -256,7 +252,7 @@ def gpu_ids(cells: list[Cell], table: pl.DataFrame, at: list[int]) -> pl.Series:
 
 
 def stamps(parts: list[pl.Series], height: int) -> pl.Series:
-    """dmon prints the day and the time apart."""
+    """Timestamps as text; dmon prints day and time in two columns."""
     text = pl.concat_str(parts[:2], separator=" ") if parts else pl.repeat("-", height, dtype=pl.String)
     return _series(text.alias("time"))
 
@@ -291,7 +287,7 @@ def _offset(text: pl.Series) -> pl.Series:
 
 
 def _unix(text: pl.Series) -> pl.Series:
-    """Digits before the point tell seconds from milli-, micro- and nanoseconds for any date from 2001 to 2286."""
+    """Unix times in s, ms, us or ns, told apart by the number of digits; right from 2001 to 2286."""
     digits = text.str.extract_groups(r"^(\d{10,19})(?:\.(\d+))?$").struct
     written = digits.field("1") + digits.field("2").fill_null("").str.head(9)
     return _series(written.str.pad_end(19, "0").str.head(19).cast(pl.Int64, strict=False))

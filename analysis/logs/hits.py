@@ -1,8 +1,8 @@
-"""An engine's hits, seen as rows: runs of lines of one pattern that printed the same fields, in file order.
+"""An engine's hits as rows: runs of lines of one pattern that printed the same fields, in file order, with time
+and rank.
 
-What stands before records, or in them -> who printed each and when.
-
-Read once per line and in the order of the file: stamps without a date count the midnights between them.
+Time and rank are read from what stands before a record, once a line and in the order of the file: timestamps
+without a date count the midnights between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gputel.analysis.logs.patterns import Field, Hits, Pattern
 from gputel.analysis.logs.prefixes import Letters
 
 Ints = npt.NDArray[np.int64]
-SHORTEST_PREFIX = 3  # `0: `: nothing shorter names a rank or a time
+SHORTEST_PREFIX = 3  # `0: `; a shorter prefix has no rank and no time
 
 
 class HitTable:
@@ -41,7 +41,7 @@ class HitTable:
         self._plans: dict[bytes, LinePlan] = {}  # by what is present
 
     def breaks(self) -> npt.NDArray[np.bool_]:
-        """Whether each row but the first printed other fields than the one before."""
+        """Whether each row after the first printed other fields than the row before."""
         changed: npt.NDArray[np.bool_] = (self._present[:, 1:] != self._present[:, :-1]).any(axis=0)
         return changed
 
@@ -53,7 +53,7 @@ class HitTable:
         return self._plans[present]
 
     def shapes(self, rows: Ints) -> Iterator[tuple[LinePlan, Ints]]:
-        """The rows of each shape."""
+        """The given rows, grouped by shape."""
         while len(rows):
             alike = (self._present[:, rows] == self._present[:, rows[:1]]).all(axis=0)
             yield self.plan(int(rows[0])), rows[alike]
@@ -84,18 +84,18 @@ class HitTable:
         return bool((gaps >= SHORTEST_PREFIX).any())
 
     def prefixes(self, first: int, end: int) -> Letters | None:
-        """What stands before these records, a column each; None where not all are equally long."""
+        """The prefixes of these records, one per column; None unless all have the same length."""
         return _letters(self._data, self._hits.starts[first:end], self._hits.begins[first:end])
 
     def prefix(self, row: int) -> bytes:
         return self._data[int(self._hits.starts[row]) : int(self._hits.begins[row])]
 
     def stamped(self, first: int, end: int) -> bool:
-        """Whether one of these records says itself when it was printed."""
+        """Whether one of these records has a timestamp among its own fields."""
         return self._stamps is not None and bool(self._stamps.present[first:end].any())
 
     def stamps(self, first: int, end: int) -> Letters | None:
-        """What these records say of when they were printed, as `prefixes` does."""
+        """The timestamps among the fields of these records, one per column, as in `prefixes`."""
         if self._stamps is None:
             return None
         return _letters(self._stamps.data, self._stamps.begins[first:end], self._stamps.ends[first:end])
@@ -113,7 +113,7 @@ def _letters(data: bytes, begins: Ints, ends: Ints) -> Letters | None:
 
 
 class HitRun(NamedTuple):
-    """Neighbours in the file that are of one pattern and one shape."""
+    """Rows of one pattern and one shape that follow each other in the file."""
 
     table: HitTable
     shape: LinePlan
@@ -125,7 +125,7 @@ class HitRun(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Evaluations of one table and one shape that stand in the midst of a run, each before one of its rows."""
+    """Evaluations of one table and one shape inside a run; `before` is the row of the run that follows each."""
 
     table: HitTable
     shape: LinePlan
@@ -133,13 +133,13 @@ class Aside(NamedTuple):
     before: Ints
 
     def within(self, first: int, end: int) -> Aside:
-        """Those that stand before these rows of the run."""
+        """The evaluations before these rows of the run."""
         here = slice(*np.searchsorted(self.before, [first, end]).tolist())
         return self._replace(rows=self.rows[here], before=self.before[here])
 
 
 def stretches(tables: Sequence[HitTable]) -> Iterator[tuple[HitRun, list[Aside]]]:
-    """Runs in the order of their lines. One that nothing but evaluations interrupt is whole."""
+    """Runs in the order of their lines; evaluations do not interrupt a run, but come with it."""
     others = [table for table in tables if table.pattern.role != "eval"]
     if not others or len(others) == len(tables) or any(table.has_heads for table in tables):
         yield from ((run, []) for run in runs(tables))
@@ -159,7 +159,7 @@ def stretches(tables: Sequence[HitTable]) -> Iterator[tuple[HitRun, list[Aside]]
                 asides.setdefault(first, []).extend(_beside(run, table, np.arange(begin, end)))
         rows = np.flatnonzero(alone).tolist()
         found += [(int(table.lines[row]), HitRun(table, table.plan(row), row, row + 1)) for row in rows]
-    for line, run in sorted(found, key=lambda one: one[0]):
+    for line, run in sorted(found, key=lambda pair: pair[0]):
         yield run, asides.get(line, [])
 
 
@@ -170,7 +170,7 @@ def _beside(run: HitRun, table: HitTable, rows: Ints) -> Iterator[Aside]:
 
 
 def runs(tables: Sequence[HitTable]) -> Iterator[HitRun]:
-    """All rows of the tables in the order of their lines."""
+    """All rows of the tables as runs, in the order of their lines."""
     if not tables:
         return
     if len(tables) == 1:
@@ -196,13 +196,13 @@ Moments = npt.NDArray[np.int64]
 
 
 class Heads:
-    """`stamps` knows the days that have gone by."""
+    """Reads time and rank of rows; `stamps` counts the days that have passed."""
 
     def __init__(self) -> None:
         self.stamps = prefixes.Stamps()
 
     def of(self, table: HitTable, row: int) -> tuple[int | None, str | None]:
-        """Time and rank."""
+        """Time and rank of one row."""
         if row not in table.heads:
             prefix, stamp = table.prefix(row), table.stamp(row)
             time, rank = (self.stamps.read(prefix), prefixes.rank(prefix)) if prefix else (None, None)
@@ -210,7 +210,7 @@ class Heads:
         return table.heads[row]
 
     def times(self, table: HitTable, first: int, end: int, rank: str | None) -> Moments | None:
-        """When these rows were printed, if all of them say so or none; None where not all are of this rank."""
+        """Times of these rows, empty if they have none; None if only some have one, or not all are of this rank."""
         times = self._together(table, first, end, rank)
         if times is not None:
             return times
@@ -221,7 +221,7 @@ class Heads:
         return np.array(found, dtype=np.int64)
 
     def _together(self, table: HitTable, first: int, end: int, rank: str | None) -> Moments | None:
-        """The same where a column of letters says it all."""
+        """Does what `times` does at once, where all prefixes differ only in digits."""
         stamped = table.stamped(first, end)
         if not table.prefixed(first, end):
             letters = table.stamps(first, end) if stamped and rank is None else None

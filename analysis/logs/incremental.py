@@ -1,18 +1,18 @@
-"""A log that grows -> the rows that are new since they were last asked for, at a cost that depends on those.
+"""A growing log -> the rows that are new since the last call, at a cost that depends only on those.
 
-All increments of a log together are the rows of parsing it whole, with these provisos. `open` rows are what would
-be read if the log ended now (a record that a next line may add to, an evaluation that waits for its step, an event
-that a next line explains): they are shown at once, and superseded by the next increment as a whole. `renamed` says
-what became of rows handed out before, where lines told the name of their phase; stamps without a date keep the one
-that was the latest possible when they were handed out. And `afresh` says that the log turned out to be in another
-format than it seemed (which is asked in its first megabytes, and at its end): what was handed out before is to be
-forgotten, for all of it comes again. Half a line is nothing yet. Rows come in the order in which they are finished;
-where several ranks print into one log that is not quite the order of the lines, by which a parse sorts them.
+All increments of a log together are the rows of parsing it whole, with these exceptions:
 
-A log that grows, read while nobody knows yet in what format it is.
+- `open` rows are those that would be read if the log ended now: a record that the next line may add to, an
+evaluation that   waits for its step, an event that the next line explains. The next increment replaces all of
+them. - `renamed` says which phases, of rows that were handed out before, have another name now. - Timestamps
+without a date keep the date that was the latest possible when they were handed out. - `afresh` says that the log
+is in another format than it seemed, which is checked in its first megabytes and at its end:   forget everything
+that was handed out; all of it comes again. - Rows come in the order in which they are finished. Where several
+ranks print into one log that is not quite the order of   lines, by which a parse of the whole sorts them.
 
-Beside the parser of all known formats there is another, which also has the format that would be inferred if the log
-ended now. Which of the two is believed may change until the log is long enough to tell.
+A line is read when its end has come. `Guessing` runs a second parser beside the one of all known formats: it also
+has the format that would be inferred if the log ended now. Which of the two is used may change until the log is
+long enough.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.records import Assembler
 
 
+SHARE = 1 / 50  # of the time may be spent on guessing
+
+
 @dataclass(frozen=True)
 class Increment:
-    """What is new; frames with the columns of a `Log`."""
+    """The new rows, in frames with the columns of a `Log`."""
 
     records: pl.DataFrame
     evals: pl.DataFrame
@@ -53,43 +56,73 @@ class Increment:
     rejects: list[Reject] = field(default_factory=list)
     ended: bool = False
     bars: frozenset[int] = frozenset()  # lines of the open records that are redraws of a bar
-    _open: tuple[Rows, Rows, StepEvents, Places, int] | None = None
+    opened: OpenRows | OpenFrames | None = None
 
-    @cached_property
+    @property
     def open_records(self) -> pl.DataFrame:
         """Records that a next line may still add to, or draw over."""
-        return _frame(self._open[0], RECORDS, *self._open[3:]) if self._open else _nothing().records
+        return self.opened.records if self.opened else _nothing().records
 
-    @cached_property
+    @property
     def open_evals(self) -> pl.DataFrame:
-        return _frame(self._open[1], EVALS, *self._open[3:]) if self._open else _nothing().evals
+        """Evaluations that wait for their step."""
+        return self.opened.evals if self.opened else _nothing().evals
 
-    @cached_property
+    @property
     def open_events(self) -> pl.DataFrame:
-        return self._open[2].frame(self._open[4]) if self._open else _nothing().events
+        """Events that a next line may still explain."""
+        return self.opened.events if self.opened else _nothing().events
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come to its end, and nothing that was said is changed."""
+        """Whether nothing was finished and nothing handed out before has changed."""
         rows = sum(frame.height for frame in (self.records, self.evals, self.partials, self.events))
         return not (rows or self.afresh or self.renamed or self.rejects or self.ended)
 
     def with_times(self, dated: Callable[[pl.DataFrame], pl.DataFrame]) -> Increment:
-        """The same with the moments that somebody else knows."""
-        other = replace(
+        """Copies the increment, with the times of every frame set by `dated`."""
+        return replace(
             self,
             records=dated(self.records),
             evals=dated(self.evals),
             partials=dated(self.partials),
             events=dated(self.events),
+            opened=OpenFrames(*map(dated, (self.open_records, self.open_evals, self.open_events))),
         )
-        for name in ("open_records", "open_evals", "open_events"):
-            vars(other)[name] = dated(getattr(self, name))
-        return other
+
+
+@dataclass(frozen=True)
+class OpenFrames:
+    """Open rows whose frames have been made."""
+
+    records: pl.DataFrame
+    evals: pl.DataFrame
+    events: pl.DataFrame
+
+
+class OpenRows:
+    """Open rows whose frames are made when they are first asked for, which for most increments is never."""
+
+    def __init__(self, records: Rows, evals: Rows, events: StepEvents, places: Places, shift: int) -> None:
+        self._rows = (records, evals)
+        self._events = events
+        self._places, self._shift = places, shift
+
+    @cached_property
+    def records(self) -> pl.DataFrame:
+        return _frame(self._rows[0], RECORDS, self._places, self._shift)
+
+    @cached_property
+    def evals(self) -> pl.DataFrame:
+        return _frame(self._rows[1], EVALS, self._places, self._shift)
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        return self._events.frame(self._shift)
 
 
 class Increments:
-    """Bytes of one log in any pieces -> increments. `parser` knows the rest: `config`, `summary`, `lines`."""
+    """Takes bytes of one log in any pieces and returns increments; `parser` has `config`, `summary` and `lines`."""
 
     def __init__(
         self,
@@ -100,12 +133,12 @@ class Increments:
     ) -> None:
         self._log = Guessing(formats, now, first_line)
         self._ended = False
-        self.guessed = False  # at the last `take`
+        self.guessed = False  # whether the last `take` guessed the format
         self._begin()
 
     def _begin(self) -> None:
-        """What was handed out before is to be forgotten."""
-        self._held = self.parser.records
+        """Starts again with the rows of the parser that is used now."""
+        self._assembler = self.parser.records
         self._events = EventTracker()
         self._places: Places = {}
         self._names: list[str] = []
@@ -113,60 +146,61 @@ class Increments:
 
     @property
     def parser(self) -> Parser:
-        """The one whose rows are handed out."""
+        """The parser whose rows are handed out."""
         return self._log.parser
 
     @property
     def cause(self) -> LogEvent | None:
-        """What ended the run, as far as it is known now."""
+        """The event that ended the run, or None so far."""
         return self._events.cause()
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that was handed out will come again."""
+        """Whether no row that was handed out will come again."""
         return self._log.is_settled
 
     @property
     def is_puzzled(self) -> bool:
-        """Whether there is something to guess at, and time to do it."""
+        """Whether unread lines are waiting for a guess at their format, and it is time for one."""
         return self._log.is_due
 
     @property
     def completed(self) -> bool:
-        """Whether the log says in so many words that the training is complete."""
+        """Whether a line says that the training is complete."""
         return self.parser.outcome.completed is not None
 
     def feed(self, data: bytes) -> None:
         self._log.feed(data)
 
     def finish(self) -> None:
-        """The log has ended."""
+        """Ends the log."""
         self._log.finish()
         self._ended = True
 
     def take(self, latest: datetime | None = None, *, guess: bool | None = None) -> Increment:
-        """`latest` is when the log was last written to, which stamps without a date are dated by.
+        """Returns what is new. `latest` is when the log was last written; it dates timestamps without a date.
 
-        Whether it is time to guess what an unknown log is says the clock; or `guess`, so that it is as it once was.
+        The clock decides whether to guess the format of unread lines, unless `guess` does: a replay sets it to
+        repeat what happened before.
         """
         self.guessed = self._log.is_due if guess is None else guess
         if self.guessed:
             self._log.guess()
-        afresh = self.parser.records is not self._held
+        afresh = self.parser.records is not self._assembler
         if afresh:
             self._begin()
-        held = self._held
-        rows, evals, partials = held.hand_over()
-        opened = _open_rows(held)
+        assembler = self._assembler
+        rows, evals, partials = assembler.hand_over()
+        opened = _open_rows(assembler)
         keys = [key for some in (rows, evals, opened[0]) for key in some.places()]
-        renamed = self._rename(keys, held.stages.names)
-        self._shift = shift = held.stamps.shift(latest or datetime.now(timezone.utc))
+        renamed = self._rename(keys, assembler.stages.names)
+        self._shift = shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
         records = frames.unnamed(RECORDS, rows) if rows.count else None
         ranges = _line_ranges(records, self._places) if records is not None else []
         named = self._named(records, _nothing().records)
         named = named[columns.in_order(named.columns)]
         done, open_events = self._events.take(
-            self._new_events(), named, ranges, held.drafts(), ended=self._ended
+            self._new_events(), named, ranges, assembler.drafts(), ended=self._ended
         )
         return Increment(
             named,
@@ -177,12 +211,12 @@ class Increments:
             {} if afresh else renamed,
             self._new_rejects(),
             self._ended,
-            frozenset(draft.line.number for draft in held.drafts() if draft.redraw),
-            (*opened, open_events, dict(self._places), shift),
+            frozenset(draft.line.number for draft in assembler.drafts() if draft.redraw),
+            OpenRows(*opened, open_events, dict(self._places), shift),
         )
 
     def _rename(self, keys: Iterable[tuple[int, int]], names: list[str | None]) -> dict[Place, Place]:
-        """Names places that are new, and tells which of those that were named before have another name now."""
+        """Names new places, and returns the old and new names of places that are called otherwise now."""
         new = set(keys) - self._places.keys()
         now = [name or DEFAULT_PHASE for name in names]
         if not new and now == self._names:
@@ -199,16 +233,21 @@ class Increments:
         return nothing if frame is None else _named(frame, self._places, self._shift)
 
     def _new_events(self) -> list[LogEvent]:
-        held, said = self._held, self.parser.outcome.events
-        found = [*said, *events.of_lines(held)]
-        for seen in (said, held.evaluations.lines, held.epoch_lines, held.evaluations.numbers):
-            seen.clear()
-        return found
+        assembler, reported = self._assembler, self.parser.outcome.events
+        new = [*reported, *events.of_lines(assembler)]
+        for taken in (
+            reported,
+            assembler.evaluations.lines,
+            assembler.epoch_lines,
+            assembler.evaluations.numbers,
+        ):
+            taken.clear()
+        return new
 
     def _new_rejects(self) -> list[Reject]:
-        found = list(self.parser.rejects)
+        rejects = list(self.parser.rejects)
         self.parser.rejects.clear()
-        return found
+        return rejects
 
 
 @lru_cache(maxsize=1)
@@ -217,15 +256,15 @@ def _nothing() -> Increment:
     return Increment(records, evals, records, StepEvents().frame(0))
 
 
-def _open_rows(held: Assembler) -> tuple[Rows, Rows]:
+def _open_rows(assembler: Assembler) -> tuple[Rows, Rows]:
     """Records and evaluations as they would be if the log ended now."""
     records, evals = Rows(), Rows()
-    for draft in held.drafts():
+    for draft in assembler.drafts():
         if draft.place:
             records.append(draft.row(draft.place))
-    found = [(draft.line, draft.step, draft.evals) for draft in held.drafts()]
-    place = held.stages.here
-    for line, step, values in (*held.evaluations.waiting(), *found):
+    with_records = [(draft.line, draft.step, draft.evals) for draft in assembler.drafts()]
+    place = assembler.stages.here
+    for line, step, values in (*assembler.evaluations.waiting(), *with_records):
         for name, value in values.items():
             where = {"phase": place.phase, "attempt": place.attempt, "step": step, "name": name}
             evals.append({**where, "value": value, "line": line.number, "time": line.time, "rank": line.rank})
@@ -242,16 +281,13 @@ def _named(frame: pl.DataFrame, places: Places, shift: int) -> pl.DataFrame:
 
 
 def _line_ranges(frame: pl.DataFrame, places: Places) -> list[LineRange]:
-    """Places by number, which their names may not be for ever, with attempts as people count them."""
+    """Line ranges by number of the phase, whose name may change, with attempts counted by name."""
     ranges = events.line_ranges(frame)
-    return [known._replace(attempt=places[known.place][1]) for known in ranges]
-
-
-SHARE = 1 / 50  # of the time that goes by may be spent on guessing
+    return [each._replace(attempt=places[each.place][1]) for each in ranges]
 
 
 class Guessing:
-    """Bytes of one log in any pieces; `parser` is the one that is believed now."""
+    """Takes bytes of one log in any pieces; `parser` is the one that is used now."""
 
     def __init__(
         self, formats: tuple[Format, ...] | None, now: Callable[[], float], first_line: int = 1
@@ -267,12 +303,12 @@ class Guessing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that was read will be read again in another format."""
+        """Whether no line will be read again in another format."""
         return self._main.is_settled
 
     @property
     def is_due(self) -> bool:
-        """As often as what it costs allows; and where the unknown has doubled."""
+        """Whether to guess now: when its cost allows, or when the unread lines have doubled."""
         strange = self._main.strange_bytes
         if self.is_settled or strange == self._asked_bytes:
             return False
@@ -286,16 +322,16 @@ class Guessing:
             self._other.feed(data)
 
     def finish(self) -> None:
-        """The log has ended."""
+        """Ends the log."""
         self._main.finish()
         self._other = None
 
     def guess(self) -> None:
-        """Asks once more what the log is."""
+        """Guesses the format of unread lines again."""
         strange, now = self._main.strange_bytes, self._now()
         other = self._main.tentative()
         if other and not self._other:
-            self._main.afresh()  # of its rows some have been handed out
+            self._main.afresh()  # some of its rows have been handed out
         self._asked_bytes = strange
         self._ask_after = self._now() + (self._now() - now) / SHARE
         if _understood(other) != _understood(self._other):

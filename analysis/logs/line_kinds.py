@@ -1,6 +1,6 @@
-"""What a line with these fields says: is it a record, which numbers are its step, which are evaluations.
+"""What lines of a pattern with the same fields are: a record, an evaluation, or neither, and how they give a step.
 
-Answered once per pattern and set of fields that were printed, and then applied to all lines of that shape alike.
+`plan` decides once per pattern and set of printed fields, for all such lines.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _RATE = re.compile(
 
 @dataclass(frozen=True)
 class LinePlan:
-    """How the cells of one shape of line become columns."""
+    """How the values of lines with the same fields become columns."""
 
     columns: Mapping[str, Field]  # record columns, places such as step and epoch among them
     evals: Mapping[str, Field]
     texts: Mapping[str, Field]
-    record: bool  # whether it gives a loss, a rate, a norm, a step time or a throughput
+    record: bool  # whether it gives a loss, a learning rate, a norm, a step time or a throughput
 
     @cached_property
     def places(self) -> frozenset[str]:
-        """Columns that say where a line stands, and were used up in finding its step."""
+        """Columns that only serve to find the step, and are left out of the record."""
         if "index" in self.columns and "length" in self.columns:
             return frozenset({"step", "index", "length", "count", "total", "epochs"})
         used = next((place for place in STEPS if place in self.columns), "step")
         return frozenset({used, "index", "length", "count", "total", "epochs"})
 
     def step(self, cells: Mapping[str, Number], zero_based: bool) -> Number | None:
-        """Rules 10 and 11; the epoch that stands for a step is another matter."""
+        """The step that the line prints, or epoch and index give; None if only an epoch could stand for it."""
         if "index" in cells and "length" in cells and "epoch" in cells:
             done = cells["epoch"] if zero_based else cells["epoch"] - 1
             return done * cells["length"] + cells["index"]
@@ -79,7 +79,7 @@ def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
 
 
 def _distinct(fields: Iterable[Field]) -> dict[str, Field]:
-    """Of two fields for one column the first has it, and the other keeps its own name."""
+    """Gives a column to the first of two fields; the other keeps its own name."""
     columns: dict[str, Field] = {}
     for what in fields:
         name = what.column if what.column not in columns else names.legal(what.source)
@@ -91,12 +91,12 @@ def _distinct(fields: Iterable[Field]) -> dict[str, Field]:
 
 
 def _as_evaluation(name: str) -> str:
-    """The training loss on an evaluation line is an evaluation of its own (rule 17)."""
+    """The column of a value on an evaluation line; a training loss there is an evaluation, `train_loss`."""
     return "train_loss" if name == "loss" else name
 
 
 def _is_evidence(name: str, what: Field, beside_evaluation: bool) -> bool:
-    """Speed and time on a line of evaluations are the evaluation's. A table's columns get their names later."""
+    """Whether a column makes a line a record; beside an evaluation, speed and time belong to that."""
     if name in ("dt_ms", "tok_per_sec", "step_avg_ms"):
         return not beside_evaluation
     if (

@@ -1,8 +1,8 @@
 """Bytes in any pieces -> clean whole lines. A redraw after a carriage return is a line of its own.
 
-Escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces go. All but the echo are found while line feeds
-are looked for, so a log that has none of them pays nothing. Memory stays bounded whatever comes: of a line longer
-than LIMIT only the beginning is kept.
+Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces. All but the echo are found in the
+search for line feeds, so a log without them pays nothing. Memory is bounded: of a line longer than LIMIT only the
+beginning is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gputel.analysis.logs import patterns
 
 CHUNK = 4 << 20
-LIMIT = 1 << 16  # no record is as long, and what is quadratic in a line stays cheap
+LIMIT = 1 << 16  # no record is longer, and regexes that are quadratic in a line stay cheap
 
 _ESCAPES = patterns.lazy_regex(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-B]|[@-Z\\-_=>78])"
@@ -30,18 +30,18 @@ _FEED, _CONTROLS = 10, 32
 
 @dataclass(frozen=True)
 class Chunk:
-    """Clean whole lines, and the number that each has in the file."""
+    """Clean whole lines, and the number of each in the file."""
 
     data: bytes
     first: int
     numbers: npt.NDArray[np.int64] | None  # None: line i is first + i
-    starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if that is known already
+    starts: npt.NDArray[np.int64] | None = None  # where the lines start in data, if known
 
     def number(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return lines + self.first if self.numbers is None else self.numbers[lines]
 
     def cut(self, at: int) -> tuple[Chunk, Chunk]:
-        """Two chunks, the first with the line in which byte `at` lies."""
+        """Two chunks; the first ends with the line of byte `at`."""
         end = self.data.find(b"\n", max(at - 1, 0)) + 1 or len(self.data)
         count = self.data.count(b"\n", 0, end)
         numbers = (None, None) if self.numbers is None else (self.numbers[:count], self.numbers[count:])
@@ -53,7 +53,7 @@ class Chunk:
 
 
 class Splitter:
-    """Cuts what is fed to it into chunks at line ends, and keeps the rest for the next piece."""
+    """Cuts bytes into chunks at line ends, and keeps the rest for the next piece."""
 
     def __init__(self, *, live: bool = False, first: int = 1) -> None:
         self.number = first
@@ -109,7 +109,7 @@ class Splitter:
         cleaned = data
         if b"\x1b" in controls:
             cleaned = _ESCAPES.sub(b"", cleaned)
-        if b"^" in data and b"^[" in data:  # one byte is found ten times as fast as two
+        if b"^" in data and b"^[" in data:  # searching one byte is ten times as fast as two
             cleaned = _ECHO.sub(b"", cleaned)
         if b"\x00" in controls:
             cleaned = cleaned.replace(b"\x00", b"")
@@ -119,28 +119,28 @@ class Splitter:
 
 
 def keep(kept: list[Chunk], chunk: Chunk) -> None:
-    """Puts it behind those that are kept, and joins them where a log grows by a line at a time."""
+    """Appends a chunk, and joins small ones, as logs may grow by a line at a time."""
     kept.append(chunk)
     while len(kept) > 1 and len(kept[-2].data) <= len(kept[-1].data) < CHUNK // 2:
         last = kept.pop()
         kept[-1] = _joined(kept[-1], last)
 
 
-def _joined(one: Chunk, other: Chunk) -> Chunk:
-    follow = other.first == one.first + one.data.count(b"\n")
-    if one.numbers is None and other.numbers is None and follow:
-        return Chunk(one.data + other.data, one.first, None)
-    numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (one, other)]
-    return Chunk(one.data + other.data, one.first, np.concatenate(numbers))
+def _joined(first: Chunk, second: Chunk) -> Chunk:
+    follows = second.first == first.first + first.data.count(b"\n")
+    if first.numbers is None and second.numbers is None and follows:
+        return Chunk(first.data + second.data, first.first, None)
+    numbers = [chunk.number(np.arange(len(starts(chunk.data)))) for chunk in (first, second)]
+    return Chunk(first.data + second.data, first.first, np.concatenate(numbers))
 
 
 def _drawn(rest: bytes) -> int:
-    """Where the last redraw in a line without an end begins; a return at its end may belong to that."""
+    """Where the last redraw of an unfinished line begins; ignores a carriage return at its end."""
     return rest.rstrip(b"\r").rfind(b"\r") + 1
 
 
 def starts(data: bytes) -> npt.NDArray[np.int64]:
-    """Where the lines start."""
+    """The position at which each line starts."""
     return _after(_controls(data)[0], data)
 
 
@@ -151,7 +151,7 @@ def _after(feeds: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:
 
 
 def _controls(data: bytes) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Where line feeds stand, and which other control characters stand anywhere."""
+    """The positions of line feeds, and the other control characters that occur."""
     text = np.frombuffer(data, np.uint8)
     blocks = range(_BLOCK, len(data), _BLOCK)
     places = [np.flatnonzero(text[at : at + _BLOCK] < _CONTROLS) + at for at in blocks]
@@ -172,7 +172,7 @@ def _redraws(data: bytes, first: int) -> Chunk:
 
 
 def _shorten(data: bytes) -> bytes:
-    """Cuts lines that are longer than LIMIT, so that whole files and pieces of them read the same."""
+    """Cuts lines longer than LIMIT, so that a file reads the same whole and in pieces."""
     start = 0
     while len(data) - start > LIMIT:
         end = data.rfind(b"\n", start, start + LIMIT + 1)

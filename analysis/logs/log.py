@@ -1,11 +1,10 @@
-"""What was read from one log: frames of steps, evaluations and events, and how the run ended."""
+"""Log: the frames read from one log (records, evaluations, events) and how the run ended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis import columns
 from gputel.analysis.logs.outcome import LogEvent, Status
@@ -17,29 +16,35 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.gpu_tables import Telemetry
 
 DEFAULT_PHASE = "train"
-T = TypeVar("T")
 
 
-class Later(Generic[T]):
-    """A field that may be given as a function, which is called when the field is first asked for."""
+class Results(Protocol):
+    """The parts of a log that take time to make. An implementation may make each when it is first asked for."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
+    @property
+    def records(self) -> pl.DataFrame: ...
+    @property
+    def evals(self) -> pl.DataFrame: ...
+    @property
+    def partials(self) -> pl.DataFrame: ...
+    @property
+    def events(self) -> pl.DataFrame: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def cause(self) -> LogEvent | None: ...
 
-    @overload
-    def __get__(self, log: None, owner: type) -> NoReturn: ...
-    @overload
-    def __get__(self, log: object, owner: type) -> T: ...
-    def __get__(self, log: object | None, owner: type) -> T:
-        if log is None:
-            raise AttributeError(self._name)  # so that the field has no default
-        held = vars(log)[self._name]
-        if callable(held):
-            held = vars(log)[self._name] = held()
-        return cast("T", held)
 
-    def __set__(self, log: object, value: T | Callable[[], T]) -> None:
-        vars(log)[self._name] = value
+@dataclass(frozen=True)
+class ReadyResults:
+    """Results that have been made already."""
+
+    records: pl.DataFrame
+    evals: pl.DataFrame
+    partials: pl.DataFrame
+    events: pl.DataFrame
+    status: Status
+    cause: LogEvent | None
 
 
 @dataclass(frozen=True)
@@ -55,16 +60,11 @@ class Log:
     rejects: list[Reject]
     sources: dict[str, Field]
     places: list[tuple[str, int]]  # phase and attempt, in the order of the file
-    records: Later[pl.DataFrame] = Later()
-    evals: Later[pl.DataFrame] = Later()
-    partials: Later[pl.DataFrame] = Later()
-    events: Later[pl.DataFrame] = Later()
-    status: Later[Status] = Later()
-    cause: Later[LogEvent | None] = Later()
+    results: Results
     telemetry: Telemetry | None = None
     inferred: str | None = None  # what an unknown format was understood as, in one line
     learned: str | None = None  # the same as a format's TOML
-    composed: bool = False  # the log says that no program which trained has printed it
+    composed: bool = False  # the log itself says that no training program printed it
     fault: str | None = None  # why the file could not be read to its end
     started: int | None = None
     ended: int | None = None
@@ -73,9 +73,38 @@ class Log:
     def __repr__(self) -> str:
         return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"
 
+    @property
+    def records(self) -> pl.DataFrame:
+        return self.results.records
+
+    @property
+    def evals(self) -> pl.DataFrame:
+        return self.results.evals
+
+    @property
+    def partials(self) -> pl.DataFrame:
+        return self.results.partials
+
+    @property
+    def events(self) -> pl.DataFrame:
+        return self.results.events
+
+    @property
+    def status(self) -> Status:
+        return self.results.status
+
+    @property
+    def cause(self) -> LogEvent | None:
+        return self.results.cause
+
+    def with_results(self, **changes: Any) -> Log:
+        """Copies the log with some of its results replaced; the others are made now."""
+        ready = ReadyResults(self.records, self.evals, self.partials, self.events, self.status, self.cause)
+        return replace(self, results=replace(ready, **changes))
+
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """A row per step of each phase: of several attempts the last, the mean over ranks where they differ."""
+        """One row per step of each phase, from its last attempt; the mean where several ranks print it."""
         import polars as pl
 
         if self._is_straight():
@@ -99,7 +128,7 @@ class Log:
         return keyed.sort(*place, "line", nulls_last=True, maintain_order=True).drop("_phase")
 
     def _counts_within_epochs(self) -> bool:
-        """Whether a step is one of its epoch only, and comes again in the next: `Epoch 2 Batch 100`."""
+        """Whether the step count starts again in every epoch: `Epoch 2 Batch 100`."""
         import polars as pl
 
         if "epoch" not in self.records.columns:
@@ -108,19 +137,18 @@ class Log:
         return bool(self.records.select(falls.over("phase", "attempt", "rank").any()).item())
 
     def _is_straight(self) -> bool:
-        """Whether one phase went from step to step without looking back, as most do."""
+        """Whether the log has one phase whose steps only rise, as most do."""
         steps = self.records["step"]
         rises = not steps.null_count() and steps.is_sorted() and not (steps == steps.shift(1)).any()
         return len(self.places) <= 1 and rises
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all was read (no record, evaluation, event or reading of a GPU)."""
-        return not (
-            self.places or self.events.height or (self.telemetry is not None and self.telemetry.rows.height)
-        )
+        """Whether the log gave no record, evaluation, event or GPU reading."""
+        has_readings = self.telemetry is not None and self.telemetry.rows.height > 0
+        return not (self.places or self.events.height or has_readings)
 
     def metrics(self) -> list[str]:
-        """The columns of `records` that hold measurements, in the order of DESIGN's words."""
-        known = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
-        return [name for name in self.records.columns if name not in known]
+        """The columns of `records` that hold measurements, in the order of `columns.py`."""
+        places = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
+        return [name for name in self.records.columns if name not in places]

@@ -1,7 +1,7 @@
-"""What things are called: a printed name and unit -> the column, as DESIGN's words have it.
+"""Printed name and unit -> column, by the words of `columns.py`.
 
-`lm loss`, `train_loss` and `loss/train/total` are `loss`. Whatever is not known here keeps its own printed name,
-made legal, with its unit behind it, so that a metric nobody has heard of still has a column.
+`lm loss`, `train_loss` and `loss/train/total` are `loss`. An unknown name stays as printed, made legal, with its
+unit behind it, so every metric has a column.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _ALIASES: Mapping[str, Iterable[str]] = {
     "ntokens_total total_tokens_seen seen_tokens num_input_tokens_seen tokens_processed".split(),
 }
 _COLUMNS = {alias: column for column, aliases in _ALIASES.items() for alias in aliases}
-_RESERVED = frozenset({"index", "length", "count", "total"})  # what formats call places
+_RESERVED = frozenset({"index", "length", "count", "total"})  # what formats call the place of a line
 _STAMPS = frozenset(
     "timestamp asctime datetime date_time _timestamp ts created_at logged_at wall_time".split()
 )
 _KEPT_IN = {
-    "dt_ms": ("ms", "s"),  # the unit of the column, and the one assumed where none is printed
+    "dt_ms": ("ms", "s"),  # the unit of the column, and the one assumed if none is printed
     "total_time_min": ("min", "min"),
     "eta_min": ("min", "min"),
     "tok_per_sec": ("count", ""),
@@ -82,7 +82,7 @@ _EVALUATION = re.compile(
 
 
 def is_evaluation(column: str) -> bool:
-    """`val_acc` and `eval_runtime`; what a role says comes before this."""
+    """Whether it is a column of evaluations, such as `val_acc`; the role of a line takes precedence."""
     return _EVALUATION.search(column) is not None or column in ("core_metric", "hellaswag")
 
 
@@ -91,15 +91,15 @@ def legal(name: str) -> str:
 
 
 def title(name: str) -> str:
-    """What a column of a table is called; `total` stands there beside the parts of the loss."""
+    """The name of a table's column; `total` stands beside the parts of the loss."""
     return "loss" if name == "total" else legal(name)
 
 
 class Vocabulary:
-    """The names that all formats share, with those of one format on top.
+    """The names that all formats share, with those of one format taking precedence.
 
     `own` maps a printed name to a column, or to a column and the unit that the format means without printing it
-    (`"time" = "dt_ms s"`), or to nothing where the pair says nothing (`"eta" = ""`). `nulls` are texts by column.
+    (`"time" = "dt_ms s"`), or to nothing to ignore the pair (`"eta" = ""`). `nulls` are texts by column.
     """
 
     def __init__(self, own: Mapping[str, str] = {}, nulls: Mapping[str, Iterable[str]] = {}) -> None:
@@ -117,7 +117,7 @@ class Vocabulary:
             return found
 
     def named(self, column: str, source: str, unit: str | None = None, kind: str = "") -> Field:
-        """The field of a regex group whose column the format names itself."""
+        """The field of a regex group whose column the format states."""
         nulls = self._nulls_of(column)
         if kind in ("text", "clock"):
             scale = _seconds(column) if kind == "clock" else values.KEPT
@@ -161,14 +161,14 @@ class Vocabulary:
         return f"{own_name}_" if own_name in _RESERVED else own_name, ""
 
     def _clock(self, name: str, source: str) -> Field | None:
-        """Hours and minutes are a duration only where the name says so; else they are a time of day."""
+        """The field of a clock: a duration if the name says so, else a time of day, which has none."""
         column, _ = self._column(name)
         if column not in ("dt_ms", "total_time_min", "eta_min"):
             return None
         return Field(column, source, "clock", "clock", *_seconds(column))
 
     def _second(self, name: str, printed: str) -> Field | None:
-        """The number in brackets behind a value: an average, a share, a z-score."""
+        """The field of a number in brackets behind a value: an average, a share, a z-score."""
         column, assumed = self._column(name)
         if not column or column == "time":
             return None
@@ -201,13 +201,13 @@ def _assumed(column: str, name: str) -> str:
 
 
 def _seconds(column: str) -> Scale:
-    """Of a clock, whose text is no number of which the exponent could be moved."""
+    """The scale of a clock, as a factor: its text has no exponent to move."""
     scale = _scale(column, "s")[1]
     return Scale(0, scale.times * 10**scale.shift, scale.over)
 
 
 def _scale(column: str, unit: str, assumed: str = "") -> tuple[str, Scale]:
-    """The column's final name and how a number in this unit is brought to it; 11.5K of milliseconds are 11,500."""
+    """The column's final name and the scale for a number in this unit; 11.5K of milliseconds are 11,500."""
     kept = _KEPT_IN.get(column)
     if kept:
         table = values.CANONICAL[kept[0]]
@@ -215,7 +215,7 @@ def _scale(column: str, unit: str, assumed: str = "") -> tuple[str, Scale]:
             scale = table.get(assumed, values.KEPT)
             return column, scale._replace(shift=scale.shift + values.COUNTS[unit].shift)
         return column, table.get((unit or assumed).removesuffix("/it"), values.KEPT)
-    bytes_ = unit in values.COUNTS and "mem" in column.lower()  # `8.21G` of memory are no count
+    bytes_ = unit in values.COUNTS and "mem" in column.lower()  # `8.21G` of memory is not a count
     if unit in values.COUNTS and not bytes_:
         return column, values.COUNTS[unit]
     if not (unit or assumed) or column in _COLUMNS:

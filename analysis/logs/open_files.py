@@ -1,4 +1,4 @@
-"""Who has a file open for writing: a log that somebody writes is of a run that goes on."""
+"""Which process has a file open for writing: its log belongs to a run that goes on."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from functools import lru_cache
 from pathlib import Path
 
 FEW_S = 5
-TICK_S = 0.05  # the stamps of files lag behind the clock by up to a tick of the kernel
+TICK_S = 0.05  # file timestamps lag behind the clock by up to a tick of the kernel
 
 
 def has_writer(path: Path, changed: float) -> bool:
-    """Whether a process that we may look at has the file open for writing; `changed` is when it last grew."""
+    """Whether a process that we may inspect has the file open for writing; `changed` is when it last grew."""
     return handle(path, changed) is not None
 
 
 def handle(path: Path, changed: float) -> Path | None:
-    """`/proc/812/fd/1`: one by which a process writes the file.
+    """A handle by which a process writes the file, such as `/proc/812/fd/1`.
 
-    A folder of thousands of logs is looked up in one picture of all writers. A yes is made sure of, and so is a no
-    about a file that has grown since the picture was taken.
+    A folder of thousands of logs is looked up in one snapshot of all writers. A hit is checked again, and so is a
+    miss if the file has grown since the snapshot.
     """
     place = os.path.realpath(path)
-    taken, written = _picture(int(time.monotonic() / FEW_S))
+    taken, written = _snapshot(int(time.monotonic() / FEW_S))
     found = written.get(place)
     if found and holds(found, path):
         return found
@@ -33,7 +33,7 @@ def handle(path: Path, changed: float) -> Path | None:
 
 
 def holds(handle: Path, path: Path) -> bool:
-    """Whether it still is one by which the file is written."""
+    """Whether the file is still written by this handle."""
     try:
         return str(handle.readlink()) == os.path.realpath(path) and _writes(handle.parents[1], handle.name)
     except OSError:
@@ -41,7 +41,7 @@ def holds(handle: Path, path: Path) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _picture(_moment: int) -> tuple[float, dict[str, Path]]:
+def _snapshot(_moment: int) -> tuple[float, dict[str, Path]]:
     return time.time(), _all_written()
 
 
@@ -59,7 +59,7 @@ def _all_written() -> dict[str, Path]:
 
 
 def _is_file(place: str) -> bool:
-    """And no socket, pipe or terminal."""
+    """Whether it is a file, and not a socket, a pipe or a terminal."""
     return place.startswith("/") and not place.startswith("/dev/")
 
 

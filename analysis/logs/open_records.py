@@ -1,12 +1,11 @@
-"""Lines of records, and redraws of bars -> rows of steps and partial redraws, by rules 7 and 8 of docs/parse.md.
+"""Lines of records and redraws of bars -> rows of steps and partial redraws.
 
-A record is begun by a line, added to by others, and closed by the next step of its rank. Until then it is a draft:
-a line to come may still add to it, or draw over it.
+A line begins a record, other lines add to it, and the next step of its rank closes it. Until then it is open:
+later lines may still add to it or redraw it.
 
-Runs of lines whose steps rise -> rows taken over column by column, with the evaluations among them.
-
-Only where that gives the very rows that line by line would give: each a record of its own, of one rank, of a step
-later than the one before, or of none. Whoever asks gets False otherwise, and nothing has been taken.
+`Columnwise` takes long runs of lines whose steps rise column by column, with the evaluations among them, but only
+where that gives the same rows as line by line: each line is a record of its own, of one rank, with a later step
+than the one before, or none has a step. Otherwise it takes nothing and returns False.
 """
 
 from __future__ import annotations
@@ -22,24 +21,27 @@ from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Moments
 from gputel.analysis.logs.line_kinds import CIRCUMSTANCES, COLUMN, PLACES, LinePlan
 from gputel.analysis.logs.patterns import Field
 
+Cells = dict[str, Numbers]
+SHORTEST = 4  # lines from which on a run is taken by columns
+
 
 class OpenRecords:
-    """`steps` and `partials` grow; `stages` and `evaluations` are told of records as they begin and end."""
+    """Builds records from lines; `steps` and `partials` are the rows so far."""
 
     def __init__(
         self, counting: Counting, stages: Stages, evaluations: Evaluations, sources: dict[str, Field]
     ) -> None:
         self.steps, self.partials = Rows(), Rows()
-        self.broken_off = False  # whether the last bar had not come to its end
+        self.broken_off = False  # whether the last bar had not reached its end
         self.at_last_step = False  # whether the last record was of the last step of the last epoch
         self.drafts: dict[str | None, OpenRecord] = {}  # by rank
-        self.header: list[str] = []  # what the columns of a table are called
+        self.header: list[str] = []  # the names of a table's columns
         self._counting, self._stages, self._evaluations = counting, stages, evaluations
         self._sources = sources
 
     def take(self, line: ParsedLine) -> None:
         step = self._counting.of_record(line)
-        draft = self._that_takes(line, step)
+        draft = self._open_for(line, step)
         if draft:
             draft.add(line, step)
         elif line.pattern.role == "train":
@@ -51,7 +53,7 @@ class OpenRecords:
             self._begin(draft)
 
     def redraw(self, line: ParsedLine) -> None:
-        """Of a bar that names its epoch the last redraw counts, of any other the last one of each count."""
+        """Keeps a progress bar's last redraw per epoch, or per step count if it names no epoch."""
         epoch = self._counting.epoch_of_test(line)
         if epoch is not None and self._is_another_bar(line):
             self._test(line, epoch)
@@ -79,7 +81,7 @@ class OpenRecords:
             self.at_last_step = self._counting.is_last(draft.cells, draft.line.pattern)
             total = draft.line.cells.get("total", 0.0)
             self.broken_off = draft.redraw is not None and draft.redraw[2] < total
-        elif draft.step is not None:  # a last line may say how far it has come, and nothing more
+        elif draft.step is not None:  # a last line may say only how far the run has come
             self.at_last_step = draft.step >= draft.cells.get("total_steps", float("inf"))
         if draft.evals:
             place = draft.place or self._stages.evaluation(draft.step)
@@ -90,13 +92,13 @@ class OpenRecords:
             self.close(rank)
 
     def hand_over(self) -> tuple[Rows, Rows]:
-        """Steps and partials since the last call, which are kept here no longer."""
+        """Hands over the rows of steps and partials since the last call."""
         done = (self.steps, self.partials)
         self.steps, self.partials = Rows(), Rows()
         return done
 
-    def _that_takes(self, line: ParsedLine, step: float | None) -> OpenRecord | None:
-        """What is open and of this rank; a line that names no rank speaks for any, and the other way round."""
+    def _open_for(self, line: ParsedLine, step: float | None) -> OpenRecord | None:
+        """The open record that the line adds to: one of its rank; no rank on either side matches any."""
         own = self.drafts.get(line.rank)
         others = [draft for rank, draft in self.drafts.items() if rank is None or line.rank is None]
         is_part = line.pattern.role == "part"
@@ -108,7 +110,7 @@ class OpenRecords:
         self._evaluations.settle(draft)
 
     def _is_another_bar(self, line: ParsedLine) -> bool:
-        """After an epoch that came to its end, a bar of another length that names none is of a test (Keras)."""
+        """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras)."""
         draft = self.drafts.get(line.rank)
         if not draft or not draft.redraw:
             return False
@@ -116,7 +118,7 @@ class OpenRecords:
         return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
 
     def _test(self, line: ParsedLine, epoch: float) -> None:
-        """What the last redraw of a test's bar says is an evaluation at the epoch that is done."""
+        """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
         metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
@@ -124,7 +126,7 @@ class OpenRecords:
         self._evaluations.write(line, evals, epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
-        """The cells of a record, a table's columns under the names that its header gave them."""
+        """The values of a record, with a table's columns named by its header."""
         cells = line.metrics()
         for name in [name for name in cells if name.startswith(COLUMN)]:
             at = int(name.removeprefix(COLUMN)) - 1
@@ -134,12 +136,8 @@ class OpenRecords:
         return cells
 
 
-Cells = dict[str, Numbers]
-SHORTEST = 4  # lines, of which fewer are not worth it
-
-
 class Columnwise:
-    """Adds to the rows of `records` and `evaluations`, between lines that were taken one by one."""
+    """Adds runs of lines to the rows of `records` and `evaluations`."""
 
     def __init__(
         self,
@@ -154,7 +152,7 @@ class Columnwise:
         self._evaluations, self._heads, self._sources = evaluations, heads, sources
 
     def rising(self, run: HitRun) -> Iterator[HitRun]:
-        """Stretches of the run within which the steps rise: restarts, and the copies of ranks, end one."""
+        """Cuts the run where steps do not rise: at restarts and at copies by other ranks."""
         table, shape, first, end = run
         cuts: list[int] = []
         if end - first > SHORTEST and _is_plain(table, shape):
@@ -169,7 +167,7 @@ class Columnwise:
             yield run.within(start, stop)
 
     def take(self, run: HitRun, asides: list[Aside]) -> bool:
-        """The line before the run is the record that is open."""
+        """Takes a run whose line before is the open record; returns False, with nothing taken, if it cannot."""
         table, shape, first, end = run
         if end - first < SHORTEST or not _is_plain(table, shape):
             return False
@@ -198,7 +196,7 @@ class Columnwise:
         return True
 
     def _are_records(self, table: HitTable, cells: Cells, steps: Numbers | None, asides: list[Aside]) -> bool:
-        """Whether each is a record of its own, and holds no number that is too large for its column."""
+        """Whether each line is a record of its own, and no number is too large for its column."""
         if steps is None:
             waits = any(len(aside.rows) for aside in asides)  # for a step
             apart = self._counting.has_none(table.pattern) and not waits
@@ -207,7 +205,7 @@ class Columnwise:
         return apart and all(bool(np.all(np.abs(cells[name]) < MOST)) for name in WHOLE if name in cells)
 
     def _is_on_time(self, aside: Aside, steps: Numbers) -> bool:
-        """Whether none would change how what follows is read; `steps` are those of the records before each."""
+        """Whether the evaluations do not affect later records; `steps` are those of the records before each."""
         table, shape, rows, _ = aside
         if not len(rows):
             return True
@@ -219,7 +217,7 @@ class Columnwise:
     def _write(
         self, run: HitRun, cells: Cells, steps: Numbers | None, times: Moments, rank: str | None
     ) -> None:
-        """`cells` and `steps` begin with those of the line before."""
+        """Writes the rows; `cells` and `steps` begin with the line before the run."""
         table, shape, first, end = run
         columns: dict[str, Column] = {"line": table.numbers[first:end]}
         if steps is not None:
@@ -250,13 +248,13 @@ class Columnwise:
 
 
 def _are_steps(steps: Numbers) -> bool:
-    """Whole numbers that rise."""
+    """Whether they are whole numbers that rise."""
     rising, whole = np.all(steps[1:] > steps[:-1]), np.all(steps == np.floor(steps))
     return bool(rising and whole and np.all(np.abs(steps) < MOST))
 
 
 def _is_plain(table: HitTable, shape: LinePlan) -> bool:
-    """Lines of which each begins a record, and says nothing of an evaluation or a stage."""
+    """Whether each line begins a record, without an evaluation or a stage."""
     texts = any(what.kind == "text" for what in shape.columns.values())
     return (
         table.pattern.role == "train" and shape.record and not (shape.evals or texts or table.pattern.stage)

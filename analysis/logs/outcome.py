@@ -1,9 +1,7 @@
-"""What happened in a run, read from the lines that are no records: events, how it ended, and what ended it.
+"""Lines that are not records -> events, how the run ended, and what ended it.
 
-The cause is the first fatal line after the last record: what other ranks and launchers print afterwards are
-victims. A launcher's own error (`ChildFailedError`) is the cause only where nothing else was printed.
-
-The lines of a chunk that are no records; and those of them that no pattern has read at all.
+The cause is the first fatal line after the last record: later messages of other ranks and launchers are
+consequences. A launcher's own error (`ChildFailedError`) is the cause only if nothing else was printed.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class LogEvent:
-    """What a line says has happened; `fatal` where it ends the run."""
+    """An event that a line reports; `fatal` if it ends the run."""
 
     kind: str
     line: int
@@ -38,7 +36,7 @@ class LogEvent:
 
 @dataclass(frozen=True)
 class Sign:
-    """A kind of line that matters. `kind` None: no event, but the end of the run."""
+    """A kind of line that matters. `kind` None: it is no event, but ends the run."""
 
     kind: str | None
     regex: re.Pattern[bytes]
@@ -49,7 +47,7 @@ def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
     return Sign(kind, patterns.lazy_regex(regex), fatal)
 
 
-# In the order in which a line is asked; the first that fits decides.
+# Tried in this order; the first that matches decides.
 SIGNS = (
     _sign(
         None,
@@ -145,7 +143,7 @@ COMPLETED = patterns.lazy_regex(
     rb'|"percentage": 100(?:\.0)?[,}]'
 )
 TRACEBACK = b"Traceback (most recent call last)"
-# Searched in lower case: letters of either case cost ten times as much, and most lines hold none of these.
+# Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
 _WORTH = patterns.lazy_regex(
     rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
     rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
@@ -164,15 +162,15 @@ _ERROR = patterns.lazy_regex(
 
 
 class Outcome:
-    """Takes the lines that are no records, in order; knows the events, and at the end the status and its cause."""
+    """Reads the lines that are not records, in order, and collects their events."""
 
     def __init__(self) -> None:
         self.events: list[LogEvent] = []
         self.completed: int | None = None  # the line that says so
         self._open: dict[
             bytes, int
-        ] = {}  # tracebacks whose error has not been printed yet, by what precedes them
-        self._saved: set[bytes] = set()  # shapes of save lines since the last record
+        ] = {}  # line of each traceback without its error yet, by the prefix of its lines
+        self._saved: set[bytes] = set()  # shapes of lines about saving since the last record
         self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
 
     def read(self, line: bytes, number: int) -> Iterator[LogEvent]:
@@ -197,24 +195,24 @@ class Outcome:
             self.completed = number
 
     def recorded(self) -> None:
-        """A record stands here: a checkpoint saved from now on is another one."""
+        """Notes that a record stands here: a checkpoint saved from now on is another one."""
         self._saved.clear()
         self._saving = self._saving and not self._done
 
     def _again(self, line: bytes) -> bool:
-        """Several ranks and files of one checkpoint print one kind of line each, before and after it is written."""
+        """Whether the line is about the same checkpoint as an earlier one: each rank and file may print several."""
         if _ANNOUNCES.search(line) and not _IS_DONE.search(line):
             self._saving, self._done = True, False
         elif self._saving:
             self._done = True
             return True
         shape = re.sub(rb"\d+", b"0", _PREFIX.sub(b"", line))
-        known = shape in self._saved
+        repeats = shape in self._saved
         self._saved.add(shape)
-        return known
+        return repeats
 
     def _error(self, line: bytes, number: int) -> LogEvent | None:
-        """The line that ends a traceback: not indented, and an exception's name."""
+        """The event of a line that ends a traceback: not indented, and beginning with an exception's name."""
         head = _prefix(line)
         body = line[len(head) :] if head in self._open else b""
         if not body or body[:1] in b" \t|" or not _ERROR.match(body):
@@ -248,7 +246,7 @@ _INTENT = patterns.lazy_regex(
 
 
 def _is_code(line: bytes) -> bool:
-    """Source that is echoed into the log, such as `print0(f"Saved checkpoint to {path}")`."""
+    """Whether it is source code that was echoed into the log: `print0(f"Saved checkpoint to {path}")`."""
     return (
         re.search(
             rb"""\b(?:print\w*|log\w*\.\w+|raise \w+)\(\s*f?["']"""
@@ -260,17 +258,19 @@ def _is_code(line: bytes) -> bool:
 
 
 def cause(events: list[LogEvent], after: int) -> LogEvent | None:
-    """What ended the run: the first fatal event after the last record, a launcher's only where it stands alone."""
+    """The event that ended the run: the first fatal one after line `after`, preferably not a launcher's."""
     fatal = [event for event in events if event.fatal and event.line > after]
-    # Slurm cancels what is left of a step after a task of it has failed, in the words of a user's cancel.
-    fell = next((event.line for event in fatal if "xited with exit code" in event.text), None)
-    own = [
+    # After a task of a step fails, Slurm cancels the others with the message of a user's cancel.
+    failed = next((event.line for event in fatal if "xited with exit code" in event.text), None)
+    first_hand = [
         event
         for event in fatal
         if event.fatal != "victim"
-        and not (fell and event.line > fell and "CANCELLED AT" in event.text and "DUE TO" not in event.text)
+        and not (
+            failed and event.line > failed and "CANCELLED AT" in event.text and "DUE TO" not in event.text
+        )
     ]
-    return next(iter(own or fatal), None)
+    return next(iter(first_hand or fatal), None)
 
 
 def status(ended_by: LogEvent | None, completed: bool, live: bool) -> Status:
@@ -285,14 +285,14 @@ RECORDS = ("train", "part", "bar", "eval", "task")
 
 
 def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bool]]:
-    """The lines that are no records, as (number of the first, lines, whether a record stands right before)."""
+    """Regions without records, as (number of the first line, lines, whether a record stands right before)."""
     data = chunk.data
     hits = [h for h in reading.hits if h.pattern.role in RECORDS]
     if not hits:
         yield 0, data.removesuffix(b"\n"), False
         return
     if sum(len(h.lines) for h in hits) == reading.lines and TRACEBACK[:1] not in data:
-        return  # all lines are records, and nothing was printed into one
+        return  # all lines are records, and no traceback was printed into one
     lines = np.concatenate([h.lines for h in hits])
     order = np.argsort(lines, kind="stable")
     lines, starts = lines[order], np.concatenate([h.starts for h in hits])[order]
@@ -307,7 +307,7 @@ def unread(reading: EngineResult, chunk: Chunk) -> Iterator[tuple[int, bytes, bo
 
 
 def strange(reading: EngineResult, first: int, region: bytes) -> bytes:
-    """The lines of a region that no pattern at all has read."""
+    """The lines of a region that no pattern has read."""
     numbers = np.arange(first, first + region.count(b"\n") + 1)
     read = np.concatenate([numbers[:0], *(hits.lines for hits in reading.hits)])
     unknown = ~np.isin(numbers, read)
@@ -322,9 +322,9 @@ def ends_with_record(reading: EngineResult) -> bool:
 
 
 def _glued(data: bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    """Records that a traceback was printed into the line of."""
+    """Rows of records with a traceback printed into their line."""
     found: list[int] = []
-    at = data.find(TRACEBACK) if TRACEBACK[:1] in data else -1  # one byte is found twenty times as fast
+    at = data.find(TRACEBACK) if TRACEBACK[:1] in data else -1  # searching one byte is twenty times as fast
     while at >= 0:
         owner = int(np.searchsorted(starts, at, side="right")) - 1
         if owner >= 0 and b"\n" not in data[int(starts[owner]) : at]:

@@ -1,10 +1,8 @@
-"""One log: bytes in any pieces -> lines -> engine -> rows and events.
+"""Parser: bytes of one log in any pieces -> lines -> engine -> rows and events.
 
-`feed` does work that grows with what is new, so the same object reads a file that exists and one that grows. The
-beginning (a few megabytes at most) is kept until the shapes of the lines that no format has read say what those
-are; if they say something of the training, it is read once more, with the inferred format beside the others.
-
-Which engine reads, with which formats: all that are shipped and a guess at unknown ones, unless chosen.
+The cost of `feed` depends on what is new, so the same object reads a finished file and one that grows. The
+beginning of the log (a few megabytes at most) is kept until the lines that no format has read show whether they
+are of the training; if they are, it is read again with the inferred format beside the others.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 
     Infer = Callable[[bytes, int], Inferred | None]
 
-SAMPLES = (1 << 20, 8 << 20)  # bytes after which to ask what an unknown format is; then it is given up
-# What a line of training has: without one, nobody is asked.
+SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
+# A word that lines of training have: lines without it are not used to infer a format.
 CANDIDATE = patterns.lazy_regex(
     rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|\bf1\b"
     rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|\b[bc]?ce\b|\bmse\b|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b)"
@@ -38,7 +36,7 @@ CANDIDATE = patterns.lazy_regex(
 
 
 class Parser:
-    """`records`, `outcome`, `rejects`, `summary` and `config` hold what was read; complete after `finish`."""
+    """Reads one log into `records`, `outcome`, `rejects`, `summary` and `config`, complete after `finish`."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Parser:
         live: bool = False,
         first_line: int = 1,
     ) -> None:
-        """`live`: redraws of a bar are read as they come, and not when their line has ended.
+        """Sets up the parser. `live` reads redraws of a bar as they come, before their line ends.
 
         `first_line` is the number of the first line.
         """
@@ -58,10 +56,10 @@ class Parser:
         self.engine = engine
         self.inferred: Inferred | None = None
         self._infer = infer
-        self._kept: list[Chunk] = []  # all of the log, as long as its format may be unknown
-        self._strange: list[bytes] = []  # the lines of it that no pattern has read
+        self._kept: list[Chunk] = []  # all of the log, while its format may be unknown
+        self._strange: list[bytes] = []  # its lines that no pattern has read
         self._seen = self._asked = 0
-        self._ends = False  # whether the line that is read now is the last, and has no end
+        self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
         self._live = live
         self._begin()
@@ -75,7 +73,9 @@ class Parser:
         self.hits: Counter[str] = Counter()  # lines by format
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
         self._recorded = False  # whether the chunk before ended with a record
-        self._untold: list[tuple[Chunk, int, bytes, bool]] = []  # lines whose events are not looked for yet
+        self._unexamined: list[
+            tuple[Chunk, int, bytes, bool]
+        ] = []  # regions whose events have not been read yet
 
     @property
     def lines(self) -> int:
@@ -91,7 +91,7 @@ class Parser:
             self.take(chunk)
 
     def split(self, data: bytes) -> Iterator[Chunk]:
-        """What is to be taken next."""
+        """Cuts bytes into chunks for `take`."""
         return self._lines.feed(data)
 
     def finish(self) -> None:
@@ -102,9 +102,9 @@ class Parser:
         self.records.finish()
 
     def take(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
-        """While the format may be unknown, stops where the sample is large enough to say what it is.
+        """Reads a chunk; while the format may be unknown, stops to infer it where the sample is large enough.
 
-        `reading` is that of a chunk shorter than a sample, if it has been read already.
+        `reading` is the engine's result for the chunk, if it has been read already and is shorter than a sample.
         """
         while self._infer and self._seen + len(chunk.data) >= SAMPLES[self._asked]:
             part, chunk = chunk.cut(SAMPLES[self._asked] - self._seen)
@@ -126,25 +126,25 @@ class Parser:
     def _piece(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
         reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
         for first, region, recorded in unread(reading, chunk):
-            self._untold.append((chunk, first, region, recorded))
+            self._unexamined.append((chunk, first, region, recorded))
             if self._infer:
                 self._strange.append(strange(reading, first, region))
         if not self._may_be_read_again():
-            self._tell()
+            self._read_events()
         self._recorded = self._recorded or ends_with_record(reading)
 
     def _may_be_read_again(self) -> bool:
-        """Whether nothing was read so far, and all of it is likely to be of an unknown format."""
+        """Whether no pattern has matched so far, so that an inferred format may read everything again."""
         return self._infer is not None and not self._live and not any(self.hits.values())
 
-    def _tell(self) -> None:
-        """What happened in lines that are no records."""
-        for chunk, first, region, recorded in self._untold:
+    def _read_events(self) -> None:
+        """Reads the events of lines that are not records."""
+        for chunk, first, region, recorded in self._unexamined:
             if recorded or self._recorded:
                 self.outcome.recorded()
                 self._recorded = False
             self._events(chunk, first, region)
-        self._untold = []
+        self._unexamined = []
 
     def _read(self, chunk: Chunk, reading: EngineResult) -> EngineResult:
         if self._ends:
@@ -162,7 +162,7 @@ class Parser:
         return reading
 
     def _without_cut(self, reading: EngineResult, data: bytes) -> EngineResult:
-        """A log may end in the middle of a number: that of a line which prints less than usual is none."""
+        """Rejects an unfinished last line that prints fewer fields than usual: its last number may be cut."""
         last = reading.lines - 1
         ends = [h for h in reading.hits if int(h.lines[-1]) == last]
         cut = [h for h in ends if _printed(h) < self._shapes.get(h.pattern, frozenset())]
@@ -175,16 +175,16 @@ class Parser:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no format will be inferred any more."""
+        """Whether no format will be inferred anymore."""
         return self._infer is None
 
     @property
     def strange_bytes(self) -> int:
-        """How much there is that no format has read, and that may yet turn out to be of the training."""
+        """The bytes of lines that no format has read and that may still turn out to be of the training."""
         return sum(map(len, self._strange))
 
     def tentative(self) -> Parser | None:
-        """Another parser, which has read the same, in the format that would be inferred if the log ended here."""
+        """Another parser that has read the same, with the format that would be inferred if the log ended here."""
         inferred = self._guess()
         if inferred is None:
             return None
@@ -194,7 +194,7 @@ class Parser:
         return other
 
     def afresh(self) -> None:
-        """Reads what is kept once more, so that all rows are here again; not for one that is settled."""
+        """Reads the kept log again, so that all its rows come again; not for a settled parser."""
         kept, self._strange = self._kept, []
         self._begin()
         for chunk in kept:
@@ -205,25 +205,25 @@ class Parser:
         if inferred is not None:
             self._read_again(inferred)
         else:
-            self._tell()
+            self._read_events()
 
     def _guess(self) -> Inferred | None:
-        """What the lines that no format knew turn out to be, if that is something of the training."""
+        """The format inferred from lines that no format has read, if they are of the training."""
         nothing = self._is_nothing()
         lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
         if not self._infer or not CANDIDATE.search(lines):
             return None
         if not self.records.begun:
             return self._infer(lines, 0)
-        spoken = [line for line in lines.split(b"\n") if CANDIDATE.search(line)]  # a tenth of a long log's
+        spoken = [line for line in lines.split(b"\n") if CANDIDATE.search(line)]  # a tenth of a long log
         return self._infer(b"\n".join(spoken), sum(self.hits.values()))
 
     def _is_nothing(self) -> bool:
-        """Whether formats have read lines of which no record and no evaluation came: it is none of theirs."""
+        """Whether formats matched lines, but no record or evaluation came of them: it is in none of them."""
         return any(self.hits.values()) and not self.records.begun and not self.records.evaluations.rows.count
 
     def _read_again(self, inferred: Inferred) -> None:
-        """Reads what was kept once more, with the inferred format beside the others."""
+        """Reads the kept log again, with the inferred format beside the others."""
         self.inferred = inferred
         if self._is_nothing():
             self.patterns = tuple(p for p in self.patterns if not self.hits[p.name.rpartition(".")[0]])
@@ -234,33 +234,33 @@ class Parser:
         for at, chunk in enumerate(kept, start=1):
             self._ends = ends and at == len(kept)
             self._piece(chunk)
-        own = {
+        matched = {
             name for name, count in self.hits.items() if count
-        }  # rejects of formats that it is not are none
-        self.rejects = [reject for reject in self.rejects if reject.pattern.rpartition(".")[0] in own]
+        }  # rejects of other formats do not count
+        self.rejects = [reject for reject in self.rejects if reject.pattern.rpartition(".")[0] in matched]
 
     def _stop_asking(self) -> None:
         self._infer, self._kept, self._strange = None, [], []
 
     def _facts(self, reading: EngineResult) -> None:
-        """What banners and summaries say; of a fact said twice a banner's first and a summary's last counts."""
+        """Takes the facts of banners and summaries; a banner's first value counts, and a summary's last."""
         for hits in reading.hits:
             if hits.pattern.role not in ("summary", "config"):
                 continue
-            found: dict[str, float | str] = {}
+            facts: dict[str, float | str] = {}
             for what, values in hits.values.items():
                 numbers = values.numbers[values.present]
                 if len(numbers):
                     name = "train_loss" if what.column == "loss" else what.column
-                    found[name] = float(numbers[-1 if hits.pattern.role == "summary" else 0])
+                    facts[name] = float(numbers[-1 if hits.pattern.role == "summary" else 0])
             for what, texts in hits.texts.items():
-                said = [text for text in texts if text]
-                if said:
-                    found[what.column] = said[0].decode(errors="replace").strip()
+                printed = [text for text in texts if text]
+                if printed:
+                    facts[what.column] = printed[0].decode(errors="replace").strip()
             if hits.pattern.role == "summary":
-                self.summary.update(found)
+                self.summary.update(facts)
             else:
-                self.config = {**found, **self.config}
+                self.config = {**facts, **self.config}
 
     def _events(self, chunk: Chunk, first: int, region: bytes) -> None:
         stamps = self.records.stamps
@@ -274,7 +274,7 @@ class Parser:
 
 
 def _printed(hits: Hits) -> frozenset[Field]:
-    """What the last of these lines printed."""
+    """The fields that the last of these lines printed."""
     numbers = [what for what, values in hits.values.items() if values.present[-1]]
     return frozenset([*numbers, *(what for what, texts in hits.texts.items() if texts.present[-1])])
 
@@ -291,7 +291,7 @@ def make_parser(
 
 
 def feed_together(parsers: list[Parser], texts: list[bytes]) -> None:
-    """Gives each of the parsers, all of the same formats, its text, shorter than a sample; read in one go."""
+    """Feeds each parser its text, read in one go; they have the same formats, and texts are short."""
     chunks = [list(parser.split(text)) for parser, text in zip(parsers, texts, strict=True)]
     whole = [(parser, some[0]) for parser, some in zip(parsers, chunks, strict=True) if _is_ready(some)]
     pieces = [(chunk.data, chunk.starts) for _, chunk in whole if chunk.starts is not None]
@@ -305,12 +305,12 @@ def feed_together(parsers: list[Parser], texts: list[bytes]) -> None:
 
 
 def _is_ready(chunks: list[Chunk]) -> bool:
-    """Whether this is one chunk of whole lines that needed no cleaning."""
+    """Whether it is one chunk of whole lines that needed no cleaning."""
     return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
 def infer(sample: bytes, known: int) -> Inferred | None:
-    """Imported when it is needed: most logs are of a known format."""
+    """Infers a format; the import waits until it is needed, as most logs are of a known format."""
     from gputel.analysis.logs import infer as guess
 
     return guess.infer(sample, known=known)

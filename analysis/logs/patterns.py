@@ -1,19 +1,17 @@
-"""What a format asks of a line, and what an engine answers: the door between formats and engines.
+"""Pattern: what a format asks of a line. EngineResult: what an engine finds.
 
-An engine is a function `read(data, patterns, starts) -> Reading`. `data` is whole lines, already clean (no ANSI, no
-CR; each line ends in a line feed, but the last may lack it); `starts` says where they start, if that is known. Each
-line belongs to the first pattern in the list that fits anywhere in it; what stands before the match (stamps, ranks,
-echo) is not the engine's business, so it only says where the match began. `exact.read` is that sentence in plain
-Python; `fast.read` must give the same cells.
+An engine is a function `read(data, patterns, starts) -> EngineResult`. `data` is whole clean lines (no ANSI, no
+CR; each ends in a line feed, but the last may lack it); `starts` are their positions, if known. Each line belongs
+to the first pattern that matches anywhere in it. What stands before the match (timestamps, ranks, echo) is not
+read here; the engine only says where the match began. `regex_engine.read` does just that in plain Python;
+`numpy_engine.read` must give the same cells.
 
-Regular expressions that are compiled when they are first used.
+`lazy_regex` compiles a regular expression when it is first used: gputel has some two hundred, a log needs a dozen,
+and compiling them all takes longer than reading ten megabytes.
 
-gputel knows some two hundred, a log needs a dozen, and compiling them all takes longer than reading ten megabytes.
-
-How `name value` pairs are written on a line: each style is one regex that formats refer to by name.
-
-Every regex has the groups `key` and `value`; some have `also`, the second number of a pair, in brackets. Since a
-line may hold anything any number of times, a key begins where a word does, and has an end.
+STYLES are the ways to write `name value` pairs, each a regex that formats refer to by name. Each has the groups
+`key` and `value`; some have `also`, the second number of a pair, in brackets. A key begins where a word begins and
+has a limited length, so that no line takes long.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class Field:
 
     def __post_init__(
         self,
-    ) -> None:  # the hash is asked for all the time; the rest costs more than it tells apart
+    ) -> None:  # fields are hashed often; these three tell them apart
         object.__setattr__(self, "_hash", hash((self.column, self.source, self.unit)))
 
     def __hash__(self) -> int:
@@ -60,7 +58,7 @@ class Field:
 
 
 class Names(Protocol):
-    """A vocabulary: which field a printed name with a printed unit is. None: a pair that says nothing."""
+    """A vocabulary: the field of a printed name and unit; None for a pair to ignore."""
 
     def field(self, key: bytes, unit: bytes) -> Field | None: ...
 
@@ -70,7 +68,7 @@ class Pairs:
     """`name value` pairs, scanned from where the pattern's own regex ended to the end of the line.
 
     `regex` has the groups `key` and `value`, and may have `also`: a second number of the same pair, in brackets,
-    whose key is the pair's with `()` behind it. Each value is a number and then perhaps its unit (`numbers.split`):
+    whose key is the pair's with `()` behind it. Each value is a number, with or without a unit (`values.split`):
     `658.60ms`, `11.5K`, `93.46 GiB`. A value that is neither number nor placeholder is passed over; where its
     column is one of `must`, the line is a reject. A line in which none of the columns `need` was read is not a
     line of this pattern (nothing needed: any will do).
@@ -85,10 +83,10 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """One kind of line. `regex` is searched; its groups named in `fields` are values, null where one took no part.
+    """One kind of line. `regex` is searched; its groups in `fields` are values, null if a group did not take part.
 
-    Every line that `regex` or `looks` is found in holds the literal `needle`. A line that no pattern fits is a
-    reject of the first pattern whose `looks` is found in it.
+    Every line that `regex` or `looks` matches contains the literal `needle`. A line that no pattern matches is a
+    reject of the first pattern whose `looks` matches.
     """
 
     name: str
@@ -107,7 +105,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Values:
-    """A column of one pattern's hits. NaN is a number that was printed; `present` says whether one was."""
+    """A column of one pattern's hits. NaN is a printed number; `present` says whether one was printed."""
 
     numbers: npt.NDArray[np.float64]  # 0.0 where not present
     present: npt.NDArray[np.bool_]
@@ -115,7 +113,7 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A column of texts of one pattern's hits: where each stands in `data`; one that is not there begins at -1."""
+    """A column of texts of one pattern's hits: where each stands in `data`; a missing one begins at -1."""
 
     data: bytes
     begins: npt.NDArray[np.int64]
@@ -134,8 +132,8 @@ class Texts:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = self.begins >= 0
-        return found
+        present: npt.NDArray[np.bool_] = self.begins >= 0
+        return present
 
     def take(self, rows: slice | npt.NDArray[np.int64]) -> Texts:
         return Texts(self.data, self.begins[rows], self.ends[rows])
@@ -148,7 +146,7 @@ class Hits:
     pattern: Pattern
     lines: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]  # where the line starts in data
-    begins: npt.NDArray[np.int64]  # where the match begins in data: between the two stand stamp and rank
+    begins: npt.NDArray[np.int64]  # where the match begins in data; time and rank stand between the two
     values: dict[Field, Values]  # in the order in which the fields were first met
     texts: dict[Field, Texts]  # of the fields whose kind is text
 
@@ -178,12 +176,12 @@ class Engine(Protocol):
 
 
 def lazy_regex(source: bytes, flags: int = 0) -> re.Pattern[bytes]:
-    """As good as a compiled one; what is wrong with it is only told when it is used."""
+    """A regex that is compiled when first used; an error in it is raised only then."""
     return cast("re.Pattern[bytes]", _Lazy(source, flags))
 
 
 class _Lazy:
-    """Answers as its compiled self, whose methods it takes over as they are asked for."""
+    """Stands in for a compiled regex, and takes over its methods as they are used."""
 
     def __init__(self, source: bytes, flags: int) -> None:
         self._source = (source, flags)
@@ -204,14 +202,14 @@ _NUMBER_AHEAD = r"(?=[-+.]?\d|[+-]?(?i:nan|inf)\b)"
 
 
 def _key(without: str) -> str:
-    """Some words, none of which holds any of these characters."""
+    """A regex for a key: some words without these characters."""
     return (
         rf"(?<![A-Za-z])(?P<key>[A-Za-z][^{without}\s]{{0,80}}(?:\s{{1,20}}[^{without}\s]{{1,80}}){{0,9}}?)"
     )
 
 
 def _after_key(without: str, end: str) -> str:
-    """A sign, or nothing but a blank before a number behind which no sign follows."""
+    """A regex for what follows a key: a sign, or a blank if a number and then an end follow."""
     return rf"(?:\s*[:=]\s*|\s+{_NUMBER_AHEAD}(?=[^{without}]{{0,120}}{end}))"
 
 
@@ -241,5 +239,5 @@ STYLES: dict[str, str] = {
 
 @lru_cache(maxsize=64)
 def pair_style(style: str) -> re.Pattern[bytes]:
-    """A style by its name, or a regex of a format's own."""
+    """The regex of a style by its name, or a format's own regex."""
     return lazy_regex(STYLES.get(style, style).encode())

@@ -1,8 +1,8 @@
-"""What stands before a record: who printed it (rank) and when (a stamp of any kind).
+"""What stands before a record -> its rank and its time.
 
-A stamp may lack the year, or the date, or the zone. It is read as a moment in `Stamps`' own count of years and
-days first, in which midnight and New Year are crossed as the lines go on; where that count lies on the calendar is
-decided at the end, from the latest moment that the log can have been written at. A stamp without a zone is UTC.
+A timestamp may lack the year, the date, or the zone. It is first read in `Stamps`' own count of years and days,
+which goes on at midnight and New Year; where that count lies on the calendar is decided at the end, from the
+latest moment at which the log can have been written. A timestamp without a zone is taken as UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gputel.analysis.logs import patterns
 
 Ints = npt.NDArray[np.int64]
-Letters = npt.NDArray[np.uint8]  # a row of the first letters of all texts, of their second ones, and so on
+Letters = npt.NDArray[np.uint8]  # row i holds the letter at position i of every text
 _RANK = patterns.lazy_regex(
     rb"\[?(?:local_|global_)?rank[ :=]?\s*(?P<rank>\d+)\]?|\[default(?P<default>\d+)\]:"
     rb"|\bDP=(?P<dp>\d+)\|PP=\d+\|TP=\d+"
@@ -54,7 +54,7 @@ _NO_YEAR = 1972  # a leap year, so that 29 February is a day
 
 
 def rank(prefix: bytes) -> str | None:
-    """The rank or host that the line names before its record."""
+    """The rank or host in the prefix of a line."""
     found = _RANK.search(prefix)
     if not found:
         return None
@@ -62,7 +62,7 @@ def rank(prefix: bytes) -> str | None:
 
 
 def rank_of_all(letters: Letters) -> str | Literal[False] | None:
-    """The rank that all of these prefixes name, which differ in digits alone; False where it is one of those."""
+    """The rank in all of these prefixes, which differ only in digits; False if the rank itself differs."""
     first, varying = letters[:, 0].copy(), (letters != letters[:, :1]).any(axis=1)
     found = rank(first.tobytes())
     for digit in b"37":
@@ -73,13 +73,13 @@ def rank_of_all(letters: Letters) -> str | Literal[False] | None:
 
 
 class Stamps:
-    """Prefixes in the order of the lines -> nanoseconds since 1970, once `shift` has been added."""
+    """Reads timestamps in the order of lines as nanoseconds since 1970, once `shift` is added."""
 
     def __init__(self) -> None:
         self._kind: re.Pattern[bytes] | None = None
         self._last: int | None = None
-        self._turns = 0  # days or years that have gone by uncounted
-        self._lacks = ""  # what the stamps lack: "", "year" or "date"
+        self._turns = 0  # days or years that have passed
+        self._lacks = ""  # what the timestamps lack: "", "year" or "date"
 
     def read(self, prefix: bytes) -> int | None:
         if len(prefix) < 8:
@@ -90,12 +90,12 @@ class Stamps:
         try:
             return self._moment(found)
         except ValueError:
-            return None  # a 13th month: digits that are no date
+            return None  # digits that are no date, such as a 13th month
 
     def read_together(self, letters: Letters) -> Ints | None:
-        """The moments of equally long prefixes, a column each, that differ in the digits of a stamp alone.
+        """The times of prefixes of one length, one per column, that differ only in the digits of a timestamp.
 
-        None where there is more to it, and each has to be read by itself.
+        None if they differ in more, so that each must be read by itself.
         """
         found = self._find(letters[:, 0].tobytes())
         if not found or "h" not in found.re.groupindex:
@@ -133,10 +133,10 @@ class Stamps:
         return moments
 
     def shift(self, latest: datetime) -> int:
-        """What brings the last moment that was read to the latest possible one, in whole days or years."""
+        """The whole days or years that bring the last time read as close to `latest` as possible."""
         if self._last is None or not self._lacks:
             return 0
-        latest += timedelta(seconds=1)  # the stamps of files are coarser than those of logs
+        latest += timedelta(seconds=1)  # file times are coarser than times in logs
         end = int(latest.timestamp()) * 1_000_000_000
         if self._lacks == "date":
             return (end - self._last) // _DAY * _DAY
@@ -147,7 +147,7 @@ class Stamps:
         return int(_at(year, last).timestamp() - last.timestamp()) * 1_000_000_000
 
     def _find(self, prefix: bytes) -> re.Match[bytes] | None:
-        """Lines of one log mostly stamp alike, so what fitted last is tried first."""
+        """Finds a timestamp; tries the kind that matched last first, as most lines of a log have the same."""
         if self._kind and (found := self._kind.search(prefix)):
             return found
         for kind in (*_DATED, _SECONDS, _BARE):
@@ -170,7 +170,7 @@ class Stamps:
         return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
 
     def _turned(self, moment: int, turn: int, lacks: str) -> int:
-        """Midnight, or New Year, lies between two lines where a stamp falls by more than half a turn."""
+        """Adds the days or years passed, one more where a time falls by over half of one."""
         self._lacks = lacks
         moment += self._turns * turn
         if self._last is not None and moment < self._last - turn // 2:
@@ -187,7 +187,7 @@ def _day(year: int, month: int, day: int) -> int:
 
 
 def _number(digits: Letters) -> Ints:
-    """Rows of digits, as numbers."""
+    """Rows of digits as numbers."""
     found = np.zeros(digits.shape[1], dtype=np.int64)
     for row in digits:
         found *= 10

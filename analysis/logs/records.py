@@ -1,8 +1,8 @@
-"""Hits of an engine -> rows of steps, evaluations and partial redraws, by the rules that docs/parse.md gives.
+"""Assembler: hits of an engine -> rows of steps, evaluations and partial redraws, by the rules in docs/parse.md.
 
-Runs of lines of one shape whose steps rise are taken over column by column; everything else goes row by row. What
-is not finished when a piece of the log ends (the record that a next line may add to, the redraw that may be drawn
-over, the evaluation that waits for a step) is kept until it is, so that pieces give the same rows as the whole.
+Runs of lines of one shape whose steps rise are taken column by column; everything else row by row. What is open at
+the end of a piece of the log (a record that the next line may add to, a bar that may be redrawn, an evaluation
+that waits for its step) is kept, so that pieces give the same rows as the whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "n
 
 
 class Assembler:
-    """Takes readings chunk by chunk; `steps`, `evaluations` and `partials` grow until `finish`."""
+    """Takes engine results chunk by chunk; `steps`, `evaluations` and `partials` are complete after `finish`."""
 
     def __init__(self) -> None:
         self.stages = Stages()
@@ -34,8 +34,10 @@ class Assembler:
         self._columnwise = Columnwise(
             self._records, self._counting, self.stages, self.evaluations, self._heads, self.sources
         )
-        self._handed_over = False  # whether steps were
-        self._said: int | None = None  # the line below which stands what was said before
+        self._handed_over = False  # whether steps have been handed over
+        self._repeats_after: int | None = (
+            None  # a line that announces that the next one repeats earlier figures
+        )
 
     @property
     def steps(self) -> Rows:
@@ -61,11 +63,11 @@ class Assembler:
 
     @property
     def broken_off(self) -> bool:
-        """Whether the last bar had not come to its end."""
+        """Whether the last bar had not reached its end."""
         return self._records.broken_off
 
     def drafts(self) -> list[OpenRecord]:
-        """The records that lines to come may still add to, or draw over."""
+        """The open records, which later lines may still add to or redraw."""
         return list(self._records.drafts.values())
 
     def add(self, reading: EngineResult, chunk: Chunk) -> None:
@@ -75,18 +77,18 @@ class Assembler:
                 self._stretch(part, [aside.within(part.first, part.end) for aside in asides])
 
     def hand_over(self) -> tuple[Rows, Rows, Rows]:
-        """Steps, evaluations and partials since the last call, which are kept here no longer."""
+        """Hands over the steps, evaluations and partials since the last call."""
         self._handed_over = self._handed_over or self.steps.count > 0
         steps, partials = self._records.hand_over()
         return steps, self.evaluations.hand_over(), partials
 
     def finish(self) -> None:
-        """The log has ended: what was open is as it is now."""
+        """Ends the log: closes open records and gives waiting evaluations a step."""
         self._records.close_all()
         self.evaluations.settle(None)
 
     def _stretch(self, run: HitRun, asides: list[Aside]) -> None:
-        """Its first and its last line are neighbours of others, and are taken for themselves."""
+        """Takes a run; its first and last lines, which have other neighbors, one by one."""
         _, _, first, end = run
         self._one_by_one(run.within(first, first + 1), [aside.within(first, first + 1) for aside in asides])
         first += 1
@@ -96,12 +98,12 @@ class Assembler:
         self._one_by_one(run.within(first, end), asides)
 
     def _one_by_one(self, run: HitRun, asides: list[Aside]) -> None:
-        """All lines in the order of the file."""
+        """Takes the lines one by one, in the order of the file."""
         rows = [(int(run.table.lines[row]), run.table, row) for row in range(run.first, run.end)]
         rows += [
             (int(aside.table.lines[row]), aside.table, row) for aside in asides for row in aside.rows.tolist()
         ]
-        for _, table, row in sorted(rows, key=lambda one: one[0]):
+        for _, table, row in sorted(rows, key=lambda row: row[0]):
             shape = run.shape if table is run.table else table.plan(row)
             self._take(self._line(table, shape, row))
 
@@ -115,7 +117,7 @@ class Assembler:
         )
 
     def _take(self, line: ParsedLine) -> None:
-        if self._said == line.number - 1:
+        if self._repeats_after == line.number - 1:
             return
         if line.pattern.stage or "stage" in line.texts:
             self._announce(line)
@@ -133,7 +135,7 @@ class Assembler:
             case "train" | "part":
                 self._records.take(line)
             case "again":
-                self._said = line.number
+                self._repeats_after = line.number
 
     def _announce(self, line: ParsedLine) -> None:
         stage = line.pattern.stage or line.texts["stage"]

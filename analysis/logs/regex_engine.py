@@ -1,6 +1,6 @@
 """The plain engine: every line, every pattern, one `re` search after the other.
 
-It is what the fast engine is measured and tested against, and what reads the lines that the fast one hands back.
+The numpy engine is tested against it, and hands it the lines that it cannot read itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = tuple[int, int, int, Cells]  # number, start, begin and cells of a line
 
 @dataclass(frozen=True)
 class Match:
-    """A pattern found in one line: where it began, and its cells with where each text stood."""
+    """A pattern that matches a line: where the match begins, and where the text of each field stands."""
 
     pattern: Pattern
     begin: int
@@ -30,13 +30,13 @@ class Match:
 
 
 class UnreadableError(Exception):
-    """A value that its column needs and that is no number."""
+    """A value that must be a number and is not."""
 
 
 def read(
     data: bytes, patterns: tuple[Pattern, ...], _starts: npt.NDArray[np.int64] | None = None
 ) -> EngineResult:
-    held: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
+    by_pattern: dict[Pattern, list[Row]] = {pattern: [] for pattern in patterns}
     rejects: list[Reject] = []
     needles = {pattern.needle for pattern in patterns}
     count = start = 0
@@ -44,15 +44,19 @@ def read(
         if any(needle in line for needle in needles):
             found = match(line, patterns)
             if isinstance(found, Match):
-                held[found.pattern].append((count - 1, start, start + found.begin, cells(line, start, found)))
+                by_pattern[found.pattern].append(
+                    (count - 1, start, start + found.begin, cells(line, start, found))
+                )
             elif found:
                 rejects.append(Reject(count - 1, *found))
         start += len(line) + 1
-    return EngineResult(count, [hits(data, pattern, rows) for pattern, rows in held.items() if rows], rejects)
+    return EngineResult(
+        count, [hits(data, pattern, rows) for pattern, rows in by_pattern.items() if rows], rejects
+    )
 
 
 def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str] | None:
-    """What one line is: a match, a reject as (pattern, reason), or nothing of interest."""
+    """A match, a reject as (pattern, reason), or None for a line of no interest."""
     for pattern in patterns:
         if pattern.needle in line:
             try:
@@ -63,7 +67,7 @@ def match(line: bytes, patterns: tuple[Pattern, ...]) -> Match | tuple[str, str]
                 return found
     for pattern in patterns:
         if pattern.looks and pattern.needle in line and pattern.looks.search(line):
-            return pattern.name, f"looks like {pattern.name}, and does not read on as such a line does"
+            return pattern.name, f"looks like {pattern.name}, but the rest of the line does not match"
     return None
 
 
@@ -120,7 +124,7 @@ def _fit(line: bytes, pattern: Pattern) -> Match | None:
 
 @lru_cache(maxsize=4096)
 def _unsure(pattern: Pattern) -> tuple[tuple[str, Field], ...]:
-    """Groups for numbers whose own regex takes in more than numbers."""
+    """Number groups whose regex also matches other text."""
     regex = pattern.regex.pattern
     return tuple(
         (group, what)
@@ -131,7 +135,7 @@ def _unsure(pattern: Pattern) -> tuple[tuple[str, Field], ...]:
 
 
 def _scan(line: bytes, start: int, pairs: Pairs, cells: dict[Field, tuple[int, int]]) -> bool:
-    """Adds the pairs' cells. False where nothing that the pattern needs was among them."""
+    """Adds the cells of pairs; returns False if none that the pattern needs is among them."""
     for pair in pairs.regex.finditer(line, start):
         begin = pair.start("value")
         what, size = _pair(pair["key"], pair["value"], pair.end() == len(line), pairs)

@@ -1,4 +1,4 @@
-"""A parser that has read to the end -> a `Log`, whose frames, events and status are made as they are asked for."""
+"""A finished parser -> a `Log`, whose frames, events and status are made when they are first asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from gputel.analysis import columns
 from gputel.analysis.logs import events, frames, outcome
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
-from gputel.analysis.logs.log import DEFAULT_PHASE, Log
+from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
 from gputel.analysis.logs.patterns import Reject
 
@@ -32,35 +32,30 @@ def conclude(
     fault: str | None = None,
     together: Together | None = None,
 ) -> Log:
-    """`latest` is a moment that the log was not written after; `live` says that somebody still writes it.
+    """Makes the log of a finished parser.
 
-    `together` is for those who conclude many logs.
+    `latest` is a time after which nothing was written to the log; it dates timestamps that have no date. `live`
+    says that a process still writes it. Pass one `together` when concluding many logs: frames are made together.
     """
-    held = parser.records
-    places = _places(held)
-    shift = held.stamps.shift(latest or datetime.now(timezone.utc))
+    assembler = parser.records
+    places = _places(assembler)
+    shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
     together = together or Together()
     records, evals, partials = (
         together.add(kind, rows, places, shift)
-        for kind, rows in zip((RECORDS, EVALS, PARTIALS), held.hand_over(), strict=True)
+        for kind, rows in zip((RECORDS, EVALS, PARTIALS), assembler.hand_over(), strict=True)
     )
-    whole = _Conclusion(held, records, evals, shift, parser.outcome, parser.config, live)
     return Log(
         name=name,
         source=source,
         format=_main_format(parser),
         lines=parser.lines,
-        records=lambda: whole.records,
-        evals=lambda: whole.evals,
-        partials=partials,
-        events=whole.events,
         config=parser.config,
         summary=parser.summary,
-        status=whole.status,
-        cause=lambda: whole.cause,
         rejects=sorted(parser.rejects, key=lambda reject: reject.line),
-        sources=held.sources,
+        sources=assembler.sources,
         places=list(dict.fromkeys(places.values())),
+        results=_LazyResults(assembler, records, evals, partials, shift, parser.outcome, parser.config, live),
         formats=dict(parser.hits),
         fault=fault,
         inferred=_understood(parser),
@@ -70,12 +65,13 @@ def conclude(
 
 
 @dataclass(eq=False)
-class _Conclusion:
-    """What a `Log` is asked for and what takes its time, once it is asked: frames, and all that is seen in them."""
+class _LazyResults:
+    """The results of a finished parser; each is made once, when it is first asked for."""
 
-    held: Assembler
-    of_records: Frame
-    of_evals: Frame
+    assembler: Assembler
+    make_records: Frame
+    make_evals: Frame
+    make_partials: Frame
     shift: int
     outcome: Outcome
     config: dict[str, float | str]
@@ -83,41 +79,47 @@ class _Conclusion:
 
     @cached_property
     def records(self) -> pl.DataFrame:
-        return self.of_records()
+        return self.make_records()
 
     @cached_property
     def evals(self) -> pl.DataFrame:
-        return self.of_evals()
+        return self.make_evals()
 
+    @cached_property
+    def partials(self) -> pl.DataFrame:
+        return self.make_partials()
+
+    @cached_property
     def events(self) -> pl.DataFrame:
-        said = [*self.outcome.events, *events.of_lines(self.held)]
+        seen = [*self.outcome.events, *events.of_lines(self.assembler)]
         ranges = events.line_ranges(self.records)
-        done, _ = events.EventTracker().take(said, self.records, ranges, ended=True)
+        done, _ = events.EventTracker().take(seen, self.records, ranges, ended=True)
         return done.frame(self.shift)
 
     @cached_property
     def cause(self) -> LogEvent | None:
         return outcome.cause(self.outcome.events, _last_line(self.records))
 
+    @cached_property
     def status(self) -> Status:
         done = self.outcome.completed is not None or self._reached_its_end()
         return outcome.status(self.cause, done, self.live)
 
     def _reached_its_end(self) -> bool:
-        """Whether the last phase came to the last step of a total that was printed."""
+        """Whether the last phase reached the last step of a total that the log printed."""
         records = self.records
-        if self.held.at_last_step:
+        if self.assembler.at_last_step:
             return True
-        if not records.height or self.held.broken_off:
+        if not records.height or self.assembler.broken_off:
             return False
         if "total_steps" not in records.columns and "total_steps" not in self.config:
             return False
         phase, attempt = records["phase"][-1], records["attempt"][-1]
-        of_phase = _of(records, "phase", phase)
-        last = _of(of_phase, "attempt", attempt)
+        of_phase = _where(records, "phase", phase)
+        last = _where(of_phase, "attempt", attempt)
         printed = last["total_steps"].drop_nulls() if "total_steps" in last.columns else pl.Series([])
         total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
-        reached = [steps.max() for steps in (last["step"], _of(self.evals, "phase", phase)["step"])]
+        reached = [steps.max() for steps in (last["step"], _where(self.evals, "phase", phase)["step"])]
         steps: list[Any] = [step for step in reached if step is not None]
         if total is None or not steps:
             return False
@@ -126,7 +128,7 @@ class _Conclusion:
 
 
 def _main_format(parser: Parser) -> str | None:
-    """Of several formats in one log that of most lines."""
+    """The name of the format that matched most lines."""
     counts = sorted(parser.hits.items(), key=lambda item: (-item[1], item[0]))
     return counts[0][0] if counts and counts[0][1] else None
 
@@ -138,9 +140,9 @@ def _understood(parser: Parser) -> str | None:
     return parser.inferred.understood(hits, hits + len(parser.rejects))
 
 
-def of_telemetry(read: tuple[str, Telemetry], name: str, source: str) -> Log:
-    """Readings of GPUs, and no training."""
-    kind, telemetry = read
+def telemetry_log(readings: tuple[str, Telemetry], name: str, source: str) -> Log:
+    """Makes the log of a table of GPU readings: it has no records."""
+    kind, telemetry = readings
     empty = {name: pl.Series(name, [], dtype=dtype) for name, dtype in frames.TYPES.items()}
     records = pl.DataFrame([empty[n] for n in ("phase", "attempt", "step", "time", "line", "rank")])
     evals = pl.DataFrame([empty[column.name] for column in columns.EVALS])
@@ -151,27 +153,22 @@ def of_telemetry(read: tuple[str, Telemetry], name: str, source: str) -> Log:
         source=source,
         format=kind,
         lines=telemetry.lines,
-        records=records,
-        evals=evals,
-        partials=records,
-        events=events,
         config={},
         summary={},
-        status="unknown",
-        cause=None,
         rejects=rejects,
         sources={},
         places=[],
+        results=ReadyResults(records, evals, records, events, "unknown", None),
         telemetry=telemetry,
     )
 
 
-def _places(held: Assembler) -> Places:
+def _places(assembler: Assembler) -> Places:
     """(number of the phase, attempt) -> (its name, attempt of that name), in the order of the file."""
-    names = [stage or DEFAULT_PHASE for stage in held.stages.names]
+    names = [stage or DEFAULT_PHASE for stage in assembler.stages.names]
     counts: dict[str, int] = {}
     places = {}
-    for phase, attempt in sorted({*held.steps.places(), *held.evaluations.rows.places()}):
+    for phase, attempt in sorted({*assembler.steps.places(), *assembler.evaluations.rows.places()}):
         counts[names[phase]] = counts.get(names[phase], 0) + 1
         places[phase, attempt] = (names[phase], counts[names[phase]])
     return places
@@ -182,7 +179,7 @@ def _last_line(records: pl.DataFrame) -> int:
     return int(last) if last is not None else 0
 
 
-def _of(frame: pl.DataFrame, name: str, value: str | int) -> pl.DataFrame:
-    """The rows of one phase or attempt; most logs have no other."""
-    is_so = frame[name] == value
-    return frame if is_so.all() else frame.filter(is_so)
+def _where(frame: pl.DataFrame, name: str, value: str | int) -> pl.DataFrame:
+    """The rows of one phase or attempt; the frame itself where it has no others."""
+    matches = frame[name] == value
+    return frame if matches.all() else frame.filter(matches)

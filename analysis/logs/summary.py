@@ -1,7 +1,4 @@
-"""A `Log` -> what `gputel parse --json` prints of it: figures per phase and attempt, strict JSON.
-
-A `Log` as lines: every row as a JSON object, in the order of the file, for `--rows`; and the rejects.
-"""
+"""Log -> the JSON of `gputel parse`: figures per phase and attempt, rows as JSON objects, and rejects as lines."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def answer(logs: list[Log], errors: list[Json]) -> Json:
 def run(log: Log) -> Json:
     counts = Counter(log.events["kind"].to_list())
     edges = [edge for edge in (_edges(log.records["time"]), _edges(log.evals["time"])) if edge]
-    told = {
+    summary = {
         "run": log.name,
         "source": log.source,
         "format": log.format,
@@ -47,20 +44,20 @@ def run(log: Log) -> Json:
         "cause": {"line": log.cause.line, "text": log.cause.text} if log.cause else None,
         "telemetry": _telemetry(log),
     }
-    return dict(as_json(told))
+    return dict(as_json(summary))
 
 
 def _edges(times: pl.Series) -> tuple[int, int] | None:
-    """The first and the last moment in nanoseconds; most logs have none at all."""
+    """The first and last time in nanoseconds; None if there are no times, as in most logs."""
     if times.null_count() == len(times):
         return None
-    found = times.dt.epoch("ns").drop_nulls().to_numpy()
-    return int(found.min()), int(found.max())
+    moments = times.dt.epoch("ns").drop_nulls().to_numpy()
+    return int(moments.min()), int(moments.max())
 
 
 def _moment(recorded: int | None, printed: int | None) -> str | None:
-    known = printed if recorded is None else recorded
-    return None if known is None else text.moment(known)
+    moment = printed if recorded is None else recorded
+    return None if moment is None else text.moment(moment)
 
 
 def _phase(log: Log, phase: str, attempt: int) -> Json:
@@ -119,7 +116,7 @@ def _evaluation(log: Log, rows: pl.DataFrame, name: str) -> Json:
 
 
 def figures(values: pl.Series, steps: pl.Series) -> Json:
-    """`count` counts all that was printed, `nan` what is not finite; the other figures leave those out."""
+    """Figures of one metric. `count` is all printed values, `nan` those not finite, which the others leave out."""
     if values.null_count():
         printed = values.is_not_null()
         values, steps = values.filter(printed), steps.filter(printed)
@@ -142,7 +139,7 @@ def figures(values: pl.Series, steps: pl.Series) -> Json:
 
 
 def duration_s(rows: pl.DataFrame) -> float | None:
-    """Of a phase: as its own clock prints it, else by the stamps of its lines, else by its step times."""
+    """The duration of a phase by the clock that it prints, else by its timestamps, else by its step times."""
     if "total_time_min" in rows.columns:
         clock = _printed(rows["total_time_min"])
         if len(clock):
@@ -186,7 +183,7 @@ def _reading(log: Log, values: pl.Series, name: str) -> Json:
 
 
 def rows(log: Log) -> Iterator[dict[str, Any]]:
-    """`kind`, `run`, `phase`, `attempt`, `step`, `line`, `time`, and then what was printed."""
+    """All rows in file order: `kind`, `run`, `phase`, `attempt`, `step`, `line`, `time`, then the metrics."""
     tables = [
         _rows(log, log.records, "train"),
         _rows(log, log.evals, "eval"),
@@ -202,8 +199,8 @@ def rows(log: Log) -> Iterator[dict[str, Any]]:
 
 def rejects(log: Log) -> Iterator[str]:
     for reject in log.rejects:
-        known = reject.pattern.rpartition(".")[0]
-        more = "'--learn FILE' writes the format" if known == "inferred" else f"'gputel formats {known}'"
+        name = reject.pattern.rpartition(".")[0]
+        more = "'--learn FILE' writes the format" if name == "inferred" else f"'gputel formats {name}'"
         yield f"{log.source}:{reject.line}: {reject.reason}; see {more}"
 
 
@@ -228,5 +225,5 @@ def _events(log: Log) -> Iterator[dict[str, Any]]:
             "line": row["line"],
             "time": row["time"],
         }
-        said = {"event": row["kind"], "text": row["text"], "rank": row["rank"]}
-        yield {"kind": "event", "run": log.name, **where, **said}
+        event = {"event": row["kind"], "text": row["text"], "rank": row["rank"]}
+        yield {"kind": "event", "run": log.name, **where, **event}

@@ -1,6 +1,6 @@
-"""Text of a value -> number and unit. The one place that knows what a number looks like in a log.
+"""Text of a value -> number and unit: the only place that knows how numbers look in a log.
 
-Printed units -> the unit that a column is kept in: exponent shift, factor and divisor.
+Printed unit -> the scale to the unit of a column: exponent shift, factor and divisor.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ SURE = (
     b"(?:%b)" % GRAMMAR,
     rb"\d+(?:,\d{3})*",
     TIME_GRAMMAR,
-)  # nothing but numbers
+)  # grammars that match nothing but numbers
 UNIT = patterns.lazy_regex(
     rb"(?P<gap> ?)(?P<unit>(?:ms|us|\xc2\xb5s|ns|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|%"
     rb"|[KkMGTB]i?B|[KkMGBT]|[Tt]ok(?:en)?s?/s(?:ec)?|(?:it|step|sample|img|image)s?/s(?:ec)?|(?:s|ms)/(?:it|step|iter)"
     rb"|[TPG]FLOP/?S|[TPG]FLOPs?(?:/s)?|W|J|z))(?![\w/.?])"
 )
-STUCK = patterns.lazy_regex(
-    rb"[\w.?:]"
-)  # a character that, right after a number, says that this was no number
+STUCK = patterns.lazy_regex(rb"[\w.?:]")  # a character that, right after a number, makes it part of a word
 
 
 def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
-    """`658.60ms` -> (`658.60`, `ms`), `0:09:32` -> (`0:09:32`, `clock`). None where the value is no number.
+    """`658.60ms` -> (`658.60`, `ms`), `0:09:32` -> (`0:09:32`, `clock`). None if the value is not a number.
 
-    `last` says that nothing of the record follows, so that letters stuck to the number belong to whatever another
-    process printed into the line, and not to the value.
+    `last` says that nothing of the record follows, so that letters right after the number were printed into the
+    line by another process.
     """
     if b":" in value:
         clock = CLOCK.match(value)
@@ -63,7 +61,7 @@ def split(value: bytes, last: bool) -> tuple[bytes, bytes] | None:
 
 
 def read(text: bytes, what: Field) -> float | None:
-    """The number that a matched text stands for; None for a placeholder."""
+    """The number that a text stands for; None for a placeholder."""
     if text in what.nulls:
         return None
     if what.kind == "clock":
@@ -146,11 +144,11 @@ _ENDINGS = {"%": "pct", "s/it": "s", "ms/it": "ms"}
 
 
 def plain(printed: str) -> str:
-    """`seconds` -> `s`; a unit that has one spelling only is itself."""
+    """The short spelling of a unit: `seconds` -> `s`."""
     return _SPELLED.get(printed, printed)
 
 
 def ending(unit: str) -> str:
-    """What a unit adds to a column's name: `gib`, `ms`, `pct`, `tok_per_s`."""
+    """The ending that a unit adds to a column's name: `gib`, `ms`, `pct`, `tok_per_s`."""
     known = _ENDINGS.get(unit, unit)
     return "".join(c if c.isalnum() else "_" for c in known.replace("/", "_per_").lower()).strip("_")

@@ -43,8 +43,7 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     started = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "started")) is not None]
     ended = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "ended")) is not None]
     return replace(
-        whole,
-        status=status,
+        whole.with_results(status=status),
         started=min(started, default=None),
         ended=None if open_ended else max(ended, default=None),
     )
@@ -82,13 +81,7 @@ def _timed(log: Log, moments: pl.Series) -> Log:
         times = moments.gather(frame["line"] - 1).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
         return frame.with_columns(times.alias("time"))
 
-    return replace(
-        log,
-        records=timed(log.records),
-        evals=timed(log.evals),
-        partials=timed(log.partials),
-        events=timed(log.events),
-    )
+    return log.with_results(**{table: timed(getattr(log, table)) for table in TABLES})
 
 
 def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
@@ -106,7 +99,7 @@ def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
         lines += log.lines
     last = parts[-1]
     return replace(
-        last,
+        last.with_results(**{table: _stacked(parts, table) for table in TABLES}),
         name=name,
         source=source,
         format=next((log.format for log in parts if log.format), None),
@@ -119,14 +112,13 @@ def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
         inferred=next((log.inferred for log in parts if log.inferred), None),
         learned=next((log.learned for log in parts if log.learned), None),
         composed=any(log.composed for log in parts),
-        **{table: _stacked(parts, table) for table in TABLES},
     )
 
 
 def _of_node(log: Log, node: str) -> Log:
     """Where several nodes recorded, a column says whose line it is: they print the same steps."""
     named = pl.lit(node).alias("node")
-    return replace(log, **{table: getattr(log, table).with_columns(named) for table in TABLES})
+    return log.with_results(**{table: getattr(log, table).with_columns(named) for table in TABLES})
 
 
 def _stacked(parts: list[Log], table: str) -> Any:
@@ -145,14 +137,9 @@ def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
 
     cause = log.cause and LogEvent(**{**vars(log.cause), "line": log.cause.line + lines})
     return replace(
-        log,
-        records=shift(log.records),
-        evals=shift(log.evals),
-        partials=shift(log.partials),
-        events=shift(log.events),
+        log.with_results(**{table: moved(getattr(log, table)) for table in TABLES}, cause=cause),
         rejects=[Reject(reject.line + lines, reject.pattern, reject.reason) for reject in log.rejects],
         places=[(phase, attempt + attempts.get(phase, 0)) for phase, attempt in log.places],
-        cause=cause,
     )
 
 

@@ -1,8 +1,8 @@
-"""Log formats are data: each TOML here is one, with the lines that it must read and the rows that they must give.
+"""Log formats are data: each TOML file here is one format, with sample lines and the rows that they must give.
 
-`load` turns a file into a `Format`, whose patterns an engine understands. What a file may say is in
-docs/log-formats.md; a file that says something else is an error that names the place. The shipped formats are read
-from formats.json, which is twenty times as fast; `python -m gputel.analysis.logs.formats` generates it.
+`load` turns a file into a `Format`, whose patterns an engine understands. docs/log-formats.md describes the files;
+an unknown key or value is an error that names the place. The shipped formats are read from formats.json, which is
+twenty times as fast; `python -m gputel.analysis.logs.formats` generates it.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """One log format: its patterns in the order in which they are tried, and the samples that it must read."""
+    """One log format: its patterns, in the order in which they are tried, and its samples."""
 
     name: str
     title: str
-    grammar: str  # where it was read
+    grammar: str  # where the format of the lines was found
     patterns: tuple[Pattern, ...]
     samples: tuple[Mapping[str, Any], ...]
-    last: int = 0  # tried after those that are surer: 1, or even later: 2
+    last: int = 0  # 1: tried after formats that are more specific; 2: even later
 
 
 @lru_cache(maxsize=1)
 def shipped() -> tuple[Format, ...]:
-    """Every format that comes with gputel; general ones last."""
+    """The formats that come with gputel, general ones last."""
     tables = json.loads(GENERATED.read_text())
-    found = [_format(table, name, f"{name}.toml", trusted=True) for name, table in tables.items()]
-    return tuple(sorted(found, key=lambda known: known.last))
+    loaded = [_format(table, name, f"{name}.toml", trusted=True) for name, table in tables.items()]
+    return tuple(sorted(loaded, key=lambda each: each.last))
 
 
 def generate() -> str:
@@ -71,7 +71,7 @@ def patterns(formats: tuple[Format, ...]) -> tuple[Pattern, ...]:
 
 
 def find(word: str) -> Format:
-    """A format by its name, or from a file."""
+    """The format with this name, or in this file."""
     for known in shipped():
         if known.name == word:
             return known
@@ -89,7 +89,7 @@ def find(word: str) -> Format:
 
 
 def load(text: str, name: str, place: str, *, trusted: bool = False) -> Format:
-    """A format from its TOML; `place` is what errors name. The regexes of a trusted one are compiled when used."""
+    """A format from its TOML; errors name `place`. Regexes of a trusted format are compiled only when used."""
     return _format(_parsed(text, place), name, place, trusted=trusted)
 
 
@@ -120,18 +120,18 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
 
 
 def _compile(pattern: Pattern, place: str) -> None:
-    """What is wrong with a regular expression is told before anything is read with it."""
+    """Raises the error of a regular expression before any log is read with it."""
     regexes = (pattern.regex, pattern.looks, pattern.pairs and pattern.pairs.regex)
     try:
         for regex in regexes:
             _ = regex and regex.groups
     except re.error as error:
         name = pattern.name.rpartition(".")[2]
-        raise GputelError(place, f"'{name}' is no regular expression: {error}", "mend it") from None
+        raise GputelError(place, f"'{name}' is not a regular expression: {error}", "correct it") from None
 
 
 def _words(table: Mapping[str, Any], line: Mapping[str, Any]) -> Vocabulary:
-    """The format's names, with those that mean something else on this line."""
+    """The format's names, with those that mean something else on this kind of line."""
     return Vocabulary({**table.get("names", {}), **line.get("names", {})}, table.get("nulls", {}))
 
 

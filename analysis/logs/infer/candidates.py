@@ -1,11 +1,10 @@
-"""A shape -> what it may be among the lines of a training log: a record, an evaluation, a place or a part.
+"""A shape -> a candidate: a record, an evaluation, a place or a part, as the shape's own words and names say.
 
-Every candidate has been compiled and has matched the line that it was made from: what is chosen can be read.
+Every candidate has been compiled and matches the line that it was made from, so whatever is chosen can be read.
 
-A named shape -> a `[[lines]]` table of a log format: one anchored pattern, as docs/log-formats.md has them.
-
-The pattern begins where the first value that is kept has its name, so that stamps and ranks stand before it, and
-ends with the last literal. Whatever is not kept is matched and forgotten.
+`compile_line` makes a `[[lines]]` table of a log format, as docs/log-formats.md describes it: one anchored
+pattern. It begins at the name of the first value that is kept, so timestamps and ranks stand before it, and ends
+with the last literal. Values that are not kept are matched and ignored.
 """
 
 from __future__ import annotations
@@ -26,12 +25,19 @@ from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 
 _PLACES = [*PLACES, "index", "count"]
-OFTEN = 3  # a shape that is rarer must have a value that is known
+OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
+_ANY = r"\S+(?: \S+)?"
+_NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
+_IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
+_PLAIN = r"[^\s|,;]+"  # enough to recognise a torn line
+_NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
+_LONGEST_END = 60
+_LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +45,7 @@ class Candidate:
     shape: LineShape
     named: tuple[Named, ...]
     role: str
-    evidence: bool  # RECORDS, rule 4
+    evidence: bool  # whether it gives a loss, a rate, a norm, a step time or a throughput
 
     @property
     def columns(self) -> list[str]:
@@ -56,33 +62,33 @@ class Candidate:
 
     @property
     def place_rank(self) -> int:
-        """RECORDS, rule 10: an update goes before an iteration, and that before a batch."""
+        """Lower is better: a step before an iteration, an iteration before a batch."""
         return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
 
     @property
     def is_fine(self) -> bool:
-        """Whether it says more than the epoch."""
+        """Whether it names a place within the epoch."""
         return not {"step", "iteration", "batch", "index", "count"}.isdisjoint(self.columns)
 
     @property
     def loses(self) -> bool:
-        """Whether it gives a loss, the current one or its average."""
+        """Whether it gives a loss or an average loss."""
         return "loss" in self.columns or "loss_avg" in self.columns
 
     @property
     def restarts(self) -> bool:
-        """Whether its counter falls, as one within epochs does."""
+        """Whether its counter falls, as an index within epochs does."""
         steps = integers(self.shape.column(self.place.at)) if self.place else None
         return any(b < a for a, b in pairwise(steps or ()))
 
     @property
     def changing(self) -> list[str]:
-        """Measurements change; settings do not."""
+        """The columns whose values differ between lines, as those of settings do not."""
         return [n.column for n in self.metrics if n.column and len(set(self.shape.column(n.at))) > 1]
 
     @property
     def is_measured(self) -> bool:
-        """Sizes of a test set are whole numbers, and talk has many words."""
+        """Whether it gives a measure as a fraction: whole numbers may be sizes, and prose may quote a figure."""
         fractions = [n for n in self.metrics if any(b"." in v or b"n" in v for v in self.shape.column(n.at))]
         return any(MEASURE.search(n.column or "") for n in fractions) and (
             self.shape.count > 1 or self.is_terse
@@ -90,17 +96,17 @@ class Candidate:
 
     @property
     def is_terse(self) -> bool:
-        """Prose has more words than numbers."""
+        """Whether it has few words for its values, unlike prose."""
         return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
 
     @property
     def is_quoted(self) -> bool:
-        """An example in a text or in a program's comments."""
+        """Whether it is an example in a text, or in a program's comments."""
         return b"`" in self.shape.example or self.shape.example.startswith((b"# ", b"//"))
 
     @property
     def speaks(self) -> bool:
-        """Whether it says of a training what other programs do not say: web servers have rates and counters too."""
+        """Whether only a training would print it: web servers have rates and counters too."""
         parts = [
             n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
         ]
@@ -109,6 +115,7 @@ class Candidate:
 
 
 def candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
+    """The shape with names and a role; None where nothing in it can matter."""
     words = vocabulary()
     named = naming.column_name(shape, lines, words) or name(shape, words)
     if not any(one.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(one) for one in named):
@@ -130,7 +137,7 @@ def _may_matter(one: Named) -> bool:
 
 
 def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
-    """Whether such a line is a record; None where the pattern does not even fit the line that it was made from."""
+    """Whether such a line is a record; None where its pattern does not match the line it was made from."""
     line = compile_line("try", "train", shape, named, looks=False)
     try:
         pattern = formats.load(line.toml(), "try", "inferred").patterns[0]
@@ -148,27 +155,36 @@ def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
 
 
 def _with_role(one: Candidate, *, headed: bool) -> Candidate:
-    evals = [n for n in one.metrics if names.is_evaluation(n.column or "")]
+    """Gives the shape the role that its own words and names say."""
     if not one.metrics:
         return replace(one, role="epoch" if _is_epoch(one) else "place")
-    spoken = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
+    evals = [named for named in one.metrics if names.is_evaluation(named.column or "")]
     if evals and (not one.evidence or len(evals) == len(one.metrics)):
-        return replace(one, role="eval", named=tuple(_measures(one)))
+        return replace(one, role="eval", named=tuple(_without_samples(one)))
     if evals:
         return replace(one, role="mixed")
-    measured = any(MEASURE.search(n.column or "") for n in one.metrics)
-    training = {"lr", "grad_norm"} & set(one.columns) or any("train" in n.source.lower() for n in one.metrics)
-    begins = _BEGINS.match(one.shape.words[0]) and not any("train" in n.source.lower() for n in one.metrics)
-    if spoken and measured and (begins or not training):
-        renamed = [
-            replace(n, column="val_loss") if n.column in ("loss", "loss_avg") else n for n in one.named
-        ]
-        return replace(one, named=tuple(_once(renamed)), role="eval")
+    if _evaluates(one, headed=headed):
+        return replace(one, role="eval", named=tuple(_as_evaluation(one)))
     return one
 
 
-def _measures(one: Candidate) -> list[Named]:
-    """Without how many samples have been seen so far."""
+def _evaluates(one: Candidate, *, headed: bool) -> bool:
+    """Whether its words, and not its names, say that it evaluates."""
+    speaks = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
+    if not speaks or not any(MEASURE.search(named.column or "") for named in one.metrics):
+        return False
+    trains = any("train" in named.source.lower() for named in one.metrics)
+    begins = _BEGINS.match(one.shape.words[0]) is not None
+    return not trains and (begins or not {"lr", "grad_norm"} & set(one.columns))
+
+
+def _as_evaluation(one: Candidate) -> list[Named]:
+    losses = ("loss", "loss_avg")
+    return _once([replace(n, column="val_loss") if n.column in losses else n for n in one.named])
+
+
+def _without_samples(one: Candidate) -> list[Named]:
+    """Drops the count of samples seen so far, which is no evaluation."""
     return [
         replace(n, column=None) if SAMPLES.search(n.source) and integers(one.shape.column(n.at)) else n
         for n in one.named
@@ -176,12 +192,13 @@ def _measures(one: Candidate) -> list[Named]:
 
 
 def _is_epoch(one: Candidate) -> bool:
-    """`Epoch 3/10` over the lines of that epoch, and no talk of epochs."""
+    """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
     begins = one.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
     return begins and set(one.columns) <= {"epoch", "epochs"} and len(b"".join(one.shape.words).split()) <= 6
 
 
 def _once(named: Sequence[Named]) -> list[Named]:
+    """Keeps the first value of each column."""
     taken: set[str | None] = set()
     once = []
     for one in named:
@@ -190,25 +207,16 @@ def _once(named: Sequence[Named]) -> list[Named]:
     return once
 
 
-_ANY = r"\S+(?: \S+)?"
-_NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
-_FORGOTTEN = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
-_PLAIN = r"[^\s|,;]+"  # enough to recognise a torn line
-_NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
-_LONGEST_END = 60
-_LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
-
-
 @dataclass(frozen=True)
 class LineTable:
-    """One `[[lines]]` table."""
+    """One `[[lines]]` table of a format."""
 
     name: str
     role: str
     line: str
     needle: str
     looks: str | None = None
-    fractions: bool = False  # an epoch with a fraction, which is no step even where it is whole
+    fractions: bool = False  # whether epochs have fractions, so that none is a step
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
@@ -220,7 +228,7 @@ class LineTable:
 def compile_line(
     name: str, role: str, shape: LineShape, named: list[Named], *, looks: bool, unlike: Sequence[bytes] = ()
 ) -> LineTable:
-    """`unlike` are lines of other kinds, which do not look like this one, however they begin."""
+    """Compiles a shape; `unlike` are lines of other kinds, which `looks` must not match."""
     kept = [one.at for one in named if one.column]
     ordinals = (at for at in range(kept[0]) if shape.words[at].endswith(b"#"))
     start, end = next(ordinals, kept[0]), kept[-1]  # `Test net output #1: loss` belongs together
@@ -246,7 +254,7 @@ def _has_fractions(column: list[bytes]) -> bool:
 
 
 def _start(shape: LineShape, at: int) -> str:
-    """The words before the first value, as far as they belong to it."""
+    """The words before the first value that belong to it, as a regex."""
     text = _key_text(shape, at)
     if at == 0 and not shape.cut and text == shape.words[0].decode(errors="replace").lstrip():
         return r"^\s*" + _literal(text.encode())
@@ -264,7 +272,7 @@ def _key_text(shape: LineShape, at: int) -> str:
 
 def _value(shape: LineShape, one: Named) -> str:
     if one.column is None:
-        return _FORGOTTEN.get(one.slot.kind, _ANY)
+        return _IGNORED.get(one.slot.kind, _ANY)
     unit = "clock" if one.slot.kind == "clock" else values.plain(one.unit or "")
     source = re.sub(r"[<>:]", "", one.source) if one.source != one.column else ""
     slot = "<" + f"{one.column}:{unit}:{source}".rstrip(":") + ">"
@@ -273,13 +281,13 @@ def _value(shape: LineShape, one: Named) -> str:
 
 
 def _between(text: bytes) -> str:
-    """Numbers that only a blank sets apart need it."""
+    """The literal between two values; a blank is required where nothing else separates them."""
     padding = r"\s*" if text.endswith(PADDED) else ""
     return _literal(text) + padding if text.strip() or not text else r"\s+"
 
 
 def _literal(text: bytes) -> str:
-    """Blanks and bars may differ, and digits within words; `<` would begin a value."""
+    """A regex for the text, in which blanks, bars and digits within words may differ; escapes `<`."""
     words = _LOOSE.split(text.decode(errors="replace"))
     return "".join(_piece(word, at == 0 or at == len(words) - 2) for at, word in enumerate(words))
 
@@ -307,24 +315,24 @@ def _end(shape: LineShape, at: int) -> str:
 
 
 def _needle(literals: list[str]) -> str:
-    """The longest run of letters and signs that every such line has."""
+    """The longest run of letters and signs in the literals: every such line has it."""
     runs = [run for text in literals for run in _LOOSE.split(text)[::2]]
     return max(runs, key=len, default="")
 
 
 def _common(shape: LineShape) -> str:
-    """Where a row is numbers alone, a sign that all of them have."""
+    """A sign that all lines have, where they are numbers alone."""
     rows = [shape.line(row) for row in shape.rows]
     signs = ("|", ",", "\t", ".", " ")
     return next((sign for sign in signs if all(sign.encode() in row for row in rows)), "")
 
 
 def _looks(parts: list[str], unlike: Sequence[bytes]) -> str | None:
-    """What a torn line of this kind still has: its beginning, with the place in it."""
+    """A regex for the beginning of the line, which a torn line still has; None if other lines match it."""
     for size in range(1 if len(parts) < 5 else 3, len(parts) - 1, 2):
         head = "".join(parts[:size])
         looks = re.sub(r"<[A-Za-z]\w*(?::[\w/%]*)?(?::[^<>]+)?>", lambda _: _PLAIN, head)
-        known = re.compile(looks.encode())
-        if not any(known.search(other) for other in unlike):
+        regex = re.compile(looks.encode())
+        if not any(regex.search(other) for other in unlike):
             return looks
     return None

@@ -1,6 +1,6 @@
-"""What programs that no format covers call things: their names on top of the shared vocabulary.
+"""Names that programs without a format of their own use, on top of the shared vocabulary.
 
-A format of its own says more; these are here so that a log without one has columns under the names that all have.
+They give a log of an unknown program the same columns as the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FOREIGN = {
     **dict.fromkeys("val_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"),
 }
 
-# Measures that are trained on, the likeliest first: one of them is the loss where nothing has that name.
+# Measures that are trained on, the likeliest first: the loss, where no value has that name.
 LOSSES = (
     "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss cost objective objective_function objf "
     "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
@@ -42,19 +42,19 @@ LOSSES = (
     "learn criterion nll_loss bits_per_token main_loss l train total"
 ).split()
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
-# What such a name may have around it.
+# Words that may stand around such a name.
 CURRENT = re.compile(r"^(?:(?:current|cur|this)_)?(?:(?:mini)?batch_)?")
 AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smoothed|moving)(?=_|$)")
 OF = re.compile(r"_(?:for|over|on)_.*$")
-# Beside one of these `total` is their sum, and the loss.
+# Beside one of these, `total` is their sum: the loss.
 PARTS = re.compile(r"(?i)(?:^|_)(?:policy|value|mse|reg|kl|bce|ce|nll|box|obj|cls|recon|rec|adv)(?:$|_)")
 
-# What is measured of a model, in training or on held-out data.
+# Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
     r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|mse|reward|psnr|ssim|lpips|fid|em$"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
-# Of a step, where they do not run on.
+# Step times, unless they run on.
 TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
 RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the unit says so

@@ -1,6 +1,7 @@
 """The values of a shape -> columns, under the names that all formats share.
 
-Rows of bare numbers -> columns named by the heading above them: CSV, `|` between cells, or blanks.
+`name` uses the words on the line itself; `column_name` names rows of bare numbers by the heading above them: CSV,
+`|` between cells, or blanks.
 """
 
 from __future__ import annotations
@@ -41,16 +42,28 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
+ABOVE = 6  # lines between a heading and its first row: rules, a warning
+FURTHEST = 400
+_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
+# `│ train │ 1.15 │ 0.39 │`
+_LABEL = re.compile(
+    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
+    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
+)
+_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
+_REDRAWN = re.compile(
+    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
+)  # bars and blank lines may stand between a heading and its rows
 
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
-    """Every value of the shape, in order."""
+    """Names every value of the shape, in order."""
     named = [_name(slot, shape, words) for slot in slots.find(find_slots(shape), shape)]
     return _distinct(_one_time(places.find(_held_out(_loss(_global(named))), shape)))
 
 
 def _held_out(found: list[Named]) -> list[Named]:
-    """The only loss of an evaluation, whatever the set is called: `validation.lst-loss`."""
+    """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`."""
     losses = [one for one in found if one.column and is_evaluation(one.column) and _ENDS.search(one.column)]
     if len(losses) != 1:
         return found
@@ -58,14 +71,14 @@ def _held_out(found: list[Named]) -> list[Named]:
 
 
 def _global(found: list[Named]) -> list[Named]:
-    """Of two steps the global one is the step."""
+    """Keeps the global step where a line has two."""
     steps = [one for one in found if one.column == "step"]
     best = next((one for one in steps if "global" in one.source.lower()), None)
     return [replace(one, column=None) if best and one in steps and one is not best else one for one in found]
 
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
-    """The columns of a table, whose heading gives the names; None for a value that is no cell of its own."""
+    """Names the columns of a table by its heading; a key is None for a value that is no cell of its own."""
     named = []
     for slot, key in zip(find_slots(shape), keys, strict=True):
         word = "step" if key == "#" else key
@@ -79,7 +92,7 @@ def vocabulary() -> Vocabulary:
 
 
 def _one_time(found: list[Named]) -> list[Named]:
-    """The time of a step that has a name or is per step goes before one that only has a unit."""
+    """Prefers a step time with a name to one that only has a unit."""
     times = [one for one in found if one.column == "dt_ms"]
     bare = [one for one in times if one.slot.key is None]
     return [replace(one, column=None) if len(times) > len(bare) and one in bare else one for one in found]
@@ -89,7 +102,7 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     column = shape.column(slot.at)
     if slot.kind == "stamp" or slot.column or (is_text(column) and not _is_loss(slot)):
         return Named(slot, None, source=slot.key or "")
-    if (slot.key or "").lower().endswith(" set"):  # `valid set 0`: which one it is
+    if (slot.key or "").lower().endswith(" set"):  # `valid set 0` says which set it is
         return Named(slot, None, source=slot.key or "")
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
@@ -109,26 +122,32 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
             continue  # `error rate` is no learning rate
         what = words.field(end.encode(), unit.encode())
         if what and (what.column != legal(end) or what.column in _KNOWN):
-            return _sane(Named(slot, what.column, unit or _meant(what), key), column)
-    if (slot.unit or "").lower() in TOKEN_RATES and key.lower().split()[-1] in RATES:
+            return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
+    last_word = key.lower().split()[-1]
+    if (slot.unit or "").lower() in TOKEN_RATES and last_word in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
-    if key.lower().split()[-1].strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
+    if last_word.strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
         return Named(slot, "dt_ms", unit or "s", key)
-    apart = _GLUED.sub(" ", key)
-    told = apart if apart.split(" ")[0].lower() in SETS else key
-    what = words.field(told.encode(), unit.encode())
+    return _own_name(slot, key, unit, words)
+
+
+def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
+    """A column of the value's own printed name; `validloss` is split where a set is glued to the measure."""
+    split = _GLUED.sub(" ", key)
+    printed = split if split.split(" ")[0].lower() in SETS else key
+    what = words.field(printed.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
 
 
 def _ends(key: str) -> list[str]:
-    """`optim/total_grad_norm` and `completed step` are known by their end; a loss may be a part, and is not."""
+    """Ends of a name, such as `grad_norm` of `optim/grad_norm`; none with `loss`, which may be a part of it."""
     ends = [key, _GLUED.sub(" ", key)]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
         ends.append(key[len(parts[0]) + 1 :])
     if _EVALUATED.fullmatch(parts[-1]):
         ends.append(parts[-1])
-    if parts[-1].lower() in ("s", "sec"):  # a rate is none of what it counts
+    if parts[-1].lower() in ("s", "sec"):  # a rate is not what it counts
         return [key]
     if key.endswith("()") or parts[0].lower() in SETS - {"train", "training"}:
         return ends
@@ -136,20 +155,20 @@ def _ends(key: str) -> list[str]:
     return [*ends, *(end for end in shorter if end and "loss" not in end.lower())]
 
 
-def _meant(what: Field) -> str | None:
-    """The unit that the vocabulary assumes where none is printed."""
+def _assumed_unit(what: Field) -> str | None:
+    """The unit that the vocabulary assumes where no unit is printed."""
     scale = Scale(what.shift, what.times, what.over)
     table = values.CANONICAL.get(what.column.rpartition("_")[2], {})
     return next((unit for unit, known in table.items() if known == scale and scale != values.KEPT), None)
 
 
 def _sane(one: Named, column: Sequence[bytes]) -> Named:
-    """`iter: 0.31` is how long one took; `1.2e5` steps are no step."""
+    """Corrects a column by its values: `iter: 0.31` is a step time, `1.2e5` is no step."""
     if one.column in ("step", "iteration", "batch") and integers(column) is None:
         fractions = any(b"." in value for value in column)
         return replace(one, column="dt_ms" if fractions else None, unit=one.unit or "s")
     if one.column == "step" and one.source.lower().endswith("steps") and _falls(column):
-        return replace(one, column=legal(one.source))  # of each episode, and not since the start
+        return replace(one, column=legal(one.source))  # counted within each episode
     if one.column == "lr" and "/" in (one.unit or ""):
         return replace(one, column=legal(one.source))
     if one.column in PLACES and one.unit not in (None, "s"):
@@ -162,19 +181,19 @@ def _is_loss(slot: Slot) -> bool:
 
 
 def _is_span(slot: Slot, column: Sequence[bytes]) -> bool:
-    """A number of seconds, or hours and minutes that are spelt out; with colons they may be a time of day."""
+    """Whether it is seconds, or spelled out (`1h 2m`); a clock with colons may be a time of day."""
     if slot.kind == "clock":
         return not any(b":" in value for value in column)
     return slot.kind == "number" and slot.unit in (None, "ms", "s", "sec", "secs", "seconds", "us")
 
 
 def _falls(column: Sequence[bytes]) -> bool:
-    """How often a count begins again tells one of its own from the training's."""
+    """Whether a count begins again so often that it is not the step."""
     return 3 * sum(b < a for a, b in pairwise(integers(column) or ())) > len(column)
 
 
 def _rises(column: Sequence[bytes]) -> bool:
-    """A clock that runs on, and not the time that one step took."""
+    """Whether it is a clock that runs on, and not the time of one step."""
     try:
         values = [seconds(value.replace(b",", b"")) for value in column]
     except ValueError:
@@ -184,7 +203,7 @@ def _rises(column: Sequence[bytes]) -> bool:
 
 
 def _loss(found: list[Named]) -> list[Named]:
-    """Where nothing is called a loss, the measure that is trained on is one: nll, cross entropy, cost."""
+    """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost."""
     if {"loss", "loss_avg"} & {one.column for one in found}:
         return found
     normal = [_normal(one) for one in found]
@@ -201,20 +220,20 @@ def _loss(found: list[Named]) -> list[Named]:
 
 
 def _normal(one: Named) -> str:
-    """The name by which a measure may be the loss; a percentage is none, nor what has a meaning already."""
+    """The name by which a measure may be the loss; empty for a percentage and for a place."""
     if one.slot.unit == "%" or is_place(one):
         return ""
     return re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
 
 
 def _plain(word: str, *, alone: bool) -> str:
-    """Without what says that it is a mean, or of a batch; a mean cost that stands alone is of who knows what."""
+    """Drops words such as `mean` and `batch`, unless it is the only value: that may be a mean of anything."""
     bare = word if alone else CURRENT.sub("", AVERAGED.sub("", OF.sub("", word)).strip("_"))
     return TRAINED.sub("trained_", bare)
 
 
 def _with_rate(found: list[Named], plain: list[str]) -> list[str]:
-    """Beside a learning rate the only measure that may be trained on is, and not one of an evaluation."""
+    """Takes the only measure beside a learning rate for the one that is trained on."""
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
     if len(measures) != 1 or not any(one.column == "lr" for one in found):
         return plain
@@ -222,12 +241,12 @@ def _with_rate(found: list[Named], plain: list[str]) -> list[str]:
 
 
 def _is_mean(word: str) -> bool:
-    """`current batch average` is of one batch."""
+    """Whether it is a mean over steps; `current batch average` is of one batch."""
     return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
 
 
 def _as_loss(one: Named, word: str, trained: str, is_mean: bool) -> str | None:
-    """What the measure, its average and its evaluation are called then."""
+    """The column of the measure, of its average and of its evaluation."""
     if word == trained:
         return "loss_avg" if one.source.endswith("()") or is_mean else "loss"
     kind, _, measure = word.rpartition("_")
@@ -244,7 +263,7 @@ def _once_named(found: list[Named], columns: list[str | None]) -> list[Named]:
 
 
 def _distinct(found: list[Named]) -> list[Named]:
-    """Of two values for one column the first has it; a second one that is named the same says nothing new."""
+    """Gives a column to the first of two values; the second keeps its own name, or is dropped if that is taken."""
     taken: set[str] = set()
     named: list[Named] = []
     for one in found:
@@ -256,22 +275,8 @@ def _distinct(found: list[Named]) -> list[Named]:
     return named
 
 
-ABOVE = 6  # lines between a heading and its first row: rules, a warning
-FURTHEST = 400
-_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
-# `│ train │ 1.15 │ 0.39 │`
-_LABEL = re.compile(
-    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
-    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
-)
-_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
-_REDRAWN = re.compile(
-    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
-)  # bars and blank lines do not part a heading from its rows
-
-
 def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
-    """None where the numbers have words of their own, or nothing above names as many columns."""
+    """Names by a heading; None where words stand between the numbers, or no line above has as many cells."""
     literals = [without_unit(literal) for literal in shape.literals]
     if _LABEL.fullmatch(shape.words[0]):
         literals[0] = b""
@@ -296,7 +301,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
 
 
 def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
-    """The lines that a heading may be, the nearest first: rows of the same table do not count."""
+    """The lines that may be a heading, nearest first, without rows of a table."""
     near = 0
     for line in reversed(lines[max(0, first - FURTHEST) : first]):
         if not _REDRAWN.search(line) and not _is_row(line):
@@ -312,18 +317,18 @@ def _is_row(line: bytes) -> bool:
 
 
 def _is_aside(literals: Sequence[bytes], at: int) -> bool:
-    """`140 (0.47%)` is one cell."""
+    """Whether a value belongs to the cell before it: `140 (0.47%)` is one cell."""
     return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
 
 
 def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
-    """What stands between cells, without the brackets of asides."""
+    """The literals between cells, without the brackets of asides."""
     opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
     return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
 
 
 def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
-    """Which column each value stands in, and then which is the last: between commas there may be nothing."""
+    """The column of each value, and then the last column; a CSV may have empty cells."""
     if not any(b"," in literal for literal in shape.literals):
         cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
         return [*cells, cells[-1]]
@@ -339,7 +344,7 @@ def _cells(line: bytes, width: int) -> list[str] | None:
 
 
 def _under(heading: bytes, row: bytes) -> list[str] | None:
-    """What stands over the values of a row that has fewer of them than the heading has columns."""
+    """The titles above the values of a row that has fewer values than the heading has columns."""
     over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
     for edge in (re.Match.start, re.Match.end):
         titles = {edge(title): title.group().decode(errors="replace") for title in over}

@@ -1,7 +1,7 @@
-"""Which values of a line say where the training is: epoch, index, step, and how many there will be.
+"""Which values of a line say where the training is: epoch, index, step, and their totals.
 
-Names have been given before; here values decide. An index that starts again with each epoch is one within it, one
-that grows by whole batches counts samples and is no step, and what only counts upwards is the step.
+Names have been given before; here the values decide. An index that starts again with each epoch is an index within
+it; one that grows by whole batches counts samples and is no step; a value that only counts upwards is the step.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _STEPS = ("step", "iteration", "batch")
 
 @dataclass(frozen=True)
 class Named:
-    """One value with its column; None for a value that says nothing of the training."""
+    """One value with its column; `column` is None for a value that says nothing of the training."""
 
     slot: Slot
     column: str | None
     unit: str | None = None
     source: str = ""
-    guessed: bool = False  # that it is a place was told from its values, not from its name
+    guessed: bool = False  # its values say that it is a place, and not its name
 
     @property
     def at(self) -> int:
@@ -37,10 +37,10 @@ class Named:
 
 
 def find(found: list[Named], shape: LineShape) -> list[Named]:
-    """The same values, those that are places named as such."""
+    """Names the values that are places."""
     if shape.is_bar:
         return _totals(_in_bar(found, shape))
-    moving = _without_standing(found, shape)
+    moving = _without_settings(found, shape)
     return _counted(_totals(_pairs(_epochs(moving, shape), shape)), shape)
 
 
@@ -48,8 +48,8 @@ def is_place(one: Named) -> bool:
     return one.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
 
 
-def _without_standing(found: list[Named], shape: LineShape) -> list[Named]:
-    """A number of steps that stays while another counts is a setting."""
+def _without_settings(found: list[Named], shape: LineShape) -> list[Named]:
+    """Takes a number of steps that stays the same, while another one counts, for a setting."""
     counts = [one for one in found if one.column in _STEPS]
     if len(shape.rows) < 3 or len(counts) < 2:
         return found
@@ -60,7 +60,7 @@ def _without_standing(found: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _epochs(found: list[Named], shape: LineShape) -> list[Named]:
-    """`[3, 2000] loss` and `Train: 3 [100/1251]` do not call their epoch one."""
+    """Names the epoch in `[3, 2000] loss` and `Train: 3 [100/1251]`, which have no word for it."""
     if any(one.column == "epoch" for one in found) or len(found) < 2:
         return found
     if _is_place_in_epoch(found, shape):
@@ -78,7 +78,7 @@ def _epochs(found: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _is_place_in_epoch(found: list[Named], shape: LineShape) -> bool:
-    """`[14/300][250/1251]` and `1/3 ( 33%) [ 49/323 ( 15%)]` begin the line, behind any word."""
+    """Whether the line begins with `[14/300][250/1251]` or `1/3 ( 33%) [ 49/323 ( 15%)]`, after any word."""
     first = [one for one in found if one.slot.column != "share"][:4]
     if [one.slot.column for one in first] != [None, "total", None, "total"]:
         return False
@@ -88,40 +88,51 @@ def _is_place_in_epoch(found: list[Named], shape: LineShape) -> bool:
 
 
 def _pairs(found: list[Named], shape: LineShape) -> list[Named]:
-    """`12/100`: an index within the epoch that the line names, or the step and how many there will be."""
+    """Names `12/100`: an index within the epoch that the line names, or the step and how many there will be."""
     epoch = next((one for one in found if one.column == "epoch" and integers(shape.column(one.at))), None)
+    counted = any(one.column in _STEPS for one in found)
     named = list(found)
     for at, (one, total) in enumerate(pairwise(found)):
-        values, totals = integers(shape.column(one.at)), integers(shape.column(total.at))
-        if total.slot.column != "total" or not values or not totals or one.column == "epoch":
-            continue
-        nameless = one.slot.key is None or _counts_unnamed(one, shape)
-        if nameless and (total.unit or any(other.column in _STEPS for other in found)):
-            continue
-        if not nameless and not (one.column in _STEPS and epoch and _restarts(values, one, epoch, shape)):
-            continue
-        if values == totals and len(values) > 1:
-            continue  # a count that was reached says nothing of where the training is
-        if nameless and epoch and _runs_on(values, epoch, shape):
-            named[at] = replace(one, column="step", source=one.source or "#", guessed=True)
-            named[at + 1] = replace(total, column="total_steps", source=total.source or "#")
-        elif nameless and is_samples(values, totals[0]):
-            named[at] = replace(one, column="samples", source="#")
-        else:
-            place, whole = ("index", "length") if epoch else ("step", "total_steps")
-            named[at] = replace(one, column=place, source=one.source or "#", guessed=nameless)
-            named[at + 1] = replace(total, column=whole, source=total.source or "#")
+        if total.slot.column == "total" and one.column != "epoch":
+            named[at : at + 2] = _pair(one, total, epoch, shape, counted=counted) or named[at : at + 2]
     return named
 
 
+def _pair(
+    one: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
+) -> tuple[Named, Named] | None:
+    """A value and its total as places, else None; `counted` says that the line names a step already."""
+    values, totals = integers(shape.column(one.at)), integers(shape.column(total.at))
+    is_nameless = one.slot.key is None or _counts_unnamed(one, shape)
+    if not values or not totals or (values == totals and len(values) > 1):  # a count that was reached
+        return None
+    if is_nameless and (total.unit or counted):
+        return None
+    if not is_nameless and not (one.column in _STEPS and epoch and _restarts(values, one, epoch, shape)):
+        return None
+    if is_nameless and epoch and _runs_on(values, epoch, shape):
+        return _as_places(one, total, "step", "total_steps", guessed=True)
+    if is_nameless and is_samples(values, totals[0]):
+        return replace(one, column="samples", source="#"), total
+    place, whole = ("index", "length") if epoch else ("step", "total_steps")
+    return _as_places(one, total, place, whole, guessed=is_nameless)
+
+
+def _as_places(one: Named, total: Named, place: str, whole: str, *, guessed: bool) -> tuple[Named, Named]:
+    return (
+        replace(one, column=place, source=one.source or "#", guessed=guessed),
+        replace(total, column=whole, source=total.source or "#"),
+    )
+
+
 def _counts_unnamed(one: Named, shape: LineShape) -> bool:
-    """`Process 100/3161` at the beginning of a line; right answers of all may stand there, too."""
+    """Whether the line begins like `Process 100/3161`, and the value counts; `Correct 81/100` does not."""
     unknown = one.column == legal(one.source) and not MEASURE.search(one.source)
     return one.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [one.slot]) is not None
 
 
 def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
-    """Whether a count goes on where a later epoch begins; where none does, it is one within the epoch."""
+    """Whether a count goes on where a later epoch begins; False where no later epoch begins."""
     epochs = integers(shape.column(epoch.at)) or []
     steps = [(b - a, f > e) for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False)]
     turns = [step for step, turns in steps if turns]
@@ -130,14 +141,14 @@ def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
 
 
 def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: LineShape) -> bool:
-    """Whether the index begins again with a new epoch; of batches and iterations in one epoch that is assumed."""
+    """Whether the index begins again with a new epoch; assumed of batches and iterations if there is one epoch."""
     epochs = integers(shape.column(epoch.at)) or []
     turns = [b <= a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
     return sum(turns) >= 0.5 * len(turns) if turns else one.column != "step"
 
 
 def _in_bar(found: list[Named], shape: LineShape) -> list[Named]:
-    """A bar's own count and total; its clock and its rate say nothing of the record (rule 4)."""
+    """Names a bar's own count and total; its clock and its rate are no part of the record."""
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
     named = [replace(one, column=None) if _is_of_bar(one) else one for one in found]
     for at, (one, total) in enumerate(pairwise(found)):
@@ -154,7 +165,7 @@ def _is_of_bar(one: Named) -> bool:
 
 
 def _totals(found: list[Named]) -> list[Named]:
-    """What follows a place as its total."""
+    """Names the total that follows a place."""
     named = list(found)
     for at, one in enumerate(found):
         before = named[at - 1] if at else None
@@ -164,7 +175,7 @@ def _totals(found: list[Named]) -> list[Named]:
 
 
 def _batch_beside(found: list[Named], shape: LineShape) -> list[Named]:
-    """Where the epoch is the only place, and stays, what counts right behind it is the batch."""
+    """Names the batch: where the epoch is the only place and rarely changes, the counter right behind it."""
     places = [one for one in found if one.column in (*PLACES, "index")]
     epochs = shape.column(places[0].at)
     if [one.column for one in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:
@@ -177,7 +188,7 @@ def _batch_beside(found: list[Named], shape: LineShape) -> list[Named]:
 
 
 def _counted(found: list[Named], shape: LineShape) -> list[Named]:
-    """Where nothing is called a place, a nameless number that counts upwards is the step, or a strange first."""
+    """Names the step where no value is a place: a counter without a name, or the first value if it counts."""
     if shape.slots < 2:
         return found
     if any(one.column in (*PLACES, "index") for one in found):

@@ -1,12 +1,11 @@
-"""What stands before the records of an unknown log: stamps, ranks, levels, names of hosts and of source files.
+"""Lines of an unknown log -> the few shapes that they come in: literals with values between them.
 
-Most of it is known by its look. A margin that nobody knows is told by being there on nearly every line and by
-having few texts, where a record's own counter has many.
+Every number, clock and placeholder of a line is masked; lines whose other parts are equal have one shape. A shape
+keeps the values of some of its lines, since only values tell a counter from a measurement.
 
-Lines of an unknown log -> the few shapes that they come in: literals with numbers between them.
-
-Every number, clock and placeholder of a line is masked; lines with equal rests are of one shape. A shape keeps the
-values of some of its lines, since only values tell a counter from a measurement.
+`strip_prefixes` first takes off what stands before the records: timestamps, ranks, levels, names of hosts and of
+source files. Most prefixes are known by their look. An unknown one stands on nearly every line and has few texts,
+where a record's own counter has many.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ _COMMON = 0.7  # of the lines
 _FEW = 8
 
 
-def strip(lines: Sequence[bytes]) -> list[bytes]:
-    """Every line from where its record may begin."""
+def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
+    """Every line without what stands before its record."""
     bare = [_strip_known(line) for line in lines]
     own = _own_margin(bare)
     if own is None:
@@ -59,19 +58,19 @@ def _strip_known(line: bytes) -> bytes:
 
 
 def _may_be(head: bytes) -> bool:
-    """A rank or a host has a number, and says nothing of where the training is."""
+    """Whether it may name a rank or a host: it has a number, and no word such as `step`."""
     return re.search(rb"\d", head) is not None and not _PLACE.search(head)
 
 
 def _own_margin(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    """Such as `node-12: ` or `3: `, with its digits free."""
+    """A regex for a prefix that most lines have, such as `node-12: ` or `3: `, with any digits."""
     heads = [found.group() for line in lines if (found := _OWN.match(line)) and _may_be(found.group())]
     kinds = Counter(re.sub(rb"\d+", b"0", head) for head in heads)
     if not kinds:
         return None
     (kind, count), *_ = kinds.most_common(1)
     texts = {head for head in heads if re.sub(rb"\d+", b"0", head) == kind}
-    counts = count > 2 and len(texts) == count  # another one on each line: the record's own
+    counts = count > 2 and len(texts) == count  # it differs on every line: a counter of the record
     if count < _COMMON * sum(map(bool, lines)) or len(texts) > _FEW or counts:
         return None
     return re.compile(b"^" + re.escape(kind).replace(b"0", rb"\d+") + b" *")
@@ -117,10 +116,10 @@ _WIDE = re.compile(rb"\t\s*|\s\s+")
 
 @dataclass(eq=False)
 class LineShape:
-    """`literals` stand around the values: one more of them than of values."""
+    """Lines that differ only in their values, with one more literal than values around them."""
 
     literals: tuple[bytes, ...]
-    words: tuple[bytes, ...]  # the literals of the first such line as they stand there
+    words: tuple[bytes, ...]  # the literals of the first such line, unchanged
     first: int
     cut: bool  # whether a prefix stood before it
     count: int = 0
@@ -132,7 +131,7 @@ class LineShape:
 
     @property
     def example(self) -> bytes:
-        """The first such line, without its margin."""
+        """The first such line, without its prefix."""
         return self.line(self.rows[0])
 
     def line(self, row: list[bytes]) -> bytes:
@@ -141,12 +140,12 @@ class LineShape:
 
     @property
     def is_bar(self) -> bool:
-        """A progress bar, which is drawn again and again."""
+        """Whether it is a progress bar."""
         return any(BAR in literal for literal in self.literals)
 
     @property
     def is_boxed(self) -> bool:
-        """One row of a table of names and values, with a rule on either side."""
+        """Whether it is one row of a table of names and values, with `|` on either side."""
         edges = (self.words[0].lstrip()[:1], self.words[-1].rstrip()[-1:])
         return self.slots == 1 and edges == (b"|", b"|")
 
@@ -156,11 +155,9 @@ class LineShape:
 
 
 def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape]:
-    """In the order of first appearance; `bare` are the lines without what stands before their records."""
+    """The shapes in order of first appearance; `bare` are the lines without prefixes."""
     found: dict[tuple[bytes, ...], LineShape] = {}
-    known: dict[
-        bytes, LineShape | None
-    ] = {}  # by lines with all digits alike, most of which come again and again
+    known: dict[bytes, LineShape | None] = {}  # by line with all digits alike, most of which recur
     for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
         if len(line) > LONGEST:
             continue
@@ -180,7 +177,7 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
 def _shape(
     found: dict[tuple[bytes, ...], LineShape], number: int, line: bytes, rest: bytes
 ) -> LineShape | None:
-    """That of this line; None where it has no value, or there are too many shapes already."""
+    """The shape of this line; None where it has no value, or there are too many shapes already."""
     words, values = cut(rest)
     literals = masked(words)
     if values and literals not in found and len(found) < MOST_SHAPES:
@@ -200,26 +197,26 @@ def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
 
 @lru_cache(maxsize=4096)
 def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
-    """Where the values of a line stand; which digits they are made of makes no difference."""
+    """Where the values of a line stand, in text whose digits are all alike."""
     value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
     return tuple(found.span() for found in value.finditer(text))
 
 
 def without_unit(literal: bytes) -> bytes:
-    """What stands behind a value, but for its unit."""
+    """The literal behind a value, without its unit."""
     unit = UNIT.match(literal)
     return literal[unit.end() :] if unit else literal
 
 
 def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Literals with their blanks and digits evened out."""
+    """Literals with normalized blanks and digits."""
     last = len(literals) - 1
-    return tuple(_even(literal, at > 0, at < last) for at, literal in enumerate(literals))
+    return tuple(_normalized(literal, at > 0, at < last) for at, literal in enumerate(literals))
 
 
 @lru_cache(maxsize=8192)
-def _even(literal: bytes, after_value: bool, before_value: bool) -> bytes:
-    """Blanks beside a number are padding; two of them between words set columns apart, as a tab does."""
+def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
+    """Normalizes blanks: padding beside a number is one blank, a gap between words is two."""
     if len(literal) < 4 and not literal.strip():
         return b" " if literal else b""
     text = _GLYPHS.sub(BAR, literal)

@@ -1,12 +1,10 @@
-"""A shape of lines -> what its values are called: by the words on the left, else the unit, else those on the right.
+"""The values of a shape and their printed names: the words on the left, else the unit, else the words on the right.
 
-`12/100` is a place and its total, `0.31 (0.35)` a value and its average, `806.66 avg loss,` has its name behind it.
-A value that nothing names may still be the counter: see `counter`.
+`12/100` is a place and its total, `0.31 (0.35)` a value and its average; `806.66 avg loss,` has its name on the
+right. A value without a name may still be the counter: see `counter`.
 
-Names that stand apart from their value: of the set that a part of the line is about, or before the step.
-
-`train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` says once for several values which set they are of, and
-`Validation loss at step 200: 1.3` names what is measured before it says where.
+`find` completes names that stand apart from their value: `train: loss 1.2, acc 0.5 | val: loss 1.3, acc 0.4` names
+the set once for several values, and `Validation loss at step 200: 1.3` names the measure before the step.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ _PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
 @dataclass(frozen=True)
 class Slot:
-    """One value of a shape. `key` is its printed name or None; `column` what is known of it beyond its name."""
+    """One value of a shape. `key` is its printed name or None; `column` says what it is if not a named value."""
 
     at: int
     kind: str  # number, clock, stamp
@@ -57,7 +55,7 @@ class Slot:
 
 
 def find_slots(shape: LineShape) -> list[Slot]:
-    """Every value of the shape, in order; the nameless have no key."""
+    """Every value of the shape, in order; one without a name has no key."""
     found: list[Slot] = []
     left = shape.words[0].decode(errors="replace")
     for at in range(shape.slots):
@@ -87,7 +85,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
 
 
 def is_text(column: Sequence[bytes]) -> bool:
-    """Words such as nan and None that never give way to a number may belong to the line's own words."""
+    """Whether the values are words only (nan, None), which may be words of the line itself."""
     return not any(_DIGIT.search(value) for value in column)
 
 
@@ -98,7 +96,7 @@ def integers(column: Sequence[bytes]) -> list[int] | None:
 
 
 def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
-    """The nameless or unknown whole number that rises from line to line, by the same amount mostly."""
+    """The unnamed or unknown whole number that rises from line to line, mostly by the same amount."""
     for slot in named:
         values = integers(shape.column(slot.at)) if slot.kind == "number" and slot.column is None else None
         measured = slot.unit or SAMPLES.search(slot.key or "")
@@ -108,14 +106,14 @@ def counter(shape: LineShape, named: Sequence[Slot]) -> Slot | None:
 
 
 def is_samples(values: Sequence[int], total: int | None) -> bool:
-    """Whether an index that nothing names counts samples: it grows by batches, not by one or by tens."""
+    """Whether an unnamed index counts samples: it grows by multiples of 32, not by one or by tens."""
     steps = [b - a for a, b in pairwise(values) if b > a]
     common = max(set(steps), key=steps.count) if steps else 0
     return bool(total) and common >= 32 and common % 32 == 0 and (total or 0) > 5 * common
 
 
 def _counts(values: Sequence[int]) -> bool:
-    """A value that comes again at once is a copy: of another rank, or of another line of the same step."""
+    """Whether the values rise, mostly by the same amount; a value that repeats at once is a copy."""
     steps = [b - a for a, b in pairwise(values) if b != a]
     if not steps:
         return False
@@ -161,7 +159,7 @@ def _left_key(left: str, after_value: bool) -> str | None:
 
 
 def _beside(slot: Slot, before: Slot, left: str) -> Slot:
-    """What the value before says of this one: its total, its average, a share."""
+    """Names a value by the one before it: as its total, its average or a share."""
     if before.column == "total" and slot.unit == "%":
         return replace(slot, column="share")
     if _OF.fullmatch(left):
@@ -188,7 +186,7 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
 
 
 def _neighbours(found: list[Slot], shape: LineShape) -> list[Slot]:
-    """Names that two values share, or that stand with the wrong one of them."""
+    """Corrects names that two values share, or that stand beside the wrong one."""
     for at in range(1, len(found)):
         before, slot = found[at - 1], found[at]
         if slot.column == "total" and (before.key or "").lower() in _PARTS:
@@ -206,7 +204,7 @@ def _neighbours(found: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _shared(before: str, key: str) -> str:
-    """`loss train: 1.2, val: 1.3` and `nll 1.2 (avg 1.3)` say what is measured once."""
+    """The second name in `loss train: 1.2, val: 1.3` and `nll 1.2 (avg 1.3)`, which print the measure once."""
     if key.lower() in _AVERAGES:
         return f"{before}()"
     measure = [word for word in before.split() if word.lower() not in _SETS]
@@ -216,7 +214,7 @@ def _shared(before: str, key: str) -> str:
 
 
 def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
-    """`Train loss 120 0.512`: the name is the second one's."""
+    """Whether the name belongs to the second value, as in `Train loss 120 0.512`."""
     apart = shape.literals[slot.at].strip() in (b"", b":", b"=") and slot.key is None
     counts = _counts(integers(shape.column(slot.at - 1)) or [])
     return apart and counts and integers(shape.column(slot.at)) is None
@@ -235,7 +233,7 @@ _NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
 
 
 def find(found: list[Slot], shape: LineShape) -> list[Slot]:
-    """The same values, those that a word further to the left names with their whole name."""
+    """Completes names of which a part stands further to the left."""
     return _of_sets(_before_the_step(found, shape), shape)
 
 
@@ -255,7 +253,7 @@ def _before_the_step(found: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _of_sets(found: list[Slot], shape: LineShape) -> list[Slot]:
-    """Only where a line is about several sets: what is about one says so to whoever reads the whole line."""
+    """Puts the set before the name (`val loss`), in lines that are about several sets."""
     sets = [_set(_words(shape, slot.at)) for slot in found]
     if not any(sets[1:]):
         return found
@@ -272,7 +270,7 @@ def _of_sets(found: list[Slot], shape: LineShape) -> list[Slot]:
 
 
 def _set(words: str) -> str | None:
-    """The last set that is announced between two values, and is not itself the name of the second."""
+    """The last set that is announced between two values and is not the name of the second."""
     markers = [marker for marker in _MARKER.finditer(words) if re.search("[A-Za-z]", words[marker.end() :])]
     return markers[-1]["set"] if markers else None
 

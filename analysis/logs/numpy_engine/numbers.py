@@ -1,19 +1,17 @@
-"""A whole number over a power of ten -> the float nearest to it, where that is certain.
+"""Columns of digits -> floats, exactly as `float` reads them.
 
-Below 2**53 a single division is exact. Above, what it leaves over is found without error (Dekker's product: a float
-is cut into halves whose products are exact) and divided once more. The sum of both quotients is off by so little
-that it is in doubt only where the true one lies next to the middle between two floats.
+`plan` looks at the text of a number once and says where its digits stand; that holds for every line with digits in
+the same places. A number is cut into pieces of at most eight bytes, each ending at a digit, with at most one byte
+between the digits (a point, a comma) that two masks leave out: so eight bytes, read as one integer, become a value
+in a few multiplications.
 
-The text of a number, once -> where its digits stand, for all lines that have digits in the same places.
+`FieldLayout` reads lines of many shapes that have the same fields. Every shape is a column of one table of small
+integers; a piece of a number is then one gather of eight bytes a line.
 
-A number is cut into pieces of at most eight bytes, each ending at a digit, with at most one byte between the
-digits (a point, a comma) that two masks leave out: so eight bytes, read as one integer, become a value in a few
-multiplications. What comes out is exact: an integer below 2**53 times or over a power of ten that a float holds.
-
-Lines of one layout -> columns: the same fields, cut into the same pieces, wherever in the line they stand.
-
-Every shape of the layout is a column of one table of small integers; a piece of a number is then one gather of
-eight bytes per line and a few multiplications. Numbers that do not come out exactly so are read one by one.
+`divided` gives the float nearest to a whole number over a power of ten. Below 2**53 a single division is exact.
+Above, the remainder is found without error (Dekker's product: a float is cut into halves whose products are exact)
+and divided once more. The sum of both quotients is in doubt only where the true one lies next to the middle
+between two floats. Numbers in doubt are read one by one.
 """
 
 from __future__ import annotations
@@ -41,16 +39,16 @@ _DOUBT = 2.0**-45  # of the second quotient; its errors are below 2**-50
 
 
 def divided(wholes: Ints, power: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """whole / 10**power, and where it is certain; of powers that no float holds, nothing is."""
+    """Returns whole / 10**power, and where that is certain: nowhere if a float cannot hold the power."""
     possible = (wholes <= LARGEST) & (power >= 0) & (power <= HIGHEST_POWER)
     wholes = np.where(possible, wholes, 0)
     by, whole = POWERS[np.where(possible, power, 0)], wholes.astype(np.float64)
     rounded = (wholes - whole.astype(np.int64)).astype(np.float64)
     first = whole / by
     second = (_left_over(whole, first, by) + rounded) / by
-    found: Floats = first + second
+    quotient: Floats = first + second
     certain = first + second * (1 - _DOUBT) == first + second * (1 + _DOUBT)
-    return found, certain & possible
+    return quotient, certain & possible
 
 
 def _left_over(whole: Floats, quotient: Floats, by: Floats) -> Floats:
@@ -73,7 +71,7 @@ MOST_DIGITS = 22  # of which an int64 holds 18, and more if the first are zeros
 CERTAIN_DIGITS = 15  # that a float holds for certain
 _DECIMAL = re.compile(rb"([+-]?)([\d,]*\.?[\d,]*)(?:[eE]([+-]?)(\d{1,8}))?")
 _PIECE = 8
-BLANK = 9  # what every digit is, where digits do not count
+BLANK = 9  # the byte that stands for every digit
 
 
 @dataclass(frozen=True)
@@ -103,20 +101,20 @@ class Number:
 
 
 def plan(text: bytes, start: int, what: Field) -> Number | None:
-    """How to read the field from every line like this one; None where each needs a look of its own."""
+    """How to read the field from every line like this one; None where each line must be read by itself."""
     if blank(text) in _blanked(what.nulls):
         return None
     if what.kind == "clock" and b":" in text:
         return _clock(text, start)
-    found = _DECIMAL.fullmatch(text)
-    if not found or what.kind == "text" or (what.kind == "clock" and b"," in text):
+    decimal = _DECIMAL.fullmatch(text)
+    if not decimal or what.kind == "text" or (what.kind == "clock" and b"," in text):
         return None
-    sign, mantissa, exponent_sign, exponent = found.groups()
+    sign, mantissa, exponent_sign, exponent = decimal.groups()
     digits = sum(char not in b".," for char in mantissa)
     power = what.shift - len(mantissa.partition(b".")[2].replace(b",", b""))
     if not 0 < digits <= MOST_DIGITS or abs(power) > HIGHEST_POWER:
         return None
-    pieces = _pieces(mantissa, start + found.start(2))
+    pieces = _pieces(mantissa, start + decimal.start(2))
     if len(pieces) > MOST_PIECES:
         return None
     return Number(
@@ -124,13 +122,13 @@ def plan(text: bytes, start: int, what: Field) -> Number | None:
         -1 if sign == b"-" else 1,
         power,
         digits,
-        _pieces(exponent, start + found.start(4))[0] if exponent else None,
+        _pieces(exponent, start + decimal.start(4))[0] if exponent else None,
         -1 if exponent_sign == b"-" else 1,
     )
 
 
 def blank(text: bytes) -> bytes:
-    """The text as its shape has it: every digit is one and the same byte, and all others differ as they did."""
+    """Replaces every digit by the same byte; bytes that differed and are no digits still differ."""
     return text.translate(_BLANK)
 
 
@@ -140,7 +138,7 @@ def _blanked(nulls: frozenset[bytes]) -> frozenset[bytes]:
 
 
 def blank_in_place(text: npt.NDArray[np.uint8], lowest: npt.NDArray[np.uint8]) -> None:
-    """The same for many texts; `lowest` is BLANK at least, wherever they are to be as they were."""
+    """Blanks many texts at once. `lowest` is BLANK for bytes of text, and 255 for padding."""
     text -= np.uint8(ord("0"))
     np.maximum(text, lowest[: len(text)], out=text)
 
@@ -149,13 +147,13 @@ _BLANK = bytes(max(byte - ord("0") & 0xFF, BLANK) for byte in range(256))
 
 
 def _clock(text: bytes, start: int) -> Number | None:
-    found = values.CLOCK.fullmatch(text)
-    if not found or b"." in text:
+    clock = values.CLOCK.fullmatch(text)
+    if not clock or b"." in text:
         return None
     pieces: tuple[DigitWindow, ...] = ()
     for group, weight in enumerate((86_400, 3_600, 60, 1), start=1):
-        if found[group] is not None:
-            pieces += _pieces(found[group], start + found.start(group), weight)
+        if clock[group] is not None:
+            pieces += _pieces(clock[group], start + clock.start(group), weight)
     if len(pieces) > MOST_PIECES or len(text) > CERTAIN_DIGITS:
         return None
     return Number(pieces, 1, 0, CERTAIN_DIGITS)
@@ -200,10 +198,10 @@ _STEPS = [
 
 
 def words(data: bytes, starts: Ints, ends: Ints) -> Words:
-    """The eight bytes of each line that end there; as raw bytes, at half the cost of unaligned integers."""
+    """The eight bytes of each line before `ends`; gathered as raw bytes, at half the cost of unaligned integers."""
     every: npt.NDArray[Any] = np.ndarray((len(data) - 7,), "V8", data, 0, (1,))
-    found: Words = every[starts + (ends - 8)].view("<u8")
-    return found
+    gathered: Words = every[starts + (ends - 8)].view("<u8")
+    return gathered
 
 
 @dataclass
@@ -219,7 +217,7 @@ class FieldLayout:
         self._table = np.zeros((rows, 4), dtype=np.int64)
 
     def add(self, begin: int, cells: tuple[Cell, ...]) -> int:
-        """A new shape; its number within the layout."""
+        """Adds a shape and returns its column in the table."""
         if self.shapes == self._table.shape[1]:
             self._table = np.concatenate([self._table, np.zeros_like(self._table)], axis=1)
         self._table[:, self.shapes] = [begin, *(entry for cell in cells for entry in _entries(cell))]
@@ -248,7 +246,7 @@ _WIDTH = 2 + 4 * (MOST_PIECES + 1) + 4
 
 
 def _entries(cell: Cell) -> list[int]:
-    """What the table says of a cell, in the order in which `Layout.read` and `_numbers` ask for it."""
+    """The rows of the table for a cell, in the order in which `FieldLayout.read` and `_numbers` take them."""
     _, start, end, number = cell
     if not number:
         return [start, end]
@@ -267,7 +265,7 @@ def _signed(mask: int) -> int:
 
 
 class _Lines:
-    """Lines of one layout, and the rows of its table, one after the other."""
+    """Lines of one layout; `next` goes through the rows of its table."""
 
     def __init__(self, data: bytes, starts: Ints, shapes: Ints, table: Ints) -> None:
         self.data, self.starts = data, starts
@@ -280,7 +278,7 @@ class _Lines:
         self._row = -1
 
     def next(self) -> Ints:
-        """The next row's entry for each line; one for all where it is the same."""
+        """The entry of the next row for each line; a single one where all lines have the same."""
         self._row += 1
         if self._same[self._row]:
             return self._first[self._row : self._row + 1]
@@ -288,18 +286,18 @@ class _Lines:
         return entries
 
     def piece(self) -> Ints | None:
-        """The digits of one piece, times their weight; one where all are alike, None where there are none."""
+        """One piece times its weight; a single value where all are equal, None where no line has it."""
         if self._nothing[self._row + 4]:  # its weight
             self._row += 4
             return None
         ends, after, before, weight = (self.next() for _ in range(4))
-        found = words(self.data, self.starts, ends)
-        value: Words = found & after.view(np.uint64)
+        word = words(self.data, self.starts, ends)
+        value: Words = word & after.view(np.uint64)
         if before.any():
-            found &= before.view(np.uint64)
-            found <<= np.uint64(8)
-            value |= found
-        if value[0] == value[-1] and (value == value[0]).all():  # of steps, epochs and rates there are many
+            word &= before.view(np.uint64)
+            word <<= np.uint64(8)
+            value |= word
+        if value[0] == value[-1] and (value == value[0]).all():  # as many steps, epochs and rates are
             value = value[:1].copy()
         for factor, shift, sums in _STEPS:
             value *= factor
@@ -346,9 +344,9 @@ def _numbers(lines: _Lines, spans: tuple[Ints, Ints], what: Field) -> Floats:
 
 
 def _divide(read: Floats, total: Ints, power: Ints) -> tuple[Floats, Ints]:
-    """Corrects those that one division does not read exactly, and says which of them are still in doubt.
+    """Corrects numbers that one division does not read exactly; returns which of them are still in doubt.
 
-    Of the total and of the power there may be one for all lines.
+    `total` and `power` may have one entry for all lines.
     """
     long = np.flatnonzero((total > _CERTAIN) | (np.abs(power) > HIGHEST_POWER))
     if not long.size:
@@ -360,7 +358,7 @@ def _divide(read: Floats, total: Ints, power: Ints) -> tuple[Floats, Ints]:
 
 
 def _one_by_one(texts: list[bytes], what: Field) -> list[float | None]:
-    """As `numbers.read` does it, without asking of each text what hardly any is: not measured, or with a comma."""
+    """Reads each text as `values.read` does; first tries `float` on all, since few are null or have a comma."""
     plain = what.kind == "number" and not what.shift and what.times == what.over
     if plain and not any(values.NUMBER.fullmatch(null) for null in what.nulls):
         try:

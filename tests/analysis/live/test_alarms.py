@@ -158,7 +158,7 @@ def test_a_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ende
     scene.write(*[3.0] * 10, start=0)
     scene.now = time.time()
     with scene.path.open("a"):
-        open_files._picture.cache_clear()  # of who writes what, which is some seconds old at most
+        open_files._snapshot.cache_clear()  # of who writes what, which is some seconds old at most
         os.utime(scene.path, (scene.now - 120, scene.now - 120))
         assert scene.look() == [("stalled", "on")]
         assert scene.status == "running"

@@ -35,13 +35,13 @@ def all_of(paths: list[Path]) -> Iterator[Log]:
         yield log
 
 
-def test_sample_logs_together_are_as_they_are_alone() -> None:
+def test_sample_logs_read_together_equal_each_read_alone() -> None:
     paths = list(walk(SAMPLES))
     for path, log in zip(paths, all_of(paths), strict=True):
         assert_alike(log, read_log(path))
 
 
-def test_real_logs_together_are_as_they_are_alone(real_logs: Path) -> None:
+def test_real_logs_read_together_equal_each_read_alone(real_logs: Path) -> None:
     paths = [path for path in walk(real_logs) if path.stat().st_size < files.SMALL]
     for path, log in zip(paths, all_of(paths), strict=True):
         assert_alike(log, read_log(path))
@@ -59,7 +59,7 @@ def test_real_logs_together_are_as_they_are_alone(real_logs: Path) -> None:
         ("a reject", STEP.format(1, 3.25) + "step 00002/00900 (0.00%) | loss: what | dt: 1.00ms\n"),
     ],
 )
-def test_a_log_of_its_own_kind_changes_no_neighbour(tmp_path: Path, name: str, text: str) -> None:
+def test_unusual_log_does_not_change_its_neighbors(tmp_path: Path, name: str, text: str) -> None:
     plain = "".join(STEP.format(step, 3 - step / 1000) for step in range(40))
     for place, one in enumerate((plain, text, plain)):
         (tmp_path / f"{place}.log").write_bytes(one.encode())
@@ -68,7 +68,7 @@ def test_a_log_of_its_own_kind_changes_no_neighbour(tmp_path: Path, name: str, t
         assert_alike(log, read_log(path))
 
 
-def test_what_cannot_be_read_stands_in_its_place(tmp_path: Path) -> None:
+def test_unreadable_file_gives_its_error_in_its_place(tmp_path: Path) -> None:
     for name in ("a.log", "c.log"):
         (tmp_path / name).write_text(STEP.format(1, 3.25))
     found = list(read_logs([tmp_path / "a.log", tmp_path / "b.log", tmp_path / "c.log"]))
@@ -96,7 +96,7 @@ def test_run_folders_keep_their_place_among_files(tmp_path: Path) -> None:
     assert faults == ["no run is here", None]
 
 
-def test_a_log_reader_reads_no_run_folder(tmp_path: Path) -> None:
+def test_read_file_rejects_a_run_folder(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "d12"})
     with pytest.raises(GputelError, match="cannot be read: Is a directory"):
         read_file(tmp_path / "b")

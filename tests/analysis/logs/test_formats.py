@@ -93,7 +93,7 @@ def test_a_line_of_anything_as_long_as_any_is_read_to_its_end(head: bytes) -> No
     [pair for pair in itertools.permutations(SHIPPED, 2) if not pair[0].last and not pair[1].last],
     ids=lambda known: known.name,
 )
-def test_a_format_reads_no_record_of_another(known: Format, other: Format) -> None:
+def test_format_reads_no_record_of_another(known: Format, other: Format) -> None:
     """General formats (JSON lines, logfmt, tqdm) are tried last, and may."""
     for sample in other.samples:
         log = samples.read(sample["text"], (known,))
@@ -130,7 +130,7 @@ def test_the_example_of_the_page_is_a_format_that_works() -> None:
         ("[[lines]]\nrole = 'train'\nneedle = 'x'\nline = 'x'", "f.toml: a line has no 'name'"),
         (
             "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = '('",
-            "f.toml: 'a' is no regular expression",
+            "f.toml: 'a' is not a regular expression",
         ),
         (
             "[[lines]]\nname = 'a'\nrole = 'train'\nneedle = 'x'\nline = 'x'\nbad = 1",
@@ -139,13 +139,13 @@ def test_the_example_of_the_page_is_a_format_that_works() -> None:
         ("[[lines]]\nname = 'a'\nrole = 'tune'\nneedle = 'x'\nline = 'x'", "f.toml: 'a' has no role 'tune'"),
     ],
 )
-def test_a_file_that_says_nonsense_is_told_where(text: str, fault: str) -> None:
+def test_load_names_the_place_of_an_error(text: str, fault: str) -> None:
     with pytest.raises(GputelError) as caught:
         formats.load(text, "f", "f.toml")
     assert str(caught.value).startswith(fault)
 
 
-def test_a_name_that_no_format_has_is_told() -> None:
+def test_find_rejects_an_unknown_name() -> None:
     with pytest.raises(GputelError, match="no such format"):
         formats.find("nonsense")
 

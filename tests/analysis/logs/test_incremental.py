@@ -126,15 +126,11 @@ cuts = st.lists(st.integers(0, 10_000), max_size=12)
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(scraps, cuts)
-def test_increments_of_known_formats_are_together_the_rows_of_the_whole_log(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_increments_of_known_formats_add_up_to_the_whole_log(data: bytes, cuts: list[int]) -> None:
     assert_same(data, cuts)
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(strange, cuts)
-def test_increments_of_an_inferred_format_are_together_the_rows_of_the_whole_log(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_increments_of_an_inferred_format_add_up_to_the_whole_log(data: bytes, cuts: list[int]) -> None:
     assert_same(data, cuts)

@@ -94,7 +94,7 @@ def truths() -> list[dict[str, Any]]:
 
 @pytest.mark.real_logs
 @pytest.mark.parametrize("entry", truths(), ids=lambda entry: str(entry["path"]))
-def test_a_real_log_whose_format_is_hidden_gives_the_records_that_were_counted_in_it(entry: Any) -> None:
+def test_inferred_format_reads_the_counted_records_of_a_real_log(entry: Any) -> None:
     counted = entry["ground_truth"]
     truth = next((counted[key] for key in COUNTS if isinstance(counted.get(key), dict)), {"n": 0})
     log = (REAL_LOGS / entry["path"]).read_bytes()
@@ -107,7 +107,7 @@ def test_a_real_log_whose_format_is_hidden_gives_the_records_that_were_counted_i
                 assert steps[column].drop_nulls()[at] == truth[f"{key}_{column}"]
 
 
-def test_it_says_in_one_line_what_it_understood() -> None:
+def test_understood_summarizes_the_format_in_one_line() -> None:
     log = clean(b"".join(b"it=%05d >> nll %.4f\n" % (i, 9 / (i + 1)) for i in range(1200)))
     found = infer.infer(log)
     assert found is not None
@@ -116,7 +116,7 @@ def test_it_says_in_one_line_what_it_understood() -> None:
     )
 
 
-def test_a_record_that_breaks_off_is_a_reject_and_no_shape_of_its_own() -> None:
+def test_torn_record_is_a_reject_and_not_a_shape() -> None:
     lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(200)]
     lines[77] = lines[77][:20]
     lines[99] = lines[99].replace(b"nll ", b"nll ?")
@@ -227,7 +227,7 @@ def test_text_that_is_no_training_has_no_format(text: str) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(0, 40))
-def test_junk_among_the_lines_changes_no_other_record(junk: bytes, at: int) -> None:
+def test_junk_lines_do_not_change_records(junk: bytes, at: int) -> None:
     lines = [b"it=%05d >> nll %.4f ~ lr 3e-4" % (i, 9 / (i + 1)) for i in range(60)]
     lines.insert(at, re.sub(rb"it=|nll|lr|[\r\n\x08]", b"", junk))
     steps, _ = inferred(b"\n".join(lines))

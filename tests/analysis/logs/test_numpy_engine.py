@@ -101,13 +101,13 @@ def nanochat(step: int, rng: random.Random) -> bytes:
     ).encode()
 
 
-def test_a_long_log_of_one_format_is_read_alike() -> None:
+def test_engines_agree_on_a_long_log_of_one_format() -> None:
     rng = random.Random(1)
     reading = both(b"".join(nanochat(step, rng) for step in range(1, 2000)))
     assert [len(hits.lines) for hits in reading.hits] == [1999]
 
 
-def test_the_plain_engine_is_asked_once_for_each_shape() -> None:
+def test_regex_engine_reads_one_line_of_each_shape() -> None:
     """Else there would be nothing fast about it."""
     names = Counting()
     patterns = (pattern(rb"^", b"loss", pairs=Pairs(PAIRS, names)),)
@@ -117,12 +117,12 @@ def test_the_plain_engine_is_asked_once_for_each_shape() -> None:
     assert 1 <= names.asked[b"loss"] <= 2
 
 
-def test_lines_that_have_no_shape_in_common_are_read_alike() -> None:
+def test_engines_agree_on_lines_without_a_common_shape() -> None:
     words = [f"{'x' * (i % 97)}y{'z' * (i // 97)} loss: {i / 7} lr: {i}e-05\n" for i in range(900)]
     both("".join(words).encode(), (pattern(rb"^x*y", b"loss", pairs=Pairs(PAIRS, Vocabulary())),))
 
 
-def test_more_shapes_than_are_remembered_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_agree_when_shapes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputel.analysis.logs.numpy_engine.shapes.MOST_SHAPES", 5)
     rng = random.Random(2)
     log = [nanochat(step, rng) for step in range(1, 400)]
@@ -199,10 +199,12 @@ def test_numbers_are_what_python_reads(texts: list[str], scale: tuple[int, int, 
     st.sampled_from([(1, 1), (1, 60), (60, 1), (36, 1)]),
 )
 @settings(deadline=None, max_examples=40)
-def test_any_number_is_what_python_reads(texts: list[str], shift: int, factors: tuple[int, int]) -> None:
+def test_numbers_are_what_float_reads_for_any_text(
+    texts: list[str], shift: int, factors: tuple[int, int]
+) -> None:
     what = Field("v", "v", None, "number", shift, *factors)
     data = "".join(f"{'at':>{i % 9}} value = {text} ...\n" for i, text in enumerate(texts * 300)).encode()
-    both(data[: 1 << 14], (pattern(rb"value = (?P<v>\S+)(?= )", b"value", v=what),))
+    both(data[: 1 << 13], (pattern(rb"value = (?P<v>\S+)(?= )", b"value", v=what),))
 
 
 @pytest.mark.parametrize("sign", ["+", "-"])
@@ -214,10 +216,10 @@ def test_one_number_under_many_powers_is_what_python_reads(digits: str, sign: st
 
 @given(st.lists(CLOCKS, min_size=1, max_size=9))
 @settings(deadline=None, max_examples=40)
-def test_any_clock_is_what_the_plain_engine_reads(texts: list[str]) -> None:
+def test_clocks_are_what_the_regex_engine_reads(texts: list[str]) -> None:
     what = Field("t", "t", "clock", "clock", 0, 1, 60)
     data = "".join(f"after <{text}> of hard work\n" for text in texts * 250).encode()
-    both(data, (pattern(rb"after <(?P<t>[^>]+)>", b"after", t=what),))
+    both(data[: 1 << 13], (pattern(rb"after <(?P<t>[^>]+)>", b"after", t=what),))
 
 
 REGEXES = [
@@ -243,7 +245,7 @@ TOKENS = st.one_of(
     st.integers(0, 2**32),
 )
 @settings(deadline=None, max_examples=50)
-def test_any_lines_under_any_patterns_are_read_alike(
+def test_engines_agree_on_any_lines_and_patterns(
     lines: list[bytes], regexes: list[bytes], paired: bool, seed: int
 ) -> None:
     pairs = Pairs(PAIRS, Vocabulary(), must=frozenset({"loss"})) if paired else None
@@ -291,7 +293,7 @@ def clean(log: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_formats_side_by_side_are_read_alike_broken_too(seed: int) -> None:
+def test_engines_agree_on_mixed_formats_with_broken_lines(seed: int) -> None:
     rng = random.Random(seed)
     many = clean(b"\n".join(_other_digits(rng.choice(PRINTED), rng) for _ in range(1500)))
     assert len(both(many).hits) >= 6
@@ -300,7 +302,7 @@ def test_formats_side_by_side_are_read_alike_broken_too(seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.real_logs
-def test_real_logs_are_read_alike_broken_too(real_logs: Path) -> None:
+def test_engines_agree_on_real_logs_with_broken_lines(real_logs: Path) -> None:
     for path in sorted(real_logs.rglob("*")):
         if path.is_file() and path.suffix != ".jsonl":
             log = clean(path.read_bytes()[: 512 << 10])
@@ -324,7 +326,7 @@ def test_real_logs_are_read_alike_broken_too(real_logs: Path) -> None:
         (rb"a0?", "sees"),
     ],
 )
-def test_what_a_regex_sees_of_digits(regex: bytes, seen: str) -> None:
+def test_sight_says_what_a_regex_sees_of_digits(regex: bytes, seen: str) -> None:
     assert shapes.sight(re.compile(regex)) == seen
 
 

@@ -71,26 +71,26 @@ logs = st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join)
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs, st.lists(st.integers(0, 10_000), max_size=6))
-def test_pieces_of_any_size_give_what_the_whole_gives(data: bytes, cuts: list[int]) -> None:
+def test_parser_gives_the_same_for_pieces_of_any_size(data: bytes, cuts: list[int]) -> None:
     assert told(parsed(data, cuts)) == told(parsed(data, []))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs)
-def test_byte_by_byte_gives_what_the_whole_gives(data: bytes) -> None:
+def test_parser_gives_the_same_byte_by_byte(data: bytes) -> None:
     assert told(parsed(data[:600], list(range(600)))) == told(parsed(data[:600], []))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs)
-def test_both_engines_give_the_same_log(data: bytes) -> None:
+def test_engines_give_the_same_log(data: bytes) -> None:
     assert told(parsed(data, [], regex_engine.read)) == told(parsed(data, []))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300), logs)
 @example(b"!", SCRAPS[3] + SCRAPS[16])  # what is kept ends in a redraw without an end
-def test_no_bytes_make_it_fail(noise: bytes, data: bytes) -> None:
+def test_parser_reads_any_bytes_without_failing(noise: bytes, data: bytes) -> None:
     parsed(noise + data[:200] + noise, [])
 
 
@@ -119,7 +119,7 @@ def test_what_follows_a_line_that_is_too_long_is_read() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 100, b"\x7fELF\x02\x01\x01" + bytes(range(256)) * 20])
-def test_a_file_with_nothing_in_it_has_nothing_read_from_it(data: bytes) -> None:
+def test_file_without_records_gives_an_empty_log(data: bytes) -> None:
     assert parsed(data, []).is_empty
 
 

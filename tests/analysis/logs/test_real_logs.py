@@ -1,9 +1,9 @@
-"""Logs that nobody here wrote, against what was counted in them by hand: every figure exactly."""
+"""Public logs of other projects against figures that were counted by hand: every figure must be exact."""
 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,36 +42,36 @@ STATUS = {
 
 
 def known() -> list[Any]:
-    """One parameter per file; where the logs do not lie beside the checkout, one that is skipped."""
+    """One parameter per file; a single skipped one if the logs are not beside the checkout."""
     try:
-        told = [json.loads(line) for line in (LOGS / "truth.jsonl").read_text().splitlines()]
+        facts = [json.loads(line) for line in (LOGS / "truth.jsonl").read_text().splitlines()]
     except OSError:
-        return [pytest.param({}, marks=pytest.mark.skip("the real logs do not lie beside this checkout"))]
-    return [pytest.param(one, id=one["path"]) for one in told]
+        return [pytest.param({}, marks=pytest.mark.skip("the real logs are not beside this checkout"))]
+    return [pytest.param(fact, id=fact["path"]) for fact in facts]
 
 
-@lru_cache(maxsize=4)
+@cache
 def read(path: str) -> Log:
     return paths.parse(LOGS / path)
 
 
-def records(told: dict[str, Any]) -> dict[str, Any]:
-    truth = told["ground_truth"]
+def records(log_facts: dict[str, Any]) -> dict[str, Any]:
+    truth = log_facts["ground_truth"]
     return next((truth[name] for name in TRAIN if name in truth), {"n": 0})
 
 
-@pytest.mark.parametrize("told", known())
-def test_lines_and_records_are_all_there(told: dict[str, Any]) -> None:
-    log = read(told["path"])
+@pytest.mark.parametrize("log_facts", known())
+def test_lines_and_records_are_complete(log_facts: dict[str, Any]) -> None:
+    log = read(log_facts["path"])
     if log.telemetry is None:
-        assert log.lines == told["lines"]
-    assert log.records.height == records(told)["n"]
+        assert log.lines == log_facts["lines"]
+    assert log.records.height == records(log_facts)["n"]
     assert log.rejects == []
 
 
-@pytest.mark.parametrize("told", known())
-def test_steps_and_losses_are_as_printed(told: dict[str, Any]) -> None:
-    log, truth = read(told["path"]), records(told)
+@pytest.mark.parametrize("log_facts", known())
+def test_steps_and_losses_are_those_printed(log_facts: dict[str, Any]) -> None:
+    log, truth = read(log_facts["path"]), records(log_facts)
     steps = log.records["step"].drop_nulls()
     if "first_step" in truth:
         assert (steps.first(), steps.last()) == (truth["first_step"], truth["last_step"])
@@ -86,14 +86,14 @@ def test_steps_and_losses_are_as_printed(told: dict[str, Any]) -> None:
         assert losses.max() == truth["max_loss"]
 
 
-@pytest.mark.parametrize("told", known())
-def test_evaluations_are_all_there_with_their_least_value(told: dict[str, Any]) -> None:
-    log, truth = read(told["path"]), told["ground_truth"]
-    for told_name, name in EVALUATIONS.items():
-        if told_name in truth and "n" in truth[told_name]:
-            check(log, name, truth[told_name])
-    if "columns" in records(told) and "val_loss" in records(told)["columns"]:
-        column = records(told)["columns"]["val_loss"]
+@pytest.mark.parametrize("log_facts", known())
+def test_evaluations_are_complete_with_their_minimum(log_facts: dict[str, Any]) -> None:
+    log, truth = read(log_facts["path"]), log_facts["ground_truth"]
+    for counted, name in EVALUATIONS.items():
+        if counted in truth and "n" in truth[counted]:
+            check(log, name, truth[counted])
+    if "columns" in records(log_facts) and "val_loss" in records(log_facts)["columns"]:
+        column = records(log_facts)["columns"]["val_loss"]
         values = log.evals.filter(pl.col("name") == "val_loss")["value"]
         assert (len(values), values.first(), values.last()) == (column["n"], column["first"], column["last"])
 
@@ -111,10 +111,10 @@ def check(log: Log, name: str, truth: dict[str, Any]) -> None:
         assert [*least["step"], *least["value"]] == truth["min"]
 
 
-@pytest.mark.parametrize("told", known())
-def test_columns_hold_what_was_printed(told: dict[str, Any]) -> None:
-    """Every column whose printed name we kept: how many values, the first and the last."""
-    log, truth = read(told["path"]), records(told)
+@pytest.mark.parametrize("log_facts", known())
+def test_columns_hold_the_printed_values(log_facts: dict[str, Any]) -> None:
+    """Checks each column that keeps its printed name: the number of values, the first and the last."""
+    log, truth = read(log_facts["path"]), records(log_facts)
     by_source = {what.source: name for name, what in log.sources.items()}
     for printed, column in truth.get("columns", {}).items():
         name = by_source.get(printed)
@@ -135,7 +135,7 @@ def test_columns_hold_what_was_printed(told: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("path", "status"), STATUS.items())
-def test_a_run_ends_as_its_log_says(path: str, status: str, real_logs: Path) -> None:
+def test_status_is_what_the_log_says(path: str, status: str, real_logs: Path) -> None:
     assert read(path).status == status
 
 
@@ -149,37 +149,37 @@ def test_a_run_ends_as_its_log_says(path: str, status: str, real_logs: Path) -> 
         ("excerpts/nccl-watchdog-basicsr737.txt", 1, "Watchdog caught collective operation timeout"),
     ],
 )
-def test_the_cause_is_the_first_one_and_not_a_victim(
+def test_cause_is_the_first_fatal_line_and_not_a_consequence(
     path: str, line: int, text: str, real_logs: Path
 ) -> None:
-    found = read(path).cause
-    assert found is not None
-    assert found.line == line
-    assert text in found.text
+    cause = read(path).cause
+    assert cause is not None
+    assert cause.line == line
+    assert text in cause.text
 
 
-def test_tracebacks_are_counted_one_by_one(real_logs: Path) -> None:
+def test_tracebacks_are_counted_exactly(real_logs: Path) -> None:
     for line in (real_logs / "truth.jsonl").read_text().splitlines():
-        told = json.loads(line)
-        truth = told["ground_truth"]
+        log_facts = json.loads(line)
+        truth = log_facts["ground_truth"]
         anomalies = truth.get("anomalies")
         count = truth.get("tracebacks", anomalies.get("tracebacks") if isinstance(anomalies, dict) else None)
         if isinstance(count, int):
-            counted = read(told["path"]).events.filter(pl.col("kind") == "traceback").height
-            assert counted == count, told["path"]
+            counted = read(log_facts["path"]).events.filter(pl.col("kind") == "traceback").height
+            assert counted == count, log_facts["path"]
 
 
-def test_both_logs_of_one_run_say_the_same(real_logs: Path) -> None:
+def test_two_logs_of_one_run_give_the_same_records(real_logs: Path) -> None:
     out, text = read("build-nanogpt/linear-lr.out"), read("build-nanogpt/linear-lr.log.txt")
     columns = ["phase", "attempt", "step", "loss"]
     assert out.records.select(columns).equals(text.records.select(columns))
     assert out.evals.select("step", "name", "value").equals(text.evals.select("step", "name", "value"))
 
 
-@pytest.mark.parametrize("told", known())
-def test_readings_of_gpus_are_telemetry(told: dict[str, Any]) -> None:
-    truth = told["ground_truth"]
-    log = read(told["path"])
+@pytest.mark.parametrize("log_facts", known())
+def test_gpu_readings_are_telemetry(log_facts: dict[str, Any]) -> None:
+    truth = log_facts["ground_truth"]
+    log = read(log_facts["path"])
     if "rows" in truth:
         assert log.telemetry is not None
         assert log.telemetry.rows.height == truth["rows"]

@@ -87,7 +87,7 @@ def test_what_is_glued_to_a_record_does_not_undo_it(
     assert rows(text, "step", "loss") == [(3, 2.5)]
 
 
-def test_the_step_of_an_epoch_and_an_index_is_reckoned(rows: Callable[..., Any]) -> None:
+def test_step_is_computed_from_epoch_and_index(rows: Callable[..., Any]) -> None:
     text = "Epoch [2][50/100]\tlr: 1e-3, eta: 0:00:10, time: 0.744, loss: 3.5\n"
     assert rows(text, "step", "epoch", "dt_ms") == [(150, 2.0, 744.0)]
 
@@ -160,7 +160,7 @@ def test_units_are_brought_to_those_of_the_columns_without_losing_a_digit(rows: 
     assert rows(text, "tokens", "dt_ms") == [(85.8e9, 11500.0)]
 
 
-def test_pairs_that_nobody_knows_become_metrics_under_their_printed_name(rows: Callable[..., Any]) -> None:
+def test_unknown_pairs_become_metrics_with_their_printed_name(rows: Callable[..., Any]) -> None:
     text = "step 1 | loss: 2.5 | router entropy: 0.75 | cache: 12.5MiB | note: fine\n"
     assert rows(text, "router_entropy", "cache_mib") == [(0.75, 12.5)]
 
@@ -248,7 +248,7 @@ def test_a_batch_of_the_last_of_its_epoch_does_not_end_the_run(read: Callable[..
     assert (log.records.height, len(log.places), log.status) == (12, 1, "unknown")
 
 
-def test_the_line_below_one_that_says_so_is_said_again_and_counts_for_nothing(tmp_path: Path) -> None:
+def test_line_that_repeats_an_earlier_one_is_ignored(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(
         """[[lines]]
@@ -269,7 +269,7 @@ line = '^best:$'
         assert paths.parse(log, format=mine).records["step"].to_list() == ([1, 2] if not gap else [1, 2, 1])
 
 
-def test_a_format_that_reads_some_lines_and_makes_nothing_of_them_is_not_the_logs(
+def test_format_without_a_record_gives_way_to_an_inferred_one(
     read: Callable[..., Any],
 ) -> None:
     """`Train ...` is what Composer prints below a line with the batch, which here there is none of."""
