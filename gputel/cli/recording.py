@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.cli import attended, sources
+from gputel.cli import guard, sources
 from gputel.telemetry import events, identity, run_folder
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
@@ -44,7 +44,7 @@ def record(
             duration_s=asked["duration"],
             pty=asked["pty"],
             show=show,
-            beside=attended.beside(orders, path, segment.path) if orders else None,
+            beside=guard.beside(orders, path, segment.path) if orders else None,
         )
     )
     if outcome.fault and not (argv or asked["follow"]):
