@@ -16,14 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputel.analysis import text
 from gputel.analysis.alarms import rules
 from gputel.analysis.live.alarms import AlarmLog, RunAlarms
 from gputel.analysis.live.follower import Follower
+from gputel.analysis.live.instructions import Instructions
 from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder
 from gputel.telemetry.errors import GputelError
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gputel.analysis.live.view import View
 
 CLOSING_S = 600.0  # time the recorder may take to close the run
-START = "import sys; del sys.path[0]; from gputel.analysis.live.guard import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
 
 
 class Guard:
@@ -215,25 +213,3 @@ def _send(process: int | None, number: signal.Signals) -> None:
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, number)
-
-
-@dataclass(frozen=True)
-class Instructions:
-    """What the guard does, from the command line. `command` and `recorder` are process numbers, 0 for none."""
-
-    run: str = ""
-    segment: str = ""
-    command: int = 0
-    recorder: int = 0
-    stop_on: list[str] = field(default_factory=list)
-    stop_after_s: float | None = None
-    budget: float | None = None
-    price: float | None = None
-    grace_s: float = 600.0
-    then: list[str] = field(default_factory=list)
-    prometheus: str | None = None
-    alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def as_argv(self) -> list[str]:
-        """Arguments that start the guard."""
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]

@@ -16,7 +16,7 @@ from gputel.cli.options import duration
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.guard import Instructions
+    from gputel.analysis.live.instructions import Instructions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
@@ -60,7 +60,7 @@ def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions
         raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
     if asked["budget"] is not None and asked["price"] is None:
         raise click.UsageError("--budget needs --price, the price of a GPU for an hour")
-    from gputel.analysis.live.guard import Instructions
+    from gputel.analysis.live.instructions import Instructions
 
     if asked["prometheus"] is not None:
         from gputel.analysis.live import prometheus

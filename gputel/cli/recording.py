@@ -20,7 +20,7 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn, viewer
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.guard import Instructions
+    from gputel.analysis.live.instructions import Instructions
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.sampling.status import Board
 

@@ -68,6 +68,12 @@ def stops() -> list[str]:
     return [str(event["text"]) for event in events.read(Path("run")) if event["kind"] == "stop"]
 
 
+def test_instructions_load_neither_polars_nor_numpy() -> None:
+    """Their threads would take the signals that the recorder waits for."""
+    code = "import sys, gputel.analysis.live.instructions; print({'polars', 'numpy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
 def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
     code, out, err = record("--stop-on", "nan,overfit", command=training(nan=20))
     assert code == 7
