@@ -1,5 +1,5 @@
-"""What is wrong with a run, as it happens: moments go in one after the other, onsets and recoveries come out.
+"""Alarm rules: observations of a run go in one by one, alarms that begin or end come out.
 
-Pure: nothing here reads a clock, a file or a socket. `rules.toml` is the table of rules, each naming a detector;
-`watch.py` feeds them all and says nothing twice. Whoever follows a run makes the moments and sends the alarms.
+Pure: nothing here reads a clock, a file or a socket. `rules.toml` is the table of rules, each with its detector;
+`watch.py` runs them all and raises each alarm once.
 """

@@ -1,8 +1,6 @@
-"""Rules about a loss as it comes: not finite, a spike, a divergence, a rise, a plateau.
+"""Rules about the loss: NaN or inf, spike, divergence, rise, plateau, overfitting.
 
-The rule of overfitting: validation gets worse while training goes on, and which checkpoint was the best.
-
-Median and spread of the last so many values, kept sorted: a value costs microseconds, whatever came before.
+They use the median and spread of the last values, kept sorted, so that each record costs microseconds.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from gputel.analysis.alarms.observations import Evaluation, EventSeen, Finding, 
 
 
 class NotFinite:
-    """NaN or infinite in a record. A format's placeholder for "not measured" is null and does not come here."""
+    """A metric is NaN or inf. A format's placeholder for "not measured" is null and is not judged."""
 
-    hears = (Record,)
+    observes = (Record,)
 
     def __init__(self, metrics: list[str]) -> None:
         self._metrics = metrics
@@ -39,16 +37,16 @@ class NotFinite:
                 self._wrong.add(name)
             else:
                 self._wrong.discard(name)
-            yield Finding(name, wrong, f"{name} is {value}", moment.step)
+            yield Finding(name, wrong, f"{name} is {_spelled(value)}", moment.step)
 
 
-class _OfLoss:
-    """Feeds finite values of one metric, and starts anew where a phase or an attempt begins.
+class _LossRule:
+    """Feeds finite values of one metric, and resets when a phase or an attempt begins.
 
-    `take` says whether something is wrong, or None where it cannot tell yet; `say` what it is.
+    `take` returns whether something is wrong, or None if it is too early to say; `describe` puts it into words.
     """
 
-    hears = (Record,)
+    observes = (Record,)
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
@@ -68,7 +66,7 @@ class _OfLoss:
         if wrong is None or not (wrong or self._wrong):
             return ()
         self._wrong = wrong
-        return (Finding(self._metric, wrong, self.say(value), moment.step),)
+        return (Finding(self._metric, wrong, self.describe(value), moment.step),)
 
     def begin(self) -> None:
         raise NotImplementedError
@@ -76,12 +74,12 @@ class _OfLoss:
     def take(self, value: float, step: int | None) -> bool | None:
         raise NotImplementedError
 
-    def say(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         raise NotImplementedError
 
 
-class Spike(_OfLoss):
-    """Far above the median of the last records, both in their own deviations and as a share of it."""
+class Spike(_LossRule):
+    """A value far above the median of the last records, both in deviations and as a share of the median."""
 
     def __init__(self, metric: str, records: int, fewest: int, deviations: float, share: float) -> None:
         super().__init__(metric)
@@ -102,12 +100,12 @@ class Spike(_OfLoss):
         above = value - usual
         return above > self._share * abs(usual) and above > self._deviations * self._window.deviation()
 
-    def say(self, value: float) -> str:
-        return f"{self._metric} {value:.4g}, usual {self._usual:.4g}"
+    def describe(self, value: float) -> str:
+        return f"{self._metric} {value:.4g}, usually {self._usual:.4g}"
 
 
-class Diverging(_OfLoss):
-    """The median of the last records is far above the lowest that it has been, and not by their scatter."""
+class Diverging(_LossRule):
+    """The median of the last records is far above its lowest value so far, by more than noise explains."""
 
     def __init__(self, metric: str, records: int, share: float, deviations: float) -> None:
         super().__init__(metric)
@@ -130,12 +128,12 @@ class Diverging(_OfLoss):
         above = now - self._lowest
         return above > self._share * abs(self._lowest) and above > self._deviations * self._window.error()
 
-    def say(self, value: float) -> str:
-        return f"{self._metric} is {self._now:.4g}, and was {self._lowest:.4g} at step {self._at}"
+    def describe(self, value: float) -> str:
+        return f"{self._metric} is {self._now:.4g}, was {self._lowest:.4g} at step {self._at}"
 
 
-class Rising(_OfLoss):
-    """The last records lie above those before them by more than their scatter explains."""
+class Rising(_LossRule):
+    """The last records are above those before them by more than noise explains."""
 
     def __init__(self, metric: str, records: int, share: float, deviations: float) -> None:
         super().__init__(metric)
@@ -159,14 +157,14 @@ class Rising(_OfLoss):
             return False
         return now - before > self._deviations * max(self._early.error(), self._late.error())
 
-    def say(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         if not self._rises:
             return f"{self._metric} no longer rises"
         return f"{self._metric} rose from {self._early.median():.4g} to {self._late.median():.4g}"
 
 
-class Plateau(_OfLoss):
-    """Nothing was gained over the last third of the run. Of a long run the blocks that are compared get longer."""
+class Plateau(_LossRule):
+    """The loss has not fallen over the last third of the run. It compares blocks, longer ones in longer runs."""
 
     BLOCKS = 96
 
@@ -177,17 +175,17 @@ class Plateau(_OfLoss):
 
     def begin(self) -> None:
         self._blocks: list[float] = []
-        self._held: list[float] = []
+        self._block: list[float] = []
         self._length, self._records = max(1, self._fewest // self.BLOCKS), 0
         self._before = self._now = math.nan
 
     def take(self, value: float, step: int | None) -> bool | None:
         self._records += 1
-        self._held.append(value)
-        if len(self._held) < self._length:
+        self._block.append(value)
+        if len(self._block) < self._length:
             return None
-        self._blocks.append(sorted(self._held)[len(self._held) // 2])
-        self._held = []
+        self._blocks.append(sorted(self._block)[len(self._block) // 2])
+        self._block = []
         if len(self._blocks) == 2 * self.BLOCKS:
             self._blocks = [(a + b) / 2 for a, b in zip(self._blocks[::2], self._blocks[1::2], strict=True)]
             self._length *= 2
@@ -198,9 +196,9 @@ class Plateau(_OfLoss):
         self._before, self._now = min(self._blocks[:-third]), min(self._blocks[-third:])
         return self._before - self._now < self._share * abs(self._before)
 
-    def say(self, value: float) -> str:
-        was = f"{self._metric} was {self._before:.4g} before the last third of the run"
-        return f"{was}, and is {self._now:.4g} at best since"
+    def describe(self, value: float) -> str:
+        before = f"{self._metric} was {self._before:.4g} before the last third of the run"
+        return f"{before}, at best {self._now:.4g} since"
 
 
 PATH = re.compile(r"[\w./~-]*/[\w./=-]+|\b[\w=-]+\.(?:pt|pth|ckpt|safetensors|bin)\b")
@@ -215,17 +213,17 @@ class _Seen:
 
 @dataclass
 class Overfitting:
-    """So many evaluations in a row are worse than the best by more than a share of it."""
+    """A number of evaluations in a row are worse than the best one; names the checkpoint nearest to the best."""
 
     metrics: list[str]
     evaluations: int
     share: float
-    hears: ClassVar = (Evaluation, EventSeen)
+    observes: ClassVar = (Evaluation, EventSeen)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _checkpoints: list[tuple[int | None, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """A metric of unknown direction is refused: whether it got worse cannot be said."""
+        """Refuses a metric of which no one knows whether lower or higher is better."""
         for name in self.metrics:
             columns.better_or_refuse(name, hint="name validation losses or accuracies in `metrics`")
 
@@ -243,29 +241,31 @@ class Overfitting:
             seen.worse += 1
         else:
             seen.worse = 0
-        text = f"{moment.name} is {moment.value:.4f}, and was {seen.best:.4f} at step {seen.at}"
+        text = f"{moment.name} is {moment.value:.4f}, was {seen.best:.4f} at step {seen.at}"
         return Finding(moment.name, seen.worse >= self.evaluations, text + self._best(seen.at), moment.step)
 
     def _best(self, step: int | None) -> str:
         """The checkpoint saved nearest to a step."""
-        known = [
-            (abs(at - step), at, text)
-            for at, text in self._checkpoints
-            if at is not None and step is not None
+        candidates = [
+            (abs(saved - step), saved, text)
+            for saved, text in self._checkpoints
+            if saved is not None and step is not None
         ]
-        if not known:
+        if not candidates:
             return ""
-        _, at, text = min(known)
+        _, saved, text = min(candidates)
         path = PATH.search(text)
-        return f"; nearest checkpoint: step {at}" + (f", {path[0]}" if path else "")
+        return f"; nearest checkpoint: step {saved}" + (f", {path[0]}" if path else "")
 
 
-NORMAL = 1.4826  # of a normal distribution: standard deviation over median absolute deviation
+NORMAL = 1.4826  # standard deviation / median absolute deviation of a normal distribution
 
-OF_MEDIAN = 1.2533  # the error of a median over that of a mean
+OF_MEDIAN = 1.2533  # standard error of a median / that of a mean
 
 
 class RunningWindow:
+    """The last `size` values, kept sorted."""
+
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: deque[float] = deque()
@@ -279,7 +279,7 @@ class RunningWindow:
         return len(self._values) == self._size
 
     def add(self, value: float) -> float | None:
-        """The value that left, once the window is full."""
+        """Adds a value, and returns the one that left if the window was full."""
         gone = None
         values, ordered = self._values, self._sorted
         if len(values) == self._size:
@@ -297,13 +297,18 @@ class RunningWindow:
         return _middle(self._sorted)
 
     def deviation(self) -> float:
-        """By the median of deviations, so that a spike inside the window does not hide the next."""
+        """Standard deviation from the median absolute deviation, so that one spike does not hide the next."""
         middle = self.median()
         return NORMAL * _middle(sorted(abs(value - middle) for value in self._sorted))
 
     def error(self) -> float:
-        """How far the median of so many values lies from the true one, about."""
+        """Standard error of the median."""
         return OF_MEDIAN * self.deviation() / math.sqrt(len(self))
+
+
+def _spelled(value: float) -> str:
+    """`NaN`, `inf`, or the number."""
+    return "NaN" if math.isnan(value) else str(value)
 
 
 def _middle(ordered: list[float]) -> float:

@@ -1,8 +1,7 @@
-"""Rules about the machine: GPUs that idle, are full, are slowed down or count errors; a disk that fills.
+"""Rules about the machine, throughput and events.
 
-Rules about how fast a run is: below its own baseline, or below a floor that somebody set.
-
-Rules about events: what a log or the recorder said outright needs no judgement, only to be passed on once.
+GPUs: idle, full, throttled, counting errors. Disk and budget. Throughput below the run's own baseline or a floor.
+Events of the log or the recorder, such as OOM and Xid, become alarms as they are.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from gputel.telemetry.sampling.status import SLOWED, SLOWED_DOWN
 
 @dataclass
 class GpuLevel:
-    """A reading beyond a limit for so many seconds without a break; `after_step` waits for the first record."""
+    """A reading is beyond a limit for `seconds` without a break; `after_step` waits for the first record."""
 
     reading: str
     seconds: float
     above: float | None = None
     below: float | None = None
     after_step: bool = False
-    hears: ClassVar = (Record, GpuSecond)
+    observes: ClassVar = (Record, GpuSecond)
     _since: dict[str, float | None] = field(default_factory=dict)
     _stepped: bool = False
 
@@ -46,17 +45,17 @@ class GpuLevel:
         since = self._since.get(moment.gpu) or moment.at_s
         self._since[moment.gpu] = since if beyond else None
         lasted = moment.at_s - since
-        said = f"GPU {moment.gpu}: {self.reading} {value:.4g} for {text.duration(lasted)}"
-        yield Finding(moment.gpu, beyond and lasted >= self.seconds, said)
+        words = f"GPU {moment.gpu}: {self.reading} {value:.4g} for {text.duration(lasted)}"
+        yield Finding(moment.gpu, beyond and lasted >= self.seconds, words)
 
 
 @dataclass
 class Throttled:
-    """By heat or a power brake, in most of the last seconds. The software power cap does not count: it is usual."""
+    """Throttled by heat or a power brake in most of the last seconds; the software power cap is normal."""
 
     seconds: int
     share: float
-    hears: ClassVar = (GpuSecond,)
+    observes: ClassVar = (GpuSecond,)
     _slow: dict[str, list[bool]] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
@@ -70,23 +69,24 @@ class Throttled:
         why = ", ".join(words for bit, words in SLOWED_DOWN.items() if reasons & bit)
         wrong = sum(last) >= self.share * self.seconds
         if (wrong and why) or not any(last):
-            yield Finding(moment.gpu, wrong, f"GPU {moment.gpu} is slowed down: {why}")
+            state = f"throttled: {why}" if why else "no longer throttled"
+            yield Finding(moment.gpu, wrong, f"GPU {moment.gpu} is {state}")
 
 
 @dataclass
 class Counted:
-    """A counter that only grows when something broke has grown."""
+    """An error counter has grown."""
 
     reading: str
-    hears: ClassVar = (GpuSecond,)
-    _known: dict[str, float] = field(default_factory=dict)
+    observes: ClassVar = (GpuSecond,)
+    _last: dict[str, float] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         value = moment.values.get(self.reading) if isinstance(moment, GpuSecond) else None
         if value is None or not isinstance(moment, GpuSecond):
             return
-        before = self._known.get(moment.gpu, value)
-        self._known[moment.gpu] = value
+        before = self._last.get(moment.gpu, value)
+        self._last[moment.gpu] = value
         if value > before:
             yield Finding(
                 moment.gpu, True, f"GPU {moment.gpu}: {self.reading} grew from {before:.0f} to {value:.0f}"
@@ -95,9 +95,11 @@ class Counted:
 
 @dataclass
 class DiskFull:
+    """The disk of the run has less free space than a share or a number of GiB."""
+
     share: float
     gib: float
-    hears: ClassVar = (ClockTick,)
+    observes: ClassVar = (ClockTick,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if (
@@ -106,38 +108,35 @@ class DiskFull:
             and moment.disk_free_gib is not None
         ):
             wrong = moment.disk_free_share < self.share or moment.disk_free_gib < self.gib
-            yield Finding("", wrong, f"{moment.disk_free_gib:.1f} GiB are left on the disk of the run")
+            yield Finding("", wrong, f"{moment.disk_free_gib:.1f} GiB free on the run's disk")
 
 
 @dataclass
 class OverBudget:
-    """The run will be longer or dearer at its end than was allowed; None where no limit was set."""
+    """The projected duration or cost exceeds its limit; a limit of None is not checked."""
 
     hours: float | None = None
     dollars: float | None = None
-    hears: ClassVar = (ClockTick,)
+    observes: ClassVar = (ClockTick,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if not isinstance(moment, ClockTick):
             return
         if self.hours is not None and moment.hours is not None:
             needed, allowed = (text.duration(3600 * hours) for hours in (moment.hours, self.hours))
-            said = f"it will have taken {needed}, and {allowed} were allowed"
-            yield Finding("hours", moment.hours > self.hours, said)
+            yield Finding("hours", moment.hours > self.hours, f"projected duration {needed}, limit {allowed}")
         if self.dollars is not None and moment.dollars is not None:
-            said = (
-                f"it will have cost {text.money(moment.dollars)}, and {text.money(self.dollars)} were allowed"
-            )
-            yield Finding("dollars", moment.dollars > self.dollars, said)
+            cost, budget = text.money(moment.dollars), text.money(self.dollars)
+            yield Finding("dollars", moment.dollars > self.dollars, f"projected cost {cost}, budget {budget}")
 
 
 class Slower:
-    """The median of the last records against that of the first ones after the warm-up; anew in each phase.
+    """The median of the last records is worse than that of the first ones after warm-up, per phase and attempt.
 
-    It is over once half of what was lost has come back: a pace that hovers at the limit is told once.
+    The alarm ends once half of the allowed loss is regained, so a throughput around the limit raises it once.
     """
 
-    hears = (Record,)
+    observes = (Record,)
 
     def __init__(self, metrics: list[str], warmup: int, baseline: int, records: int, share: float) -> None:
         hint = "name rates or times of steps in `metrics`"
@@ -162,7 +161,8 @@ class Slower:
                 else:
                     self._wrong.discard(name)
                 change, way = now / usual - 1, "below" if self._signs[name] > 0 else "above"
-                text = f"{name} is {now:,.5g}, {-self._signs[name] * change:.0%} {way} this run's own {usual:,.5g}"
+                loss = f"{-self._signs[name] * change:.0%} {way} this run's baseline {usual:,.5g}"
+                text = f"{name} is {now:,.5g}, {loss}"
                 yield Finding(name, wrong, text, moment.step)
             return  # MFU follows throughput: one of them is enough
 
@@ -182,6 +182,8 @@ class Slower:
 
 
 class _Pace:
+    """Baseline and recent median of one metric."""
+
     def __init__(self, warmup: int, baseline: int, records: int) -> None:
         self._left = warmup
         self._first, self._last = RunningWindow(baseline), RunningWindow(records)
@@ -203,9 +205,9 @@ class _Pace:
 
 
 class Below:
-    """The median of the last records of a metric under a floor."""
+    """The median of the last records of a metric is below a floor."""
 
-    hears = (Record,)
+    observes = (Record,)
 
     def __init__(self, metric: str, floor: float, records: int) -> None:
         self._metric, self._floor = metric, floor
@@ -218,18 +220,18 @@ class Below:
         self._window.add(moment.values[self._metric])
         if self._window.full:
             now = self._window.median()
-            text = f"{self._metric} is {now:.4g}, under {self._floor:g}"
+            text = f"{self._metric} is {now:.4g}, below {self._floor:g}"
             yield Finding(self._metric, now < self._floor, text, moment.step)
 
 
 @dataclass
 class OnEvent:
-    """`over` is the kind that ends it, such as gpu_back for gpu_lost; a text in which `unless` is found is none."""
+    """An event of a kind. An event of the kind `over` ends the alarm; texts matching `unless` are ignored."""
 
     kind: str
     over: str | None = None
     unless: str | None = None
-    hears: ClassVar = (EventSeen,)
+    observes: ClassVar = (EventSeen,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if isinstance(moment, EventSeen) and moment.kind in (self.kind, self.over):
@@ -240,11 +242,11 @@ class OnEvent:
 
 
 class CommandFailed:
-    """The command ended with a code that is not 0."""
+    """The command exited with a code other than 0."""
 
-    hears: ClassVar = (EventSeen,)
+    observes: ClassVar = (EventSeen,)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         code = moment.facts.get("code") if isinstance(moment, EventSeen) and moment.kind == "exit" else None
         if code and isinstance(moment, EventSeen):
-            yield Finding("", True, f"the command ended with {code}", moment.step)
+            yield Finding("", True, f"exit code {code}", moment.step)

@@ -1,10 +1,8 @@
-"""What alarms are judged by: a record, an evaluation, an event, a second of a GPU, a look at the clock.
+"""What alarm rules see: records, evaluations, events, seconds of a GPU and clock ticks; and the detectors'
+interface.
 
-Times are seconds of the wall clock, None where a log has no stamps: rules of silence then say nothing.
-
-What a detector says of one thing at one moment, and what every detector is.
-
-New rows of a log -> moments, in the order of its lines.
+Times are in seconds since 1970, None if a log has no timestamps; rules about silence then do nothing. `placed`
+turns new rows of a log into observations, in the order of their lines.
 """
 
 from __future__ import annotations
@@ -22,6 +20,8 @@ from gputel.analysis import columns
 
 @dataclass(frozen=True)
 class Record:
+    """One training record and its metrics."""
+
     step: int | None
     values: Mapping[str, float]
     at_s: float | None = None
@@ -32,6 +32,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Evaluation:
+    """One evaluated metric."""
+
     step: int | None
     name: str
     value: float
@@ -40,7 +42,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class EventSeen:
-    """An event of the log or of the recorder, and the end of the command (`exit`, with its code in the facts)."""
+    """An event of the log or the recorder. `exit` is the end of the command, with its code in `facts`."""
 
     kind: str
     text: str
@@ -51,7 +53,7 @@ class EventSeen:
 
 @dataclass(frozen=True)
 class GpuSecond:
-    """Means over a second; of a counter the last value, of a mask all bits. `memory_share` is of the GPU's own."""
+    """Readings of one second: means, last values of counters, all bits of masks. `memory_share` is used / total."""
 
     gpu: str
     at_s: float
@@ -60,24 +62,24 @@ class GpuSecond:
 
 @dataclass(frozen=True)
 class ClockTick:
-    """Now, and what is true of the whole run: told about once a second, whether or not anything came."""
+    """The time and the state of the whole run, about once a second even if no row comes."""
 
     at_s: float
     started_s: float | None = None
     world_size: int | None = None
-    hours: float | None = None  # that the run will have taken at its end
-    dollars: float | None = None
+    hours: float | None = None  # projected duration of the whole run
+    dollars: float | None = None  # its projected cost
     disk_free_share: float | None = None
     disk_free_gib: float | None = None
-    is_awaited: bool = True  # whether something is wrong if no record comes
-    usual_s: float | None = None  # from record to record, by what they say
+    is_awaited: bool = True  # whether silence means that something is wrong
+    usual_s: float | None = None  # time between records, as the log states it
 
 
 Moment: TypeAlias = Record | Evaluation | EventSeen | GpuSecond | ClockTick
 
 
 class Finding(NamedTuple):
-    """`key` tells the things apart that one rule watches (GPUs, ranks, metrics); `wrong` False means recovered."""
+    """A detector's result for one GPU, rank or metric (`key`); `wrong` False means recovered."""
 
     key: str
     wrong: bool
@@ -86,21 +88,21 @@ class Finding(NamedTuple):
 
 
 class Detector(Protocol):
-    """`hears` are the kinds of moments that it judges by; what is right and was right before need not be said."""
+    """Judges observations of the kinds in `observes`. It may leave out findings that change nothing."""
 
     @property
-    def hears(self) -> tuple[type[Moment], ...]: ...
+    def observes(self) -> tuple[type[Moment], ...]: ...
 
     def see(self, moment: Moment) -> Iterable[Finding]: ...
 
 
-Placed = tuple[int, int, Moment]  # a line, what comes first of those of one line, and what it says
+Placed = tuple[int, int, Moment]  # line, order within the line, observation
 When = Callable[[dict[str, Any]], float | None]
 PLACES = {*(column.name for column in columns.PLACE), "total_steps"}
 
 
-def stamped(row: dict[str, Any]) -> float | None:
-    """As the log says it."""
+def timestamp(row: dict[str, Any]) -> float | None:
+    """The log's own timestamp of a row."""
     time: datetime | None = row["time"]
     return None if time is None else time.timestamp()
 
@@ -109,10 +111,10 @@ def placed(
     records: pl.DataFrame,
     evals: pl.DataFrame,
     events: pl.DataFrame,
-    when: When = stamped,
+    when: When = timestamp,
     rank: str | None = None,
 ) -> Iterator[Placed]:
-    """`rank` is that of rows which name none. Ties go to the record: what its line also says comes after it."""
+    """Yields rows as observations by line; of one line, the record first. `rank` is for rows without one."""
     return heapq.merge(
         _records(records, when, rank),
         _evaluations(evals, when),
@@ -125,8 +127,8 @@ def _records(frame: pl.DataFrame, when: When, rank: str | None) -> Iterator[Plac
     metrics = [name for name, kind in frame.schema.items() if kind == pl.Float64 and name not in PLACES]
     for row in frame.iter_rows(named=True):
         values = {name: row[name] for name in metrics if row[name] is not None}
-        who = row["rank"] or rank
-        yield row["line"], 0, Record(row["step"], values, when(row), who, row["phase"], row["attempt"])
+        row_rank = row["rank"] or rank
+        yield row["line"], 0, Record(row["step"], values, when(row), row_rank, row["phase"], row["attempt"])
 
 
 def _evaluations(frame: pl.DataFrame, when: When) -> Iterator[Placed]:

@@ -1,4 +1,4 @@
-"""The table of rules (rules.toml), with what a project sets anew and the presets that were asked for."""
+"""Loads the table of rules (rules.toml), with a project's thresholds and the chosen presets."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ PLACE = "gputel.toml"
 
 @dataclass(frozen=True)
 class Rule:
+    """One rule: its name, what it reports, its detector and the detector's thresholds."""
+
     name: str
     what: str
     detector: str
@@ -29,35 +31,37 @@ class Rule:
 
 
 def load(
-    presets: Collection[str] = (), own: Mapping[str, Mapping[str, Any]] | None = None, place: str = PLACE
+    presets: Collection[str] = (), settings: Mapping[str, Mapping[str, Any]] | None = None, place: str = PLACE
 ) -> list[Rule]:
-    """`own` is the table [alarms] of the settings, found at `place`."""
+    """Loads the rules. `settings` is the table [alarms] of the file `place`; unknown names raise GputelError."""
     tables = _tables()
     rules = dict(tables["rule"])
     for preset in presets:
         if preset not in tables["preset"]:
             raise GputelError(
                 f"--preset {preset}",
-                "there is no such preset",
-                f"there is: {', '.join(tables['preset'])}",
+                "no such preset",
+                f"the presets are: {', '.join(tables['preset'])}",
                 exit_code=2,
             )
         rules |= tables["preset"][preset]
-    changed = {name: _changed(name, facts, (own or {}).get(name, {}), place) for name, facts in rules.items()}
-    for name in own or {}:
+    settings = settings or {}
+    changed = {name: _changed(name, facts, settings.get(name, {}), place) for name, facts in rules.items()}
+    for name in settings:
         if name not in rules:
             raise GputelError(
-                place, f"there is no alarm '{name}'", f"there are: {', '.join(rules)}", exit_code=2
+                place, f"no such alarm: '{name}'", f"the alarms are: {', '.join(rules)}", exit_code=2
             )
     return [_rule(name, facts) for name, facts in changed.items() if not facts.get("off")]
 
 
 def presets() -> list[str]:
+    """Names of all presets."""
     return list(_tables()["preset"])
 
 
 def names() -> list[str]:
-    """All rules, those of the presets too."""
+    """Names of all rules, including those of presets."""
     return [rule.name for rule in load(presets())]
 
 
@@ -67,21 +71,19 @@ def _tables() -> dict[str, dict[str, Any]]:
         return tomllib.load(table)
 
 
-def _changed(name: str, facts: dict[str, Any], own: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What is set must be a threshold of that rule; a limit of the detector's that the table leaves open counts."""
-    open_ones = {"over_budget": ("hours", "dollars"), "gpu_level": ("above", "below")}.get(
-        facts["detector"], ()
-    )
-    for key in own:
-        if key not in (*facts, *open_ones, "off") or key == "detector":
-            known = [*(key for key in facts if key not in ("what", "detector")), *open_ones, "off"]
+def _changed(name: str, facts: dict[str, Any], settings: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """A rule with the project's thresholds, which may include limits that the table leaves unset."""
+    unset = {"over_budget": ("hours", "dollars"), "gpu_level": ("above", "below")}.get(facts["detector"], ())
+    for key in settings:
+        if key not in (*facts, *unset, "off") or key == "detector":
+            allowed = [*(key for key in facts if key not in ("what", "detector")), *unset, "off"]
             raise GputelError(
                 place,
                 f"alarm '{name}' has no '{key}'",
-                f"it has {', '.join(dict.fromkeys(known))}",
+                f"it has {', '.join(dict.fromkeys(allowed))}",
                 exit_code=2,
             )
-    return {**facts, **own}
+    return {**facts, **settings}
 
 
 def _rule(name: str, facts: Mapping[str, Any]) -> Rule:

@@ -1,4 +1,4 @@
-"""Rules about what does not come: no step, a rank that is silent or behind, ranks that never showed."""
+"""Rules about silence: no step, a rank that is silent or behind, ranks that never appeared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS = ("stop", "exit", "oom", "nccl", "traceback")
 
 @dataclass
 class _Beat:
-    """When somebody last printed a record, and how long that usually takes."""
+    """Time and step of the last record of a run or rank, and the usual time between records."""
 
     last_s: float | None = None
     step: int | None = None
@@ -29,13 +29,13 @@ class _Beat:
 
 @dataclass
 class Stalled:
-    """No record for many usual intervals. Compiling, loading, an evaluation and a save may take longer."""
+    """No record for many usual intervals. Startup, evaluations and checkpoints are allowed more time."""
 
     intervals: float
     fewest_s: float
     start_s: float
     pause_s: float
-    hears: ClassVar = (Record, Evaluation, EventSeen, ClockTick)
+    observes: ClassVar = (Record, Evaluation, EventSeen, ClockTick)
     _beat: _Beat = field(default_factory=_Beat)
     _pausing: bool = False
     _over: bool = False
@@ -53,39 +53,39 @@ class Stalled:
             self._beat.beat(moment.at_s, moment.step)
             self._pausing = self._over = False
             if self._wrong:
-                return Finding("", False, f"step {moment.step} came", moment.step)
+                return Finding("", False, f"step {moment.step} was printed", moment.step)
         elif isinstance(moment, (Evaluation, EventSeen)):
             self._pausing = True
             self._over = self._over or (isinstance(moment, EventSeen) and moment.kind in ENDS)
         elif isinstance(moment, ClockTick) and not moment.is_awaited:
-            return Finding("", False, "nothing is waited for any more", self._beat.step)
+            return Finding("", False, "the run is over", self._beat.step)
         elif isinstance(moment, ClockTick) and not self._over:
             self._began = self._began or moment.started_s or moment.at_s
             return self._judge(moment.at_s, moment.usual_s)
         return None
 
-    def _judge(self, now: float, said_s: float | None) -> Finding:
-        """By the gaps that were seen, and where these are too few by what the log says of its pace."""
+    def _judge(self, now: float, stated_s: float | None) -> Finding:
+        """Compares the silence with past gaps, or with the time per record that the log states if they are few."""
         silent = now - (self._beat.last_s or self._began or now)
-        said = (
+        text = (
             f"no step for {silent:,.0f} s"
             if self._beat.last_s
             else f"no step yet, {silent:,.0f} s after the start"
         )
-        usual = said_s if len(self._beat.gaps) < 3 else self._beat.gaps.median()
+        usual = stated_s if len(self._beat.gaps) < 3 else self._beat.gaps.median()
         if usual is None or not self._beat.last_s:
-            return Finding("", silent > self.start_s, said, self._beat.step)
+            return Finding("", silent > self.start_s, text, self._beat.step)
         allowed = max(self.intervals * usual, self.fewest_s, self.pause_s if self._pausing else 0)
-        return Finding("", silent > allowed, f"{said}; usual are {usual:.3g} s", self._beat.step)
+        return Finding("", silent > allowed, f"{text}; usually {usual:.3g} s", self._beat.step)
 
 
 @dataclass
 class RankBehind:
-    """A rank that printed before is silent, or steps behind, while the others go on."""
+    """A rank is silent or steps behind while the others go on."""
 
     intervals: float
     fewest_s: float
-    hears: ClassVar = (Record, ClockTick)
+    observes: ClassVar = (Record, ClockTick)
     _ranks: dict[str, _Beat] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
@@ -95,23 +95,23 @@ class RankBehind:
             yield from self._judge()
 
     def _judge(self) -> Iterator[Finding]:
-        """Against the one that printed last: if all are silent, the run stalls, and no rank is to blame."""
+        """Compares each rank with the one that printed last; if all are silent, only `Stalled` fires."""
         ahead = max(self._ranks.values(), key=lambda beat: beat.last_s or 0)
         for rank, beat in self._ranks.items():
             if len(ahead.gaps) < 3 or beat.last_s is None or ahead.last_s is None:
                 continue
             behind = ahead.last_s - beat.last_s
             wrong = behind > max(self.intervals * ahead.gaps.median(), self.fewest_s)
-            text = f"rank {rank} is at step {beat.step}, {behind:,.0f} s behind another at step {ahead.step}"
+            text = f"rank {rank} is at step {beat.step}, {behind:,.0f} s behind a rank at step {ahead.step}"
             yield Finding(rank, wrong, text, ahead.step)
 
 
 @dataclass
 class RanksMissing:
-    """Several ranks print, and after a while some of the world have not."""
+    """Some ranks of the world have not printed a record after a while, while others have."""
 
     after_s: float
-    hears: ClassVar = (Record, ClockTick)
+    observes: ClassVar = (Record, ClockTick)
     _ranks: set[str] = field(default_factory=set)
     _first_s: float | None = None
 
@@ -122,6 +122,5 @@ class RanksMissing:
         elif isinstance(moment, ClockTick) and moment.world_size and len(self._ranks) > 1 and self._first_s:
             seen = len(self._ranks)
             late = moment.at_s - self._first_s > self.after_s
-            yield Finding(
-                "", late and seen < moment.world_size, f"{seen} of {moment.world_size} ranks were seen"
-            )
+            text = f"{seen} of {moment.world_size} ranks have printed a record"
+            yield Finding("", late and seen < moment.world_size, text)

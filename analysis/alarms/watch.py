@@ -1,4 +1,4 @@
-"""All rules at work on one run: a moment goes to those who hear it, and what begins or ends becomes an alarm."""
+"""Runs all rules on one run: each observation goes to the detectors of its kind; a change of state is an alarm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DETECTORS: dict[str, Callable[..., Detector]] = {
 
 @dataclass(frozen=True)
 class Alarm:
-    """`state` is `on` where something begins, `off` where it is over."""
+    """A rule's condition has begun (`state` "on") or is over ("off")."""
 
     rule: str
     what: str
@@ -52,26 +52,29 @@ class Alarm:
 
 
 class RuleEngine:
+    """The detectors of all rules for one run, and the alarms that are on."""
+
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._hearing: dict[type[Moment], list[tuple[Rule, Callable[[Moment], Iterable[Finding]]]]] = {}
+        self._detectors: dict[type[Moment], list[tuple[Rule, Callable[[Moment], Iterable[Finding]]]]] = {}
         for rule in rules:
             detector = _detector(rule)
-            for kind in detector.hears:
-                self._hearing.setdefault(kind, []).append((rule, detector.see))
+            for kind in detector.observes:
+                self._detectors.setdefault(kind, []).append((rule, detector.see))
         self._active: dict[tuple[str, str], Alarm] = {}
 
     @property
     def active(self) -> list[Alarm]:
-        """What is wrong now, in the order in which it began."""
+        """Alarms that are on, oldest first."""
         return list(self._active.values())
 
     def see(self, moment: Moment) -> Iterator[Alarm]:
-        for rule, see in self._hearing.get(type(moment), ()):
+        """Judges an observation and yields the alarms that it begins or ends."""
+        for rule, see in self._detectors.get(type(moment), ()):
             for finding in see(moment):
-                yield from self._told(rule, finding, moment.at_s)
+                yield from self._changed(rule, finding, moment.at_s)
 
-    def _told(self, rule: Rule, finding: Finding, at_s: float | None) -> Iterator[Alarm]:
-        """Nothing where it was wrong before, or right before."""
+    def _changed(self, rule: Rule, finding: Finding, at_s: float | None) -> Iterator[Alarm]:
+        """Yields an alarm if the finding differs from the rule's last state."""
         key = rule.name, finding.key
         if finding.wrong == (key in self._active):
             return

@@ -1,13 +1,12 @@
-"""Runs as they happen, from outside: bytes that grow -> rows that are new -> what is known at a moment -> views.
+"""Follows runs as they happen: growing logs and recordings -> new rows -> the state of each run -> views.
 
-    follower = Follower(["runs/d16", "train.log"])        # follow.py; commands=[commands.split("rank0=...")]
-    for updates in follower.updates(stop):                # [] at least once a second, at most 40 times a second
-        for one in updates: one.increment, one.gpu        # parse/increments.py: rows that are new; gpu: seconds
-        for run in follower.runs: run.state.view(terms)   # state.py: a View, plain values to draw
+    follower = Follower(["runs/d16", "train.log"])        # follower.py
+    for updates in follower.updates(stop):                # [] if nothing is new; 1 to 40 times a second
+        for update in updates: update.increment, update.gpu   # update.py: new rows of a log, seconds of GPUs
+        for run in follower.runs: run.state.view(terms)   # view.py: plain values to draw
     follower.close()
 
-`Increment.records`, `.evals`, `.partials`, `.events` are rows that are final, with the columns of a parsed log;
-`.open_records`, `.open_evals`, `.open_events` are what the log says beyond them if it ended now, superseded as a
-whole by the next increment. Where `.afresh` is true, what came before of that stream is to be forgotten.
-`state.changed` counts what came in, so that a view knows whether there is anything to draw.
+`Increment.records`, `.evals`, `.partials` and `.events` are final rows with the columns of a parsed log;
+`.open_records`, `.open_evals` and `.open_events` are rows that later lines may still change, replaced as a whole by
+the next increment. If `.afresh` is true, drop all earlier rows of that stream: its format turned out to be another.
 """

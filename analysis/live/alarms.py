@@ -1,16 +1,9 @@
-"""What is new of a run that is followed -> its alarms: rows become moments, and a look at the clock once a second.
+"""Alarms of followed runs: feeds updates to the rules, and logs each alarm so that it is raised once.
 
-What was there before the following began is judged too, but only what is still wrong at its end is news. Times are
-those of the recorder; a plain log's own stamps may be of any time zone, so its records count from when they came.
-
-Rows that a next line may still change: judged where no next line comes, and not again when one does.
-
-An alarm would else wait for the line after the last one, and that of a log which ends with NaN for ever.
-
-Which alarms were told already, so that whoever looks again, or looks twice, is not told twice.
-
-Those of a run folder stand in its events.jsonl, where everybody finds them; those of a plain log in a folder of the
-user's own state, since nothing is written beside a log.
+Content from before following began is judged too, but only conditions still active at its end raise an alarm. Times
+are the recorder's; the timestamps of a plain log may be in any time zone, so its records count from their arrival.
+Rows that a later line may still change are judged after a pause: otherwise a log that ends with NaN would never
+raise an alarm.
 """
 
 from __future__ import annotations
@@ -50,72 +43,76 @@ if TYPE_CHECKING:
 
 MOST_HISTORY = 200
 LOOK_S = 1.0
+QUIET_S = 5.0  # silence after which open rows are judged as they are
+BAR_S = 60.0  # the same for the rows of a progress bar
 GIB = 1 << 30
 Row = dict[str, Any]
+Key = tuple[int, int, object]
 
 
 class RunAlarms:
-    """Of one run. `active` is what is wrong now, `history` the alarms that began and ended, last ones last."""
+    """Judges one run. `active` are the alarms that are on now, `history` those raised and cleared, oldest first."""
 
     def __init__(self, run: Followed, rules: Sequence[Rule], now: Callable[[], float] = time.time) -> None:
         self._run, self._rules, self._now = run, rules, now
-        self._watch = RuleEngine(rules)
+        self._engine = RuleEngine(rules)
         self._looked = float("-inf")
         self._live = False
         self._ended = False
-        self._unclosed: dict[str, PendingRows] = {}
+        self._pending: dict[str, PendingRows] = {}
         self.history: deque[Alarm] = deque(maxlen=MOST_HISTORY)
 
     @property
     def active(self) -> list[Alarm]:
-        return self._watch.active
+        """Alarms that are on now."""
+        return self._engine.active
 
     def take(self, update: Update) -> list[Alarm]:
-        """Alarms that are news; none while what was there before is caught up with."""
+        """Judges an update and returns new alarms; none while it is catching up with earlier content."""
         if update.increment is not None and update.increment.afresh:
-            self._watch, self._unclosed = RuleEngine(self._rules), {}
-        alarms = [alarm for moment in self._moments(update) for alarm in self._watch.see(moment)]
+            self._engine, self._pending = RuleEngine(self._rules), {}
+        alarms = [alarm for moment in self._moments(update) for alarm in self._engine.see(moment)]
         self.history.extend(alarms)
         return alarms if self._live else []
 
     @property
     def is_live(self) -> bool:
-        """Whether what was there before is caught up with."""
+        """Whether all earlier content has been judged."""
         return self._live
 
     @property
     def is_due(self) -> bool:
-        """Whether a second has gone by since the last look."""
+        """Whether a second has passed since the last look."""
         return self._now() - self._looked >= LOOK_S
 
     def look(self, view: View) -> list[Alarm]:
-        """Once a second, with what is known of the run. The first look comes when all that was there is read."""
+        """Judges the state of the run, once a second. The first look comes once all earlier content is read."""
         if not self.is_due:
             return []
         self._looked = now = self._now()
         caught_up = [] if self._live else self.active
         self._live = True
-        alarms = [alarm for moment in self._of(view, now) for alarm in self._watch.see(moment)]
+        alarms = [alarm for moment in self._state_moments(view, now) for alarm in self._engine.see(moment)]
         self.history.extend(alarms)
         return caught_up + alarms
 
     def _moments(self, update: Update) -> Iterator[Moment]:
         if update.increment is not None:
-            unclosed = self._unclosed.setdefault(update.stream, PendingRows())
-            came = self._came(update)
+            pending = self._pending.setdefault(update.stream, PendingRows())
+            arrival = self._arrival(update)
             is_recorded = self._run.state.is_recorded
-            when = observations.stamped if is_recorded else lambda _: came
+            when = observations.timestamp if is_recorded else lambda _: arrival
             rank = _rank(update, is_recorded=is_recorded)
-            yield from unclosed.take(update.increment, when, rank, came)
-        for event in update.happened:
+            yield from pending.take(update.increment, when, rank, arrival)
+        for event in update.recorder_events:
             if event.get("kind") != ALARM:
                 yield EventSeen(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)
         if update.gpu is not None and (update.live or not self._run.state.has_ended):
             for row in update.gpu.iter_rows(named=True):
                 yield self._second(row, update.stream)
 
-    def _came(self, update: Update) -> float:
-        """Of rows that were there before nobody but a recorder knows more than when the log was last written."""
+    def _arrival(self, update: Update) -> float:
+        """When rows arrived; for earlier content, when the log was last written."""
         written = update.written
         return self._now() if self._live or written is None else min(written, self._now())
 
@@ -125,15 +122,16 @@ class RunAlarms:
         total = self._run.state.memory_mib(row["gpu"], stream)
         used = row.get("mem_used_mib_max")
         values["memory_share"] = used / total if used is not None and total else None
-        return GpuSecond(_named(row["gpu"], stream), row["time"].timestamp(), values)
+        return GpuSecond(_gpu_name(row["gpu"], stream), row["time"].timestamp(), values)
 
-    def _of(self, view: View, now: float) -> Iterator[Moment]:
+    def _state_moments(self, view: View, now: float) -> Iterator[Moment]:
+        """The command's exit, open rows that have been quiet, and a clock tick."""
         code = self._run.state.exit_code
         if code is not None and not self._ended:
             self._ended = True
-            yield EventSeen("exit", f"the command ended with {code}", now, view.step, {"code": code})
-        for unclosed in self._unclosed.values():
-            yield from unclosed.look(now)
+            yield EventSeen("exit", f"exit code {code}", now, view.step, {"code": code})
+        for pending in self._pending.values():
+            yield from pending.look(now)
         hours = None if view.elapsed_s is None else (view.elapsed_s + (view.eta_s or 0)) / 3600
         size = view.config.get("world_size")
         yield ClockTick(
@@ -149,64 +147,61 @@ class RunAlarms:
 
 
 def _rank(update: Update, *, is_recorded: bool) -> str | None:
-    """Of a row that names none: the command or the node that printed it."""
+    """Rank of rows that name none: the node or the command that printed them."""
     if update.stream.startswith("nodes/"):
         return "node " + update.stream.split("/")[1]
     return update.stream or None if not is_recorded else None
 
 
-def _named(gpu: str, stream: str) -> str:
+def _gpu_name(gpu: str, stream: str) -> str:
     return f"{gpu} of node {stream.split('/')[1]}" if stream.startswith("nodes/") else gpu
 
 
 def _disk(place: Path) -> dict[str, float]:
     try:
         usage = shutil.disk_usage(place)
-    except OSError:  # a pipe, a command, a log that is gone
+    except OSError:  # a pipe, a command, a deleted log
         return {}
     return {"disk_free_share": usage.free / usage.total, "disk_free_gib": usage.free / GIB}
 
 
-QUIET_S = 5.0  # after which nobody waits for a next line
-BAR_S = 60.0  # nor for a bar to be drawn again
-Key = tuple[int, int, object]
-
-
 class PendingRows:
-    """Of one log: increments go in, with what tells the time and the rank of rows; each moment comes out once."""
+    """The rows of one log as moments, each once. Open rows are held back until they are final or quiet."""
 
     def __init__(self) -> None:
-        self._judged: dict[Key, Moment] = {}
-        self._left: tuple[Increment, When, str | None] | None = None
+        self._judged: dict[Key, Moment] = {}  # open rows already given out
+        self._open: tuple[Increment, When, str | None] | None = None
         self._since, self._due = 0.0, QUIET_S
 
     def take(self, increment: Increment, when: When, rank: str | None, now: float) -> Iterator[Moment]:
-        """What has come to its end; the rest is left from now on."""
-        self._left, self._since, self._due = (increment, when, rank), now, QUIET_S
+        """Yields final rows; open ones wait from `now` on."""
+        self._open, self._since, self._due = (increment, when, rank), now, QUIET_S
         rows = observations.placed(increment.records, increment.evals, increment.events, when, rank)
         for row in rows:
             if moment := _news(row, self._judged.pop(_key(row), None)):
                 yield moment
 
     def look(self, now: float) -> Iterator[Moment]:
-        """What was left for so long that it is judged as it stands."""
+        """Yields open rows after `QUIET_S` without a new line, progress bars after `BAR_S`."""
         quiet = now - self._since
-        if self._left is None or quiet < self._due:
+        if self._open is None or quiet < self._due:
             return
         self._due = BAR_S if quiet < BAR_S else math.inf
         before, self._judged = self._judged, {}
-        for row in self._rows(*self._left, bars=quiet >= BAR_S):
+        for row in self._rows(*self._open, bars=quiet >= BAR_S):
             self._judged[_key(row)] = row[2]
             if moment := _news(row, before.get(_key(row))):
                 yield moment
 
-    def _rows(self, left: Increment, when: When, rank: str | None, *, bars: bool) -> Iterable[Placed]:
-        rows = observations.placed(left.open_records, left.open_evals, left.open_events, when, rank)
-        return rows if bars else (row for row in rows if row[0] not in left.bars)
+    def _rows(self, increment: Increment, when: When, rank: str | None, *, bars: bool) -> Iterable[Placed]:
+        rows = observations.placed(
+            increment.open_records, increment.open_evals, increment.open_events, when, rank
+        )
+        return rows if bars else (row for row in rows if row[0] not in increment.bars)
 
 
 def _key(row: Placed) -> Key:
-    """What tells rows of one line apart."""
+    """Identifies a row among those of its line."""
     line, order, moment = row
     match moment:
         case Evaluation(name=name):
@@ -217,7 +212,7 @@ def _key(row: Placed) -> Key:
 
 
 def _news(row: Placed, judged: Moment | None) -> Moment | None:
-    """What was not judged of it: of a record the values that are new, or other than they were."""
+    """The part of a row that was not judged yet: for a record, its new or changed values."""
     match row[2], judged:
         case Record() as moment, Record(values=before):
             added = {
@@ -236,27 +231,27 @@ def _same(before: float | None, value: float) -> bool:
 
 
 class AlarmLog:
-    """`folder` None keeps it in mind alone: of a pipe there is nothing to come back to."""
+    """Alarms raised so far, in a folder's events.jsonl; in memory only if `folder` is None, as for a pipe."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._known: set[tuple[object, ...]] = set()
+        self._logged: set[tuple[object, ...]] = set()
 
     def is_new(self, alarm: Alarm) -> bool:
-        """True once for each; it is written down before anybody is told."""
+        """Returns True once per alarm, after writing it to the log."""
         self._read()
         key = _alarm_key(asdict(alarm))
-        if key in self._known:
+        if key in self._logged:
             return False
-        self._known.add(key)
+        self._logged.add(key)
         self._write(alarm)
         return True
 
     def _read(self) -> None:
-        """Again each time: another one may follow the same run."""
+        """Reads the log each time, because another follower of the same run may have written to it."""
         if self._folder is not None:
             alarms = (event for event in events.read(self._folder) if event.get("kind") == events.ALARM)
-            self._known.update(map(_alarm_key, alarms))
+            self._logged.update(map(_alarm_key, alarms))
 
     def _write(self, alarm: Alarm) -> None:
         if self._folder is None:
@@ -268,7 +263,7 @@ class AlarmLog:
 
 
 def folder_for(source: Path, state: Path | None = None) -> Path | None:
-    """Of the last segment of a run, or of a log; a file that was replaced is another."""
+    """Folder for a run's alarms: its last segment. For a plain log, one in the user's state, by path and inode."""
     if run_folder.is_run(source):
         return run_folder.open_folder(source).segments[-1].path
     try:

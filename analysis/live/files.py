@@ -1,11 +1,10 @@
-"""A file that somebody else writes -> its bytes as they come: also where it is rotated, cut, deleted or made later.
+"""Reads a growing file: new bytes as they are written, through rotation, truncation, deletion and late creation.
 
-`read` never waits. Whoever rotates a log renames it or copies and cuts it; either way what was left unread is found
-again by inode, or by its first bytes, among the files beside it, and read before the new one. What cannot be known:
-bytes that were written and cut away between two reads, and a file that was cut and has grown again, with the same
-beginning, beyond where it was read to. A line that lost its end that way is ended, so that no other is glued to it.
-
-What the filesystem of a path means for following it: changes are told, or looked for.
+`read` never blocks. A rotated log is renamed, or copied and truncated; either way its unread rest is found among
+the files beside it, by inode or by its first bytes, and read before the new file. Two losses cannot be detected:
+bytes that were written and truncated between two reads, and a truncated file that has grown past the old position
+with the same beginning. A line that lost its end that way gets a newline, so that the next line does not run into
+it.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-HEAD = 1024  # bytes by which a file is known again
+HEAD = 1024  # bytes by which a file is recognized
 PIECE = 4 << 20
-REMEMBERED = 256  # files that were read to their end
+REMEMBERED = 256  # finished files
 _TURN = re.compile(r"[.\-_]?\d[\d.\-_T:]*")  # what rotation adds to a name: .1, -20261121
 
 
 @dataclass(frozen=True)
 class FilePosition:
-    """How far a file was read, and how to know it again: by the fingerprint of its first `size` bytes."""
+    """How far a file was read. The fingerprint of its first `size` bytes recognizes it under another name."""
 
     device: int
     inode: int
@@ -37,7 +36,7 @@ class FilePosition:
 
 
 class _Handle:
-    """One open file, and how far it was read."""
+    """One open file and the position in it."""
 
     def __init__(self, path: Path, position: int = 0) -> None:
         self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -54,16 +53,16 @@ class _Handle:
         return data
 
     def rest(self) -> bytes:
-        """All that is left of it."""
+        """Reads everything up to the end."""
         return b"".join(iter(lambda: self.read(PIECE), b""))
 
     def before(self, size: int) -> bytes:
-        """What was read last."""
+        """The last `size` bytes before the position."""
         start = max(self.position - size, 0)
         return os.pread(self.file, self.position - start, start)
 
     def is_cut(self) -> bool:
-        """Whether what was read is not there any more."""
+        """Whether the bytes that were read are gone."""
         return os.fstat(self.file).st_size < self.position or self._begins() != self.head
 
     def _begins(self) -> bytes:
@@ -74,10 +73,9 @@ class _Handle:
 
 
 class GrowingFile:
-    """`read` gives what is new, at most so much of it. `turns` counts rotations and cuts.
+    """A log file as a source. `turns` counts rotations and truncations.
 
-    With a `place`, the file that was read up to there is found and read again from its beginning; `repeats` counts
-    the bytes ahead that were read before, and `repeated` tells whether the last read gave such bytes.
+    With a saved `place` its file is found, whatever it is called now, and read again from its beginning.
     """
 
     def __init__(self, path: Path, place: FilePosition | None = None) -> None:
@@ -87,7 +85,7 @@ class GrowingFile:
         self.descriptors: list[int] = []
         self.is_over = False
         self._handle: _Handle | None = None
-        self._waiting: deque[_Handle] = deque()  # files to be read before the one that bears the name
+        self._waiting: deque[_Handle] = deque()  # rotated files to read before the current one
         self._done: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
         self._torn = False
         self.repeats, self.repeated = 0, False
@@ -99,7 +97,7 @@ class GrowingFile:
 
     @property
     def place(self) -> FilePosition | None:
-        """Where another one may go on; None where no file was found yet."""
+        """Position for the next follower; None if no file was found yet."""
         handle = self._handle
         if handle is None or self.repeats:
             return self._before if self.repeats else None
@@ -109,17 +107,17 @@ class GrowingFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the present file that were read."""
+        """Bytes read of the current file."""
         return self._handle.position if self._handle else 0
 
     @property
     def written(self) -> float | None:
-        """When it was last written to, in seconds since 1970."""
+        """Time of the last write, in seconds since 1970."""
         return os.fstat(self._handle.file).st_mtime if self._handle else None
 
     @property
     def left(self) -> int:
-        """Bytes that could be read now."""
+        """Bytes not read yet."""
         handle = self._handle
         return max(os.fstat(handle.file).st_size - handle.position, 0) if handle else 0
 
@@ -155,12 +153,12 @@ class GrowingFile:
         return self._handle
 
     def _turn_over(self, handle: _Handle) -> bool:
-        """Goes on to the next file, if there is one and this one has nothing more."""
+        """Switches to the next file, if there is one; the current one has been read to its end."""
         if not self._waiting:
             try:
                 facts = self.path.stat()
             except OSError:
-                return False  # deleted: whoever has it open may still write to it
+                return False  # deleted: its writer may still append to it
             if (facts.st_dev, facts.st_ino) == (handle.device, handle.inode) or not facts.st_size:
                 return False
             if self._is_written_anew(handle):
@@ -170,7 +168,7 @@ class GrowingFile:
                 self._waiting.append(_Handle(self.path))
             except OSError:
                 return bool(self._waiting)
-            return True  # and once more to the end of the old one, now that it is over
+            return True  # the old file may have grown before it was rotated: read it once more
         self._remember(handle)
         handle.close()
         self._handle = self._waiting.popleft()
@@ -179,8 +177,8 @@ class GrowingFile:
         return True
 
     def _is_written_anew(self, handle: _Handle) -> bool:
-        """Whether the name is now that of a longer copy (rsync), which is read on from the same place."""
-        copy = self._known(self.path, handle.head, handle.position)
+        """Whether a longer copy (rsync) has replaced the file; if so, reading goes on in the copy."""
+        copy = self._same_file(self.path, handle.head, handle.position)
         if copy is None:
             return False
         if not handle.position or copy.before(HEAD) != handle.before(HEAD):
@@ -191,7 +189,7 @@ class GrowingFile:
         return True
 
     def _cut(self, handle: _Handle) -> bytes:
-        """Begins again; the rest of what was cut away may be in a copy (logrotate's copytruncate)."""
+        """Starts again at 0, and returns what logrotate's copytruncate saved of the unread rest."""
         self.turns += 1
         self.repeats = 0
         rest = self._copied(handle)
@@ -205,10 +203,11 @@ class GrowingFile:
             self._done.append((handle.inode, handle.head))
 
     def _copied(self, handle: _Handle) -> bytes:
+        """Reads the unread rest from a copy beside the file; b"" if there is no copy."""
         if not handle.head:
             return b""
         for path in self._beside():
-            copy = self._known(path, handle.head, handle.position)
+            copy = self._same_file(path, handle.head, handle.position)
             if copy and copy.inode != handle.inode:
                 rest = copy.rest()
                 self._remember(copy)
@@ -217,45 +216,47 @@ class GrowingFile:
         return b""
 
     def _return_to(self, place: FilePosition) -> None:
-        """Opens the file that an earlier follower read, whatever it is called now; none where it is gone."""
-        found = _recognised(self.path, place)
-        if found is None or found.inode != place.inode:
+        """Opens the file that an earlier follower read, under whatever name; no file if it is gone."""
+        handle = _recognized(self.path, place)
+        if handle is None or handle.inode != place.inode:
             beside = sorted(self._beside(), key=lambda path: _inode(path) != place.inode)
-            known = (_recognised(path, place) for path in beside)
-            rotated = next((old for old in known if old and (place.size or old.inode == place.inode)), None)
-            if rotated and found:
-                found.close()
-            found = rotated or found
-        if found:
+            candidates = (_recognized(path, place) for path in beside)
+            rotated = next(
+                (old for old in candidates if old and (place.size or old.inode == place.inode)), None
+            )
+            if rotated and handle:
+                handle.close()
+            handle = rotated or handle
+        if handle:
             self.repeats = place.position
         else:
             self.turns += 1
-        self._handle = found or self._cut_since(place)
+        self._handle = handle or self._cut_since(place)
 
     def _cut_since(self, place: FilePosition) -> _Handle | None:
-        """The file that was cut and then rotated: all that is in it came later."""
+        """Opens a file that was truncated and then rotated; all of its content is new."""
         with contextlib.suppress(OSError):
             return next((_Handle(path) for path in self._beside() if _inode(path) == place.inode), None)
         return None
 
     def _between(self, since_ns: int, old: _Handle) -> Iterator[_Handle]:
-        """Files that bore the name since then and were rotated away before they were seen, oldest first."""
-        found = []
+        """Files that had the name since then but were rotated before they were seen, oldest first."""
+        unseen = []
         for path in self._beside():
             try:
                 handle, facts = _Handle(path), path.stat()
             except OSError:
                 continue
             start = os.pread(handle.file, HEAD, 0)
-            known = [old.inode, *(inode for inode, head in self._done if start.startswith(head))]
-            if start and facts.st_mtime_ns >= since_ns and handle.inode not in known:
-                found.append((facts.st_mtime_ns, handle))
+            seen = [old.inode, *(inode for inode, head in self._done if start.startswith(head))]
+            if start and facts.st_mtime_ns >= since_ns and handle.inode not in seen:
+                unseen.append((facts.st_mtime_ns, handle))
             else:
                 handle.close()
-        return (handle for _, handle in sorted(found, key=lambda one: one[0]))
+        return (handle for _, handle in sorted(unseen, key=lambda pair: pair[0]))
 
     def _beside(self) -> list[Path]:
-        """Files that a rotation may have made of this one."""
+        """Files whose names a rotation may have made from this one's."""
         stem, suffix = self.path.stem, self.path.suffix
         try:
             names = [entry.name for entry in os.scandir(self.path.parent) if entry.is_file()]
@@ -273,8 +274,8 @@ class GrowingFile:
         ]
         return [self.path.with_name(name) for name in turned]
 
-    def _known(self, path: Path, head: bytes, position: int) -> _Handle | None:
-        """The file, if it begins as ours did and is at least as long."""
+    def _same_file(self, path: Path, head: bytes, position: int) -> _Handle | None:
+        """Opens a file at `position` if it begins with `head` and is at least that long."""
         try:
             handle = _Handle(path, position)
         except OSError:
@@ -289,8 +290,8 @@ def fingerprint(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _recognised(path: Path, place: FilePosition) -> _Handle | None:
-    """The file at its beginning, if it begins as it did and is at least as long."""
+def _recognized(path: Path, place: FilePosition) -> _Handle | None:
+    """Opens a file at its beginning if its fingerprint is that of `place` and it is at least as long."""
     try:
         handle = _Handle(path)
     except OSError:
@@ -316,15 +317,15 @@ REMOTE = re.compile(
 LAYERED = ("overlay", "aufs", "fuse.fuse-overlayfs")
 
 
-def is_told(name: str | None) -> bool:
-    """Whether the kernel tells of every change there. Of a shared folder it tells only of this machine's own."""
+def notifies(name: str | None) -> bool:
+    """Whether the kernel reports every change. On a network filesystem it reports only this machine's changes."""
     return name is None or not REMOTE.fullmatch(name)
 
 
-def said(path: Path, name: str | None) -> str | None:
-    """What a user has to know of it."""
+def filesystem_note(path: Path, name: str | None) -> str | None:
+    """Explains why changes on this filesystem may be seen late; None if they are seen at once."""
     if name and REMOTE.fullmatch(name):
-        return f"{path} is on {name}: looked at every second, since changes by other machines are not told"
+        return f"{path} is on {name}: read every second, since changes by other machines are not notified"
     if name in LAYERED:
-        return f"{path} is on {name}: what is written to a layer below is seen within a second"
+        return f"{path} is on {name}: writes to a lower layer are seen within a second"
     return None

@@ -1,4 +1,4 @@
-"""The GPUs of a run that is followed: their seconds go in; their last one and their last minutes are kept."""
+"""Keeps the last second and the last ten minutes of each GPU of a followed run."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class _Card:
     strips: dict[str, deque[float]] = field(default_factory=dict)
 
     def take(self, row: dict[str, Any]) -> None:
-        """A second, or what another tier has of the last one."""
-        known = {
+        """Adds a second, or the readings of another tier of the last second."""
+        readings = {
             name: float(value)
             for name, value in row.items()
             if value is not None and isinstance(value, (int, float)) and name != "ticks"
         }
-        again = self.at == row["time"]
+        is_same_second = self.at == row["time"]
         missed = int((row["time"] - self.at).total_seconds()) - 1 if self.at else 0
-        self.last = {**self.last, **known} if again else known
+        self.last = {**self.last, **readings} if is_same_second else readings
         self.at = row["time"]
         for name in STRIPS:
             strip = self.strips.setdefault(name, deque(maxlen=PAST_S))
-            if again and strip:
+            if is_same_second and strip:
                 strip.pop()
             strip.extend([math.nan] * min(missed, PAST_S))
             strip.append(self.last.get(name, math.nan))
 
 
 class GpuHistory:
-    """Known by node and number."""
+    """The GPUs of one run, by node and index. `describe` and `take` feed it; `view` returns those sampled."""
 
     def __init__(self) -> None:
         self._cards: dict[tuple[str, str], _Card] = {}
 
     def describe(self, fact: dict[str, Any]) -> None:
-        """What the run.json of a segment says."""
+        """Takes names and limits from a segment's run.json."""
         for gpu in fact.get("gpus") or []:
             card = self._cards.setdefault((str(fact.get("node_rank") or ""), str(gpu["gpu"])), _Card())
             card.name, card.limits = gpu.get("name"), gpu.get("limits") or {}
@@ -64,16 +64,18 @@ class GpuHistory:
                 card.limits = {**card.limits, "memory_total_mib": gpu["memory_total_mib"]}
 
     def take(self, seconds: pl.DataFrame, stream: str) -> None:
+        """Adds new seconds; `stream` says on which node."""
         node = _node(stream)
         for row in seconds.iter_rows(named=True):
             self._cards.setdefault((node, row["gpu"]), _Card()).take(row)
 
     def memory_mib(self, gpu: str, stream: str) -> float | None:
+        """Total memory of a GPU; None if run.json does not say."""
         card = self._cards.get((_node(stream), gpu))
         return card.limits.get("memory_total_mib") if card else None
 
     def view(self) -> list[GpuView]:
-        """Those that were sampled."""
+        """Every GPU that was sampled, with plain values."""
         return [
             GpuView(
                 gpu,

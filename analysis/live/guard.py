@@ -1,16 +1,8 @@
-"""The process beside a recording: judges the run, stops the command if that was asked for, serves what is known.
+"""The guard: a process beside a recording that judges the run and stops the command when its instructions say so.
 
-It reads the run folder from outside, at the lowest priority, so that whatever becomes of it neither recorder nor
-command notice. It lives until both have ended, and then runs what was to come after.
-
-Stops a command because somebody asked for it beforehand: TERM once, and KILL after a grace.
-
-TERM goes to the recorder, which hands it on exactly once, as it does with anybody's `kill`; to the command itself
-where the recorder is gone. KILL goes to the command and all that came of it.
-
-What is to be done beside a recording, as the command line orders it and `attend.py` carries it out.
-
-It loads nothing heavy: who gives the orders is the recorder, which must stay without threads.
+It reads the run folder from outside at the lowest priority, so that a failure here harms neither recorder nor
+command. It lives until both have ended, and then runs the `--then` command. To stop a command it sends TERM once,
+through the recorder if that still runs, and KILL to the command and all its descendants after a grace period.
 """
 
 from __future__ import annotations
@@ -24,14 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputel.analysis import text
 from gputel.analysis.alarms import rules
 from gputel.analysis.live.alarms import AlarmLog, RunAlarms
 from gputel.analysis.live.follower import Follower
+from gputel.analysis.live.instructions import Instructions
 from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder
 from gputel.telemetry.errors import GputelError
@@ -42,67 +34,74 @@ if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
     from gputel.analysis.live.view import View
 
-LAST_WORD_S = 600.0  # that the recorder may take to close
+CLOSING_S = 600.0  # time the recorder may take to close the run
 
 
 class Guard:
-    def __init__(self, orders: Instructions) -> None:
-        self._orders = orders
-        self._began = time.monotonic()
-        self._rules = rules.load(rules.presets(), orders.alarms)
-        self._command, self._recorder = held(orders.command), held(orders.recorder)
-        self._stopper = Stopper(orders.command, orders.recorder, orders.grace_s) if orders.command else None
-        self._exporter: Exporter | None = None
-        self._told = AlarmLog(Path(orders.segment))
-        self._judge: RunAlarms | None = None
+    """Guards one run as its `Instructions` say."""
 
-    def attend(self) -> None:
-        """Until command and recorder have ended; what was printed last, or before we were there, is judged too."""
-        with contextlib.closing(Follower([self._orders.run])) as follower, self._serving():
+    def __init__(self, instructions: Instructions) -> None:
+        self._instructions = instructions
+        self._began = time.monotonic()
+        self._rules = rules.load(rules.presets(), instructions.alarms)
+        command, recorder = instructions.command, instructions.recorder
+        self._command, self._recorder = open_process(command), open_process(recorder)
+        self._stopper = Stopper(command, recorder, instructions.grace_s) if command else None
+        self._exporter: Exporter | None = None
+        self._alarm_log = AlarmLog(Path(instructions.segment))
+        self._run_alarms: RunAlarms | None = None
+
+    def run(self) -> None:
+        """Judges the run until command and recorder have ended, up to the last line printed."""
+        with contextlib.closing(Follower([self._instructions.run])) as follower, self._serving():
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():
                 self._take(follower, updates)
-        self._afterwards()
+        self._run_then()
 
     def _take(self, follower: Follower, updates: Sequence[Update]) -> None:
         for followed in follower.runs:
-            self._judge = self._judge or RunAlarms(followed, self._rules)
+            self._run_alarms = self._run_alarms or RunAlarms(followed, self._rules)
             for update in updates:
-                self._hear(self._judge.take(update))
-            self._look(self._judge, followed.state.view(Terms(self._orders.price, self._orders.budget)))
+                self._act_on(self._run_alarms.take(update))
+            terms = Terms(self._instructions.price, self._instructions.budget)
+            self._look(self._run_alarms, followed.state.view(terms))
 
     @contextlib.contextmanager
     def _serving(self) -> Iterator[None]:
-        if self._orders.prometheus is None:
+        if self._instructions.prometheus is None:
             yield
             return
         from gputel.analysis.live import prometheus
 
-        self._exporter = prometheus.Exporter(self._orders.prometheus)
+        self._exporter = prometheus.Exporter(self._instructions.prometheus)
         with contextlib.closing(self._exporter):
             yield
 
     def _is_over(self) -> bool:
-        """A recorder that was killed leaves a command that goes on."""
+        """Whether both have ended; a command outlives a recorder that was killed."""
         return has_ended(self._command) and has_ended(self._recorder)
 
-    def _look(self, judge: RunAlarms, view: View) -> None:
-        self._hear(judge.look(view))
+    def _look(self, run_alarms: RunAlarms, view: View) -> None:
+        """Checks rules, time limit and budget, and kills a command whose grace period is over."""
+        self._act_on(run_alarms.look(view))
         if self._exporter is not None:
-            self._exporter.show([(view, [alarm.rule for alarm in judge.active])])
-        orders, now = self._orders, time.monotonic()
-        if orders.stop_after_s is not None and now - self._began >= orders.stop_after_s:
-            self._stop("time", f"{text.duration(orders.stop_after_s)} are over")
-        if view.cost and orders.budget is not None and view.cost.spent >= orders.budget:
-            spent, allowed = text.money(view.cost.spent), text.money(orders.budget)
-            self._stop("budget", f"{spent} are spent, and {allowed} were allowed")
+            self._exporter.show([(view, [alarm.rule for alarm in run_alarms.active])])
+        limits, now = self._instructions, time.monotonic()
+        if limits.stop_after_s is not None and now - self._began >= limits.stop_after_s:
+            self._stop("time", f"time limit of {text.duration(limits.stop_after_s)} reached")
+        if view.cost and limits.budget is not None and view.cost.spent >= limits.budget:
+            spent, budget = text.money(view.cost.spent), text.money(limits.budget)
+            self._stop("budget", f"{spent} spent of a budget of {budget}")
         if self._stopper is not None and self._stopper.look(now):
-            self._write("stop", f"killed, for it had not ended {orders.grace_s:g} s after it was asked to")
+            self._write("stop", f"killed: still running {limits.grace_s:g} s after the stop signal")
 
-    def _hear(self, alarms: Sequence[Alarm]) -> None:
+    def _act_on(self, alarms: Sequence[Alarm]) -> None:
+        """Logs alarms, and stops the command on those that the instructions name."""
         for alarm in alarms:
-            if self._told.is_new(alarm) and alarm.state == "on" and alarm.rule in self._orders.stop_on:
+            is_new = self._alarm_log.is_new(alarm)
+            if is_new and alarm.state == "on" and alarm.rule in self._instructions.stop_on:
                 at = "" if alarm.step is None else f" at step {alarm.step}"
                 self._stop(alarm.rule, f"{alarm.what}{at}: {alarm.text}")
 
@@ -110,47 +109,51 @@ class Guard:
         if self._stopper is not None and self._stopper.ask(time.monotonic()):
             self._write("stop", f"stopped: {why}", rule=rule)
             with contextlib.suppress(OSError, GputelError):
-                run_folder.update(Path(self._orders.segment), stopped={"rule": rule, "text": why})
+                run_folder.update(Path(self._instructions.segment), stopped={"rule": rule, "text": why})
 
     def _write(self, kind: str, words: str, **facts: object) -> None:
+        """Writes an event to the segment, and a line to standard error."""
+        segment = Path(self._instructions.segment)
         with contextlib.suppress(OSError):
-            events.append(Path(self._orders.segment), clock.SystemClock().stamp().wall, kind, words, **facts)
+            events.append(segment, clock.SystemClock().stamp().wall, kind, words, **facts)
         say(words)
 
-    def _afterwards(self) -> None:
-        """What comes after the run, once the command has ended and the recorder has closed."""
+    def _run_then(self) -> None:
+        """Runs the `--then` command once the command has ended and the recorder has closed."""
         has_ended(self._command, None)
-        has_ended(self._recorder, LAST_WORD_S)
-        if self._orders.then:
+        has_ended(self._recorder, CLOSING_S)
+        then = self._instructions.then
+        if then:
             try:
-                subprocess.run(self._orders.then, stdin=subprocess.DEVNULL, stdout=2, check=False)
+                subprocess.run(then, stdin=subprocess.DEVNULL, stdout=2, check=False)
             except OSError as error:
-                say(f"error: --then {self._orders.then[0]}: {(error.strerror or str(error)).lower()}")
+                say(f"error: --then {then[0]}: {(error.strerror or str(error)).lower()}")
 
 
 def say(words: str) -> None:
-    """A line of its own, also where the recorder draws its status line."""
+    """Writes a line to standard error, over the recorder's status line if there is one."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{clear}gputel: {words}\n")
         sys.stderr.flush()
 
 
-def main(orders: str) -> None:
+def main(instructions: str) -> None:
+    """Runs the guard; `instructions` is the JSON that `Instructions.as_argv` made."""
     with contextlib.suppress(OSError):
         os.nice(19)
     try:
-        Guard(Instructions(**json.loads(orders))).attend()
+        Guard(Instructions(**json.loads(instructions))).run()
     except GputelError as error:
         say(f"error: {error}")
 
 
 class Stopper:
-    """Takes the numbers of both while they surely live, and holds on to them: numbers are given again."""
+    """Stops a command: TERM, then KILL. It holds pidfds, because the kernel reuses process numbers."""
 
     def __init__(self, command: int, recorder: int, grace_s: float) -> None:
         self._number, self._grace_s = command, grace_s
-        self._command, self._recorder = held(command), held(recorder)
+        self._command, self._recorder = open_process(command), open_process(recorder)
         self._asked_s: float | None = None
         self._killed = False
 
@@ -159,7 +162,7 @@ class Stopper:
         return self._asked_s is not None
 
     def ask(self, now_s: float) -> bool:
-        """TERM, the first time; False where it was sent before or nothing is left to stop."""
+        """Sends TERM; returns False if it was sent before or the command has ended."""
         if self.asked or has_ended(self._command):
             return False
         self._asked_s = now_s
@@ -167,7 +170,7 @@ class Stopper:
         return True
 
     def look(self, now_s: float) -> bool:
-        """KILL once the grace is over; True when that was done now. Called about once a second."""
+        """Sends KILL once the grace period is over, and returns whether it did so now."""
         if self._asked_s is None or self._killed or now_s - self._asked_s < self._grace_s:
             return False
         self._killed = not has_ended(self._command)
@@ -180,7 +183,7 @@ class Stopper:
 
 
 def descendants(number: int) -> Iterator[int]:
-    """Children first, each before its own."""
+    """All descendants of a process, parents before their children."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -188,13 +191,13 @@ def descendants(number: int) -> Iterator[int]:
             children.setdefault(int(after_name[1]), []).append(int(stat.parent.name))
     waiting = [number]
     while waiting:
-        own = children.get(waiting.pop(0), [])
-        yield from own
-        waiting += own
+        next_generation = children.get(waiting.pop(0), [])
+        yield from next_generation
+        waiting += next_generation
 
 
-def held(process: int) -> int | None:
-    """0 is no process."""
+def open_process(process: int) -> int | None:
+    """A pidfd; None if the process is gone or the number is 0."""
     try:
         return os.pidfd_open(process)
     except OSError:
@@ -202,7 +205,7 @@ def held(process: int) -> int | None:
 
 
 def has_ended(process: int | None, patience_s: float | None = 0) -> bool:
-    """Now, or within so many seconds; None waits for it."""
+    """Whether a process ends within `patience_s`; with None it waits for the end."""
     return process is None or bool(select.select([process], [], [], patience_s)[0])
 
 
@@ -210,28 +213,3 @@ def _send(process: int | None, number: signal.Signals) -> None:
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, number)
-
-
-START = "import sys; del sys.path[0]; from gputel.analysis.live.guard import main; main(sys.argv[1])"
-"""Without the user's folder on the path, in which any of our modules' names may stand."""
-
-
-@dataclass(frozen=True)
-class Instructions:
-    """`command` and `recorder` are processes, 0 is none."""
-
-    run: str = ""
-    segment: str = ""
-    command: int = 0
-    recorder: int = 0
-    stop_on: list[str] = field(default_factory=list)
-    stop_after_s: float | None = None
-    budget: float | None = None
-    price: float | None = None
-    grace_s: float = 600.0
-    then: list[str] = field(default_factory=list)
-    prometheus: str | None = None
-    alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def as_argv(self) -> list[str]:
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]

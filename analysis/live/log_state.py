@@ -1,12 +1,7 @@
-"""What is known of one log that is followed: last values, curves, evaluations and events, in bounded memory.
+"""The state of one followed log, in bounded memory: last values, curves, evaluations, events, and what comes next.
 
-Increments go in. Steps that begin again supersede what the curves held of them; a log that turns out to be in
-another format begins anew.
-
-What comes next in a run, with its date: the next checkpoint, evaluation and epoch border, and the end.
-
-Nothing is assumed of what a training does every so many steps: it is told by what the log has printed so far, and
-twice at least. What is overdue is not foretold.
+After a resume from an earlier step, curves drop the later points. The next checkpoint, evaluation and epoch end are
+predicted from what the log has printed at least twice; an event that is overdue is not predicted.
 """
 
 from __future__ import annotations
@@ -18,16 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gputel.analysis.live.series import Series
 from gputel.analysis.logs.incremental import Increment
-
-if TYPE_CHECKING:
-    pass
 
 MOST_METRICS = 64
 MOST_EVENTS = 500
@@ -38,7 +30,7 @@ PLACES = frozenset("phase attempt step total_steps time line rank epoch".split()
 
 @dataclass
 class Seen:
-    """Of one rank: its last step and when that was."""
+    """The last step of one rank, and when it was printed."""
 
     step: float | None
     at: float
@@ -46,7 +38,7 @@ class Seen:
 
 @dataclass
 class LogState:
-    """`now` in what follows is the time that the follower was told, in seconds since 1970."""
+    """`take` adds an increment; everything else is read. Times called `now` are in seconds since 1970."""
 
     records: int = 0
     phase: str | None = None
@@ -68,10 +60,10 @@ class LogState:
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
     strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
     begun: datetime | None = None
-    _before: tuple[int, float] | None = None  # step and moment of the record before
+    _before: tuple[int, float] | None = None  # step and time of the previous record
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:
-        """`live`: the lines were written just now, so that the clock tells how long a step takes."""
+        """Adds an increment. `live`: its lines were written just now, so the clock can time the steps."""
         if increment.renamed:
             self.phase, self.attempt = increment.renamed.get(
                 (self.phase or "", self.attempt), (self.phase or "", self.attempt)
@@ -83,15 +75,15 @@ class LogState:
             self._event(event)
         self.open_events = list(increment.open_events.iter_rows(named=True))
         if increment.open_records.height:
-            self._here(increment.open_records, now)
-        self._evaluated(increment.open_evals)
+            self._set_latest(increment.open_records, now)
+        self._take_open_evals(increment.open_evals)
 
     def seconds_a_step(self) -> float | None:
-        """The median of the last records."""
+        """Median over the last records."""
         return statistics.median(self.paces) if self.paces else None
 
     def seconds_a_record(self) -> float | None:
-        """The median of the last ones, by how long their steps take."""
+        """Median time between the last records, from the time per step and the steps between records."""
         step_s = self.seconds_a_step()
         return step_s * statistics.median(self.strides) if step_s is not None and self.strides else None
 
@@ -106,7 +98,7 @@ class LogState:
                 self._curve(name, frame[name], steps)
         self._paces(frame, now, live=live)
         self.records += frame.height
-        self._here(frame, now)
+        self._set_latest(frame, now)
 
     def _curve(self, name: str, values: pl.Series, steps: Any) -> None:
         if name not in self.curves:
@@ -125,8 +117,8 @@ class LogState:
         self._before = None
         self.paces.clear()
 
-    def _here(self, frame: pl.DataFrame, now: float) -> None:
-        """The last row is where the run stands."""
+    def _set_latest(self, frame: pl.DataFrame, now: float) -> None:
+        """Takes step, phase and values from the last row."""
         row = frame.row(-1, named=True)
         if row["phase"] != self.phase:
             self.first_step = frame.filter(pl.col("phase") == row["phase"])["step"].drop_nulls().first()  # type: ignore[assignment]
@@ -149,10 +141,10 @@ class LogState:
             self.ranks[rank] = Seen(step, now)
 
     def _paces(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
-        """How long a step takes: as it is printed, by the stamps of the lines, or by the clock."""
+        """Adds times per step: as printed, else from timestamps, else from the clock."""
         tail = frame.tail(RECENT)
-        apart = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
-        self.strides.extend(apart.filter(apart > 0).to_list())
+        strides = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
+        self.strides.extend(strides.filter(strides > 0).to_list())
         if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
             self.paces.extend((printed / 1000).to_list())
             return
@@ -160,9 +152,11 @@ class LogState:
         moments = [(step, time.timestamp()) for step, time in timed.iter_rows()]
         if not moments and live and tail["step"].last() is not None:
             moments = [(int(tail["step"][-1]), now)]
-        for (step, at), (later, then) in pairwise([*([self._before] if self._before else []), *moments]):
-            if later > step and then > at:
-                self.paces.append((then - at) / (later - step))
+        for (step, time), (next_step, next_time) in pairwise(
+            [*([self._before] if self._before else []), *moments]
+        ):
+            if next_step > step and next_time > time:
+                self.paces.append((next_time - time) / (next_step - step))
         self._before = moments[-1] if moments else self._before
 
     def _evals(self, frame: pl.DataFrame) -> None:
@@ -173,8 +167,8 @@ class LogState:
             steps = rows["step"].fill_null(self.step or 0).cast(pl.Float64).to_numpy()
             self.evals.setdefault(name, Series(MOST_EVALS)).add(steps, rows["value"].to_numpy())
 
-    def _evaluated(self, frame: pl.DataFrame) -> None:
-        """What is open of evaluations is their last value already."""
+    def _take_open_evals(self, frame: pl.DataFrame) -> None:
+        """Shows the values of evaluations that later lines may still change."""
         for name, value in frame.select("name", "value").iter_rows():
             self.last[name] = value
 
@@ -188,44 +182,45 @@ class LogState:
 
 
 @dataclass(frozen=True)
-class Coming:
-    """`kind` is checkpoint, eval, epoch or end; `at` is None where nobody knows how long a step takes."""
+class UpcomingEvent:
+    """`kind` is checkpoint, eval, epoch or end; `at` is None if the time per step is unknown."""
 
     kind: str
     step: int
     at: datetime | None
 
 
-def coming(
-    story: LogState, total: int | None, seconds_a_step: float | None, now: datetime, eta_s: float | None
-) -> list[Coming]:
-    """In the order in which it will be."""
-    if story.step is None:
+def upcoming(
+    log: LogState, total: int | None, seconds_a_step: float | None, now: datetime, eta_s: float | None
+) -> list[UpcomingEvent]:
+    """Predicts the next event of each kind and the end, ordered by step."""
+    if log.step is None:
         return []
-    evals = max((curve for curve in story.evals.values()), key=len, default=None)
+    evals = max((curve for curve in log.evals.values()), key=len, default=None)
+    eval_steps = [round(step) for step in evals.points().step.tolist()[-3:]] if evals else []
     steps = {
-        "checkpoint": _next(sorted(story.saves), story.step),
-        "eval": _next([round(step) for step in evals.points().step.tolist()[-3:]], story.step)
-        if evals
-        else None,
-        "epoch": _border(story),
+        "checkpoint": _next(sorted(log.saves), log.step),
+        "eval": _next(eval_steps, log.step),
+        "epoch": _epoch_end(log),
     }
-    found = [
-        (kind, step) for kind, step in steps.items() if step is not None and (total is None or step <= total)
-    ]
 
     def date(step: int) -> datetime | None:
-        left = (step - (story.step or 0)) * seconds_a_step if seconds_a_step is not None else None
+        left = (step - (log.step or 0)) * seconds_a_step if seconds_a_step is not None else None
         return None if left is None else now + timedelta(seconds=left)
 
-    dated = [Coming(kind, step, date(step)) for kind, step in found]
-    if total is not None and total > story.step:
-        dated.append(Coming("end", total, date(total) if eta_s is None else now + timedelta(seconds=eta_s)))
-    return sorted(dated, key=lambda one: one.step)
+    events = [
+        UpcomingEvent(kind, step, date(step))
+        for kind, step in steps.items()
+        if step is not None and (total is None or step <= total)
+    ]
+    if total is not None and total > log.step:
+        end = date(total) if eta_s is None else now + timedelta(seconds=eta_s)
+        events.append(UpcomingEvent("end", total, end))
+    return sorted(events, key=lambda event: event.step)
 
 
 def _next(steps: Sequence[int], here: int) -> int | None:
-    """What the last two were apart, from the last one on."""
+    """The step after the last one, if the interval of the last two repeats; None if that is overdue."""
     if len(steps) < 2 or steps[-1] <= steps[-2]:
         return None
     every = steps[-1] - steps[-2]
@@ -233,10 +228,10 @@ def _next(steps: Sequence[int], here: int) -> int | None:
     return expected if expected > here else None
 
 
-def _border(story: LogState) -> int | None:
-    """The step at which the epoch that is running ends."""
-    borders = list(story.borders)
-    if story.epoch is None or len(borders) < 2:
+def _epoch_end(log: LogState) -> int | None:
+    """The step at which the current epoch ends."""
+    borders = list(log.borders)
+    if log.epoch is None or len(borders) < 2:
         return None
     if any(not epoch.is_integer() for epoch, _ in borders):
         (first, begun), (last, here) = borders[0], borders[-1]
@@ -247,4 +242,4 @@ def _border(story: LogState) -> int | None:
     if len(lengths) < 2 or lengths[-1] <= 0:
         return None
     expected = borders[-1][1] + lengths[-1]
-    return expected if expected > (story.step or 0) else None
+    return expected if expected > (log.step or 0) else None

@@ -1,7 +1,6 @@
-"""Sends alarms out of the program: to a command, a webhook, an apprise address. Nobody waits for it.
+"""Sends alarms to a command, a webhook or an apprise address, from a thread of its own.
 
-A thread sends one after the other; what fails is tried again, and in the end told. Addresses hold secrets, so that
-only their host is ever said.
+A failed delivery is retried, and reported if every retry fails. URLs hold secrets, so only their host is printed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PAUSES_S = (1.0, 4.0, 15.0, 60.0)
 
 @dataclass(frozen=True)
 class Notice:
-    """An alarm of a run, in words."""
+    """An alarm and the name of its run."""
 
     run: str
     alarm: Alarm
@@ -43,7 +42,7 @@ class Notice:
 
 
 class Undelivered(Exception):  # noqa: N818 - not always an error: it may be tried again
-    """`final` where another try would meet the same."""
+    """A delivery failed; `final` if a retry would fail, too."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)
@@ -52,14 +51,14 @@ class Undelivered(Exception):  # noqa: N818 - not always an error: it may be tri
 
 class Channel(Protocol):
     def send(self, notice: Notice) -> None:
-        """Undelivered where that failed."""
+        """Raises Undelivered if the delivery failed."""
 
     def __str__(self) -> str:
-        """Without secrets."""
+        """Names the channel without its secrets."""
 
 
 class NotifyCommand:
-    """A command's words, `{rule}`, `{run}`, `{state}`, `{step}` and `{text}` filled in; no shell sees them."""
+    """Runs a command with `{rule}`, `{run}`, `{state}`, `{step}` and `{text}` filled in, without a shell."""
 
     def __init__(self, template: str) -> None:
         try:
@@ -68,7 +67,7 @@ class NotifyCommand:
             raise GputelError("--on-alarm", str(error).lower(), "close the quotes", exit_code=2) from None
         if not self._words:
             raise GputelError(
-                "--on-alarm", "names no command", "such as 'notify-send {rule} {run}'", exit_code=2
+                "--on-alarm", "names no command", "write e.g. 'notify-send {rule} {run}'", exit_code=2
             )
 
     def __str__(self) -> str:
@@ -84,16 +83,16 @@ class NotifyCommand:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Undelivered(_reason(error), final=True) from None
         if done.returncode:
-            raise Undelivered(f"it ended with {done.returncode}", final=True)
+            raise Undelivered(f"it exited with code {done.returncode}", final=True)
 
 
 class Webhook:
-    """One POST of JSON. Slack, Discord and the like want a form of their own: apprise knows it."""
+    """Posts JSON to a URL. Slack, Discord and the like expect other forms; use apprise for them."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise GputelError("--webhook", "is no address of the web", "it begins with https://", exit_code=2)
+            raise GputelError("--webhook", "is not a web address", "it starts with https://", exit_code=2)
         self._url, self._host = url, parts.hostname
 
     def __str__(self) -> str:
@@ -115,7 +114,7 @@ class Webhook:
 
 
 class Apprise:
-    """Any of the services that apprise knows; it comes with `gputel[apprise]`."""
+    """Sends to any service that apprise supports; needs `gputel[apprise]`."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -124,7 +123,9 @@ class Apprise:
             mend = "pip install 'gputel[apprise]'"
             raise GputelError("--notify", "apprise is not installed", mend) from None
         if not self._apprise.add(url):
-            raise GputelError("--notify", "apprise knows no such address", "see apprise's list", exit_code=2)
+            raise GputelError(
+                "--notify", "apprise does not support this address", "see apprise's list", exit_code=2
+            )
         self._scheme = urlsplit(url).scheme
 
     def __str__(self) -> str:
@@ -136,7 +137,7 @@ class Apprise:
 
 
 class Notifier:
-    """`on_trouble` is told, from a thread of this, what could not be delivered; `pauses_s` lie between tries."""
+    """Delivers notices in a thread, which also calls `on_trouble` for each one that could not be delivered."""
 
     def __init__(
         self,
@@ -154,7 +155,7 @@ class Notifier:
         self._notices.put(notice)
 
     def close(self, patience_s: float = 15.0) -> None:
-        """What waits is tried once more and not again."""
+        """Waits for notices still queued; each gets one more attempt."""
         self._closing.set()
         self._notices.put(None)
         self._thread.join(patience_s)
@@ -179,19 +180,19 @@ class Notifier:
 
 
 def _facts(notice: Notice) -> dict[str, object]:
-    """Returns the body that a webhook is sent."""
-    at = notice.alarm.at_s
-    time = None if at is None else text.moment(int(at * 1e9))
+    """The JSON body of a webhook."""
+    at_s = notice.alarm.at_s
+    time = None if at_s is None else text.moment(int(at_s * 1e9))
     return {"schema": 1, "run": notice.run, "line": notice.line, "time": time, **asdict(notice.alarm)}
 
 
 def _filled(word: str, facts: dict[str, object]) -> str:
-    """In one pass: what is filled in is not looked through again."""
-    return PLACE.sub(lambda found: "" if facts[found[1]] is None else str(facts[found[1]]), word)
+    """Fills in the facts in one pass, so that braces in a run's name stay as they are."""
+    return PLACE.sub(lambda match: "" if facts[match[1]] is None else str(facts[match[1]]), word)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"it did not end within {COMMAND_S:g} s"
+        return f"it did not finish within {COMMAND_S:g} s"
     reason = getattr(error, "reason", error)
     return getattr(reason, "strerror", None) or str(reason)

@@ -1,7 +1,7 @@
-"""What stands of each run, for Prometheus: under dcgm-exporter's names, under OpenTelemetry's, and under ours.
+"""Serves the state of each run to Prometheus, under the names of dcgm-exporter, of OpenTelemetry and our own.
 
-A scrape shows what `show` was last given; nothing is computed for a scrape that was not known. What is not measured
-has no sample, and a GPU of which nothing new has come for a while has none either.
+A scrape returns what `show` was last given. A reading that was not measured has no sample, and neither has a GPU
+whose last second is older than `STALE`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATISTICS = ("min", "mean", "max")
 
 
 class Export(NamedTuple):
-    """A reading under somebody else's name: `times` brings it into their unit."""
+    """One of our readings under an exported name; multiplying by `times` converts it to the exported unit."""
 
     name: str
     reading: str
@@ -47,7 +47,9 @@ EXPORTS = (
     Export(
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "tensor_active_last", 0.01, "Share of cycles of the tensor pipe."
     ),
-    Export("DCGM_FI_PROF_DRAM_ACTIVE", "dram_active_last", 0.01, "Share of the memory bandwidth in use."),
+    Export(
+        "DCGM_FI_PROF_DRAM_ACTIVE", "dram_active_last", 0.01, "Memory bandwidth utilization (as a share)."
+    ),
     Export("hw_power_watts", "power_w_last", 1, "hw.power"),
     Export("hw_energy_joules", "energy_j_last", 1, "hw.energy", True),
     Export("hw_temperature_celsius", "temp_c_last", 1, "hw.temperature"),
@@ -59,7 +61,7 @@ GPU_LABELS = ("run", "gpu", "UUID", "modelName", "Hostname", "hw_id", "hw_name")
 
 
 class Exporter:
-    """Serves until it is closed; a GputelError where it cannot."""
+    """Serves until it is closed. Raises GputelError if it cannot listen on the address."""
 
     def __init__(self, address: str) -> None:
         self._client: Any = _client()
@@ -75,7 +77,7 @@ class Exporter:
         self.address = f"{host}:{self._server.server_port}"
 
     def show(self, views: Sequence[tuple[View, Sequence[str]]]) -> None:
-        """Each run with the names of the alarms that are active."""
+        """Sets what the next scrape returns: each run with the names of its active alarms."""
         self._views = list(views)
 
     def close(self) -> None:
@@ -85,7 +87,7 @@ class Exporter:
             self._thread.join()
 
     def collect(self) -> Iterator[Any]:
-        """Called by the client's library at each scrape."""
+        """Yields the metric families; prometheus_client calls it at each scrape."""
         views = self._views
         yield from self._gpus([view for view, _ in views])
         yield from self._training([view for view, _ in views])
@@ -102,9 +104,7 @@ class Exporter:
             core = self._client.core
             kind = core.CounterMetricFamily if export.counts else core.GaugeMetricFamily
             family = kind(export.name, export.help, labels=GPU_LABELS)
-            if (
-                export.name.startswith("DCGM") and export.counts
-            ):  # dcgm-exporter's counters end without _total
+            if export.name.startswith("DCGM") and export.counts:  # dcgm-exporter's counters lack _total
                 family = core.Metric(export.name, export.help, "unknown")
             for view, gpu in fresh:
                 value = {**gpu.limits, **gpu.last}.get(export.reading)
@@ -114,10 +114,10 @@ class Exporter:
         yield from self._seconds(fresh)
 
     def _seconds(self, fresh: Sequence[tuple[View, GpuView]]) -> Iterator[Any]:
-        """Least, mean and most within the last whole second, of everything that was sampled."""
+        """Minimum, mean and maximum of every reading within the last whole second."""
         names = dict.fromkeys(name for _, gpu in fresh for name in gpu.last if name.endswith(STATISTICS))
         for name in names:
-            family = self._gauge(f"gputel_gpu_{name}", "Within the last whole second.", GPU_LABELS)
+            family = self._gauge(f"gputel_gpu_{name}", "Over the last whole second.", GPU_LABELS)
             for view, gpu in fresh:
                 if name in gpu.last:
                     family.add_metric(_labels(view, gpu), gpu.last[name])
@@ -128,7 +128,7 @@ class Exporter:
         families: dict[str, Any] = {}
         for view in views:
             for name, value in _facts(view).items():
-                family = families.setdefault(name, self._gauge(name, "As the log prints it.", labels))
+                family = families.setdefault(name, self._gauge(name, "Last value in the log.", labels))
                 family.add_metric((view.name, view.phase or "", ""), value)
             for rank, (step, silent_s) in view.ranks.items():
                 places: tuple[tuple[str, float | None], ...] = (("step", step), ("silent_seconds", silent_s))
@@ -151,22 +151,22 @@ class Exporter:
 
 
 def check(address: str) -> None:
-    """A GputelError where an exporter could not even be tried; nothing is loaded for it."""
+    """Raises GputelError for a wrong address or a missing prometheus-client, without importing it."""
     listening(address)
     if find_spec("prometheus_client") is None:
         raise _missing()
 
 
 def listening(address: str) -> tuple[str, int]:
-    """`:9400`, `9400`, `0.0.0.0:9400`, `[::]:9400`; without a host this machine alone can ask."""
-    found = re.fullmatch(
+    """Splits `:9400`, `9400`, `0.0.0.0:9400` or `[::]:9400`; without a host only this machine can scrape."""
+    match = re.fullmatch(
         r"(?:(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\[\]]*)):)?(?P<port>\d{1,5})", address
     )
-    if not found or int(found["port"]) > 65535:
+    if not match or int(match["port"]) > 65535:
         raise GputelError(
-            f"--prometheus {address}", "is no [HOST]:PORT", "such as :9400 or 0.0.0.0:9400", exit_code=2
+            f"--prometheus {address}", "is not [HOST]:PORT", "write e.g. :9400 or 0.0.0.0:9400", exit_code=2
         )
-    return found["six"] or found["host"] or "127.0.0.1", int(found["port"])
+    return match["six"] or match["host"] or "127.0.0.1", int(match["port"])
 
 
 def _client() -> Any:
@@ -178,8 +178,8 @@ def _client() -> Any:
 
 
 def _missing() -> GputelError:
-    mend = "pip install 'gputel[prometheus]'"
-    return GputelError("--prometheus", "prometheus-client is not installed", mend)
+    hint = "pip install 'gputel[prometheus]'"
+    return GputelError("--prometheus", "prometheus-client is not installed", hint)
 
 
 def _labels(view: View, gpu: GpuView) -> tuple[str, ...]:
@@ -196,9 +196,9 @@ def _labels(view: View, gpu: GpuView) -> tuple[str, ...]:
 
 
 def _facts(view: View) -> dict[str, float]:
-    """Last values under the names of the columns, and what is known of the whole run."""
+    """Last values under the names of the columns, and progress, time and cost of the run."""
     cost = view.cost
-    known = {
+    progress = {
         "gputel_step": view.step,
         "gputel_steps_total": view.total_steps,
         "gputel_eta_seconds": view.eta_s,
@@ -208,13 +208,15 @@ def _facts(view: View) -> dict[str, float]:
         "gputel_cost_at_end": cost.at_end if cost else None,
         "gputel_running": float(view.status == "running"),
     }
-    told = {f"gputel_train_{_legal(name)}": value for name, value in view.last.items()}
+    values = {f"gputel_train_{_legal(name)}": value for name, value in view.last.items()}
     evals = {
         f"gputel_eval_{_legal(name)}": float(points.mean[-1])
         for name, points in view.evals.items()
         if len(points.mean)
     }
-    return {name: float(value) for name, value in {**known, **told, **evals}.items() if value is not None}
+    return {
+        name: float(value) for name, value in {**progress, **values, **evals}.items() if value is not None
+    }
 
 
 def _legal(name: str) -> str:

@@ -1,9 +1,8 @@
-"""Where the last `gputel tail` of the same logs stopped: a JSON of positions, in a folder of the user's state.
+"""Saves where `gputel tail` stopped: a JSON file of positions in the user's state folder.
 
-A follower that starts again reads each log from its beginning, so that line numbers, attempts and alarms are right,
-and shows only what stands behind its position. A position is saved after what it covers was shown: after a kill -9
-the last second may be shown twice, and nothing is lost. What cannot be known: line numbers of a log that was cut in
-the second before the kill; they begin too low.
+The next follower reads each log from its beginning, so that line numbers, attempts and alarms are right, and
+shows only rows after its position. A position is saved after its rows were shown: a kill -9 may repeat the last
+second, and loses nothing. Line numbers of a log that was truncated in the second before the kill start too low.
 """
 
 from __future__ import annotations
@@ -19,36 +18,36 @@ from pathlib import Path
 from typing import Any
 
 from gputel.analysis.live.files import FilePosition
-from gputel.analysis.live.sources import Replays
+from gputel.analysis.live.replays import Replays
 
 VERSION = 1
 NAME = "positions.json"
 SAVE_S = 1.0
-SHARE = 1 / 50  # of the time that goes by may be spent on saving
+SHARE = 1 / 50  # share of the time that saving may take
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far one log was shown. A file has a `place`; a command has the `replays` that recognise its lines."""
+    """How far one log was shown. A file has a `place`; a command has `replays`, which recognize its lines."""
 
     place: FilePosition | None = None
     replays: Replays | None = None
     first_line: int = 1  # number of the first line of the file
     next_line: int = 1
-    guessed: int | None = None  # where an unknown format was inferred; 0: in a file before this one
+    guessed: int | None = None  # byte at which the format was inferred; 0: in an earlier file
     finished: bool = False
 
 
-Saved = Mapping[str, Mapping[str, Position]]  # by the source of a run, by stream
+Saved = Mapping[str, Mapping[str, Position]]  # by source of a run, then by stream
 
 
 class Positions:
-    """The positions of one follower. `trouble` says why they were not read, or are no longer saved."""
+    """The positions of one follower. `trouble` says why they could not be read, or are no longer saved."""
 
     def __init__(
         self, folder: Path, *, fresh: bool = False, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raises OSError where another follower has the folder, or nothing can be written there."""
+        """Raises OSError if another follower has locked the folder, or the folder cannot be written to."""
         self.path = folder / NAME
         self.trouble: str | None = None
         self._now, self._due, self._is_broken = now, float("-inf"), False
@@ -66,14 +65,14 @@ class Positions:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to save again."""
+        """Whether enough time has passed since the last save."""
         return self._now() >= self._due
 
     def position(self, source: str, stream: str) -> Position | None:
         return self._saved.get(source, {}).get(stream)
 
     def save(self, positions: Saved) -> None:
-        """Keeps those of runs that are not there now. A full disk ends the saving and not the following."""
+        """Saves these positions beside those of runs not followed now. After a write error it saves no more."""
         began = self._now()
         self._saved = {**self._saved, **positions}
         if not self._is_broken:
@@ -81,7 +80,7 @@ class Positions:
                 self._write()
             except OSError as error:
                 self._is_broken = True
-                self.trouble = f"{self.path}: {error.strerror}; the next tail shows rows of this one again"
+                self.trouble = f"{self.path}: {error.strerror}; the next tail will repeat rows of this one"
         took_s = self._now() - began
         self._due = self._now() + max(SAVE_S, took_s / SHARE)
 
@@ -103,22 +102,22 @@ class Positions:
         except FileNotFoundError:
             return {}
         try:
-            found = json.loads(text)
-            if found["version"] != VERSION:
-                raise ValueError(f"version {found['version']}")
+            saved = json.loads(text)
+            if saved["version"] != VERSION:
+                raise ValueError(f"version {saved['version']}")
             return {
                 source: {stream: _from_json(position) for stream, position in streams.items()}
-                for source, streams in found["runs"].items()
+                for source, streams in saved["runs"].items()
             }
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self.trouble = f"{self.path}: holds no positions that can be read; all rows are shown"
+            self.trouble = f"{self.path}: not a readable positions file; all rows are shown"
             return {}
 
 
-def opened(words: Sequence[str], *, fresh: bool = False) -> Positions | None:
-    """Positions of a follower of these things, wherever it is started from.
+def open_positions(words: Sequence[str], *, fresh: bool = False) -> Positions | None:
+    """Opens the positions for these words, in any working folder.
 
-    None where another follower of the same things runs, or nothing can be written.
+    Returns None if another follower of the same words runs, or the folder cannot be written to.
     """
     name = hashlib.blake2b(json.dumps(list(words)).encode(), digest_size=10).hexdigest()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -141,25 +140,25 @@ def _as_json(position: Position) -> dict[str, Any]:
     }
 
 
-def _from_json(found: Mapping[str, Any]) -> Position:
+def _from_json(saved: Mapping[str, Any]) -> Position:
     """Raises ValueError, TypeError or KeyError for anything that `_as_json` did not write."""
-    place, replays, guessed = found["place"], found["replays"], found["guessed"]
+    place, replays, guessed = saved["place"], saved["replays"], saved["guessed"]
     return Position(
         None if place is None else _place(place),
         None if replays is None else Replays.from_json(replays),
-        _count(found["first_line"]),
-        _count(found["next_line"]),
+        _count(saved["first_line"]),
+        _count(saved["next_line"]),
         None if guessed is None else _count(guessed),
-        found["finished"] is True,
+        saved["finished"] is True,
     )
 
 
-def _place(found: Mapping[str, Any]) -> FilePosition:
-    device, inode, position, size = (_count(found[name]) for name in ("device", "inode", "position", "size"))
-    return FilePosition(device, inode, position, size, str(found["fingerprint"]))
+def _place(saved: Mapping[str, Any]) -> FilePosition:
+    device, inode, position, size = (_count(saved[name]) for name in ("device", "inode", "position", "size"))
+    return FilePosition(device, inode, position, size, str(saved["fingerprint"]))
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value

@@ -1,13 +1,11 @@
-"""A run folder that is being written: its segments as they appear, each output with the moments of its lines.
+"""Reads a run folder while it is recorded: new segments, output with recorded timestamps, seconds of its GPUs.
 
-A segment's index says when each read of the output ended. Bytes that it does not cover yet wait for it, a second
-at most: after a crash there may be some that it will never cover, whose lines have no moment.
+A segment's index says when each read of the output ended. Output that the index does not cover yet waits for it,
+at most a second: after a crash some lines may stay without a timestamp.
 
-The telemetry of a run that is being recorded -> its whole seconds as they come, a row a second and GPU.
-
-Journals are read on from where they were left, block by block; of what was there before the last minutes are
-read, whether it was compacted or not. A second whose tiers are not all written yet comes in two rows, each with
-what it knows.
+GPU journals are read on block by block, with a row per second and GPU; of earlier telemetry only the last ten
+minutes are read. A second whose tiers are not all written yet comes as two rows, each with the columns of its
+tiers.
 """
 
 from __future__ import annotations
@@ -35,12 +33,14 @@ from gputel.telemetry.store.tiers import Tier
 
 Ints = npt.NDArray[np.int64]
 
-PATIENCE_S = 1.0
+PATIENCE_S = 1.0  # for the index to cover new output
+PAST_S = 600  # seconds of earlier telemetry that are read
+ATTEMPTS = 3  # a file may be compacted or merged between its listing and its reading
 _UNKNOWN = -1
 
 
 class Output:
-    """The output of one segment as a source; `dated` gives rows the moments of their lines."""
+    """The output of one segment as a source; `dated` gives rows the timestamps of their lines."""
 
     def __init__(
         self, segment: Segment, place: FilePosition | None = None, now: Callable[[], float] = time.monotonic
@@ -52,11 +52,11 @@ class Output:
         self._index = segment.index
         self._now = now
         self._position = 0
-        self._indexed = 0  # records of the index that were read
+        self._indexed = 0  # records read from the index
         self._ends: Ints = np.empty(0, dtype=np.int64)
         self._walls: Ints = np.empty(0, dtype=np.int64)
         self._latest = _UNKNOWN
-        self._moments: Ints = np.empty(0, dtype=np.int64)  # of lines, the first of them `_first`
+        self._moments: Ints = np.empty(0, dtype=np.int64)  # timestamps of lines from line `_first` on
         self._first = 1
         self._waiting_since: float | None = None
 
@@ -92,7 +92,7 @@ class Output:
         return data
 
     def dated(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the moments at which their lines were recorded; without an index, as they stand."""
+        """Rows with the times at which their lines were recorded; unchanged if there is no index."""
         if not self._indexed or not frame.height:
             return frame
         at = np.clip(frame["line"].to_numpy() - self._first, 0, len(self._moments))
@@ -101,7 +101,7 @@ class Output:
         return frame.with_columns(times.cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
     def forget(self, before: int) -> None:
-        """No row of a line before this one will be asked for."""
+        """Drops timestamps of lines before this one."""
         if before - self._first > len(self._moments) // 2:
             self._moments = self._moments[before - self._first :]
             self._first = before
@@ -110,7 +110,7 @@ class Output:
         self._file.close()
 
     def _read_index(self) -> None:
-        """Its new records; those of bytes that were dated long ago are let go."""
+        """Reads new records of the index and drops those of lines already dated."""
         try:
             with self._index.open("rb") as file:
                 file.seek(self._indexed * keeper.RECORD.size)
@@ -133,7 +133,7 @@ class Output:
         return self._waiting_since is not None and self._now() - self._waiting_since >= PATIENCE_S
 
     def _date(self, data: bytes) -> None:
-        """Each line that ended has the stamp of the read that brought its last byte."""
+        """Gives each completed line the time of the read that brought its last byte."""
         ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + (self._position + 1)
         at = np.searchsorted(self._ends, ends)
         walls = np.append(self._walls, _UNKNOWN)
@@ -145,7 +145,7 @@ class Output:
 
 
 class EventsFile:
-    """events.jsonl of one segment: `read` gives the events that are new, and whether they were shown before."""
+    """events.jsonl of one segment: `read` returns new events, and whether they were shown before."""
 
     def __init__(self, segment: Segment, place: FilePosition | None = None) -> None:
         self._file = GrowingFile(segment.path / events.NAME, place)
@@ -164,7 +164,7 @@ class EventsFile:
 
 
 def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]]]:
-    """The segments of a run as they are now, with what their run.json says."""
+    """The present segments of a run, each with its run.json, {} if that cannot be read."""
     segments = run_folder.open_folder(folder).segments
     return segments, [_described(segment) for segment in segments]
 
@@ -178,23 +178,19 @@ def _described(segment: Segment) -> dict[str, Any]:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
-
-
-PAST_S = 600  # of what was there before
-ATTEMPTS = 3  # a file may be compacted or merged between its listing and its reading
+    return value if isinstance(value, dict) else None
 
 
 class Journals:
-    """One `gpu/` folder. `read` gives the seconds that are new; at first the last ones that were there before."""
+    """Telemetry of one `gpu/` folder. The first `read` returns the last minutes, later ones new seconds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.has_begun = False
-        self._part = 0  # the one that is being written
+        self._part = 0  # number of the part being written
         self._open: dict[Path, _GrowingJournal] = {}
 
     def read(self) -> pl.DataFrame | None:
@@ -211,18 +207,18 @@ class Journals:
         return pl.concat(tables, how="diagonal") if tables else None
 
     def _before(self, read: Sequence[Part]) -> pl.DataFrame:
-        """The last minutes of the parts that were there before these."""
+        """The last minutes of the parts before the ones that are read live."""
         for _ in range(ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 return frames.last_seconds(self.folder, PAST_S, min((p.first for p in read), default=None))
         return pl.DataFrame()
 
     def _current(self) -> list[Part]:
-        """The journals of the last part, and of those that were before it until they are read to their end."""
-        found = [part for part in parts.every_file(self.folder) if not part.compacted]
-        last = max((part.first for part in found), default=0)
+        """The journals of the last part, and earlier ones until they are read to their end."""
+        journals = [part for part in parts.found(self.folder) if not part.compacted]
+        last = max((part.first for part in journals), default=0)
         self._part = self._part or last
-        current = [part for part in found if part.first >= self._part]
+        current = [part for part in journals if part.first >= self._part]
         for part in current:
             self._open.setdefault(part.path, _GrowingJournal(part.path))
         if last > self._part:
@@ -232,7 +228,7 @@ class Journals:
 
 
 class _GrowingJournal:
-    """One journal: whole blocks are taken off as they come."""
+    """One journal file, of which each `read` takes the blocks completed since the last one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -245,19 +241,19 @@ class _GrowingJournal:
             with self._path.open("rb") as file:
                 file.seek(self._position)
                 new = file.read()
-        except FileNotFoundError:  # compacted; what it held was read a moment ago
+        except FileNotFoundError:  # compacted; its content was read a moment ago
             return None
         self._position += len(new)
         data = self._rest + new
-        found = [block for block in blocks.scan(data) if isinstance(block, blocks.JournalBlock)]
-        end = found[-1].offset + blocks.HEADER.size + len(found[-1].payload) if found else 0
+        complete = [block for block in blocks.scan(data) if isinstance(block, blocks.JournalBlock)]
+        end = complete[-1].offset + blocks.HEADER.size + len(complete[-1].payload) if complete else 0
         self._rest = data[end:]
-        self._tier = self._tier or journal.tier_of(found)
+        self._tier = self._tier or journal.tier_of(complete)
         if self._tier is None:
             return None
-        held = [
+        samples = [
             blocks.decode(block, len(self._tier.columns), self._tier.period_ns)
-            for block in found
+            for block in complete
             if block.rows
         ]
-        return self._tier, wide.from_journal(journal.Journal(self._path, self._tier, held, []))
+        return self._tier, wide.from_journal(journal.Journal(self._path, self._tier, samples, []))

@@ -1,11 +1,8 @@
-"""The kinds of runs that can be followed: a log, a pipe, commands as the ranks of one run, a run folder.
+"""Kinds of followed runs: a log, a pipe, commands as the ranks of one run, a run folder.
 
-One log of a run that is followed: bytes of its source -> increments, and how far they were read.
-
-Whether somebody still writes a log that is followed: what tells a run that is silent from one that is over.
-
-Nobody can tell everywhere. A writer on another machine, in another container or of another user is not seen, nor is
-one that opens the log for each of its lines: where it grows, and nobody is seen to write it, silence says nothing.
+A `Stream` turns the bytes of one log into increments. A `WriterCheck` says whether a process still has a log
+open, so that a silent run can be told from one that is over. It cannot see writers on another machine, in another
+container or of another user, nor one that opens the log for each line; then it answers None.
 """
 
 from __future__ import annotations
@@ -20,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis.live import files, run_folder
+from gputel.analysis.live.commands import FollowedCommand
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.analysis.live.resume import Position, Positions
 from gputel.analysis.live.run_folder import Journals, Output
-from gputel.analysis.live.sources import FollowedCommand, LiveSource, Packed, PipeSource, is_packed
+from gputel.analysis.live.sources import CompressedFile, LiveSource, PipeSource, is_compressed
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.update import Update
 from gputel.analysis.logs import open_files
@@ -36,41 +34,45 @@ if TYPE_CHECKING:
     from gputel.telemetry.run_folder import Segment
 
 Formats = tuple[Format, ...] | None
-EVENTS = "events of "  # before a segment's name: what its recorder told
+EVENTS = "events of "  # prefix of a segment's name, for positions in its events.jsonl
+PIECE = 4 << 20
+FRESH_S = 60.0  # a log written this recently may be opened for writing again
+RARELY_S = 60.0  # between two searches for a writer that cannot be seen
 
 
 class Followed:
-    """A run that is followed. `state` is what is shown of it, `notes` what a user has to know of the following."""
+    """A followed run. `state` is what views show of it, `notes` what a user has to know about following it."""
 
     def __init__(self, name: str, source: str, positions: Positions | None, formats: Formats) -> None:
         self.name, self.source = name, source
         self.state = RunState(name, source)
         self.notes: list[str] = []
         self.streams: dict[str, Stream] = {}
-        self.paths: list[Path] = []  # files and folders of which changes are to be told
+        self.paths: list[Path] = []  # files and folders to watch
         self._positions, self._formats = positions, formats
 
     @property
     def trouble(self) -> str | None:
-        told = [(name, stream.source.trouble) for name, stream in self.streams.items()]
-        return "; ".join(f"{name}: {said}" if name else said for name, said in told if said) or None
+        """What keeps its logs from being read now; None if nothing does."""
+        troubles = [(name, stream.source.trouble) for name, stream in self.streams.items()]
+        return "; ".join(f"{name}: {text}" if name else text for name, text in troubles if text) or None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no more rows will ever come."""
         return bool(self.streams) and all(stream.finished for stream in self.streams.values())
 
     @property
     def is_awaited(self) -> bool:
-        """Whether something is wrong if nothing comes."""
+        """Whether silence means that something is wrong."""
         return not self.state.has_ended
 
     def look(self) -> None:
-        """Once a second: what changes without a byte of a log."""
+        """Checks, once a second, for changes that add no bytes to a log."""
 
     @property
     def is_full(self) -> bool:
-        """Whether there may be more to read at once."""
+        """Whether there may be more to read right now."""
         return any(stream.is_full for stream in self.streams.values())
 
     def read(self) -> Iterator[Update]:
@@ -88,7 +90,7 @@ class Followed:
                 )
 
     def positions(self) -> dict[str, Position]:
-        """Where the next follower may go on, by stream, once all that was read is shown."""
+        """Positions for the next follower, by stream; valid once everything read has been shown."""
         return {name: stream.position() for name, stream in self.streams.items()}
 
     def close(self) -> None:
@@ -104,8 +106,8 @@ class Followed:
 
     def _before(self, stream: str) -> Position:
         """Where an earlier follower stopped."""
-        known = self._positions.position(self.source, stream) if self._positions else None
-        return known or Position()
+        saved = self._positions.position(self.source, stream) if self._positions else None
+        return saved or Position()
 
     def _dated(self, stream: Stream, increment: Increment) -> Increment:
         return increment
@@ -118,25 +120,25 @@ class FollowedLog(Followed):
         super().__init__(name_of(path), str(path), positions, formats)
         self.paths = [path]
         self._open("", lambda before: _file(path, before.place))
-        self._written = WriterCheck(path)
-        if said := files.said(path, filesystem.kind(path)):
-            self.notes.append(said)
+        self._writer_check = WriterCheck(path)
+        if note := files.filesystem_note(path, filesystem.kind(path)):
+            self.notes.append(note)
 
     @property
     def is_awaited(self) -> bool:
-        """Of a log that nobody is known to write only if it was seen to grow."""
-        known = self.state.is_written
-        return super().is_awaited and (self.state.has_grown if known is None else known)
+        """Whether a process has the log open; if that cannot be seen, whether the log has grown."""
+        is_written = self.state.is_written
+        return super().is_awaited and (self.state.has_grown if is_written is None else is_written)
 
     def look(self) -> None:
-        """Somebody may have closed it."""
+        """Checks whether a process still has the log open for writing."""
         source = self.streams[""].source
         if isinstance(source, GrowingFile) and source.written is not None:
-            self.state.tell_written(self._written.look(source.written))
+            self.state.set_written(self._writer_check.look(source.written))
 
 
 def _file(path: Path, place: FilePosition | None) -> LiveSource:
-    return Packed(path, place) if is_packed(path) else GrowingFile(path, place)
+    return CompressedFile(path, place) if is_compressed(path) else GrowingFile(path, place)
 
 
 class FollowedPipe(Followed):
@@ -166,20 +168,20 @@ class FollowedRun(Followed):
         super().__init__(path.resolve().name, str(path), positions, formats)
         self._path = path
         self._outputs: dict[str, Output] = {}
-        self._written: dict[str, WriterCheck] = {}
+        self._writer_checks: dict[str, WriterCheck] = {}
         self._journals: dict[str, Journals] = {}
-        self._happened: dict[str, run_folder.EventsFile] = {}
-        if said := files.said(path, filesystem.kind(path)):
-            self.notes.append(said)
+        self._events: dict[str, run_folder.EventsFile] = {}
+        if note := files.filesystem_note(path, filesystem.kind(path)):
+            self.notes.append(note)
         self.look()
 
     @property
     def is_awaited(self) -> bool:
-        """Without a command nothing is printed."""
+        """Whether records are expected; a recording without a command prints none."""
         return super().is_awaited and any(output.written for output in self._outputs.values())
 
     def look(self) -> None:
-        """Segments that have begun, and descriptions that have changed; recorders that were killed."""
+        """Checks for new segments, changed descriptions and killed recorders."""
         segments, facts = run_folder.descriptions(self._path)
         for segment, fact in zip(segments, facts, strict=True):
             name = str(segment.path.relative_to(self._path)) if segment.path != self._path else ""
@@ -187,8 +189,8 @@ class FollowedRun(Followed):
                 self._begin(name, segment)
             self._outputs[name].is_over = bool(fact.get("ended"))
         self.state.describe(facts)
-        told = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
-        self.state.tell_written(True if True in told else None if None in told or not told else False)
+        written = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
+        self.state.set_written(True if True in written else None if None in written or not written else False)
 
     def read(self) -> Iterator[Update]:
         yield from super().read()
@@ -196,19 +198,19 @@ class FollowedRun(Followed):
             live = journals.has_begun
             if (seconds := journals.read()) is not None:
                 yield replace(self._update(name), gpu=seconds, live=live)
-            happened, shown = self._happened[name].read()
-            if happened:
-                yield replace(self._update(name), happened=happened, shown=shown)
+            events, shown = self._events[name].read()
+            if events:
+                yield replace(self._update(name), recorder_events=events, shown=shown)
 
     def positions(self) -> dict[str, Position]:
-        places = {EVENTS + name: happened.place for name, happened in self._happened.items()}
+        places = {EVENTS + name: events.place for name, events in self._events.items()}
         events = {name: Position(place) if place else self._before(name) for name, place in places.items()}
         return {**super().positions(), **events}
 
     def close(self) -> None:
         super().close()
-        for happened in self._happened.values():
-            happened.close()
+        for events in self._events.values():
+            events.close()
 
     def _begin(self, name: str, segment: Segment) -> None:
         def output(before: Position) -> LiveSource:
@@ -216,25 +218,22 @@ class FollowedRun(Followed):
             return self._outputs[name]
 
         self._open(name, output)
-        self._written[name] = WriterCheck(segment.output)
-        self._happened[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
+        self._writer_checks[name] = WriterCheck(segment.output)
+        self._events[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
         self._journals[name] = Journals(segment.gpu)
         self.paths += [segment.path, segment.gpu]
 
     def _is_written(self, name: str) -> bool | None:
         changed = self._outputs[name].written
-        return None if changed is None else self._written[name].look(changed)
+        return None if changed is None else self._writer_checks[name].look(changed)
 
     def _dated(self, stream: Stream, increment: Increment) -> Increment:
         return increment.with_times(self._outputs[stream.name].dated)
 
 
-PIECE = 4 << 20
-
-
 @dataclass(frozen=True)
 class Piece:
-    """What was read at once. `shown`: an earlier follower has shown it; `live`: it was written just now."""
+    """Result of one read. `shown`: an earlier follower has shown it; `live`: it was written just now."""
 
     increment: Increment
     live: bool
@@ -243,7 +242,7 @@ class Piece:
 
 
 class Stream:
-    """One log of a run: its bytes and its rows, from its beginning, also where an earlier follower has shown it."""
+    """One log of a run, read from its beginning even if an earlier follower has shown part of it."""
 
     def __init__(
         self, name: str, source: LiveSource, before: Position | None, formats: tuple[Format, ...] | None
@@ -255,12 +254,12 @@ class Stream:
         self._guessed = self._before.guessed if is_read_again else None
         self.increments = Increments(formats, first_line=self._first_line)
         self.finished = False
-        self.caught_up = False  # whether all that was there at first has been read
-        self.is_full = False  # whether there may be more at once
-        self._is_shown = self._before.finished  # whether all that was read so far was shown before
+        self.caught_up = False  # whether everything that was there at first has been read
+        self.is_full = False  # whether there may be more to read right now
+        self._is_shown = self._before.finished  # whether everything read so far was shown before
 
     def read(self) -> Piece | None:
-        """What is new; None where nothing is."""
+        """Reads what is new; None if nothing is."""
         line, most = self.increments.parser.line, self._most()
         data = self.source.read(most)
         over = self.source.is_over and not data and not self.finished
@@ -280,7 +279,7 @@ class Stream:
         return piece
 
     def position(self) -> Position:
-        """Where the next follower may go on, once all that was read is shown."""
+        """Position for the next follower; valid once everything read has been shown."""
         replays = self.source.replays if isinstance(self.source, FollowedCommand) else None
         place = self.source.place
         if self.source.repeats or (place is None and replays is None):
@@ -289,7 +288,7 @@ class Stream:
         return Position(place, replays, self._first_line, line, self._guessed, finished)
 
     def _most(self) -> int:
-        """Bytes to read at once: of what is read again no further than to where a format was inferred."""
+        """Bytes to read at once. A repeated read stops where the format was inferred, to infer the same one."""
         if not self.source.repeats:
             return PIECE
         until_guess = self._guess_at() - self.source.position
@@ -299,7 +298,7 @@ class Stream:
         return self._before.guessed is not None and self.source.position == self._guess_at()
 
     def _guess_at(self) -> int:
-        """Where the format was inferred; at the end of what was shown if that was in a file before this one."""
+        """Byte at which the format was inferred; the end of the shown part if that was in an earlier file."""
         return self._before.guessed or (self._before.place.position if self._before.place else 0)
 
     def _turned(self) -> int | None:
@@ -316,23 +315,19 @@ class Stream:
         return self.increments.take(written, guess=guess)
 
 
-FRESH_S = 60.0  # what was written so lately may be written by somebody who comes again
-RARELY_S = 60.0  # between two searches through all processes for a writer that is not seen
-
-
 class WriterCheck:
-    """Of one file. `look` once a second, with the moment at which it last grew."""
+    """Tells whether a process has a file open for writing. Call `look` once a second."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = path, now
         self._handle: Path | None = None
-        self._was_seen = False  # the last time that we searched, or since
-        self._is_hidden = False  # nobody is seen, and it has grown, or may be written by whom we cannot see
+        self._was_seen = False  # whether the last search or a later look found a writer
+        self._is_hidden = False  # no writer is seen, but the file grew, or its writer may be out of sight
         self._searched = float("-inf")
-        self._changed: float | None = None  # when we searched
+        self._changed: float | None = None  # last write to the file at the time of the search
 
     def look(self, changed: float) -> bool | None:
-        """True and False where that can be told."""
+        """Returns whether a process has it open; None if that cannot be seen. `changed` is its last write."""
         if self._handle and open_files.holds(self._handle, self._path):
             return True
         if self._is_search_due(changed):
@@ -356,11 +351,13 @@ class WriterCheck:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether those who write it are likely among the processes that we may look at."""
+    """Whether the processes that write to a file are likely ones whose open files we may list."""
     try:
         owner = path.stat().st_uid
     except OSError:
         return False
     return (
-        os.geteuid() in (0, owner) and files.is_told(filesystem.kind(path)) and Path("/proc/self/fd").exists()
+        os.geteuid() in (0, owner)
+        and files.notifies(filesystem.kind(path))
+        and Path("/proc/self/fd").exists()
     )

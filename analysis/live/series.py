@@ -1,7 +1,7 @@
-"""A curve that grows for days in bounded memory: neighbours are put together, and no extreme is lost.
+"""Keeps a growing curve in bounded memory without losing an extreme.
 
-Values go in with their steps; out come points with the least, the mean and the largest value of each. When there
-are too many points, each two become one, so that a point stands for 1, 2, 4, 8... values and all for as many.
+A point has the minimum, mean and maximum of its values. When there are too many points, neighbors are merged in
+pairs, so that every point stands for 1, 2, 4, 8... values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST = 2048
 
 
 class Points(NamedTuple):
-    """`step` is that of the last value of a point; NaN where no value of it was finite."""
+    """`step` is the step of a point's last value; the values are NaN if none of the point's was finite."""
 
     step: Numbers
     least: Numbers
@@ -26,10 +26,12 @@ class Points(NamedTuple):
 
 
 class Series:
+    """A curve of at most `most` points."""
+
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._width = 1  # values to a point
-        self._filled = 0  # values of the last point
+        self._width = 1  # values per point
+        self._filled = 0  # values in the last point
         self._size = 0
         self._steps, self._least, self._sum, self._largest, self._count = (np.zeros(most) for _ in range(5))
         self.last: float | None = None
@@ -39,7 +41,7 @@ class Series:
         return self._size
 
     def add(self, steps: Numbers, values: Numbers) -> None:
-        """Values in the order of their steps; what is not finite is drawn as a gap."""
+        """Adds values in the order of their steps; a value that is not finite becomes a gap."""
         while len(values):
             if self._size == self._most and self._filled == self._width:
                 self._halve()
@@ -48,12 +50,13 @@ class Series:
             steps, values = steps[taken:], values[taken:]
 
     def cut(self, step: float) -> None:
-        """Steps begin again here: what was known of this one and later ones is superseded."""
+        """Drops the points of this step and later ones, because the run resumes from here."""
         kept = int(np.searchsorted(self._steps[: self._size], step))
         if kept < self._size:
             self._size, self._filled = kept, self._width if kept else 0
 
     def points(self) -> Points:
+        """A copy of all points."""
         size = self._size
         count = np.where(self._count[:size] > 0, self._count[:size], np.nan)
         known = ~np.isnan(count)

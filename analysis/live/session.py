@@ -1,6 +1,7 @@
-"""What every view of `gputel tail` does besides showing: follow runs, judge them, tell of alarms, serve figures.
+"""A session: follows runs, judges them, sends alarms and serves Prometheus, for every view of `gputel tail`.
 
-for turn in session.turns(stop): turn.updates, turn.notices, session.views()
+for turn in session.turns(stop):
+    turn.updates, turn.notices, session.views()
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionUpdate:
-    """What came, and the alarms that nobody was told of before."""
+    """New updates, and alarms that were not raised before."""
 
     updates: Sequence[Update]
     notices: Sequence[Notice]
 
 
 class Session:
-    """`notifier` and `exporter` are closed by whoever opened them."""
+    """Runs of one follower. The caller closes `notifier` and `exporter`."""
 
     def __init__(
         self,
@@ -46,52 +47,54 @@ class Session:
     ) -> None:
         self.follower, self.terms = follower, terms or Terms()
         self._rules, self._notifier, self._exporter = rules, notifier, exporter
-        self._judges: dict[str, RunAlarms] = {}
-        self._told: dict[str, AlarmLog] = {}
+        self._alarms: dict[str, RunAlarms] = {}
+        self._alarm_logs: dict[str, AlarmLog] = {}
 
     def turns(self, stop: Callable[[], bool] = lambda: False) -> Iterator[SessionUpdate]:
-        """As often as the follower has news, and once a second at least."""
+        """Yields as often as the follower has updates, at least once a second."""
         for updates in self.follower.updates(stop):
-            yield SessionUpdate(updates, self._judged(updates))
-        if not stop():  # what was over at once has not been looked at
-            yield SessionUpdate([], self._judged([]))
+            yield SessionUpdate(updates, self._judge(updates))
+        if not stop():  # a run that was over at once has not been judged yet
+            yield SessionUpdate([], self._judge([]))
 
     def views(self) -> list[tuple[View, RunAlarms]]:
-        return [(run.state.view(self.terms), judge) for run, judge in self.judged()]
+        """The state and the alarms of every run."""
+        return [(run.state.view(self.terms), alarms) for run, alarms in self.runs()]
 
-    def judged(self) -> list[tuple[Followed, RunAlarms]]:
-        return [(run, self._judge(run)) for run in self.follower.runs]
+    def runs(self) -> list[tuple[Followed, RunAlarms]]:
+        """Every followed run with its alarms."""
+        return [(run, self._alarms_of(run)) for run in self.follower.runs]
 
     @property
     def is_alarmed(self) -> bool:
-        """Whether something is wrong now, also where it was told before."""
-        return any(judge.is_live and judge.active for judge in self._judges.values())
+        """Whether an alarm is on now, including alarms raised by an earlier session."""
+        return any(alarms.is_live and alarms.active for alarms in self._alarms.values())
 
-    def _judged(self, updates: Sequence[Update]) -> list[Notice]:
+    def _judge(self, updates: Sequence[Update]) -> list[Notice]:
         runs = {run.source: run for run in self.follower.runs}
         notices: list[Notice] = []
         for update in updates:
             run = runs[update.source]
-            notices += self._new(run, self._judge(run).take(update))
-        behind = {
-            update.source for update in updates if not update.live
-        }  # still reading what was there before
-        due = [run for run in self.follower.runs if run.source not in behind and self._judge(run).is_due]
+            notices += self._new(run, self._alarms_of(run).take(update))
+        catching_up = {update.source for update in updates if not update.live}
+        due = [
+            run for run in self.follower.runs if run.source not in catching_up and self._alarms_of(run).is_due
+        ]
         for run in due:
-            notices += self._new(run, self._judge(run).look(run.state.view(self.terms)))
+            notices += self._new(run, self._alarms_of(run).look(run.state.view(self.terms)))
         if due and self._exporter is not None:
-            self._exporter.show([(view, [a.rule for a in judge.active]) for view, judge in self.views()])
+            self._exporter.show([(view, [a.rule for a in alarms.active]) for view, alarms in self.views()])
         if self._notifier is not None:
             for notice in notices:
                 self._notifier.send(notice)
         return notices
 
     def _new(self, run: Followed, alarms: Sequence[Alarm]) -> list[Notice]:
-        told = self._told[run.source]
-        return [Notice(run.name, alarm) for alarm in alarms if told.is_new(alarm)]
+        log = self._alarm_logs[run.source]
+        return [Notice(run.name, alarm) for alarm in alarms if log.is_new(alarm)]
 
-    def _judge(self, run: Followed) -> RunAlarms:
-        if run.source not in self._judges:
-            self._judges[run.source] = RunAlarms(run, self._rules)
-            self._told[run.source] = AlarmLog(folder_for(Path(run.source)))
-        return self._judges[run.source]
+    def _alarms_of(self, run: Followed) -> RunAlarms:
+        if run.source not in self._alarms:
+            self._alarms[run.source] = RunAlarms(run, self._rules)
+            self._alarm_logs[run.source] = AlarmLog(folder_for(Path(run.source)))
+        return self._alarms[run.source]

@@ -1,4 +1,4 @@
-"""What is new of one run: rows of one of its logs, seconds of its GPUs, or events that the recorder wrote."""
+"""An update of one run: new rows of one of its logs, seconds of its GPUs, or events of its recorder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Update:
-    """Names its run and `source`; `stream` is the log: "" if there is only one, else a rank or a segment.
+    """`stream` names the log: "" if there is only one, else a rank or a segment.
 
-    `live` is false for what was there before the following began; `shown` is true for what an earlier follower has
-    shown, which is needed to know where the run stands, and not to be shown once more.
+    `live` is False for content that was there before following began. `shown` is True for rows that an earlier
+    follower has shown: they update the run's state and are not printed again.
     """
 
     run: str
     source: str
     stream: str = ""
     increment: Increment | None = None
-    log: Increments | None = None  # what the increment came of
-    written: float | None = None  # when the log was last written to, in seconds since 1970
+    log: Increments | None = None  # the parser of the increment
+    written: float | None = None  # time of the last write to the log, in seconds since 1970
     gpu: pl.DataFrame | None = None
-    happened: list[dict[str, Any]] = field(default_factory=list)
+    recorder_events: list[dict[str, Any]] = field(default_factory=list)
     live: bool = True
     shown: bool = False

@@ -1,4 +1,4 @@
-"""What is shown of a run at a moment: plain values, which a terminal, a page and an exporter draw alike."""
+"""View: a run at one moment as plain values, for the terminal, the page and Prometheus alike."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.log_state import Coming
+    from gputel.analysis.live.log_state import UpcomingEvent
     from gputel.analysis.live.series import Points
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a GPU costs an hour, and what may be spent on the run altogether."""
+    """Price of a GPU for an hour, and the budget of the whole run."""
 
     price: float | None = None
     budget: float | None = None
@@ -23,7 +23,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class RunCost:
-    """In the currency of the price. `at_end` is None where the end is not known."""
+    """Costs in the currency of the price. `at_end` is None if the run's end is unknown."""
 
     per_hour: float
     spent: float
@@ -37,7 +37,7 @@ class RunCost:
 
 @dataclass(frozen=True)
 class GpuView:
-    """`last` is its last whole second; `strips` are its last minutes, a value a second, NaN for none."""
+    """`last` is its last whole second; `strips` are its last minutes, a value per second, NaN if missing."""
 
     gpu: str
     node: str
@@ -52,7 +52,7 @@ class GpuView:
 
 @dataclass(frozen=True)
 class View:
-    """A run at a moment. Times are UTC; None is not known."""
+    """A run at one moment. Times are UTC; None means unknown."""
 
     name: str
     source: str
@@ -72,7 +72,7 @@ class View:
     elapsed_s: float | None
     eta_s: float | None
     silent_s: float | None
-    coming: Sequence[Coming]
+    upcoming: Sequence[UpcomingEvent]
     cost: RunCost | None
     gpus: Sequence[GpuView]
     ranks: Mapping[str, tuple[int | None, float]]

@@ -1,7 +1,7 @@
-"""Wakes a follower: when a file changes, when a descriptor can be read, and in any case when its time is over.
+"""Wakes a follower when a file changes, when a descriptor can be read, or after a timeout.
 
-Where changes are told (watchdog: inotify, FSEvents), they wake it within a millisecond. Under load it is the clock
-that wakes it: a thousand tellings a second would cost more than the reading.
+File notifications (watchdog: inotify, FSEvents) wake it within a millisecond. Under load they are paused and it
+polls: a thousand notifications a second would cost more than reading.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ if TYPE_CHECKING:
 
 
 class Wakeups:
+    """`files` and `descriptors` say what to watch; `wait` sleeps; `wake` ends a `wait` from another thread."""
+
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._told, self._tell = os.pipe()
-        for end in (self._told, self._tell):
+        self._woken, self._waker = os.pipe()
+        for end in (self._woken, self._waker):
             os.set_blocking(end, False)
-        self._selector.register(self._told, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._observer: BaseObserver | None = None
         self._watched: dict[Path, ObservedWatch] = {}
         self._names: set[str] = set()
         self.paused = False
 
     def files(self, paths: Iterable[Path]) -> None:
-        """Tell of changes to these files and folders, and of no others beside them."""
+        """Watches these files and folders instead of the earlier ones; changes of files beside them do not wake."""
         names = {os.path.realpath(path) for path in paths}
         folders = {path if path.is_dir() else path.parent for path in map(Path, names)}
         self._names = names
@@ -48,18 +50,17 @@ class Wakeups:
                 self._enter(folder)
 
     def descriptors(self, files: Iterable[int]) -> None:
-        wanted = {*files, self._told}
-        known = set(self._selector.get_map())
-        for file in known - wanted:
+        """Watches these descriptors instead of the earlier ones."""
+        wanted = {*files, self._woken}
+        registered = set(self._selector.get_map())
+        for file in registered - wanted:
             self._selector.unregister(file)
-        for file in wanted - known:
-            with contextlib.suppress(
-                PermissionError
-            ):  # a regular file as standard input: it can always be read
+        for file in wanted - registered:
+            with contextlib.suppress(PermissionError):  # standard input is a regular file: always readable
                 self._selector.register(file, selectors.EVENT_READ)
 
     def pause(self) -> None:
-        """Much comes: changes are not told until `files` is called again."""
+        """Stops file notifications until `resume`."""
         self.paused = True
         for folder in list(self._watched):
             self._leave(folder)
@@ -69,27 +70,27 @@ class Wakeups:
         self.files(map(Path, self._names))
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether something was told before the time was over."""
-        told = bool(self._selector.select(timeout_s))
+        """Returns whether something happened before the timeout."""
+        is_woken = bool(self._selector.select(timeout_s))
         with contextlib.suppress(BlockingIOError):
-            os.read(self._told, 65536)
-        return told
+            os.read(self._woken, 65536)
+        return is_woken
 
     def wake(self) -> None:
-        """From another thread, or a signal."""
+        """Ends `wait`; safe from another thread and from a signal handler."""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._tell, b".")
+            os.write(self._waker, b".")
 
     def close(self) -> None:
         if self._observer:
             self._observer.stop()
             self._observer.join()
         self._selector.close()
-        os.close(self._told)
-        os.close(self._tell)
+        os.close(self._woken)
+        os.close(self._waker)
 
     def _enter(self, folder: Path) -> None:
-        if not folder.is_dir() or not files.is_told(filesystem.kind(folder)):
+        if not folder.is_dir() or not files.notifies(filesystem.kind(folder)):
             return
         kinds: list[Any] = [
             events.FileModifiedEvent,
@@ -101,11 +102,13 @@ class Wakeups:
         if self._observer is None:
             logging.getLogger("watchdog").addHandler(
                 logging.NullHandler()
-            )  # it is told what it tells too late
+            )  # its warnings would reach the screen
             self._observer = Observer()
             self._observer.daemon = True
             self._observer.start()
-        with contextlib.suppress(OSError):  # no more watches are allowed: it is looked at every second
+        with contextlib.suppress(
+            OSError
+        ):  # the limit of inotify watches is reached: the timeout wakes instead
             watched = self._observer.schedule(_Handler(self), str(folder), event_filter=kinds)
             self._watched[folder] = watched
 
@@ -113,16 +116,17 @@ class Wakeups:
         if self._observer:
             self._observer.unschedule(self._watched.pop(folder))
 
-    def told(self, *paths: str) -> None:
+    def changed(self, *paths: str) -> None:
+        """Wakes if one of the paths, or its folder, is watched."""
         if any(path in self._names or path.rpartition(os.sep)[0] in self._names for path in paths):
             self.wake()
 
 
 class _Handler(events.FileSystemEventHandler):
-    """What watchdog calls."""
+    """Receives watchdog's events."""
 
-    def __init__(self, watch: Wakeups) -> None:
-        self._watch = watch
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
 
     def dispatch(self, event: Any) -> None:
-        self._watch.told(str(event.src_path), str(event.dest_path or ""))
+        self._wakeups.changed(str(event.src_path), str(event.dest_path or ""))

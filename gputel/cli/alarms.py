@@ -1,4 +1,4 @@
-"""What a command line says of alarms: which rules there are, what is allowed, and who is told."""
+"""The options for alarms: limits, presets, and where alarms are sent."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
-    click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour."),
-    click.option("--budget", type=float, metavar="MONEY", help="What the run may cost; needs --price."),
-    click.option("--hours", type=float, metavar="HOURS", help="How long the run may take."),
+    click.option("--price", type=float, metavar="MONEY", help="Price of a GPU for an hour."),
+    click.option("--budget", type=float, metavar="MONEY", help="Alarm above this cost; needs --price."),
+    click.option("--hours", type=float, metavar="HOURS", help="Alarm above this duration."),
     click.option(
         "--preset",
         "presets",
         multiple=True,
         metavar="rented",
-        help="Stricter rules, for a machine that is paid by the hour.",
+        help="Add stricter rules for rented machines.",
     ),
     click.option(
         "--on-alarm",
         metavar="COMMAND",
         help="Run this at each alarm, with {rule} {run} {state} {step} {text} filled in.",
     ),
-    click.option("--webhook", "webhooks", multiple=True, metavar="URL", help="Post each alarm there."),
-    click.option("--notify", "addresses", multiple=True, metavar="URL", help="Tell an apprise address."),
+    click.option("--webhook", "webhooks", multiple=True, metavar="URL", help="Post each alarm to this URL."),
+    click.option(
+        "--notify", "addresses", multiple=True, metavar="URL", help="Send alarms to an apprise address."
+    ),
     click.option("--bell", is_flag=True, help="Ring the terminal's bell at each alarm."),
-    click.option("--exit-on-alarm", is_flag=True, help="End with 4 at the first alarm."),
+    click.option("--exit-on-alarm", is_flag=True, help="Exit with code 4 at the first alarm."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the runs to Prometheus."),
 )
 
 
 def options(command: Command) -> Command:
+    """Adds the options of `OPTIONS` to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -48,25 +51,25 @@ def options(command: Command) -> Command:
 
 def check(asked: Mapping[str, Any]) -> None:
     if asked["budget"] is not None and asked["price"] is None:
-        raise click.UsageError("--budget needs a --price, what a GPU costs an hour")
+        raise click.UsageError("--budget needs --price, the price of a GPU for an hour")
 
 
 def wanted(asked: Mapping[str, Any]) -> list[Rule]:
-    """The rules, with what is allowed on the command line in place of the settings'."""
+    """Loads the rules; limits on the command line override those of the settings."""
     from gputel.analysis.alarms import rules
 
     thresholds = defaults.alarms()
-    allowed = {"hours": asked["hours"], "dollars": asked["budget"]}
-    said = {name: limit for name, limit in allowed.items() if limit is not None}
-    known = {rule.name for rule in rules.load(asked["presets"])}
-    thresholds = {name: facts for name, facts in thresholds.items() if name in known}
-    budget = {**thresholds.get("budget", {}), **said}
+    limits = {"hours": asked["hours"], "dollars": asked["budget"]}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    names = {rule.name for rule in rules.load(asked["presets"])}
+    thresholds = {name: facts for name, facts in thresholds.items() if name in names}
+    budget = {**thresholds.get("budget", {}), **given}
     return rules.load(asked["presets"], {**thresholds, "budget": budget})
 
 
 @contextlib.contextmanager
 def notifier(asked: Mapping[str, Any], on_trouble: Callable[[str], None]) -> Iterator[Notifier | None]:
-    """None where nobody is to be told."""
+    """Opens the notifier; None if no channel was given."""
     from gputel.analysis.live import notify
 
     channels: list[notify.Channel] = [notify.NotifyCommand(asked["on_alarm"])] if asked["on_alarm"] else []
@@ -81,6 +84,7 @@ def notifier(asked: Mapping[str, Any], on_trouble: Callable[[str], None]) -> Ite
 
 @contextlib.contextmanager
 def exporter(address: str | None) -> Iterator[Exporter | None]:
+    """Opens the Prometheus endpoint; None if no address was given."""
     if address is None:
         yield None
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import attended, options
+from gputel.cli import guard, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How much of a core calls into the driver may take.",
 )
-@attended.guard_options
+@guard.guard_options
 @options.options
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
@@ -75,10 +75,12 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     The command's exit code is ours, and nothing that goes wrong here harms it.
     """
     _refuse_nonsense(argv, asked)
-    orders = attended.instructions(asked, has_command=bool(argv))
-    run, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
-    _finish(run, outcome, options.wanted_outputs(asked), as_json=as_json)
-    _exit(outcome)
+    orders = guard.instructions(asked, has_command=bool(argv))
+    from gputel.cli import recording
+
+    run, outcome = recording.record(argv, asked, orders, show=2 if as_json else 1)
+    _report(run, outcome, options.wanted_outputs(asked), as_json=as_json)
+    _end(outcome)
 
 
 def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:

@@ -1,12 +1,25 @@
-"""`gputel tail PATH...`"""
+"""`gputel tail PATH...`: in the terminal view, as lines, or as a page in the browser."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import alarms, served
+from gputel.cli import alarms, show
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.follower import Follower
+    from gputel.analysis.live.resume import Positions
+    from gputel.analysis.live.session import Session
+
+LINE_VIEWS = ("plain", "json")
+REFRESH_S = 1.0
+ALARMED = 4
 
 
 @click.command("tail", short_help="Follow runs as they happen, with alarms.")
@@ -16,20 +29,20 @@ from gputel.cli import alarms, served
     "commands",
     multiple=True,
     metavar="RANK=COMMAND",
-    help="Follow what a command prints as a rank.",
+    help="Follow the output of a command as one rank.",
 )
 @click.option("--format", "chosen", metavar="NAME|FILE", help="Read with this format only.")
 @click.option("--plain", is_flag=True, help="Print a line for each record, for pipes and files.")
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
-@click.option("--fresh", is_flag=True, help="Begin at the first line, whatever was shown before.")
+@click.option("--fresh", is_flag=True, help="Start at the first line, even if it was shown before.")
 @click.option("--web", is_flag=True, help="Serve a live page for the browser.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="The page's.  [default: 8765, or a free one]",
+    help="Port of the page.  [default: 8765, or a free one]",
 )
-@click.option("--host", metavar="ADDRESS", help="Serve it there, behind a token.  [default: 127.0.0.1]")
+@click.option("--host", metavar="ADDRESS", help="Serve the page there, behind a token.  [default: 127.0.0.1]")
 @alarms.options
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
@@ -37,7 +50,194 @@ def command(**asked: Any) -> int:
     PATH is a log, a run folder, a folder in which new ones appear, a glob, `latest`, or `-` for standard input.
     """
     alarms.check(asked)
-    served.check(asked)
-    from gputel.cli import followed
+    _check(asked)
+    if asked["web"]:
+        return _serve_page(asked)
+    if not (asked["plain"] or asked["as_json"]) and (piped := show.taken()) is not None:
+        return _show_on_terminal(asked, piped)
+    return _print_lines(asked)
 
-    return served.shown(asked) if asked["web"] else followed.shown(asked)
+
+def open_follower(
+    paths: Sequence[str],
+    froms: Sequence[str],
+    chosen: str | None,
+    view: str,
+    *,
+    fresh: bool = False,
+    piped: int = 0,
+) -> Follower:
+    """Opens everything that is to be followed. `-` reads the descriptor `piped`.
+
+    Only views that print lines resume where the last one stopped; the terminal and the page show all of a run.
+    """
+    from gputel.analysis.live.commands import split_command
+    from gputel.analysis.live.follower import Follower
+    from gputel.analysis.logs import files
+    from gputel.cli import sources
+
+    if not paths and not froms:
+        hint = "name a log, a run folder, or --from RANK=COMMAND"
+        raise GputelError("gputel tail", "nothing to follow", hint, exit_code=2)
+    words = [str(sources.latest()) if word == "latest" else word for word in paths]
+    ranks = [split_command(text) for text in froms]
+    formats = files.chosen(chosen)
+    if "-" in words or view not in LINE_VIEWS:
+        return Follower(words, ranks, formats, piped=piped)
+    positions = _positions(words, froms, chosen, view, fresh=fresh)
+    return Follower(words, ranks, formats, positions=positions)
+
+
+class Notes:
+    """Prints notes about the files that are followed on standard error, each once."""
+
+    def __init__(self) -> None:
+        self._printed: set[str] = set()
+
+    def show(self, follower: Follower) -> None:
+        notes = [note for run in follower.runs for note in run.notes]
+        notes += [f"{run.source}: {run.trouble}" for run in follower.runs if run.trouble]
+        notes += [*follower.awaited, *follower.notes]
+        for note in notes:
+            if note not in self._printed:
+                self._printed.add(note)
+                show.note(note)
+
+
+@contextlib.contextmanager
+def until_signal(follower: Follower) -> Iterator[list[int]]:
+    """Yields a list that SIGINT and SIGTERM fill; neither signal reaches the runs."""
+    import signal
+
+    received: list[int] = []
+
+    def receive(number: int, _frame: object) -> None:
+        received.append(number)
+        follower.wake()
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check(asked: Mapping[str, Any]) -> None:
+    """Refuses options that contradict each other."""
+    if asked["web"] and (asked["plain"] or asked["as_json"]):
+        raise click.UsageError("--web shows the runs in the browser: leave out --plain and --json")
+    for name in ("host", "port"):
+        if asked[name] is not None and not asked["web"]:
+            raise click.UsageError(f"--{name} needs --web")
+
+
+@contextlib.contextmanager
+def _session(
+    asked: Mapping[str, Any], view: str, on_trouble: Callable[[str], None], piped: int = 0
+) -> Iterator[Session]:
+    """Opens the session with its notifier and exporter; an option that cannot work fails before any run is read."""
+    from gputel.analysis.live.session import Session
+    from gputel.analysis.live.view import Terms
+
+    rules = alarms.wanted(asked)
+    terms = Terms(asked["price"], asked["budget"])
+    with (
+        alarms.notifier(asked, on_trouble) as notifier,
+        alarms.exporter(asked["prometheus"]) as exporter,
+        contextlib.closing(
+            open_follower(
+                asked["paths"], asked["commands"], asked["chosen"], view, fresh=asked["fresh"], piped=piped
+            )
+        ) as follower,
+    ):
+        yield Session(follower, rules, terms, notifier, exporter)
+
+
+def _print_lines(asked: Mapping[str, Any]) -> int:
+    """Prints a line for each row and alarm until every run is over or a signal comes."""
+    from gputel.analysis.live import lines
+
+    printer = lines.LinePrinter(lines.rows_json if asked["as_json"] else lines.rows_text)
+    notes = Notes()
+    with _session(asked, "json" if asked["as_json"] else "plain", show.note) as session:
+        follower = session.follower
+        with until_signal(follower) as received:
+            for turn in session.turns(lambda: bool(received)):
+                notes.show(follower)
+                rows = "".join(line + "\n" for update in turn.updates for line in printer.rows(update))
+                alarmed = "".join(line + "\n" for line in printer.alarms(turn))
+                sys.stdout.buffer.write((rows + alarmed).encode())
+                sys.stdout.buffer.flush()
+                follower.shown()
+                if asked["bell"] and alarmed:
+                    show.bell()
+                if asked["exit_on_alarm"] and session.is_alarmed:
+                    return ALARMED
+    return 0
+
+
+def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
+    """Runs the terminal view; if it ended because of an alarm, prints the active alarms afterwards."""
+    from gputel.analysis.live.terminal import app, snapshots
+
+    troubles: list[str] = []
+    with _session(asked, "terminal", troubles.append, piped) as session:
+        terminal = app.Terminal(
+            lambda ending: snapshots.snapshots(session, troubles, ending),
+            session.follower.wake,
+            bell=asked["bell"],
+            exit_on_alarm=asked["exit_on_alarm"],
+        )
+        try:
+            code = terminal.run()
+        finally:
+            terminal.wait()
+    if terminal.fault is not None:
+        raise terminal.fault
+    if code:
+        for run in terminal.snapshot.runs:
+            for alarm in run.active:
+                show.note(f"{run.view.name}: {alarm.line}")
+    return code or 0
+
+
+def _serve_page(asked: Mapping[str, Any]) -> int:
+    """Serves the page until a signal comes, also after every run is over."""
+    from gputel.analysis.live.web.server import LivePage
+
+    with _session(asked, "web", show.note) as session:
+        follower = session.follower
+        with (
+            contextlib.closing(LivePage(asked["host"] or "127.0.0.1", asked["port"], follower.wake)) as page,
+            until_signal(follower) as received,
+        ):
+            notes = Notes()
+            show.say(page.link)
+            show.note("open it in a browser; Ctrl-C stops the page, the runs go on")
+            for turn in session.turns(lambda: bool(received)):
+                notes.show(follower)
+                page.show(session.views)
+                if asked["bell"] and turn.notices:
+                    show.bell()
+                if asked["exit_on_alarm"] and session.is_alarmed:
+                    return ALARMED
+            while not received:
+                page.wait(REFRESH_S)
+                page.show(session.views)
+    return 0
+
+
+def _positions(
+    words: Sequence[str], froms: Sequence[str], chosen: str | None, view: str, *, fresh: bool
+) -> Positions | None:
+    """Saved positions of the same words and view; None if another `tail` is using them."""
+    from pathlib import Path
+
+    from gputel.analysis.live import resume
+
+    identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
+    positions = resume.open_positions(identity, fresh=fresh)
+    if positions is None:
+        show.note("another tail follows the same paths: all rows are shown, and no position is saved")
+    return positions

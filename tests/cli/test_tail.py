@@ -1,4 +1,4 @@
-"""What `gputel tail` says and how it ends, run as people run it."""
+"""Output and exit codes of `gputel tail`, run as users run it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ def tail(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run([*TAIL, *words], input=stdin, capture_output=True, text=True, check=False)
 
 
-def test_an_alarm_is_a_line_between_the_records() -> None:
+def test_alarm_is_a_line_between_the_records() -> None:
     answer = tail("-", stdin=printed(3.0, math.nan, math.nan))
-    said = [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "TIME ", line) for line in answer.stdout.splitlines()]
-    assert "TIME - alarm: NaN or infinite loss at step 1: loss is nan" in said
+    lines = [
+        re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "TIME ", line) for line in answer.stdout.splitlines()
+    ]
+    assert "TIME - alarm: NaN or infinite loss at step 1: loss is NaN" in lines
     assert answer.returncode == 0
 
 
-def test_an_alarm_is_a_row_of_json() -> None:
+def test_alarm_is_a_row_of_json() -> None:
     rows = [
         json.loads(line) for line in tail("-", "--json", stdin=printed(3.0, math.nan)).stdout.splitlines()
     ]
@@ -55,12 +57,12 @@ def test_an_alarm_is_a_row_of_json() -> None:
         "what": "NaN or infinite loss",
         "state": "on",
         "key": "loss",
-        "text": "loss is nan",
+        "text": "loss is NaN",
         "step": 1,
     }
 
 
-def test_exit_on_alarm_ends_with_4_also_for_who_was_told_before() -> None:
+def test_exit_on_alarm_exits_with_4_even_if_the_alarm_was_raised_before() -> None:
     Path("d16.log").write_text(printed(3.0, math.nan, math.nan))
     first, second = (tail("d16.log", "--exit-on-alarm", "--plain") for _ in range(2))
     assert (first.returncode, second.returncode) == (4, 4)
@@ -81,30 +83,30 @@ def test_damaged_positions_are_a_line_and_all_rows_are_printed() -> None:
     (positions,) = Path("state/gputel/tail").glob("*/positions.json")
     positions.write_text("{")
     answer = tail("d16.log", "--exit-on-alarm", "--plain")
-    assert answer.stderr.count("positions.json: holds no positions that can be read") == 1
+    assert answer.stderr.count("positions.json: not a readable positions file") == 1
     assert "step 1 " in answer.stdout
 
 
-def test_exit_on_alarm_ends_with_0_where_nothing_is_wrong() -> None:
+def test_exit_on_alarm_exits_with_0_without_an_alarm() -> None:
     assert tail("-", "--exit-on-alarm", stdin=printed(3.0, 2.9, 2.8)).returncode == 0
 
 
-def test_the_command_of_an_alarm_sees_no_shell_whatever_a_run_is_called() -> None:
+def test_on_alarm_command_uses_no_shell() -> None:
     name = "$(touch hit); touch hit `touch hit` {text} 'x"
     Path(f"{name}.log").write_text(printed(3.0, math.nan, math.nan))
-    Path("told.py").write_text("import json, sys; open('told', 'w').write(json.dumps(sys.argv[1:]))")
-    command = f"'{sys.executable}' told.py {{rule}} {{run}}"
+    Path("notify.py").write_text("import json, sys; open('notice', 'w').write(json.dumps(sys.argv[1:]))")
+    command = f"'{sys.executable}' notify.py {{rule}} {{run}}"
     assert tail(f"{name}.log", "--exit-on-alarm", "--on-alarm", command).returncode == 4
-    assert json.loads(Path("told").read_text()) == ["nan", name]
+    assert json.loads(Path("notice").read_text()) == ["nan", name]
     assert not Path("hit").exists()
 
 
-def test_the_bell_rings_at_an_alarm_and_does_not_sound_among_the_rows() -> None:
+def test_bell_rings_on_standard_error_only() -> None:
     answer = tail("-", "--bell", stdin=printed(3.0, math.nan))
     assert ("\a" in answer.stderr, "\a" in answer.stdout) == (True, False)
 
 
-def test_thresholds_are_the_projects() -> None:
+def test_project_file_can_disable_a_rule() -> None:
     Path("gputel.toml").write_text("[alarms.nan]\noff = true\n[alarms.low_mfu]\nfloor = 20\n")
     assert "alarm:" not in tail("-", stdin=printed(3.0, math.nan)).stdout
 
@@ -112,31 +114,32 @@ def test_thresholds_are_the_projects() -> None:
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["--budget", "100"], "gputel tail: --budget needs a --price, what a GPU costs an hour"),
-        (["--preset", "own"], "--preset own: there is no such preset; there is: rented"),
+        (["--budget", "100"], "gputel tail: --budget needs --price, the price of a GPU for an hour"),
+        (["--preset", "own"], "--preset own: no such preset; the presets are: rented"),
         (["--on-alarm", "'x"], "--on-alarm: no closing quotation; close the quotes"),
-        (["--webhook", "nowhere"], "--webhook: is no address of the web; it begins with https://"),
-        (["--prometheus", "there"], "--prometheus there: is no [HOST]:PORT; such as :9400 or 0.0.0.0:9400"),
+        (["--webhook", "nowhere"], "--webhook: is not a web address; it starts with https://"),
+        (
+            ["--prometheus", "there"],
+            "--prometheus there: is not [HOST]:PORT; write e.g. :9400 or 0.0.0.0:9400",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_followed(words: list[str], fault: str) -> None:
+def test_wrong_option_fails_before_anything_is_followed(words: list[str], fault: str) -> None:
     answer = tail("-", *words, stdin=printed(3.0))
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.startswith(f"error: {fault}")
 
 
-def test_what_may_be_spent_is_a_rule() -> None:
+def test_budget_and_time_limit_raise_an_alarm() -> None:
     log = "".join(
         f"step {step}/1000 | loss: 3.0 | dt: 3600000.00ms | total time: {60 * step}m\n" for step in range(9)
     )
-    said = tail("-", "--price", "2", "--budget", "100", "--hours", "31", stdin=log).stdout
-    assert (
-        "beyond the hours or dollars allowed: it will have taken 41 d 16 h, and 1 d 07 h were allowed" in said
-    )
-    assert "it will have cost $2,000, and $100.00 were allowed" in said
+    output = tail("-", "--price", "2", "--budget", "100", "--hours", "31", stdin=log).stdout
+    assert "over the time limit or budget: projected duration 41 d 16 h, limit 1 d 07 h" in output
+    assert "projected cost $2,000, budget $100.00" in output
 
 
-def test_sigterm_ends_the_following_and_not_the_followed() -> None:
+def test_sigterm_ends_tail_with_0() -> None:
     Path("d16.log").write_text(printed(3.0, 2.9))
     with subprocess.Popen([*TAIL, "d16.log", "--plain"], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
@@ -150,12 +153,12 @@ def table_rows(page: str) -> Iterator[tuple[str, str, str]]:
         yield name, what, thresholds.replace("\\|", "|")
 
 
-def test_the_page_holds_every_rule_with_its_thresholds() -> None:
+def test_docs_list_every_rule_with_its_thresholds() -> None:
     page = (ROOT / "docs" / "tail.md").read_text().split("## Alarms")[1].split("## Prometheus")[0]
     assert [(name, what) for name, what, _ in table_rows(page)] == [
         (rule.name, rule.what) for rule in rules.load(rules.presets())
     ]
-    for (_, _, said), rule in zip(table_rows(page), rules.load(rules.presets()), strict=True):
+    for (_, _, listed), rule in zip(table_rows(page), rules.load(rules.presets()), strict=True):
         for name, threshold in rule.thresholds.items():
             shown = ", ".join(threshold) if isinstance(threshold, list) else str(threshold)
-            assert f"`{name}` {shown}".lower() in said.lower()
+            assert f"`{name}` {shown}".lower() in listed.lower()

@@ -22,7 +22,7 @@ for step in range(100_000):
 """
 
 
-COLOURED = re.compile(r"\x1b\[[\d;]*\b[349][0-7]m")
+COLORED = re.compile(r"\x1b\[[\d;]*\b[349][0-7]m")
 
 
 class Pane:
@@ -109,13 +109,13 @@ def log(tmp_path: Path) -> Path:
 def test_no_color_is_honoured(pane: Pane, log: Path) -> None:
     pane.run(tail(log.name), NO_COLOR="1")
     pane.until("● loss")
-    assert not COLOURED.search(pane.text("-e"))
+    assert not COLORED.search(pane.text("-e"))
 
 
 def test_sixteen_colours_are_enough(pane: Pane, log: Path) -> None:
     pane.run(tail(log.name), TERM="screen", COLORTERM="truecolor")
     pane.until("● loss")
-    assert COLOURED.search(pane.text("-e"))
+    assert COLORED.search(pane.text("-e"))
     assert not re.search(r"\x1b\[[\d;]*[34]8;[25]", pane.text("-e"))
 
 
@@ -147,7 +147,7 @@ def test_sigterm_leaves_the_terminal_as_it_was(pane: Pane, log: Path) -> None:
 def test_exit_on_alarm_ends_the_view_with_4(pane: Pane, tmp_path: Path) -> None:
     (tmp_path / "ill.log").write_text("step 0 | loss: 3.0 | dt: 9ms\n" + "step 1 | loss: nan | dt: 9ms\n" * 3)
     pane.run(tail("ill.log", "--exit-on-alarm"))
-    pane.until("ill: NaN or infinite loss at step 1: loss is nan", "ended with 4")
+    pane.until("ill: NaN or infinite loss at step 1: loss is NaN", "ended with 4")
 
 
 def test_plain_lines_are_printed_on_a_terminal_too(pane: Pane, log: Path) -> None:

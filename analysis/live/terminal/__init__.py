@@ -1,5 +1,5 @@
-"""The terminal view of `gputel tail`: what is known at a moment -> lines of text -> those that changed are drawn.
+"""The terminal view of `gputel tail`: snapshots -> lines of text -> the lines that changed are drawn.
 
-feed.py follows and makes pictures, screen.py lays a picture out, panes.py says what of a run, plots.py draws, and
-app.py is the only file that knows textual.
+`snapshots.py` follows runs and takes snapshots, `screen.py` lays them out, `panes.py` has the parts of one run,
+`plots.py` draws curves, and `app.py` is the only file that uses textual.
 """

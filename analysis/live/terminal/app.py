@@ -1,7 +1,4 @@
-"""The terminal view itself, in textual: a thread follows, this loop draws the lines that have changed.
-
-It writes in the sixteen colours that the terminal has anyway. What is followed knows nothing of it.
-"""
+"""The textual app: a thread follows the runs, the event loop draws changed lines in the 16 ANSI colors."""
 
 from __future__ import annotations
 
@@ -26,27 +23,31 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputel.analysis.live.terminal import panes, screen
-from gputel.analysis.live.terminal.screen import MODES, SHARES, Look
+from gputel.analysis.live.terminal.screen import MODES, SHARES, ViewOptions
 from gputel.analysis.live.terminal.snapshots import Snapshot
 
 Feed = Callable[[threading.Event], Iterator[Snapshot]]
 ALARMED = 4
 
 
-class Drawn(Message):
-    def __init__(self, picture: Snapshot) -> None:
+class SnapshotReady(Message):
+    """A new snapshot from the thread."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
-        self.picture = picture
+        self.snapshot = snapshot
 
 
 class FeedFailed(Message):
+    """The exception that ended the thread."""
+
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
 
 class OutputDriver(LinuxDriver):
-    """Draws on standard output, whatever becomes of standard error."""
+    """Draws on standard output; textual's own driver uses standard error."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -55,7 +56,7 @@ class OutputDriver(LinuxDriver):
 
 
 class Canvas(Widget):
-    """Lines of text; `drawn` counts those that were drawn anew."""
+    """Lines of text; `drawn` counts the lines that were redrawn."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; background: ansi_default; }"
     ALLOW_SELECT = False
@@ -84,7 +85,7 @@ class Canvas(Widget):
 
 
 class Terminal(App[int]):
-    """`feed` is told by an event when to end, and is gone through in a thread of its own."""
+    """The app. A thread iterates over `feed`, which ends when the event passed to it is set."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { background: ansi_default; color: ansi_default; overflow: hidden; }"
@@ -96,7 +97,7 @@ class Terminal(App[int]):
         Binding("m", "metric(1)", "metric"),
         Binding("M", "metric(-1)"),
         Binding("z", "zoom", "zoom"),
-        Binding("l", "log", "log"),
+        Binding("l", "log", "log scale"),
         Binding("e", "events", "events"),
         Binding("ctrl+z", "suspend_process"),
     ]
@@ -114,8 +115,8 @@ class Terminal(App[int]):
         self._rings_bell, self._exits = bell, exit_on_alarm
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
-        self.picture = Snapshot(datetime.now(timezone.utc))
-        self.look = Look()
+        self.snapshot = Snapshot(datetime.now(timezone.utc))
+        self.options = ViewOptions()
         self.canvas = Canvas()
         self.fault: BaseException | None = None
 
@@ -134,18 +135,18 @@ class Terminal(App[int]):
         self._wake()
 
     def wait(self) -> None:
-        """Until nothing is read any more."""
+        """Ends the thread and waits for it."""
         self._ending.set()
         self._wake()
         if self._thread.ident is not None:
             self._thread.join()
 
-    def on_drawn(self, message: Drawn) -> None:
-        rung, self.picture = self.picture.rings, message.picture
-        if self._rings_bell and self.picture.rings > rung:
+    def on_snapshot_ready(self, message: SnapshotReady) -> None:
+        rings_before, self.snapshot = self.snapshot.rings, message.snapshot
+        if self._rings_bell and self.snapshot.rings > rings_before:
             self.bell()
         self._draw()
-        if self._exits and self.picture.alarmed:
+        if self._exits and self.snapshot.alarmed:
             self.exit(ALARMED)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
@@ -157,38 +158,38 @@ class Terminal(App[int]):
         self._draw(event.size.width, event.size.height)
 
     def action_choose(self, by: int) -> None:
-        self._change(chosen=self.look.chosen + by)
+        self._change(chosen=self.options.chosen + by)
 
     def action_mode(self) -> None:
-        self._change(mode=MODES[(MODES.index(self.look.mode) + 1) % len(MODES)])
+        self._change(mode=MODES[(MODES.index(self.options.mode) + 1) % len(MODES)])
 
     def action_metric(self, by: int) -> None:
-        names = panes.metrics(self.picture.runs)
+        names = panes.metrics(self.snapshot.runs)
         if names:
-            at = names.index(screen.metric(self.picture.runs, self.look))
-            self._change(metric=names[(at + by) % len(names)])
+            current = names.index(screen.metric(self.snapshot.runs, self.options))
+            self._change(metric=names[(current + by) % len(names)])
 
     def action_zoom(self) -> None:
-        self._change(share=SHARES[(SHARES.index(self.look.share) + 1) % len(SHARES)])
+        self._change(share=SHARES[(SHARES.index(self.options.share) + 1) % len(SHARES)])
 
     def action_log(self) -> None:
-        self._change(log=not self.look.log)
+        self._change(log=not self.options.log)
 
     def action_events(self) -> None:
-        self._change(events=not self.look.events)
+        self._change(events=not self.options.events)
 
-    def _change(self, **chosen: object) -> None:
-        self.look = replace(self.look, **chosen)  # type: ignore[arg-type]
+    def _change(self, **changes: object) -> None:
+        self.options = replace(self.options, **changes)  # type: ignore[arg-type]
         self._draw()
 
     def _draw(self, width: int = 0, height: int = 0) -> None:
         width, height = width or self.size.width, height or self.size.height
         if width > 0 and height > 0:
-            self.canvas.show(screen.screen(self.picture, self.look, width, height, self._keys()))
+            self.canvas.show(screen.screen(self.snapshot, self.options, width, height, self._keys()))
 
     def _keys(self) -> list[tuple[str, str]]:
-        """Those that do something now."""
-        several, shown = len(self.picture.runs) > 1, []
+        """Keys and their names, without those that need several runs if there is only one."""
+        several, shown = len(self.snapshot.runs) > 1, []
         for binding in self.BINDINGS:
             assert isinstance(binding, Binding)
             if binding.description and (several or binding.action not in ("choose(1)", "mode")):
@@ -197,7 +198,7 @@ class Terminal(App[int]):
 
     def _follow(self) -> None:
         try:
-            for picture in self._feed(self._ending):
-                self.post_message(Drawn(picture))
-        except BaseException as error:  # whoever started the view is to hear of it
+            for snapshot in self._feed(self._ending):
+                self.post_message(SnapshotReady(snapshot))
+        except BaseException as error:  # re-raised where the view was started
             self.post_message(FeedFailed(error))

@@ -1,6 +1,6 @@
-"""Follows and makes pictures: frozen values, at most four a second, and none while nothing changes.
+"""Takes snapshots of a session: frozen values, at most four per second, and none while nothing changes.
 
-Durations that grow by the clock alone are no change: a picture says when the last record came, not how long ago.
+A duration that only grows with the clock is not a change: a snapshot has the time of the last record, not its age.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_HISTORY = 50
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """One run: what is known of it, what is wrong now, and what began or ended before, last ones last."""
+    """One run: its view, its active alarms, and alarms raised or cleared before, oldest first."""
 
     view: View
     active: Sequence[Alarm] = ()
@@ -30,7 +30,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`rings` counts the alarms that have begun, `alarmed` says whether something is wrong now."""
+    """All runs at one moment. `rings` counts alarms raised so far; `alarmed` says whether one is active."""
 
     at: datetime
     runs: Sequence[RunSnapshot] = ()
@@ -39,40 +39,40 @@ class Snapshot:
     alarmed: bool = False
 
 
-def pictures(
+def snapshots(
     session: Session,
     troubles: Sequence[str] = (),
     ending: Event | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Snapshot]:
-    """Until `ending` is set, or nothing more will come; `troubles` grows while others report what failed.
+    """Yields snapshots until `ending` is set or every run is over. Other threads may append to `troubles`.
 
-    What comes meanwhile is read at once: most of what a reading costs does not depend on how much there is.
+    It reads at most four times a second, since most of the cost of a read does not depend on its size.
     """
     ending = ending or Event()
-    drawn, seen, rings = float("-inf"), None, 0
+    last_yield, last_state, rings = float("-inf"), None, 0
     for turn in session.turns(ending.is_set):
         rings += sum(notice.alarm.state == "on" for notice in turn.notices)
-        stands = _stands(session, troubles, rings)
-        if stands != seen and now() - drawn >= PAUSE_S:
-            drawn, seen = now(), stands
-            yield _picture(session, troubles, rings)
+        state = _state(session, troubles, rings)
+        if state != last_state and now() - last_yield >= PAUSE_S:
+            last_yield, last_state = now(), state
+            yield _snapshot(session, troubles, rings)
         if turn.updates and all(update.live for update in turn.updates):
             ending.wait(PAUSE_S)
-    if _stands(session, troubles, rings) != seen:
-        yield _picture(session, troubles, rings)
+    if _state(session, troubles, rings) != last_state:
+        yield _snapshot(session, troubles, rings)
 
 
-def _stands(session: Session, troubles: Sequence[str], rings: int) -> object:
-    """What a picture depends on."""
-    runs = [(run.state.changed, judge.active, list(judge.history)[-1:]) for run, judge in session.judged()]
+def _state(session: Session, troubles: Sequence[str], rings: int) -> object:
+    """Everything that a snapshot depends on."""
+    runs = [(run.state.changed, alarms.active, list(alarms.history)[-1:]) for run, alarms in session.runs()]
     return runs, _notes(session, troubles), rings
 
 
-def _picture(session: Session, troubles: Sequence[str], rings: int) -> Snapshot:
+def _snapshot(session: Session, troubles: Sequence[str], rings: int) -> Snapshot:
     runs = [
-        RunSnapshot(view, tuple(judge.active), tuple(judge.history)[-MOST_HISTORY:])
-        for view, judge in session.views()
+        RunSnapshot(view, tuple(alarms.active), tuple(alarms.history)[-MOST_HISTORY:])
+        for view, alarms in session.views()
     ]
     notes = _notes(session, troubles)
     return Snapshot(datetime.now(timezone.utc), runs, notes, rings, session.is_alarmed)
@@ -80,6 +80,6 @@ def _picture(session: Session, troubles: Sequence[str], rings: int) -> Snapshot:
 
 def _notes(session: Session, troubles: Sequence[str]) -> list[str]:
     follower = session.follower
-    told = [note for run in follower.runs for note in run.notes]
-    ill = [f"{run.name}: {run.trouble}" for run in follower.runs if run.trouble]
-    return [*follower.awaited, *ill, *troubles[-3:], *told]
+    notes = [note for run in follower.runs for note in run.notes]
+    unreadable = [f"{run.name}: {run.trouble}" for run in follower.runs if run.trouble]
+    return [*follower.awaited, *unreadable, *troubles[-3:], *notes]

@@ -1,4 +1,4 @@
-"""Times and the words of others, in as few characters as can be read."""
+"""Text for a terminal: short times, clean log text, lines of an exact width."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from rich.text import Text
 
 
 def moment(at: datetime, now: datetime) -> str:
-    """In the zone of whoever looks; with its day where that is another one."""
+    """A time in the local zone, with the day if it is not today."""
     here, today = at.astimezone(), now.astimezone()
     return f"{here:%H:%M}" if here.date() == today.date() else f"{here:%a %d %b %H:%M}"
 
 
 def clock(at: datetime) -> str:
+    """A time of day in the local zone, with seconds."""
     return f"{at.astimezone():%H:%M:%S}"
 
 
-def stamped(time: object) -> datetime | None:
-    """Of a log it is a moment, of a recorder's file text."""
+def event_time(time: object) -> datetime | None:
+    """The time of an event: a datetime from a log, text from a recorder's file, None if there is none."""
     if isinstance(time, datetime):
         return time
     try:
@@ -29,12 +30,12 @@ def stamped(time: object) -> datetime | None:
 
 
 def clean(words: object) -> str:
-    """What a log says may hold anything, also what a terminal would obey."""
+    """Text without control characters; a log may contain escape sequences that the terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in str(words)).strip()
 
 
-def elided(words: str, width: int) -> str:
-    """Without its middle where it is too long: names of runs differ at their ends as often as not."""
+def shortened(words: str, width: int) -> str:
+    """Cuts the middle out of long text, since names of runs often differ at their ends."""
     if cell_len(words) <= width:
         return words
     after = max(width - 1, 0) // 2
@@ -48,19 +49,19 @@ def line(*parts: str | Text | tuple[str, str]) -> Text:
     return Text.assemble(*parts, end="", no_wrap=True)
 
 
-def fitted(text: Text, width: int) -> Text:
-    """As wide as that, neither more nor less."""
+def fit(text: Text, width: int) -> Text:
+    """Cuts or pads text to an exact width."""
     text = text.copy()
     text.truncate(width, overflow="ellipsis", pad=True)
     return text
 
 
-def flowed(chips: list[Text], width: int, between: str = "  ") -> list[Text]:
-    """Short texts, one after the other, on as many lines as they need."""
+def flow(chips: list[Text], width: int, between: str = "  ") -> list[Text]:
+    """Puts short texts one after the other, on as many lines as they need."""
     lines: list[Text] = []
     for chip in chips:
         if lines and lines[-1].cell_len + len(between) + chip.cell_len <= width:
             lines[-1].append(between).append_text(chip)
         else:
             lines.append(chip.copy())
-    return [fitted(line, width) for line in lines]
+    return [fit(line, width) for line in lines]

@@ -1,7 +1,7 @@
-"""Runs as they happen, on a page in the browser: views -> parts -> messages -> viewers.
+"""The live page in the browser: views -> parts -> messages -> clients.
 
-page = Page(door.opened("127.0.0.1", 8765), wake=follower.wake)    # server.py: serves until it is closed
+page = LivePage("127.0.0.1", 8765, wake=follower.wake)    # server.py: serves until it is closed
 for turn in session.turns(stop):
-    page.show(session.views)                                       # nothing is computed while nobody looks
+    page.show(session.views)                              # computes nothing while there are no clients
 page.close()
 """

@@ -1,8 +1,9 @@
-"""Who may see the page: a request -> None, or why it is refused. Pure; nothing here opens a socket.
+"""Decides who may see the live page: a request -> None, or the reason for refusing it. Nothing here opens a
+socket.
 
-On this machine alone anybody may look, but no page of another site may: the host that a request names must be
-this machine's, which an address that was rebound to us is not. Elsewhere the link carries a token; it becomes a
-cookie at once, so that it stands neither in the address line nor in a referrer.
+On a loopback address every local user may look, but no page of another site: the Host header must name this
+machine, which defeats DNS rebinding. On other addresses the link carries a token, which becomes a cookie at once,
+so that it appears neither in the address bar nor in a referrer.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ METHODS = ("GET", "HEAD")
 
 @dataclass(frozen=True)
 class Request:
+    """An HTTP request without a body; header names are lower case."""
+
     method: str
     path: str
     query: str
@@ -29,12 +32,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Refusal:
+    """The HTTP status and text of a refused request."""
+
     status: int
     text: str
 
 
 class AccessCheck:
-    """`host` is where the page is served; a token is needed wherever others could come to."""
+    """Checks requests for a page served at `host`; there is a token unless that is a loopback address."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -42,40 +47,43 @@ class AccessCheck:
 
     @property
     def link(self) -> str:
+        """The link for the user, with the token if there is one."""
         everywhere = self._host in ("0.0.0.0", "::")
         name = socket.gethostname() if everywhere else self._host
         place = f"http://{f'[{name}]' if ':' in name else name}:{self._port}/"
         return place if self.token is None else f"{place}?token={self.token}"
 
     def refusal(self, request: Request) -> Refusal | None:
+        """Why a request is refused; None if it is allowed."""
         if request.method not in METHODS:
-            return Refusal(405, "this page is only read")
+            return Refusal(405, "this page is read-only")
         if not self._is_ours(_name(request.headers.get("host", ""))):
-            return Refusal(421, "this machine has another name")
-        if self._is_foreign(request):
-            return Refusal(403, "asked for by another site")
-        if self.token is not None and not (self.is_carried(request) or self._is_known(request)):
-            return Refusal(403, "open the link that gputel tail has printed: it carries a token")
+            return Refusal(421, "the Host header names another machine")
+        if self._is_cross_site(request):
+            return Refusal(403, "requested by another site")
+        if self.token is not None and not (self.has_token(request) or self._has_cookie(request)):
+            return Refusal(403, "open the link that gputel tail printed: it contains a token")
         return None
 
-    def is_carried(self, request: Request) -> bool:
-        """Whether the link itself was opened."""
+    def has_token(self, request: Request) -> bool:
+        """Whether the URL contains the token."""
         return self._is_token(parse_qs(request.query).get("token", [""])[0])
 
     @property
     def cookie(self) -> str:
+        """The cookie that replaces the token in the URL."""
         return f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
 
     @property
     def _cookie(self) -> str:
         return f"gputel_{self._port}"  # a browser does not tell ports apart
 
-    def _is_known(self, request: Request) -> bool:
+    def _has_cookie(self, request: Request) -> bool:
         try:
-            found = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
+            cookie = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             return False
-        return found is not None and self._is_token(found.value)
+        return cookie is not None and self._is_token(cookie.value)
 
     def _is_token(self, text: str) -> bool:
         return self.token is not None and secrets.compare_digest(
@@ -83,14 +91,15 @@ class AccessCheck:
         )
 
     def _is_ours(self, name: str) -> bool:
+        """Whether a host name is one of this machine's."""
         if name in LOCAL or name == self._host.lower():
             return True
         if self.token is None:
             return False
         return is_address(name) or name.partition(".")[0] == socket.gethostname().lower().partition(".")[0]
 
-    def _is_foreign(self, request: Request) -> bool:
-        """A link elsewhere may lead here; nothing else of another site may."""
+    def _is_cross_site(self, request: Request) -> bool:
+        """Whether another site made the request. Its links may lead to the page, its scripts may not read it."""
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{request.headers.get('host')}":
             return True
@@ -100,7 +109,7 @@ class AccessCheck:
 
 
 def read(head: bytes) -> Request | None:
-    """None for what is no request without a body."""
+    """Parses a request; None if it is malformed or has a body."""
     try:
         first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
         method, target, version = first.split(" ")
@@ -133,7 +142,7 @@ def is_address(name: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """Without its port: a tunnel may give it another."""
+    """The host without its port, which an SSH tunnel may change."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

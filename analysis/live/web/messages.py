@@ -1,14 +1,10 @@
-"""What stands and what stood -> a message for the page: all of it, or what has changed, as a server-sent event.
+"""Turns views into the parts of the live page, and parts into server-sent events: the full state or the changes.
 
-A message is a list of parts: `[run, kind, name, value]`, null where it is gone, or, of what grows,
-`[run, kind, name, drop, keep, more]`: of what the page has, `drop` are left away at the beginning, as many are kept
-as `keep` says, and `more` comes behind them.
+A message is a list of parts: `[run, kind, name, value]`, with null for a part that is gone, or for growing
+columns `[run, kind, name, drop, keep, more]`: drop the first `drop` values, keep the next `keep`, append `more`.
 
-Views of runs -> the parts of what a page shows, by run, kind and name: facts, rows, and columns of numbers.
-
-A part is what is sent at once when it changes. However many runs there are and however long they last, their curves
-come to about as many points together: neighbours are put together from the beginning on, so that a curve that grows
-changes at its end only.
+The curves of all runs share a fixed number of points. Neighbors are merged from the start of a curve, so that a
+growing curve changes only at its end.
 """
 
 from __future__ import annotations
@@ -32,31 +28,44 @@ if TYPE_CHECKING:
     from gputel.analysis.live.alarms import RunAlarms
     from gputel.analysis.live.view import GpuView, RunCost, View
 
-DIGITS = 9  # of a number: more than any log prints
-MOST_DROPPED = 16  # what moves on by more is sent whole
+Key: TypeAlias = tuple[int, str, str]
+Columns: TypeAlias = npt.NDArray[np.float64]
+Parts: TypeAlias = dict[Key, Any]
+
+DIGITS = 9  # per number: more than any log prints
+MOST_DROPPED = 16  # columns that move by more are sent as a whole
+PAGE = -1  # run number of parts that concern all runs
+FIRST = ("loss", "val_loss", "val_bpb")
+MOST_METRICS = 12
+MOST_POINTS = 48_000
+FEWEST, MOST = 64, 1024  # points of a curve
+MOST_EVENTS = 100
+LIMITS = ("power_w", "memory_total_mib")
 
 
-def whole(parts: Parts, identity: str) -> bytes:
+def full_state(parts: Parts, identity: str) -> bytes:
+    """The message with all parts."""
     return _event("whole", identity, changes({}, parts))
 
 
-def news(before: Parts, after: Parts, identity: str) -> bytes:
+def update(before: Parts, after: Parts, identity: str) -> bytes:
+    """The message with the changes between two states."""
     return _event("news", identity, changes(before, after))
 
 
 def changes(before: Parts, after: Parts) -> list[list[Any]]:
-    """Applied to `before`, they make `after` of it."""
-    found: list[list[Any]] = [[*key, None] for key in before if key not in after]
+    """Parts that turn `before` into `after`."""
+    changed: list[list[Any]] = [[*key, None] for key in before if key not in after]
     for key, value in after.items():
         if isinstance(value, np.ndarray):
-            found += [[*key, *grown] for grown in _grown(before.get(key), value)]
+            changed += [[*key, *grown] for grown in _grown(before.get(key), value)]
         elif key not in before or before[key] != value:
-            found.append([*key, value])
-    return found
+            changed.append([*key, value])
+    return changed
 
 
 def _grown(before: Columns | None, after: Columns) -> list[tuple[int, int, list[Any]]]:
-    """Nothing where nothing has changed."""
+    """`drop`, `keep` and `more` of columns; an empty list if they are unchanged."""
     drop, keep = (0, 0) if before is None else _kept(before, after)
     if before is not None and drop == 0 and keep == before.shape[1] == after.shape[1]:
         return []
@@ -64,7 +73,7 @@ def _grown(before: Columns | None, after: Columns) -> list[tuple[int, int, list[
 
 
 def _kept(before: Columns, after: Columns) -> tuple[int, int]:
-    """How many of the first are gone, and how many are the same from there on."""
+    """How many values at the start are gone, and how many are the same after that."""
     for drop in range(min(MOST_DROPPED, before.shape[1])):
         size = min(before.shape[1] - drop, after.shape[1])
         differ = _differ(before[:, drop : drop + size], after[:, :size])
@@ -74,13 +83,13 @@ def _kept(before: Columns, after: Columns) -> tuple[int, int]:
     return 0, 0
 
 
-def _differ(one: Columns, other: Columns) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = ((one != other) & ~(np.isnan(one) & np.isnan(other))).any(axis=0)
-    return found
+def _differ(before: Columns, after: Columns) -> npt.NDArray[np.bool_]:
+    differ: npt.NDArray[np.bool_] = ((before != after) & ~(np.isnan(before) & np.isnan(after))).any(axis=0)
+    return differ
 
 
 def _numbers(columns: Columns) -> list[list[float | None]]:
-    """NaN and infinity are holes."""
+    """Numbers for JSON; NaN and inf become null."""
     with np.errstate(all="ignore"):
         powers = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(columns))))
         short = np.round(columns * powers) / powers
@@ -89,26 +98,13 @@ def _numbers(columns: Columns) -> list[list[float | None]]:
             for row, finite in zip(short.tolist(), np.isfinite(columns).tolist(), strict=True)]  # fmt: skip
 
 
-def _event(kind: str, identity: str, told: list[list[Any]]) -> bytes:
-    data = json.dumps(told, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+def _event(kind: str, identity: str, parts: list[list[Any]]) -> bytes:
+    data = json.dumps(parts, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return f"id: {identity}\nevent: {kind}\ndata: {data}\n\n".encode("utf-8", "replace")
 
 
-Key: TypeAlias = tuple[int, str, str]
-Columns: TypeAlias = npt.NDArray[np.float64]
-Parts: TypeAlias = dict[Key, Any]
-
-PAGE = -1  # in place of a run's number: what concerns all of them
-FIRST = ("loss", "val_loss", "val_bpb")
-MOST_METRICS = 12
-MOST_POINTS = 48_000
-FEWEST, MOST = 64, 1024  # points of a curve
-MOST_EVENTS = 100
-LIMITS = ("power_w", "memory_total_mib")
-
-
 def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
-    """Numbers of runs are those of `views`, which only ever grow."""
+    """The parts of the page, by run number, kind and name. A run's number is its place in `views`."""
     shown = _shown([view for view, _ in views])
     curves = sum(name in side for view, _ in views for side in (view.curves, view.evals) for name in shown)
     most = _share(curves)
@@ -116,10 +112,10 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
         (PAGE, "look", ""): {"tints": style.TINTS, "kinds": style.KINDS},
         (PAGE, "panels", ""): _panels(shown, {name for view, _ in views for name in view.curves}),
     }
-    for number, (view, judge) in enumerate(views):
-        parts[number, "facts", ""] = plain(_facts(view, judge))
+    for number, (view, alarms) in enumerate(views):
+        parts[number, "facts", ""] = plain(_facts(view, alarms))
         parts[number, "events", ""] = [_event_part(event) for event in list(view.events)[-MOST_EVENTS:]]
-        parts[number, "alarms", ""] = [_alarm(alarm) for alarm in list(judge.history)[-MOST_EVENTS:]]
+        parts[number, "alarms", ""] = [_alarm(alarm) for alarm in list(alarms.history)[-MOST_EVENTS:]]
         for name in shown:
             points = view.curves.get(name, view.evals.get(name))
             if points is not None:
@@ -131,7 +127,7 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
 
 
 def thinned(points: Points, most: int) -> Points:
-    """No extreme is lost; a power of two of points becomes one."""
+    """Merges points in groups of a power of two until `most` are left; keeps every extreme."""
     width = 1
     while math.ceil(len(points.step) / width) > most:
         width *= 2
@@ -150,33 +146,33 @@ def thinned(points: Points, most: int) -> Points:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: a loss that is no number stays one in words."""
+    """A value for JSON: NaN and inf as text, secrets masked."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value
 
 
 @lru_cache(maxsize=4096)
 def masked(text: str) -> str:
-    """What looks like a key is shown to nobody."""
+    """Text with anything that looks like a key or token replaced."""
     return identity.mask(text)
 
 
 def _share(curves: int) -> int:
-    """A power of two, so that another curve seldom changes all of them."""
+    """Points per curve, a power of two, so that one more curve seldom changes all others."""
     share = MOST_POINTS // max(curves, 1)
     return min(max(1 << max(share.bit_length() - 1, 0), FEWEST), MOST)
 
 
 def _shown(views: Sequence[View]) -> list[str]:
-    """Known metrics first, then others in the order in which they were printed."""
-    found = dict.fromkeys(
+    """Names of metrics to draw: known ones first, then others in the order in which they were printed."""
+    names = dict.fromkeys(
         name
         for view in views
         for side in (view.curves, view.evals)
@@ -184,22 +180,22 @@ def _shown(views: Sequence[View]) -> list[str]:
         if name not in metrics.SO_FAR
     )
     return [
-        *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in FIRST) if name in found),
-        *(n for n in found if n not in metrics.KNOWN),
+        *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in FIRST) if name in names),
+        *(n for n in names if n not in metrics.KNOWN),
     ][:MOST_METRICS]
 
 
 def _panels(shown: Sequence[str], printed: set[str]) -> list[dict[str, Any]]:
-    """A panel a metric; what validates a metric lies on the panel of that."""
+    """One panel per metric; a validation metric shares the panel of its training metric."""
     home = {name: name.removeprefix("val_") if name.removeprefix("val_") in shown else name for name in shown}
     panels = []
     for name in shown:
         if home[name] != name:
             continue
-        known = metrics.KNOWN.get(name) or metrics.MetricPanel(name, noisy=name in printed)
-        series = [{"name": own, "style": _style(own, printed)} for own in shown if home[own] == name]
-        facts = {"name": name, "title": known.title, "unit": known.unit, "series": series}
-        panels.append({**facts, "noisy": known.noisy, "steady": known.steady})
+        panel = metrics.KNOWN.get(name) or metrics.MetricPanel(name, noisy=name in printed)
+        series = [{"name": each, "style": _style(each, printed)} for each in shown if home[each] == name]
+        facts = {"name": name, "title": panel.title, "unit": panel.unit, "series": series}
+        panels.append({**facts, "noisy": panel.noisy, "steady": panel.steady})
     return panels
 
 
@@ -207,7 +203,7 @@ def _style(name: str, printed: set[str]) -> str:
     return metrics.KNOWN[name].style if name in metrics.KNOWN else "line" if name in printed else "dots"
 
 
-def _facts(view: View, judge: RunAlarms) -> dict[str, Any]:
+def _facts(view: View, alarms: RunAlarms) -> dict[str, Any]:
     evals = {name: float(points.mean[-1]) for name, points in view.evals.items() if len(points.mean)}
     return {
         "name": view.name,
@@ -225,11 +221,13 @@ def _facts(view: View, judge: RunAlarms) -> dict[str, Any]:
         "elapsed_s": _whole(view.elapsed_s),
         "eta_s": _whole(view.eta_s),
         "silent_s": _whole(view.silent_s) if view.status == "running" else None,
-        "coming": [[one.kind, one.step, one.at and round(one.at.timestamp())] for one in view.coming],
+        "upcoming": [
+            [event.kind, event.step, event.at and round(event.at.timestamp())] for event in view.upcoming
+        ],
         "cost": _cost(view.cost) if view.cost else None,
         "ranks": [[rank, step, _whole(silent)] for rank, (step, silent) in view.ranks.items()],
         "records": view.records,
-        "alarms": [alarm.line for alarm in judge.active],
+        "alarms": [alarm.line for alarm in alarms.active],
     }
 
 
@@ -252,23 +250,23 @@ def _gpu(gpu: GpuView) -> dict[str, Any]:
 
 def _strips(gpu: GpuView) -> Columns:
     length = max((len(strip) for strip in gpu.strips.values()), default=0)
-    hole = [math.nan] * length
-    return np.array([gpu.strips.get(name, hole) for name in STRIPS], dtype=np.float64).reshape(
+    missing = [math.nan] * length
+    return np.array([gpu.strips.get(name, missing) for name in STRIPS], dtype=np.float64).reshape(
         len(STRIPS), length
     )
 
 
 def _event_part(event: Mapping[str, Any]) -> list[Any]:
-    """Kind, step, time, text."""
+    """Kind, step, time and text of an event."""
     time = event.get("time")
-    said = time if time is None or isinstance(time, str) else f"{time:%Y-%m-%dT%H:%M:%S}Z"
+    stamp = time if time is None or isinstance(time, str) else f"{time:%Y-%m-%dT%H:%M:%S}Z"
     step = event.get("step")
     text = masked(str(event.get("text") or ""))
-    return [str(event.get("kind")), step if isinstance(step, int) else None, said, text]
+    return [str(event.get("kind")), step if isinstance(step, int) else None, stamp, text]
 
 
 def _alarm(alarm: Any) -> list[Any]:
-    """As an event."""
+    """An alarm in the form of an event."""
     kind = "alarm" if alarm.state == "on" else "over"
     return [kind, alarm.step, alarm.at_s, masked(alarm.line)]
 

@@ -1,12 +1,10 @@
-"""The page of the runs that are followed, served until it is closed: four addresses, and nothing of the disk.
+"""Serves the live page over HTTP, with updates as server-sent events, from a thread of its own.
 
-It has a thread of its own and is handed what stands from the one that follows. Whoever sends too much, or too
-slowly, or does not take what it is sent is let go. Nothing is logged, so that no token stands in a log.
+There are four addresses, and none reads the disk. A client that sends too much, sends too slowly or does not read
+is disconnected. Nothing is logged, so that no token ends up in a log.
 
-What all viewers of a page are told, and what one of them lacks: a short memory instead of a queue for each.
-
-Every message has a number. Who has seen one of the last few gets those since; who is behind them, or comes new,
-gets all that stands, written once for all who ask. So a slow viewer costs nothing but its own socket.
+`Broadcast` numbers the updates and keeps the last few instead of a queue per client: a client that fell behind
+them, or is new, gets the full state.
 """
 
 from __future__ import annotations
@@ -34,12 +32,14 @@ if TYPE_CHECKING:
     from gputel.analysis.live.view import View
 
 PORT = 8765
-PAUSE_S = 0.5  # between two messages
-STILL_S = 15  # after which a silent server says that it is there
-PATIENCE_S = 20  # for a request to come, and for what is sent to be taken
+PAUSE_S = 0.5  # between two updates
+KEEPALIVE_S = 15  # of silence, after which the server sends a keepalive
+PATIENCE_S = 20  # for a request to arrive, and for a client to read
 MOST_HEAD = 16 << 10
-MOST_WAITING = 64 << 10  # bytes that a viewer has not taken yet, beyond one message
+MOST_WAITING = 64 << 10  # bytes that a client has not read yet, beyond one message
 MOST_CONNECTIONS = 256
+MOST_KEPT = 64  # updates
+MOST_KEPT_BYTES = 4 << 20
 
 RENDER = "gputel.analysis.render.assets"
 OWN = f"{__package__}.assets"
@@ -59,7 +59,7 @@ HEADERS = (
 
 
 class LivePage:
-    """`link` is what a person opens. `wake` is called, from another thread, when somebody has come to look."""
+    """The server. `link` is for the user to open; `wake` is called, from another thread, when a client connects."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class LivePage:
         pause_s: float = PAUSE_S,
     ) -> None:
         self._socket = _listening(host, port)
-        self.door = access.AccessCheck(host, self._socket.getsockname()[1])
-        self.link = self.door.link
+        self.access = access.AccessCheck(host, self._socket.getsockname()[1])
+        self.link = self.access.link
         self._wake, self._patience_s, self._pause_s = wake, patience_s, pause_s
-        self._asked = threading.Event()  # somebody new is to be told, whether anything changed or not
+        self._has_new_client = threading.Event()
         self._shown = float("-inf")
         self.connections = 0
         self._loop = asyncio.new_event_loop()
@@ -84,19 +84,20 @@ class LivePage:
         self._started.wait()
 
     def show(self, views: Callable[[], Sequence[tuple[View, RunAlarms]]]) -> None:
-        """What stands, for whoever looks."""
-        due = time.monotonic() - self._shown >= self._pause_s and self._viewers.count
-        if not due and not self._asked.is_set():
+        """Sends the present state to all clients; does nothing while there are none."""
+        due = time.monotonic() - self._shown >= self._pause_s and self._broadcast.clients
+        if not due and not self._has_new_client.is_set():
             return
-        self._asked.clear()
+        self._has_new_client.clear()
         self._shown = time.monotonic()
-        self._loop.call_soon_threadsafe(self._viewers.tell, page_parts(views()))
+        self._loop.call_soon_threadsafe(self._broadcast.publish, page_parts(views()))
 
     def wait(self, timeout_s: float) -> None:
-        """Until somebody comes to look, or the time is over."""
-        self._asked.wait(timeout_s)
+        """Sleeps until a client connects, or until the timeout."""
+        self._has_new_client.wait(timeout_s)
 
     def close(self) -> None:
+        """Disconnects every client and stops the thread."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
@@ -105,8 +106,8 @@ class LivePage:
             self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        self._viewers, self._stop = Broadcast(), asyncio.Event()
-        server = await asyncio.start_server(self._answer, sock=self._socket, limit=MOST_HEAD)
+        self._broadcast, self._stop = Broadcast(), asyncio.Event()
+        server = await asyncio.start_server(self._handle, sock=self._socket, limit=MOST_HEAD)
         self._started.set()
         await self._stop.wait()
         server.close()
@@ -115,10 +116,10 @@ class LivePage:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            await self._asked_for(reader, writer)
+            await self._respond(reader, writer)
             writer.write_eof()
             await asyncio.wait_for(_rest(reader), self._patience_s)
             writer.close()
@@ -127,7 +128,7 @@ class LivePage:
         finally:
             self.connections -= 1
 
-    async def _asked_for(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.connections > MOST_CONNECTIONS:
             raise ConnectionRefusedError
         try:
@@ -136,8 +137,8 @@ class LivePage:
             return await self._send(writer, _refused(431, "the request is too long"))
         request = access.read(head)
         if request is None:
-            return await self._send(writer, _refused(400, "this is no request for a page"))
-        refusal = self.door.refusal(request)
+            return await self._send(writer, _refused(400, "not a valid request"))
+        refusal = self.access.refusal(request)
         if refusal is not None:
             return await self._send(writer, _refused(refusal.status, refusal.text))
         if request.path == "/events" and request.method == "GET":
@@ -146,35 +147,37 @@ class LivePage:
         return await self._send(writer, head + data if request.method == "GET" else head)
 
     def _page(self, request: access.Request) -> tuple[bytes, bytes]:
-        if request.path == "/" and self.door.token is not None and self.door.is_carried(request):
-            return _head(303, "text/plain", 0, f"Location: /\r\nSet-Cookie: {self.door.cookie}\r\n"), b""
-        found = _pages().get(request.path)
-        if found is None:
-            return _refused(404, "there is nothing here"), b""
-        kind, data = found
+        if request.path == "/" and self.access.token is not None and self.access.has_token(request):
+            return _head(303, "text/plain", 0, f"Location: /\r\nSet-Cookie: {self.access.cookie}\r\n"), b""
+        page = _pages().get(request.path)
+        if page is None:
+            return _refused(404, "not found"), b""
+        kind, data = page
         return _head(200, kind, len(data)), data
 
     async def _follow(
         self, request: access.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Tells a viewer what it lacks, for as long as it takes it."""
-        viewers = self._viewers
+        """Sends a client the full state or the updates it lacks, until it disconnects."""
+        broadcast = self._broadcast
         gone: asyncio.Future[bytes] = asyncio.ensure_future(reader.read(1))
         writer.transport.set_write_buffer_limits(high=MOST_WAITING)
-        seen = viewers.seen(request.headers.get("last-event-id", ""))
-        viewers.count += 1
-        following = viewers.next  # before anything is sent: whoever has been let in misses nothing
+        seen = broadcast.seen(request.headers.get("last-event-id", ""))
+        broadcast.clients += 1
+        following = broadcast.next  # taken before anything is sent, so that no update is missed
         try:
             await self._send(writer, _head(200, "text/event-stream") + b"retry: 1000\n\n")
-            self._asked.set()
+            self._has_new_client.set()
             self._wake()
             while not gone.done():
-                await asyncio.wait((following, gone), timeout=STILL_S, return_when=asyncio.FIRST_COMPLETED)
-                number, following = viewers.number, viewers.next
-                await self._send(writer, viewers.since(seen) or b"event: still\ndata:\n\n")
+                await asyncio.wait(
+                    (following, gone), timeout=KEEPALIVE_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                number, following = broadcast.number, broadcast.next
+                await self._send(writer, broadcast.since(seen) or b"event: still\ndata:\n\n")
                 seen = number
         finally:
-            viewers.count -= 1
+            broadcast.clients -= 1
             gone.cancel()
 
     async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -183,7 +186,7 @@ class LivePage:
 
 
 async def _rest(reader: asyncio.StreamReader) -> None:
-    """What else was sent, so that the answer is not lost with it."""
+    """Reads the rest of the request; closing with unread data would reset the connection and lose the answer."""
     for _ in range(64):
         if not await reader.read(MOST_HEAD):
             return
@@ -202,7 +205,7 @@ def _head(status: int, kind: str, length: int | None = None, more: str = "") -> 
 
 @cache
 def _pages() -> dict[str, tuple[str, bytes]]:
-    """Everything that can be asked for, but for the events."""
+    """Every address but `/events`, with its content type and content."""
 
     def read(package: str, name: str) -> str:
         return resources.files(package).joinpath(name).read_text("utf-8")
@@ -217,7 +220,7 @@ def _pages() -> dict[str, tuple[str, bytes]]:
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    """Without a port the usual one, or any that is free."""
+    """Listens on a port; with None on 8765, or on a free one if that is taken."""
     for wanted in (PORT, 0) if port is None else (port,):
         try:
             family = socket.getaddrinfo(host, wanted, type=socket.SOCK_STREAM)[0][0]
@@ -225,37 +228,34 @@ def _listening(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             failed = error
     where = f"--host {host}" if isinstance(failed, socket.gaierror) else f"--port {port}"
-    known = not isinstance(failed, socket.gaierror) and failed.errno
-    fault = f"cannot listen there: {(os.strerror(known) if known else str(failed.strerror)).lower()}"
-    raise GputelError(where, fault, "name another, or leave it away")
-
-
-MOST_KEPT = 64
-MOST_KEPT_BYTES = 4 << 20
+    number = not isinstance(failed, socket.gaierror) and failed.errno
+    fault = f"cannot listen there: {(os.strerror(number) if number else str(failed.strerror)).lower()}"
+    raise GputelError(where, fault, "choose another, or leave it out")
 
 
 class Broadcast:
-    """Of one thread, in which a loop runs; `count` is how many look."""
+    """Numbered updates for all clients. It belongs to the thread of its event loop."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.clients = 0
         self._parts: Parts | None = None
         self._number = 0
-        self._boot = secrets.token_hex(4)  # numbers of another life of the server mean nothing here
+        self._boot = secrets.token_hex(4)  # tells numbers of this server from those of an earlier one
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=MOST_KEPT)
         self._whole: tuple[int, bytes] = (0, b"")
         self._next: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def number(self) -> int:
+        """Number of the last update."""
         return self._number
 
-    def tell(self, parts: Parts) -> None:
-        """What stands now."""
+    def publish(self, parts: Parts) -> None:
+        """Sets the present state and wakes every client."""
         if self._parts is not None:
-            message = messages.news(self._parts, parts, f"{self._boot}-{self._number + 1}")
+            message = messages.update(self._parts, parts, f"{self._boot}-{self._number + 1}")
             self._kept.append((self._number + 1, message))
-            while sum(len(one) for _, one in self._kept) > MOST_KEPT_BYTES:
+            while sum(len(kept) for _, kept in self._kept) > MOST_KEPT_BYTES:
                 self._kept.popleft()
         self._number += 1
         self._parts = parts
@@ -263,23 +263,23 @@ class Broadcast:
         self._next = asyncio.get_running_loop().create_future()
 
     def since(self, seen: int | None) -> bytes:
-        """Nothing where nothing was told yet, or nothing since."""
+        """The updates after number `seen`, or the full state if they are no longer kept; b"" if there are none."""
         if seen == self._number or self._parts is None:
             return b""
         missed = [message for number, message in self._kept if seen is not None and number > seen]
         if seen is not None and seen < self._number and len(missed) == self._number - seen:
             return b"".join(missed)
         if self._whole[0] != self._number:
-            message = messages.whole(self._parts, f"{self._boot}-{self._number}")
+            message = messages.full_state(self._parts, f"{self._boot}-{self._number}")
             self._whole = self._number, message
         return self._whole[1]
 
     def seen(self, identity: str) -> int | None:
-        """The number that a page has seen last, by the identity that it was sent with."""
+        """The number of the last update that a client has seen, from its Last-Event-ID."""
         boot, _, number = identity.rpartition("-")
         return int(number) if boot == self._boot and number.isascii() and number.isdigit() else None
 
     @property
     def next(self) -> asyncio.Future[None]:
-        """Done when something is told."""
+        """A future that is done at the next update."""
         return self._next

@@ -116,28 +116,28 @@ def test_overfitting_names_the_best_evaluation_and_its_checkpoint() -> None:
     (alarm,) = (alarm for moment in moments for alarm in watch.see(moment))
     assert (alarm.rule, alarm.step) == ("overfit", 500)
     assert alarm.text == (
-        "val_loss is 3.3000, and was 3.0000 at step 200; nearest checkpoint: step 200, checkpoints/step_000200.pt"
+        "val_loss is 3.3000, was 3.0000 at step 200; nearest checkpoint: step 200, checkpoints/step_000200.pt"
     )
 
 
 def test_overfitting_of_an_accuracy_is_a_fall_and_an_unknown_metric_is_refused() -> None:
-    watch = RuleEngine(rules.load(own={"overfit": {"metrics": ["val_acc"]}}))
+    watch = RuleEngine(rules.load(settings={"overfit": {"metrics": ["val_acc"]}}))
     evals = [Evaluation(n, "val_acc", v) for n, v in enumerate((0.1, 0.5, 0.6, 0.5, 0.4, 0.3))]
     (alarm,) = (alarm for moment in evals for alarm in watch.see(moment))
     assert (alarm.rule, alarm.step, alarm.text) == (
         "overfit",
         5,
-        "val_acc is 0.3000, and was 0.6000 at step 2",
+        "val_acc is 0.3000, was 0.6000 at step 2",
     )
     with pytest.raises(GputelError, match="kl: its name does not say whether lower or higher is better"):
-        RuleEngine(rules.load(own={"overfit": {"metrics": ["kl"]}}))
+        RuleEngine(rules.load(settings={"overfit": {"metrics": ["kl"]}}))
 
 
 def test_slower_of_a_time_is_a_rise() -> None:
-    watch = RuleEngine(rules.load(own={"slower": {"metrics": ["dt_ms"]}}))
+    watch = RuleEngine(rules.load(settings={"slower": {"metrics": ["dt_ms"]}}))
     times = [100.0] * 200 + [130.0] * 100
     (alarm,) = (alarm for moment in records(times, "dt_ms") for alarm in watch.see(moment))
-    assert (alarm.rule, alarm.text) == ("slower", "dt_ms is 130, 30% above this run's own 100")
+    assert (alarm.rule, alarm.text) == ("slower", "dt_ms is 130, 30% above this run's baseline 100")
 
 
 def clocks(start: int, end: int, **facts: float) -> Iterator[ClockTick]:
@@ -148,7 +148,7 @@ def test_a_run_that_stands_still_is_told_after_ten_intervals_and_a_minute() -> N
     watch = RuleEngine(rules.load())
     moments: list[Moment] = [*training(50, every_s=10.0), *clocks(491, 1000)]
     (alarm,) = (alarm for moment in moments for alarm in watch.see(moment))
-    assert (alarm.rule, alarm.at_s, alarm.text) == ("stalled", 591.0, "no step for 101 s; usual are 10 s")
+    assert (alarm.rule, alarm.at_s, alarm.text) == ("stalled", 591.0, "no step for 101 s; usually 10 s")
 
 
 def test_the_first_minutes_and_an_evaluation_may_take_long() -> None:
@@ -252,7 +252,7 @@ def test_heat_is_told_from_half_of_a_minute_on_and_not_below() -> None:
 def test_the_share_of_slow_seconds_is_the_projects_to_set(share: float, slow: int) -> None:
     own = {"throttle": {"share": share}}
     for seconds, states in ((slow - 1, []), (slow, ["on"])):
-        watch = RuleEngine(rules.load(own=own))
+        watch = RuleEngine(rules.load(settings=own))
         assert [alarm.state for moment in slowed(seconds) for alarm in watch.see(moment)] == states
 
 
@@ -268,10 +268,10 @@ def test_a_disk_that_fills_is_told() -> None:
 def test_a_budget_is_judged_only_where_one_was_set() -> None:
     moment = ClockTick(0.0, 0.0, hours=40.0, dollars=1200.0)
     assert told([moment]) == []
-    watch = RuleEngine(rules.load(own={"budget": {"hours": 31, "dollars": 1000}}))
+    watch = RuleEngine(rules.load(settings={"budget": {"hours": 31, "dollars": 1000}}))
     assert [alarm.text for alarm in watch.see(moment)] == [
-        "it will have taken 1 d 16 h, and 1 d 07 h were allowed",
-        "it will have cost $1,200, and $1,000 were allowed",
+        "projected duration 1 d 16 h, limit 1 d 07 h",
+        "projected cost $1,200, budget $1,000",
     ]
 
 
@@ -290,17 +290,17 @@ def test_every_detector_is_some_rules_and_every_rule_has_one() -> None:
     ("own", "line"),
     [
         ({"nan": {"records": 3}}, "gputel.toml: alarm 'nan' has no 'records'; it has metrics, off"),
-        ({"naan": {}}, "gputel.toml: there is no alarm 'naan'; there are: nan, spike"),
+        ({"naan": {}}, "gputel.toml: no such alarm: 'naan'; the alarms are: nan, spike"),
     ],
 )
 def test_a_wrong_setting_is_named_with_the_right_ones(own: dict[str, dict[str, object]], line: str) -> None:
     with pytest.raises(GputelError, match="^" + line.replace(".", "\\.")) as caught:
-        rules.load(own=own)
+        rules.load(settings=own)
     assert caught.value.exit_code == 2
 
 
 def test_a_rule_can_be_silenced() -> None:
-    assert "spike" not in [rule.name for rule in rules.load(own={"spike": {"off": True}})]
+    assert "spike" not in [rule.name for rule in rules.load(settings={"spike": {"off": True}})]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Compose
 
-ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
+ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is NaN", 61, 1e9)
 
 
 class Scene:
@@ -221,7 +221,7 @@ def test_an_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
     (event,) = events.read(folder)
     assert {name: event[name] for name in ("kind", "text", "rule", "state", "step")} == {
         "kind": "alarm",
-        "text": "loss is nan",
+        "text": "loss is NaN",
         "rule": "nan",
         "state": "on",
         "step": 61,

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gputel.analysis.live import files
 from gputel.analysis.live.files import GrowingFile
+from gputel.telemetry import filesystem
 
 
 def write(path: Path, text: str) -> None:
@@ -227,3 +229,41 @@ def test_every_byte_comes_once_and_in_order_however_often_the_file_is_rotated(
     read += rest(file, 5)
     file.close()
     assert read == written + "end\n"
+
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:30 / /mnt/shared\\040logs rw - nfs4 server:/logs rw
+31 22 0:31 / /var/lib rw - overlay overlay rw
+32 22 0:32 / /mnt/windows rw - cifs //server/share rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "note"),
+    [
+        ("/home/me/train.log", "ext4", None),
+        (
+            "/mnt/shared logs/a.log",
+            "nfs4",
+            "/mnt/shared logs/a.log is on nfs4: read every second, since changes by other machines "
+            "are not notified",
+        ),
+        (
+            "/mnt/windows/a.log",
+            "cifs",
+            "/mnt/windows/a.log is on cifs: read every second, since changes by other machines are not notified",
+        ),
+        (
+            "/var/lib/a.log",
+            "overlay",
+            "/var/lib/a.log is on overlay: writes to a lower layer are seen within a second",
+        ),
+    ],
+)
+def test_filesystem_of_a_log_is_recognized(tmp_path: Path, path: str, kind: str, note: str | None) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(MOUNTS)
+    assert filesystem.kind(Path(path), table) == kind
+    assert files.filesystem_note(Path(path), kind) == note
+    assert files.notifies(kind) == (kind in ("ext4", "overlay"))

@@ -184,7 +184,7 @@ def test_what_the_recorder_saw_is_told(tmp_path: Path, clock: Clock) -> None:
     read(follower, clock)
     events.append(folder, START, "xid", "Xid 79 on GPU 0")
     (news,) = read(follower, clock)
-    assert news.happened[0]["text"] == "Xid 79 on GPU 0"
+    assert news.recorder_events[0]["text"] == "Xid 79 on GPU 0"
     assert follower.runs[0].state.view().events[-1]["kind"] == "xid"
     follower.close()
 
@@ -209,7 +209,7 @@ def test_a_view_says_where_the_run_stands(tmp_path: Path, clock: Clock) -> None:
     assert view.cost.is_over
     assert view.curves["loss"].least.min() == pytest.approx(3.01)
     assert len(view.evals["val_bpb"].step) >= 3
-    assert [one.kind for one in view.coming][-1] == "end"
+    assert [event.kind for event in view.upcoming][-1] == "end"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_view_says_how_the_run_ended(
     view = view_of(tmp_path, clock, text)
     assert (view.status, view.cause) == (status, cause)
     assert view.eta_s is None
-    assert view.coming == []
+    assert view.upcoming == []
 
 
 def test_a_run_that_went_back_shows_the_later_attempt(tmp_path: Path, clock: Clock) -> None:
@@ -280,7 +280,7 @@ def test_what_is_waited_for_is_a_folder_without_a_log_or_not_there_at_all(tmp_pa
     follower = Follower([str(tmp_path / "empty"), str(tmp_path / "gone.log")])
     follower.read()
     assert follower.awaited == [
-        f"{tmp_path}/empty: holds no log and no run yet; one is waited for",
-        f"{tmp_path}/gone.log: is not there yet; it is waited for",
+        f"{tmp_path}/empty: no log or run in it yet; waiting for one",
+        f"{tmp_path}/gone.log: does not exist yet; waiting for it",
     ]
     follower.close()

@@ -13,7 +13,7 @@ from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.notify import Apprise, Channel, Notice, Notifier, NotifyCommand, Webhook
 from gputel.telemetry.errors import GputelError
 
-ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 61, 1e9)
+ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is NaN", 61, 1e9)
 HOSTILE = "d16; touch $(echo owned) `id` '\" {text} \n --exec"
 
 
@@ -71,13 +71,14 @@ def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Pa
         f"{sys.executable} {script} {out} '{{rule}} of {{run}}' {{state}} {{step}} {{text}} {{other}}"
     )
     assert delivered(hook, HOSTILE) == []
-    assert json.loads(out.read_text()) == [f"nan of {HOSTILE}", "on", "61", "loss is nan", "{other}"]
+    assert json.loads(out.read_text()) == [f"nan of {HOSTILE}", "on", "61", "loss is NaN", "{other}"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["argv.json", "hook.py"]
 
 
 def test_a_command_that_fails_or_is_not_there_is_told_once_each() -> None:
     assert (
-        delivered(NotifyCommand("false")) == ["command 'false': 'nan' was not delivered: it ended with 1"] * 2
+        delivered(NotifyCommand("false"))
+        == ["command 'false': 'nan' was not delivered: it exited with code 1"] * 2
     )
     assert (
         delivered(NotifyCommand("no-such-program"))
@@ -90,13 +91,13 @@ def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:
     assert server.bodies[0] == {
         "schema": 1,
         "run": "d16",
-        "line": "d16: NaN or infinite loss at step 61: loss is nan",
+        "line": "d16: NaN or infinite loss at step 61: loss is NaN",
         "time": "2001-09-09T01:46:40.000000000Z",
         "rule": "nan",
         "what": "NaN or infinite loss",
         "state": "on",
         "key": "loss",
-        "text": "loss is nan",
+        "text": "loss is NaN",
         "step": 61,
         "at_s": 1e9,
     }
@@ -128,8 +129,8 @@ def test_a_server_that_is_gone_is_told_after_the_last_try() -> None:
     ("make", "line"),
     [
         (lambda: NotifyCommand("say 'x"), "--on-alarm: no closing quotation; close the quotes"),
-        (lambda: NotifyCommand(" "), "--on-alarm: names no command; such as 'notify-send {rule} {run}'"),
-        (lambda: Webhook("ftp://x/secret"), "--webhook: is no address of the web; it begins with https://"),
+        (lambda: NotifyCommand(" "), "--on-alarm: names no command; write e.g. 'notify-send {rule} {run}'"),
+        (lambda: Webhook("ftp://x/secret"), "--webhook: is not a web address; it starts with https://"),
     ],
 )
 def test_what_cannot_be_an_address_is_a_line_at_the_start(make: object, line: str) -> None:

@@ -137,7 +137,9 @@ def test_without_a_host_this_machine_alone_can_ask(address: str, place: tuple[st
 
 @pytest.mark.parametrize("address", ["", "host:", "a:b", ":99999", "http://x:1"])
 def test_an_address_that_is_none_is_wrong_usage(address: str) -> None:
-    with pytest.raises(GputelError, match=r"is no \[HOST\]:PORT; such as :9400 or 0.0.0.0:9400") as caught:
+    with pytest.raises(
+        GputelError, match=r"is not \[HOST\]:PORT; write e.g. :9400 or 0.0.0.0:9400"
+    ) as caught:
         listening(address)
     assert caught.value.exit_code == 2
 

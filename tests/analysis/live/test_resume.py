@@ -14,8 +14,8 @@ import pytest
 from gputel.analysis.live import lines, resume
 from gputel.analysis.live.files import FilePosition
 from gputel.analysis.live.follower import Follower
+from gputel.analysis.live.replays import Replays
 from gputel.analysis.live.resume import Position, Positions
-from gputel.analysis.live.sources import Replays
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 
@@ -48,7 +48,7 @@ def tail(log: Path, folder: Path, *, killed: bool = False, until: int = 0) -> li
     assert positions.trouble is None
     if killed:
         positions.close()
-        follower.watch.close()
+        follower.wakeups.close()
     else:
         follower.close()
     return found
@@ -113,7 +113,7 @@ def test_after_a_kill_unsaved_rows_are_printed_again_and_none_is_lost(log: Path,
     follower = Follower([str(log)], positions=positions)
     assert rows(list(shown(follower, lines.Printer(lines.rows_json)))) == [(6, 5), (7, 6)]
     positions.close()
-    follower.watch.close()
+    follower.wakeups.close()
     assert rows(tail(log, folder)) == [(6, 5), (7, 6)]
 
 
@@ -238,7 +238,7 @@ def test_damaged_positions_are_ignored_with_one_line(log: Path, folder: Path, da
     path = folder / resume.NAME
     path.write_text(damage(path.read_text()))  # type: ignore[operator]
     positions = Positions(folder)
-    assert positions.trouble == f"{path}: holds no positions that can be read; all rows are shown"
+    assert positions.trouble == f"{path}: not a readable positions file; all rows are shown"
     positions.close()
 
 
@@ -254,10 +254,10 @@ def test_second_tail_of_the_same_words_has_no_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first = resume.opened(["plain", "train.log"])
+    first = resume.open_positions(["plain", "train.log"])
     assert first
-    assert resume.opened(["plain", "train.log"]) is None
-    other = resume.opened(["json", "train.log"])
+    assert resume.open_positions(["plain", "train.log"]) is None
+    other = resume.open_positions(["json", "train.log"])
     assert other
     for positions in (first, other):
         positions.close()
@@ -269,7 +269,7 @@ def test_full_disk_ends_the_saving_and_not_the_following(log: Path, folder: Path
     follower = Follower([str(log)], positions=positions)
     (folder / resume.NAME).with_suffix(".draft").mkdir()  # nothing can be written there
     assert len(list(shown(follower, lines.Printer(lines.rows_json)))) == 5
-    assert follower.notes == [f"{positions.path}: Is a directory; the next tail shows rows of this one again"]
+    assert follower.notes == [f"{positions.path}: Is a directory; the next tail will repeat rows of this one"]
     follower.close()
 
 

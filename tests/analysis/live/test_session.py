@@ -45,7 +45,7 @@ def test_an_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: P
     log, notes = tmp_path / "d16.log", Notes()
     write(log, 3.0, 2.9, math.nan, math.nan)
     session = Session(Follower([str(log)]), rules.load(), notifier=notes)  # type: ignore[arg-type]
-    line = "d16: NaN or infinite loss at step 2: loss is nan"
+    line = "d16: NaN or infinite loss at step 2: loss is NaN"
     assert list(turns(session, 2)) == [[], [line]]  # once what was there is read
     assert notes.sent == [line]
     ((view, judge),) = session.views()

@@ -143,7 +143,7 @@ class Tail:
         self._dies = ""
         self.kills += 1
         self._positions.close()
-        self._follower.watch.close()
+        self._follower.wakeups.close()
         os.write(self._output, f"\n{KILLED}\n".encode())
         os.close(self._output)
         self._begin()
@@ -154,7 +154,7 @@ class Tail:
 def test_an_hour_of_rotations_cuts_and_kills_gives_the_rows_of_everything_that_was_written(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "is_told", lambda name: False)
+    monkeypatch.setattr(files, "notifies", lambda name: False)
     chance = random.Random(seed)
     log, out, memory = tmp_path / "train.log", tmp_path / "rows.jsonl", tmp_path / "memory"
     memory.mkdir()

@@ -22,7 +22,7 @@ function drawStanding(place) {
     track.hidden = facts.step === null || !facts.total_steps;
     track.firstChild.style.width = `${Math.min(100, (100 * facts.step) / facts.total_steps)}%`;
     drawNumbers(card.querySelector(".numbers"), numbersOf(facts));
-    drawComing(card.querySelector(".coming"), facts);
+    drawUpcoming(card.querySelector(".upcoming"), facts);
   });
   while (place.children.length > model.runs.length) place.lastChild.remove();
 }
@@ -31,7 +31,7 @@ function newCard() {
   const card = element("article", "run"), name = element("div", "name"), track = element("div", "track");
   name.append(element("i"), element("h2"), element("span", "status"), element("span", "source"));
   track.append(element("div"));
-  card.append(name, element("p", "caution"), element("div", "alarms"), element("p", "cause"), track, element("dl", "numbers"), element("p", "coming"));
+  card.append(name, element("p", "caution"), element("div", "alarms"), element("p", "cause"), track, element("dl", "numbers"), element("p", "upcoming"));
   return card;
 }
 
@@ -78,8 +78,8 @@ function newNumber() {
   return row;
 }
 
-function drawComing(place, facts) {
-  const pieces = facts.coming.map(([kind, step, at]) => {
+function drawUpcoming(place, facts) {
+  const pieces = facts.upcoming.map(([kind, step, at]) => {
     const piece = element("span"), when = at === null ? "" : `, ${clock(at)}`;
     piece.append(element("b", "", kind), ` at step ${exactly(step)}${when}`);
     return piece;

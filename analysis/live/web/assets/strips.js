@@ -1,6 +1,6 @@
 // The GPUs: a row each, with the last value of every reading and its last minutes as a strip.
 
-const READINGS = [["power_w_mean", "power", "W", "power_w"], ["temp_c_max", "temperature", "°C", null], ["util_mean", "utilisation", "%", null],
+const READINGS = [["power_w_mean", "power", "W", "power_w"], ["temp_c_max", "temperature", "°C", null], ["util_mean", "utilization", "%", null],
   ["mem_used_mib_max", "memory", "GiB", "memory_total_mib"], ["sm_mhz_mean", "SM clock", "MHz", null]];
 
 function drawGpus(place) {

@@ -17,17 +17,17 @@ from textual.pilot import Pilot
 from gputel.analysis.alarms import rules
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.follower import Follower
-from gputel.analysis.live.log_state import Coming
+from gputel.analysis.live.log_state import UpcomingEvent
 from gputel.analysis.live.series import Points, Series
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.terminal.app import Terminal
-from gputel.analysis.live.terminal.screen import Look, screen
-from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot, pictures
+from gputel.analysis.live.terminal.screen import ViewOptions, screen
+from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot, snapshots
 from gputel.analysis.live.view import GpuView, RunCost, View
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-NAN = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is nan", 812, None)
+NAN = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is NaN", 812, None)
 Use = Callable[[Pilot[int]], Awaitable[None]]
 
 
@@ -55,9 +55,9 @@ def view(name: str = "d16", **facts: Any) -> View:
         "seconds_a_step": 0.51,
         "elapsed_s": 7500.0,
         "eta_s": 19_200.0,
-        "coming": [
-            Coming("checkpoint", 300, AT + timedelta(seconds=30)),
-            Coming("end", 1000, AT + timedelta(days=1)),
+        "upcoming": [
+            UpcomingEvent("checkpoint", 300, AT + timedelta(seconds=30)),
+            UpcomingEvent("end", 1000, AT + timedelta(days=1)),
         ],
     }
     return replace(RunState(name, name).view(), **{**known, **facts})
@@ -70,20 +70,20 @@ def gpu(index: int) -> GpuView:
     return GpuView(str(index), "", "box", None, "H100", AT, last, strips, limits)
 
 
-def text(picture: Snapshot, look: Look | None = None, width: int = 80, height: int = 24) -> str:
-    lines = screen(picture, look or Look(), width, height, [("q", "quit")])
+def text(snapshot: Snapshot, options: ViewOptions | None = None, width: int = 80, height: int = 24) -> str:
+    lines = screen(snapshot, options or ViewOptions(), width, height, [("q", "quit")])
     assert [one.cell_len for one in lines] == [width] * height
     return "\n".join(one.plain.rstrip() for one in lines)
 
 
-def picture(*shown: RunSnapshot, **facts: Any) -> Snapshot:
+def snapshot(*shown: RunSnapshot, **facts: Any) -> Snapshot:
     return Snapshot(AT, shown, **facts)
 
 
 def test_eighty_columns_hold_everything_that_is_known_of_a_run() -> None:
     cost = RunCost(5.0, 10.42, 37.08, 100.0)
     said = text(
-        picture(RunSnapshot(view(gpus=[gpu(0), gpu(1)], cost=cost, caution="SIMULATED: 2xH100"), [NAN]))
+        snapshot(RunSnapshot(view(gpus=[gpu(0), gpu(1)], cost=cost, caution="SIMULATED: 2xH100"), [NAN]))
     )
     for expected in (
         " d16   running  base",
@@ -104,21 +104,21 @@ def test_eighty_columns_hold_everything_that_is_known_of_a_run() -> None:
         "71 GiB",
         "next  checkpoint 300",
         "end 1,000",
-        "▲ NaN or infinite loss at step 812: loss is nan",
+        "▲ NaN or infinite loss at step 812: loss is NaN",
         " q  quit",
     ):
         assert expected in said
 
 
 def test_what_comes_on_another_day_says_which() -> None:
-    said = text(picture(RunSnapshot(view())))
+    said = text(snapshot(RunSnapshot(view())))
     tomorrow = (AT + timedelta(days=1)).astimezone()
     assert f"end 1,000 {tomorrow:%a %d %b %H:%M}" in said
 
 
 def test_an_alarm_that_is_over_is_said_to_be() -> None:
     over = replace(NAN, state="off", step=820, text="loss is 2.4")
-    said = text(picture(RunSnapshot(view(), [], [NAN, over])))
+    said = text(snapshot(RunSnapshot(view(), [], [NAN, over])))
     assert "no alarms" in said
     assert "✓ over: NaN or infinite loss at step 820: loss is 2.4" in said
 
@@ -131,44 +131,44 @@ def test_every_size_is_filled_and_none_is_exceeded(size: tuple[int, int], mode: 
         RunSnapshot(view(f"run {n} 名前", gpus=[gpu(n) for n in range(8)]), [NAN] * n, [NAN])
         for n in range(count)
     ]
-    shown = picture(*runs, notes=["x.log: is not there yet; it is waited for"])
-    for look in (Look(mode, 7), Look(mode, events=True, log=True)):
-        text(shown, look, *size)
+    shown = snapshot(*runs, notes=["x.log: does not exist yet; waiting for it"])
+    for options in (ViewOptions(mode, 7), ViewOptions(mode, events=True, log=True)):
+        text(shown, options, *size)
 
 
 def test_many_gpus_are_told_in_few_words_and_none_is_left_out_silently() -> None:
-    said = text(picture(RunSnapshot(view(gpus=[gpu(n) for n in range(8)]))))
+    said = text(snapshot(RunSnapshot(view(gpus=[gpu(n) for n in range(8)]))))
     assert said.count("64°C") == 8 or "GPUs" in said
-    assert "+" in text(picture(RunSnapshot(view(gpus=[gpu(n) for n in range(64)]))))
+    assert "+" in text(snapshot(RunSnapshot(view(gpus=[gpu(n) for n in range(64)]))))
 
 
 def test_several_runs_lie_over_one_another_or_stand_side_by_side() -> None:
-    shown = picture(RunSnapshot(view("d16")), RunSnapshot(view("d20", step=99), [NAN]))
+    shown = snapshot(RunSnapshot(view("d16")), RunSnapshot(view("d20", step=99), [NAN]))
     overlaid = text(shown)
     assert "status" in overlaid
     assert "▲ d20: NaN or infinite loss at step 812" in overlaid
     assert "loss  ● d16  ● d20" in overlaid
-    beside = text(shown, Look("beside")).splitlines()
+    beside = text(shown, ViewOptions("beside")).splitlines()
     assert " d16 " in beside[0]
     assert " d20 " in beside[0]
-    assert " d16 " not in text(shown, Look("one", 1))
+    assert " d16 " not in text(shown, ViewOptions("one", 1))
 
 
 def test_names_that_differ_at_their_ends_can_be_told_apart() -> None:
     names = [f"nanochat-d20-lr-sweep-of-november-{at}" for at in range(3)]
-    said = text(picture(*(RunSnapshot(view(name)) for name in names)))
+    said = text(snapshot(*(RunSnapshot(view(name)) for name in names)))
     assert all(f"nanochat-d…november-{at} " in said for at in range(3))
 
 
 def test_alarms_of_many_runs_that_have_no_room_are_counted() -> None:
-    said = text(picture(*(RunSnapshot(view(f"d{at}"), [NAN]) for at in range(30))))
+    said = text(snapshot(*(RunSnapshot(view(f"d{at}"), [NAN]) for at in range(30))))
     assert "▲ d2: NaN" in said
     assert "▲ 27 more" in said
 
 
 def test_events_that_say_the_same_are_one_line() -> None:
     stop = {"kind": "stop", "step": 4, "time": None, "text": "SIGTERM, exiting"}
-    said = text(picture(RunSnapshot(view(events=[{**stop, "step": 3, "text": "asked"}, stop, stop, stop]))))
+    said = text(snapshot(RunSnapshot(view(events=[{**stop, "step": 3, "text": "asked"}, stop, stop, stop]))))
     assert "step 3  stop asked" in said
     assert "step 4  stop ×3 SIGTERM, exiting" in said
     assert said.count("SIGTERM") == 1
@@ -176,25 +176,25 @@ def test_events_that_say_the_same_are_one_line() -> None:
 
 def test_a_record_of_another_day_says_which() -> None:
     yesterday = (AT - timedelta(days=1)).astimezone()
-    said = text(picture(RunSnapshot(view(silent_s=86_400.0))))
+    said = text(snapshot(RunSnapshot(view(silent_s=86_400.0))))
     assert f"last record {yesterday:%a %d %b %H:%M}" in said
 
 
 def test_what_a_log_says_is_no_order_to_the_terminal() -> None:
     event = {"kind": "traceback", "step": 3, "time": None, "text": "\x1b[2J\x07[bold]x\rY"}
-    said = text(picture(RunSnapshot(view("a\x1b]0;b\x07", events=[event], cause="\x1b[2Jdead"))))
+    said = text(snapshot(RunSnapshot(view("a\x1b]0;b\x07", events=[event], cause="\x1b[2Jdead"))))
     assert not set("\x1b\x07\r") & set(said)
     assert "[bold]x" in said
 
 
 def test_a_run_of_which_nothing_is_known_yet_can_be_shown() -> None:
-    said = text(picture(RunSnapshot(RunState("new", "new.log").view())))
+    said = text(snapshot(RunSnapshot(RunState("new", "new.log").view())))
     assert "nothing to draw yet" in said
     assert "step -" in said
 
 
 def test_a_loss_that_is_no_number_is_said() -> None:
-    assert "loss nan" in text(picture(RunSnapshot(view(last={"loss": math.nan}))))
+    assert "loss nan" in text(snapshot(RunSnapshot(view(last={"loss": math.nan}))))
 
 
 class Fed:
@@ -233,9 +233,9 @@ def on_screen(terminal: Terminal) -> str:
 
 def test_an_alarm_shows_and_recovers() -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view(), [NAN], [NAN]), alarmed=True, rings=1))
+        fed.queue.put(snapshot(RunSnapshot(view(), [NAN], [NAN]), alarmed=True, rings=1))
         await until(pilot, lambda: "▲ 1 alarm" in on_screen(terminal))
-        fed.queue.put(picture(RunSnapshot(view(), [], [NAN, replace(NAN, state="off")])))
+        fed.queue.put(snapshot(RunSnapshot(view(), [], [NAN, replace(NAN, state="off")])))
         await until(pilot, lambda: "no alarms" in on_screen(terminal))
         assert "✓ over: NaN" in on_screen(terminal)
 
@@ -244,14 +244,14 @@ def test_an_alarm_shows_and_recovers() -> None:
 
 def test_only_lines_that_changed_are_drawn() -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view())))
+        fed.queue.put(snapshot(RunSnapshot(view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         drawn = terminal.canvas.drawn
-        fed.queue.put(picture(RunSnapshot(view(step=251))))
+        fed.queue.put(snapshot(RunSnapshot(view(step=251))))
         await until(pilot, lambda: "step 251" in on_screen(terminal))
         assert terminal.canvas.drawn == drawn + 1
-        fed.queue.put(picture(RunSnapshot(view(step=251))))
-        fed.queue.put(picture(RunSnapshot(view(step=252))))
+        fed.queue.put(snapshot(RunSnapshot(view(step=251))))
+        fed.queue.put(snapshot(RunSnapshot(view(step=252))))
         await until(pilot, lambda: "step 252" in on_screen(terminal))
         assert terminal.canvas.drawn == drawn + 2
 
@@ -260,7 +260,7 @@ def test_only_lines_that_changed_are_drawn() -> None:
 
 def test_keys_choose_what_is_shown() -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view("d16")), RunSnapshot(view("d20"))))
+        fed.queue.put(snapshot(RunSnapshot(view("d16")), RunSnapshot(view("d20"))))
         await until(pilot, lambda: "status" in on_screen(terminal))
         for key, expected in (
             ("m", "tok/s  ● d16  ● d20"),
@@ -274,17 +274,17 @@ def test_keys_choose_what_is_shown() -> None:
         ):
             await pilot.press(key)
             await until(pilot, lambda expected=expected: expected in on_screen(terminal))  # type: ignore[misc]
-        assert terminal.look == Look("one", 1, "loss", 0.25, True, True)
+        assert terminal.options == ViewOptions("one", 1, "loss", 0.25, True, True)
 
     used(use)
 
 
 def test_keys_that_would_do_nothing_are_not_shown() -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view())))
+        fed.queue.put(snapshot(RunSnapshot(view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         last = on_screen(terminal).splitlines()[-1]
-        assert last.rstrip() == " q  quit   m  metric   z  zoom   l  log   e  events"
+        assert last.rstrip() == " q  quit   m  metric   z  zoom   l  log scale   e  events"
 
     used(use)
 
@@ -292,7 +292,7 @@ def test_keys_that_would_do_nothing_are_not_shown() -> None:
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 def test_q_ends_the_view(key: str) -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view())))
+        fed.queue.put(snapshot(RunSnapshot(view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         await pilot.press(key)
 
@@ -301,7 +301,7 @@ def test_q_ends_the_view(key: str) -> None:
 
 def test_exit_on_alarm_ends_with_4() -> None:
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
-        fed.queue.put(picture(RunSnapshot(view(), [NAN]), alarmed=True))
+        fed.queue.put(snapshot(RunSnapshot(view(), [NAN]), alarmed=True))
         await until(pilot, lambda: terminal.return_value is not None)
 
     assert used(use, exit_on_alarm=True).return_value == 4
@@ -313,7 +313,7 @@ def test_the_bell_rings_once_for_an_alarm(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def use(terminal: Terminal, fed: Fed, pilot: Pilot[int]) -> None:
         for step in (1, 2, 3):
-            fed.queue.put(picture(RunSnapshot(view(step=step), [NAN]), rings=1))
+            fed.queue.put(snapshot(RunSnapshot(view(step=step), [NAN]), rings=1))
         await until(pilot, lambda: "step 3/" in on_screen(terminal))
 
     used(use, bell=True)
@@ -322,7 +322,7 @@ def test_the_bell_rings_once_for_an_alarm(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_goes_wrong_while_following_ends_the_view_and_is_handed_on() -> None:
     def fails(ending: Event) -> Iterator[Snapshot]:
-        yield picture()
+        yield snapshot()
         raise OSError("gone")
 
     async def run() -> None:
@@ -363,7 +363,7 @@ class Ending(Event):
 @pytest.mark.long
 def test_nothing_is_pictured_while_nothing_changes(session: Session) -> None:
     clock = iter(range(1000))
-    found = list(pictures(session, [], Ending(5), lambda: next(clock)))
+    found = list(snapshots(session, [], Ending(5), lambda: next(clock)))
     assert [shown.view.step for one in found for shown in one.runs] in ([4], [3, 4], [4, 4])
 
 
@@ -371,11 +371,11 @@ def test_nothing_is_pictured_while_nothing_changes(session: Session) -> None:
 def test_at_most_four_pictures_are_made_in_a_second_and_the_last_state_is_among_them(
     session: Session,
 ) -> None:
-    found = list(pictures(session, [], Ending(5), lambda: 0.0))
+    found = list(snapshots(session, [], Ending(5), lambda: 0.0))
     assert len(found) <= 2
     assert found[-1].runs[0].view.step == 4
 
 
 def test_trouble_with_those_who_are_to_be_told_is_shown(session: Session) -> None:
-    *_, last = pictures(session, ["webhook at there: 'nan' was not delivered"], Ending(2))
+    *_, last = snapshots(session, ["webhook at there: 'nan' was not delivered"], Ending(2))
     assert "was not delivered" in text(last)

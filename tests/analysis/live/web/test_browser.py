@@ -79,7 +79,7 @@ def test_it_paints_and_follows_the_log_without_loading_again(chromium: Browser, 
         tab.until("shownPanels.get('loss').series[0].y.length === 399")
         assert tab.evaluate("document.querySelector('#loss canvas') === window.mine")
         assert tab.evaluate("document.title") == "d16 · step 399"
-        assert tab.evaluate("document.querySelector('.coming').textContent").startswith(
+        assert tab.evaluate("document.querySelector('.upcoming').textContent").startswith(
             "nextend at step 1,000"
         )
         tab.point("#loss .over", 0.5)

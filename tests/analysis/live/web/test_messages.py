@@ -1,174 +1,148 @@
-"""The small parts of following: mounts, curves, what comes next and lines for pipes."""
+"""What the page is told: whoever applies all messages knows what stands."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.live import files, lines
-from gputel.analysis.live.log_state import Coming, LogState, coming
-from gputel.analysis.live.series import Series
-from gputel.analysis.logs.incremental import Increments
-from gputel.telemetry import filesystem
+from gputel.analysis.alarms.watch import Alarm
+from gputel.analysis.live.series import Points, Series
+from gputel.analysis.live.state import RunState
+from gputel.analysis.live.view import View
+from gputel.analysis.live.web import messages
+from gputel.analysis.live.web.messages import page_parts
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-STEP = "step {:05d}/00900 (0.1%) | loss: {} | lrm: 1.00 | dt: 500.00ms | tok/sec: 796,060\n"
-MOUNTS = """\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:30 / /mnt/shared\\040logs rw - nfs4 server:/logs rw
-31 22 0:31 / /var/lib rw - overlay overlay rw
-32 22 0:32 / /mnt/windows rw - cifs //server/share rw
-"""
+VALUES = st.one_of(st.floats(-1e6, 1e6, width=32), st.just(math.nan))
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "said"),
-    [
-        ("/home/me/train.log", "ext4", None),
-        (
-            "/mnt/shared logs/a.log",
-            "nfs4",
-            "/mnt/shared logs/a.log is on nfs4: looked at every second, since changes by other "
-            "machines are not told",
-        ),
-        (
-            "/mnt/windows/a.log",
-            "cifs",
-            "/mnt/windows/a.log is on cifs: looked at every second, since changes by other machines are not told",
-        ),
-        (
-            "/var/lib/a.log",
-            "overlay",
-            "/var/lib/a.log is on overlay: what is written to a layer below is seen within a second",
-        ),
-    ],
-)
-def test_the_filesystem_of_a_log_is_recognised_and_said(
-    tmp_path: Path, path: str, kind: str, said: str | None
+def judge(**facts: Any) -> Any:
+    return SimpleNamespace(**{"active": [], "history": [], **facts})
+
+
+def view(**facts: Any) -> View:
+    return replace(RunState("d16", "d16.log").view(), **facts)
+
+
+def curve(values: list[float], first: int = 0) -> Points:
+    grown = Series()
+    grown.add(np.arange(first, first + len(values), dtype=np.float64), np.array(values))
+    return grown.points()
+
+
+def applied(before: dict[Any, Any], told: list[list[Any]]) -> dict[Any, Any]:
+    """As the page does it."""
+    known = dict(before)
+    for run, kind, name, *rest in told:
+        key = run, kind, name
+        if len(rest) == 3:
+            drop, keep, more = rest
+            kept = known.get(key) or [[] for _ in more]
+            known[key] = [had[drop : drop + keep] + new for had, new in zip(kept, more, strict=True)]
+        elif rest[0] is None:
+            del known[key]
+        else:
+            known[key] = rest[0]
+    return known
+
+
+def data(message: bytes) -> list[list[Any]]:
+    (line,) = [line for line in message.decode().split("\n") if line.startswith("data: ")]
+    told: list[list[Any]] = json.loads(line.removeprefix("data: "))
+    return told
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.lists(VALUES, max_size=12), st.booleans()), max_size=6))
+def test_changes_applied_one_after_the_other_are_all_that_stands(
+    turns: list[tuple[int, list[float], bool]],
 ) -> None:
-    table = tmp_path / "mountinfo"
-    table.write_text(MOUNTS)
-    assert filesystem.kind(Path(path), table) == kind
-    assert files.said(Path(path), kind) == said
-    assert files.is_told(kind) == (kind in ("ext4", "overlay"))
+    values: list[float] = []
+    before: messages.Parts = {}
+    known: dict[Any, Any] = {}
+    for dropped, more, superseded in turns:
+        values = (values[: len(values) // 2] if superseded else values[dropped:]) + more
+        after = {
+            (0, "strips", "/0"): np.array([values, values]).reshape(2, -1),
+            (0, "facts", ""): len(values),
+        }
+        known = applied(known, data(messages.update(before, after, "x-1")))
+        assert known == applied({}, data(messages.full_state(after, "x-1")))
+        before = after
 
 
-@given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=300), st.integers(1, 40))
-def test_a_curve_keeps_every_extreme_and_every_value_counts(values: list[float], piece: int) -> None:
-    curve = Series(most=8)
-    for at in range(0, len(values), piece):
-        some = np.array(values[at : at + piece], dtype=np.float64)
-        curve.add(np.arange(at, at + len(some), dtype=np.float64), some)
-    points = curve.points()
-    finite = [value for value in values if np.isfinite(value)]
-    assert len(points.step) <= 8
-    assert (np.diff(points.step) > 0).all()
-    if finite:
-        assert np.nanmin(points.least) == min(finite)
-        assert np.nanmax(points.largest) == max(finite)
-    if values:
-        assert points.step[-1] == len(values) - 1
-
-
-def test_steps_that_begin_again_supersede_what_a_curve_held_of_them() -> None:
-    curve = Series()
-    curve.add(np.arange(10.0), np.arange(10.0))
-    curve.cut(6)
-    curve.add(np.array([6.0]), np.array([100.0]))
-    assert curve.points().mean.tolist() == [0, 1, 2, 3, 4, 5, 100]
-
-
-def story_of(text: str) -> LogState:
-    growing, story = Increments(), LogState()
-    growing.feed(text.encode())
-    story.take(growing.take(NOW), 0.0, live=True)
-    return story
-
-
-def test_what_comes_next_is_told_by_what_has_been_with_its_date() -> None:
-    lines = [STEP.format(step, 5 - step / 1000) for step in range(251)]
-    lines.insert(101, "saved checkpoint to out/ckpt_100.pt\n")
-    lines.insert(202, "saved checkpoint to out/ckpt_200.pt\n")
-    story = story_of("".join(lines))
-    found = coming(story, 900, story.seconds_a_step(), NOW, None)
-    assert found == [
-        Coming("checkpoint", 300, NOW + timedelta(seconds=25)),
-        Coming("end", 900, NOW + timedelta(seconds=325)),
+def test_a_curve_that_grows_costs_what_is_new() -> None:
+    before = page_parts([(view(curves={"loss": curve([3.0] * 500)}), judge())])
+    after = page_parts([(view(curves={"loss": curve([3.0] * 500 + [2.5])}), judge())])
+    assert data(messages.update(before, after, "x-2")) == [
+        [0, "curve", "loss", 0, 500, [[500], *[[2.5]] * 3]]
     ]
 
 
-def test_what_was_seen_once_is_not_foretold() -> None:
-    story = story_of(STEP.format(0, 5) + "saved checkpoint to out/ckpt_0.pt\n" + STEP.format(1, 5))
-    assert [one.kind for one in coming(story, None, 0.5, NOW, None)] == []
+def test_a_strip_that_moves_on_costs_what_is_new() -> None:
+    seconds = np.arange(600.0)
+    before: messages.Parts = {(0, "strips", "/0"): np.stack([seconds, seconds])}
+    after: messages.Parts = {(0, "strips", "/0"): np.stack([seconds + 2, seconds + 2])}
+    assert messages.changes(before, after) == [[0, "strips", "/0", 2, 598, [[600, 601], [600, 601]]]]
 
 
-def said(*pieces: str, as_json: bool = False) -> list[str]:
-    growing, known = Increments(now=lambda: 0.0), lines.Printed()
-    found: list[str] = []
-    for piece in pieces:
-        growing.feed(piece.encode())
-        sayings = known.new(growing.take(NOW), settled=growing.is_settled)
-        found += lines.in_order("d16", "", sayings, lines.rows_json if as_json else lines.rows_text)
-    return found
+def test_what_is_gone_is_said() -> None:
+    before = page_parts([(view(curves={"loss": curve([3.0])}), judge())])
+    told = messages.changes(before, page_parts([(view(), judge())]))
+    assert [0, "curve", "loss", None] in told
 
 
-def test_a_record_is_said_as_soon_as_its_line_is_there_and_once() -> None:
-    first, second = STEP.format(1, 2.5), STEP.format(2, 2.25)
-    assert said(first[:30], first[30:], second) == [
-        "d16 step 1/900  loss 2.5  lrm 1  dt_ms 500  tok_per_sec 796060",
-        "d16 step 2/900  loss 2.25  lrm 1  dt_ms 500  tok_per_sec 796060",
+def test_a_thinned_curve_keeps_every_extreme_and_its_beginning_stands_while_it_grows() -> None:
+    values = np.sin(np.arange(2000.0)).tolist()
+    values[777] = 50.0
+    short, long = (messages.thinned(curve(values[:size]), 256) for size in (1999, 2000))
+    assert len(long.step) <= 256
+    assert (long.largest.max(), long.least.min()) == (50.0, min(values))
+    assert long.step[-1] == 1999
+    assert np.array_equal(short.mean[:-1], long.mean[:-1])
+
+
+def test_many_runs_have_no_more_points_together_than_one_has_room_for() -> None:
+    points = curve([1.0] * 2000)
+    runs = [(view(curves={"loss": points, "mfu": points}), judge()) for _ in range(100)]
+    found = page_parts(runs)
+    assert sum(part.shape[1] for key, part in found.items() if key[1] == "curve") <= messages.MOST_POINTS
+
+
+def test_validation_lies_on_the_panel_of_its_loss_and_first_come_the_known_metrics() -> None:
+    points = curve([1.0])
+    named = {"mine": points, "mfu": points, "loss": points}
+    shown = page_parts([(view(curves=named, evals={"val_loss": points}), judge())])[
+        messages.PAGE, "panels", ""
     ]
+    assert [panel["name"] for panel in shown] == ["loss", "mfu", "mine"]
+    assert [series["name"] for series in shown[0]["series"]] == ["loss", "val_loss"]
 
 
-def test_what_a_later_line_adds_to_a_record_is_said_alone() -> None:
-    first, later = "[batch=3/100]:\n         Train loss/train/total: 10.5\n", "         Train lr/main: 0.25\n"
-    assert said(first, later) == ["d16 step 3/100  loss 10.5", "d16 step 3/100  +  lr_main 0.25"]
+@pytest.mark.parametrize(("value", "said"), [(math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "-∞")])
+def test_a_loss_that_is_no_number_is_told_in_words(value: float, said: str) -> None:
+    facts = page_parts([(view(last={"loss": value}), judge())])[0, "facts", ""]
+    assert facts["last"] == {"loss": said}
+    json.dumps(facts, allow_nan=False)
 
 
-def test_evaluations_and_events_are_said_too() -> None:
-    text = STEP.format(250, 2) + "Step 00250 | Validation bpb: 1.5\nsaved checkpoint to out/ckpt_250.pt\n"
-    assert said(text)[1:] == [
-        "d16 step 250  val_bpb 1.5",
-        "d16 step 250  checkpoint: saved checkpoint to out/ckpt_250.pt",
-    ]
+def test_alarms_and_events_are_told_and_what_looks_like_a_key_is_not() -> None:
+    secret = "hf_" + "aBcDeFgH12345678" * 2
+    alarm = Alarm("nan", "NaN or infinite loss", "on", "", "loss is NaN", 7, None)
+    events = [{"kind": "stop", "step": 7, "time": None, "text": f"token={secret} was refused"}]
+    found = page_parts([(view(events=events), judge(active=[alarm], history=[alarm]))])
+    assert found[0, "facts", ""]["alarms"] == ["NaN or infinite loss at step 7: loss is NaN"]
+    assert found[0, "alarms", ""][0][0] == "alarm"
+    assert secret not in messages.full_state(found, "x-1").decode()
 
 
-def test_a_bar_is_said_when_it_will_not_be_drawn_over_any_more() -> None:
-    bars = [f"\r {n}0%|# | {n}/10 [00:0{n}<00:09,  1.0it/s, loss=2.{n}]" for n in (1, 1, 2)]
-    assert said(*bars, "\n") == ["d16 step 1/10  loss 2.1"]
-
-
-def test_in_json_a_row_is_that_of_parse_and_says_when_it_is_revised() -> None:
-    pieces = (
-        "[batch=3/100]:\n  Train loss/train/total: nan\n",
-        "  Train lr/main: 0.25\n",
-        STEP.format(4, 2.25),
-    )
-    rows = [json.loads(line) for line in said(*pieces, as_json=True)]
-    assert [(row["kind"], row["line"], row.get("revised", False)) for row in rows] == [
-        ("train", 1, False),
-        ("train", 1, True),
-        ("event", 1, False),
-        ("train", 4, False),
-    ]
-    assert rows[0]["loss"] is None
-    assert rows[-1] == {
-        "kind": "train",
-        "run": "d16",
-        "phase": "train",
-        "attempt": 1,
-        "step": 4,
-        "line": 4,
-        "time": None,
-        "total_steps": 900,
-        "loss": 2.25,
-        "lrm": 1.0,
-        "dt_ms": 500.0,
-        "tok_per_sec": 796060.0,
-    }
+def test_a_line_feed_in_a_name_is_no_line_feed_of_the_message() -> None:
+    message = messages.full_state(page_parts([(view(name="a\ndata: []\n\nevent: whole"), judge())]), "x-1")
+    assert message.count(b"\n") == 4
+    assert any(part[3]["name"].startswith("a\n") for part in data(message) if part[1] == "facts")

@@ -172,7 +172,7 @@ def test_elsewhere_nothing_is_seen_without_the_token_of_the_link() -> None:
         for path in ("/", "/page.js", "/events", "/?token=", "/?token=wrong", f"/?token={token[:-1]}"):
             refused = asked(page, path)
             assert refused.status == 403
-            assert refused.read() == b"open the link that gputel tail has printed: it carries a token\n"
+            assert refused.read() == b"open the link that gputel tail printed: it contains a token\n"
         assert asked(page, "/", Cookie=f"gputel_{port(page)}=wrong").status == 403
 
 
@@ -252,6 +252,6 @@ def test_a_port_that_is_taken_is_one_line(page: LivePage) -> None:
     with pytest.raises(GputelError) as caught:
         LivePage("127.0.0.1", port(page))
     expected = (
-        f"--port {port(page)}: cannot listen there: address already in use; name another, or leave it away"
+        f"--port {port(page)}: cannot listen there: address already in use; choose another, or leave it out"
     )
     assert str(caught.value) == expected

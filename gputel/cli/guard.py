@@ -1,4 +1,4 @@
-"""What `gputel record` has done beside the recording: judging, stopping, serving, and what comes after."""
+"""The options of `gputel record` for the process that guards the run: stop, budget, what runs afterwards."""
 
 from __future__ import annotations
 
@@ -16,47 +16,51 @@ from gputel.cli.options import duration
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.guard import Instructions
+    from gputel.analysis.live.instructions import Instructions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
     click.option(
-        "--stop-on", metavar="RULES", help="Stop the command on these alarms, such as nan,overfit,stalled."
+        "--stop-on", metavar="RULES", help="Stop the command on these alarms, e.g. nan,overfit,stalled."
     ),
-    click.option("--stop-after", type=duration, metavar="31h", help="Stop the command after this."),
+    click.option("--stop-after", type=duration, metavar="31h", help="Stop the command after this time."),
     click.option(
-        "--budget", type=float, metavar="MONEY", help="Stop the command when this is spent; needs --price."
+        "--budget",
+        type=float,
+        metavar="MONEY",
+        help="Stop the command when this much is spent; needs --price.",
     ),
-    click.option("--price", type=float, metavar="MONEY", help="What a GPU costs an hour."),
+    click.option("--price", type=float, metavar="MONEY", help="Price of a GPU for an hour."),
     click.option(
         "--grace",
         type=duration,
         default="10m",
         show_default=True,
         metavar="10m",
-        help="From asking it to end to killing it: a checkpoint takes time.",
+        help="Time between asking the command to stop and killing it; leave room for a checkpoint.",
     ),
-    click.option("--then", metavar="COMMAND", help="Run this when all is over."),
+    click.option("--then", metavar="COMMAND", help="Run this when the recording has ended."),
     click.option("--prometheus", metavar="[HOST]:PORT", help="Serve the run to Prometheus."),
 )
 
 
 def guard_options(command: Command) -> Command:
+    """Adds the options of `OPTIONS` to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
 def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions | None:
-    """None where nothing was asked for. What cannot be done is told before the command runs."""
+    """Returns None if no option was given. An option that cannot work fails before the command runs."""
     stops = [asked[name] for name in ("stop_on", "stop_after", "budget")]
     if not any((*stops, asked["then"], asked["prometheus"])):
         return None
     if any(stops) and not has_command:
         raise click.UsageError("--stop-on, --stop-after and --budget stop a command, and there is none")
     if asked["budget"] is not None and asked["price"] is None:
-        raise click.UsageError("--budget needs a --price, what a GPU costs an hour")
-    from gputel.analysis.live.guard import Instructions
+        raise click.UsageError("--budget needs --price, the price of a GPU for an hour")
+    from gputel.analysis.live.instructions import Instructions
 
     if asked["prometheus"] is not None:
         from gputel.analysis.live import prometheus
@@ -75,7 +79,7 @@ def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions
 
 
 def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Sequence[str]]:
-    """What is started once the command runs, and its number is known."""
+    """Returns a function from the command's process number to the arguments that start the guard."""
     placed = replace(asked, run=str(run.resolve()), segment=str(segment.resolve()), recorder=os.getpid())
     return lambda command: replace(placed, command=command).as_argv()
 
@@ -83,17 +87,14 @@ def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Seq
 def _rules(text: str) -> list[str]:
     from gputel.analysis.alarms import rules
 
-    wanted = [word.strip() for word in text.split(",") if word.strip()]
-    known = rules.names()
-    for word in wanted:
-        if word not in known:
+    chosen = [word.strip() for word in text.split(",") if word.strip()]
+    names = rules.names()
+    for word in chosen:
+        if word not in names:
             raise GputelError(
-                f"--stop-on {word}",
-                "there is no such alarm",
-                f"there are: {', '.join(known)}",
-                exit_code=2,
+                f"--stop-on {word}", "no such alarm", f"the alarms are: {', '.join(names)}", exit_code=2
             )
-    return wanted
+    return chosen
 
 
 def _words(text: str) -> list[str]:

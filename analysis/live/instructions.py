@@ -1,0 +1,36 @@
+"""Instructions of the guard, as the command line gives them and the recorder passes them on.
+
+It imports nothing heavy: the recorder must stay without threads, or a signal would end it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+START = "import sys; del sys.path[0]; from gputel.analysis.live.guard import main; main(sys.argv[1])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What the guard does, from the command line. `command` and `recorder` are process numbers, 0 for none."""
+
+    run: str = ""
+    segment: str = ""
+    command: int = 0
+    recorder: int = 0
+    stop_on: list[str] = field(default_factory=list)
+    stop_after_s: float | None = None
+    budget: float | None = None
+    price: float | None = None
+    grace_s: float = 600.0
+    then: list[str] = field(default_factory=list)
+    prometheus: str | None = None
+    alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def as_argv(self) -> list[str]:
+        """Arguments that start the guard."""
+        return [sys.executable, "-c", START, json.dumps(asdict(self))]
