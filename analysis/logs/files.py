@@ -11,13 +11,14 @@ import gc
 import io
 import os
 import stat
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from gputel.analysis.logs import open_files
 from gputel.telemetry.errors import GputelError
@@ -240,15 +241,28 @@ def _exactly(source: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _zstd(source: Any) -> IO[bytes]:
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+def _zstd(source: Any) -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
 
-        return zstd.open(source, "rb")  # type: ignore[no-any-return, unused-ignore]
-    except ImportError:
-        import zstandard
+    class Zstd(zstd.ZstdFile):
+        """Raises OSError for damaged data, as gzip does."""
 
-        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+        def read(self, size: int | None = -1) -> bytes:
+            return self._checked(super().read, size)
+
+        def read1(self, size: int | None = -1) -> bytes:
+            return self._checked(super().read1, size)
+
+        def _checked(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+            try:
+                return read(size)
+            except zstd.ZstdError as error:
+                raise OSError(str(error)) from error
+
+    return Zstd(source)
 
 
 class _Joined:
