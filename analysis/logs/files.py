@@ -233,11 +233,16 @@ def with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _exactly(source: Any, size: int) -> bytes:
-    """A pipe gives what it has; a head is as long as asked, or all there is."""
+    """Reads as many bytes as asked, or all there are: fewer of a compressed file that is cut short."""
+    read = getattr(source, "read1", source.read)
     pieces: list[bytes] = []
-    while size > 0 and (piece := source.read(size)):
-        pieces.append(piece)
-        size -= len(piece)
+    try:
+        while size > 0 and (piece := read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+    except EOFError as error:
+        if not pieces:
+            raise OSError("the compressed file is cut short") from error
     return b"".join(pieces)
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,26 @@ def test_a_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> Non
     found = run(tmp_path / "a.log.zst")
     assert found.returncode == 1
     assert found.stderr.startswith(f"error: {tmp_path}/a.log.zst: cannot be read: Unable to decompress")
+
+
+def test_a_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
+    """Its end comes with the first bytes that are read, before any line is parsed."""
+    lines = "".join(LINE % (step, 5 - step / 97) for step in range(300))
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(lines.encode())[:-9])
+    found = run(tmp_path / "a.log.gz", "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["runs"][0]["phases"][0]["records"] > 250
+    assert "could be read only in part: Compressed file ended" in found.stderr
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gz", "zst"])
+def test_a_compressed_file_without_a_whole_piece_is_refused(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "a.log.gz").write_bytes(compress(LOG.encode())[:12])
+    found = run(tmp_path / "a.log.gz")
+    assert found.returncode == 1
+    assert "cannot be read: the compressed file is cut short" in found.stderr
 
 
 def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
