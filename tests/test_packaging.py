@@ -134,9 +134,10 @@ def test_type_checker_of_a_user_passes_on_the_readme(
     """As `mypy --strict` runs on the Python block in a project that has installed gputel."""
     python = environment(tmp_path / "env")
     (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
-    pip = [python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
     (wheel,) = built.glob("*.whl")
-    run(*pip, *(["-e", source] if how == "editable" else ["--target", site, wheel]), cwd=tmp_path)
+    target = ("-e", source) if how == "editable" else ("--target", site, wheel)
+    offline = "-q --no-index --no-deps --no-build-isolation".split()
+    run(python, "-m", "pip", "install", *offline, *target, cwd=tmp_path)
     (block,) = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
     )
@@ -156,8 +157,8 @@ def test_recording_changes_no_package_of_the_training_environment(tmp_path: Path
 
     before = state()
     script = "import torch; print(f'step 1 loss {torch.ones(2).sum().item():.1f}')"
-    record = [sys.executable, "-m", "gputel", "record", "--simulate", "1xH100", "--out", tmp_path / "run"]
-    assert "step 1 loss 2.0" in run(*record, "--", python, "-c", script, cwd=tmp_path)
+    record = "-m gputel record --simulate 1xH100 --out run --".split()
+    assert "step 1 loss 2.0" in run(sys.executable, *record, python, "-c", script, cwd=tmp_path)
     assert "torch==" in before[0]
     assert state() == before
 

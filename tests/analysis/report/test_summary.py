@@ -41,7 +41,7 @@ def test_lines_have_the_time_of_the_read_that_brought_them(tmp_path: Path) -> No
     assert log.name == "d12"
     assert log.records["time"].to_list() == [moment(1), moment(3)]
     assert log.evals["time"].to_list() == [moment(4)] * 2
-    assert (log.started, log.ended) == (START, START + 9 * SECOND)
+    assert (log.log.started, log.log.ended) == (START, START + 9 * SECOND)
 
 
 def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
@@ -52,13 +52,13 @@ def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
     )
     fill(second, [line(10), line(20), line(30)], 10)
     log = gputel.parse(tmp_path / "d12")
-    assert log.places == [("train", 1), ("train", 2)]
+    assert log.log.places == [("train", 1), ("train", 2)]
     assert log.records.select("attempt", "step", "line").rows() == [
         (1, 0, 1), (1, 10, 2), (1, 20, 3), (2, 10, 4), (2, 20, 5), (2, 30, 6),
     ]  # fmt: skip
     assert log.steps["step"].to_list() == [0, 10, 20, 30]
     assert log.steps["attempt"].to_list() == [1, 2, 2, 2]
-    assert log.lines == 6
+    assert log.log.lines == 6
 
 
 def test_a_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
