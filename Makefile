@@ -32,7 +32,7 @@ bench: .venv/dev  ## the measurements, each beside what users would pick instead
 clean:  ## the environment and what tools left behind
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/core: pyproject.toml setup.py
+.venv/core: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -e .
 	@touch $@

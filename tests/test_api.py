@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
@@ -46,7 +45,6 @@ def test_parsed_log_has_what_the_log_has_and_its_figures(log: Path) -> None:
     assert (parsed.name, parsed.status, parsed.is_empty) == ("d12", parsed.log.status, False)
     assert "loss" in parsed.figures
     assert parsed._repr_html_() == parsed.figures._repr_html_()
-    assert {"records", "figures", "config"} <= set(dir(parsed))
     assert [one.name for one in gputel.parse_all(log.parent)] == ["d12"]
 
 
@@ -57,19 +55,6 @@ def test_compared_has_what_the_comparison_has_and_its_figures() -> None:
     assert compared._repr_html_() == compared.figures._repr_html_()
     assert "difference" in compared.figures
     assert repr(compared) == "<loss of d16-base, d24-base by tokens>"
-
-
-def test_an_attribute_that_nobody_has_is_named(log: Path) -> None:
-    with pytest.raises(AttributeError, match="'Log' object has no attribute 'stepss'"):
-        _ = gputel.parse(log).stepss
-    with pytest.raises(AttributeError, match="'ParsedLog' object has no attribute '_repr_png_'"):
-        _ = gputel.parse(log)._repr_png_
-
-
-def test_parsed_log_can_be_copied(log: Path) -> None:
-    """A copy is asked for private names before it has a log."""
-    parsed = gputel.parse(log)
-    assert copy.copy(parsed).steps.equals(parsed.steps)
 
 
 def test_run_of_a_bare_log_has_its_log_and_says_what_it_lacks(log: Path) -> None:
@@ -125,6 +110,14 @@ def test_plan_has_a_row_a_size() -> None:
     assert plan.rows[0].figures["dollars"].value > 0
     (row,) = gputel.plan(params=1.5e9, on="8xH100").rows
     assert row.name == "1.5B"
+
+
+def test_plan_has_the_figures_of_its_page() -> None:
+    plan = gputel.plan(depth=[16, 24], on="2xH100")
+    assert list(plan.figures) == ["memory"]
+    assert plan.figures["memory"].plotly().data[0].name == "weights"
+    assert plan._repr_html_() == plan.figures._repr_html_()
+    assert (repr(plan), plan.rows) == ("<plan of d16, d24 on 2 x H100>", plan.plan.rows)
 
 
 def test_plan_refuses_what_the_command_refuses() -> None:

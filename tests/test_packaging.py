@@ -1,8 +1,10 @@
 """What is installed is what is tracked, and it imports from anywhere, beside anything."""
 
+import re
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 from pathlib import Path
 
@@ -20,15 +22,22 @@ def tracked() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An sdist of the tracked files as they are now, and the wheel made from that sdist."""
-    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tracked files as they are now."""
+    folder = tmp_path_factory.mktemp("source")
     archive = subprocess.run(
         ["git", "-C", ROOT, "stash", "create"], capture_output=True, text=True, check=True
     )
     tree = archive.stdout.strip() or "HEAD"
     packed = subprocess.run(["git", "-C", ROOT, "archive", tree], capture_output=True, check=True)
-    subprocess.run(["tar", "-x", "-C", source], input=packed.stdout, check=True)
+    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An sdist of the tracked files, and the wheel made from that sdist."""
+    dist = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "-o", str(dist), str(source)]
     answer = subprocess.run(build, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -97,6 +106,63 @@ def test_every_module_of_the_wheel_imports_beside_hostile_names(built: Path, tmp
         assert set(answer.stdout.split()) == modules, folder
 
 
+def environment(folder: Path) -> Path:
+    """The Python of a fresh environment that sees the packages of this one, but not an editable gputel."""
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python3.*/site-packages")
+    shared = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "shared.pth").write_text("\n".join(shared))
+    return folder / "bin" / "python"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    answer = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["wheel", "editable"])
+def test_type_checker_of_a_user_passes_on_the_readme(
+    how: str, source: Path, built: Path, cache: Path, tmp_path: Path
+) -> None:
+    """As `mypy --strict` runs on the Python block in a project that has installed gputel."""
+    python = environment(tmp_path / "env")
+    (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
+    (wheel,) = built.glob("*.whl")
+    target = ("-e", source) if how == "editable" else ("--target", site, wheel)
+    offline = "-q --no-index --no-deps --no-build-isolation".split()
+    run(python, "-m", "pip", "install", *offline, *target, cwd=tmp_path)
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "readme.py").write_text(f"{block}reveal_type(run.gpu)\n")
+    said = run(python, "-m", "mypy", "--strict", "--cache-dir", cache, "readme.py", cwd=tmp_path)
+    assert 'Revealed type is "polars.dataframe.frame.DataFrame"' in said
+
+
+@pytest.mark.long
+def test_recording_changes_no_package_of_the_training_environment(tmp_path: Path) -> None:
+    """Another environment's Python with torch is recorded; before and after it has the same packages and files."""
+    python = environment(tmp_path / "training")
+
+    def state() -> tuple[str, list[Path]]:
+        files = [path for path in (tmp_path / "training").rglob("*") if "__pycache__" not in path.parts]
+        return run(python, "-m", "pip", "freeze", "--all", cwd=tmp_path), sorted(files)
+
+    before = state()
+    script = "import torch; print(f'step 1 loss {torch.ones(2).sum().item():.1f}')"
+    record = "-m gputel record --simulate 1xH100 --out run --".split()
+    assert "step 1 loss 2.0" in run(sys.executable, *record, python, "-c", script, cwd=tmp_path)
+    assert "torch==" in before[0]
+    assert state() == before
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_refuses_its_bare_name(room: str) -> None:
     answer = subprocess.run(
@@ -109,3 +175,9 @@ def test_a_room_refuses_its_bare_name(room: str) -> None:
 def test_the_link_to_a_room_leads_there(room: str) -> None:
     assert (ROOT / "gputel" / room).is_symlink()
     assert (ROOT / "gputel" / room).resolve() == ROOT / room
+
+
+def test_packages_are_built_from_a_folder_that_holds_gputel_only() -> None:
+    """So an editable install puts neither tests nor rooms on the path of other programs."""
+    assert [path.name for path in (ROOT / "src").iterdir() if path.suffix != ".egg-info"] == ["gputel"]
+    assert (ROOT / "src" / "gputel").resolve() == ROOT / "gputel"

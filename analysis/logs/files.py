@@ -10,13 +10,14 @@ import gc
 import io
 import os
 import stat
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from gputel.analysis.logs import open_files
 from gputel.telemetry.errors import GputelError
@@ -229,23 +230,41 @@ def with_head(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _exactly(source: Any, size: int) -> bytes:
-    """Reads `size` bytes, or all there are; a pipe may return fewer at a time."""
+    """Reads as many bytes as asked, or all there are: fewer of a compressed file that is cut short."""
+    read = getattr(source, "read1", source.read)
     pieces: list[bytes] = []
-    while size > 0 and (piece := source.read(size)):
-        pieces.append(piece)
-        size -= len(piece)
+    try:
+        while size > 0 and (piece := read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+    except EOFError as error:
+        if not pieces:
+            raise OSError("the compressed file is cut short") from error
     return b"".join(pieces)
 
 
-def _zstd(source: Any) -> IO[bytes]:
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+def _zstd(source: Any) -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
 
-        return zstd.open(source, "rb")  # type: ignore[no-any-return, unused-ignore]
-    except ImportError:
-        import zstandard
+    class Zstd(zstd.ZstdFile):
+        """Raises OSError for damaged data, as gzip does."""
 
-        return zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+        def read(self, size: int | None = -1) -> bytes:
+            return self._checked(super().read, size)
+
+        def read1(self, size: int | None = -1) -> bytes:
+            return self._checked(super().read1, size)
+
+        def _checked(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+            try:
+                return read(size)
+            except zstd.ZstdError as error:
+                raise OSError(str(error)) from error
+
+    return Zstd(source)
 
 
 class _Joined:

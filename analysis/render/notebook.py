@@ -8,24 +8,35 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from gputel.analysis.document import Document, Panel
+from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from plotly.graph_objects import Figure as PlotlyFigure
 
 HEIGHT = 720
 
 
 @dataclass(frozen=True)
 class PanelPicture:
-    """One panel. `figure()` is matplotlib's, to go on with."""
+    """One panel: shown as a picture, or given as a figure of matplotlib or plotly to style and export."""
 
     panel: Panel
     page: Document
 
-    def figure(self) -> Figure:
+    def matplotlib(self) -> Figure:
+        """The picture as a figure of matplotlib."""
         from gputel.analysis.render import picture
 
         return picture.figure([self.panel], self.page.caution)
+
+    def plotly(self, *, x: str | None = None) -> PlotlyFigure:
+        """An interactive figure; `x` names one of the panel's axes, such as `tokens`. Needs `gputel[notebook]`."""
+        try:
+            from gputel.analysis.render import plotly
+        except ImportError as error:
+            raise GputelError("plotly", "is not installed", "pip install 'gputel[notebook]'") from error
+        return plotly.figure(self.panel, self.page.caution, x)
 
     def _repr_png_(self) -> bytes:
         from gputel.analysis.render import picture
@@ -34,7 +45,7 @@ class PanelPicture:
 
 
 class Figures(Mapping[str, PanelPicture]):
-    """By the names of panels; shown inline all together, as the page that the command writes."""
+    """Panels by name. A notebook shows them all together, as the page that the command writes."""
 
     def __init__(self, page: Document) -> None:
         self.page = page
@@ -59,6 +70,6 @@ class Figures(Mapping[str, PanelPicture]):
         return html.html(self.page).decode()
 
     def _repr_html_(self) -> str:
-        """The page may run its own script, and reach nothing of the notebook."""
+        """The page in a frame: it may run its own script, and reaches nothing of the notebook."""
         frame = 'sandbox="allow-scripts" style="width:100%;border:0"'
         return f'<iframe {frame} height="{HEIGHT}" srcdoc="{escape(self.html())}"></iframe>'

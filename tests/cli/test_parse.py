@@ -8,14 +8,19 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import zstandard
 
 import gputel
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 LINE = (
     "step %05d/00300 (0.00%%) | loss: %.4f | lrm: 1.00 | dt: 500.00ms | tok/sec: 1,000 | mfu: 40.00 "
@@ -167,13 +172,42 @@ def test_out_may_be_the_one_picture_that_is_asked_for(log: Path, tmp_path: Path)
 
 def test_compressed_logs_and_standard_input_are_read_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOG.encode()))
-    (tmp_path / "b.log.zst").write_bytes(zstandard.compress(LOG.encode()))
+    (tmp_path / "b.log.zst").write_bytes(zstd.compress(LOG.encode()))
     found = answer(tmp_path)["runs"] + answer("-", given=LOG.encode())["runs"]
     assert [(one["run"], one["phases"][0]["records"]) for one in found] == [
         ("a", 10),
         ("b", 10),
         ("stdin", 10),
     ]
+
+
+def test_a_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    packed = bytearray(zstd.compress(LOG.encode()))
+    packed[len(packed) // 2] ^= 255
+    (tmp_path / "a.log.zst").write_bytes(packed)
+    found = run(tmp_path / "a.log.zst")
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"error: {tmp_path}/a.log.zst: cannot be read: Unable to decompress")
+
+
+def test_a_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
+    """Its end comes with the first bytes that are read, before any line is parsed."""
+    lines = "".join(LINE % (step, 5 - step / 97) for step in range(300))
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(lines.encode())[:-9])
+    found = run(tmp_path / "a.log.gz", "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["runs"][0]["phases"][0]["records"] > 250
+    assert "could be read only in part: Compressed file ended" in found.stderr
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gz", "zst"])
+def test_a_compressed_file_without_a_whole_piece_is_refused(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "a.log.gz").write_bytes(compress(LOG.encode())[:12])
+    found = run(tmp_path / "a.log.gz")
+    assert found.returncode == 1
+    assert "cannot be read: the compressed file is cut short" in found.stderr
 
 
 def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:

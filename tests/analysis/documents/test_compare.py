@@ -77,7 +77,7 @@ def test_figures_are_shown_inline_in_a_notebook() -> None:
     found = gputel.compare([D16, D24], price=4)
     assert "loss" in found.figures
     assert found.figures["loss"]._repr_png_().startswith(b"\x89PNG")
-    assert found.figures["loss"].figure().axes[0].get_title("left") == "Loss"
+    assert found.figures["loss"].matplotlib().axes[0].get_title("left") == "Loss"
     shown = found.figures._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts"')
     assert "<script>" not in shown
