@@ -192,7 +192,7 @@ UNITS = {column.name: column.unit for column in STEPS if column.unit}
 
 
 def in_order(names: list[str]) -> list[str]:
-    """The columns of a table of steps: where, DESIGN's words, then what else was printed, in the log's order."""
+    """The columns of a table of steps: place, the names above, then what else was printed, in the log's order."""
     known = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
     return [*(name for name in known if name in names), *(name for name in names if name not in known)]
 

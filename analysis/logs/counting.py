@@ -151,7 +151,7 @@ class Evaluations:
             self.rows.extend(RowBlock(len(numbers), columns, same))
 
     def settle(self, draft: OpenRecord | None) -> None:
-        """Rule 19: an evaluation without a step takes that of the next record, else of the last one."""
+        """docs/parse.md, rule 19: an evaluation without a step takes that of the next record, else of the last one."""
         for waiting in self._waiting:
             step = waiting.step
             if step is None:

@@ -49,7 +49,7 @@ class OpenRecord:
         self.kinds.add(self.line.pattern)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
-        """Rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
+        """docs/parse.md, rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
 
         So is a line of the same kind that prints a value again, even where it lacks another value.
         """

@@ -121,6 +121,6 @@ class Log:
         )
 
     def metrics(self) -> list[str]:
-        """The columns of `records` that hold measurements, in the order of DESIGN's words."""
+        """The columns of `records` that hold measurements, in the order of columns.py."""
         known = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
         return [name for name in self.records.columns if name not in known]

@@ -1,4 +1,4 @@
-"""What things are called: a printed name and unit -> the column, as DESIGN's words have it.
+"""What things are called: a printed name and unit -> the column, as columns.py names it.
 
 `lm loss`, `train_loss` and `loss/train/total` are `loss`. Whatever is not known here keeps its own printed name,
 made legal, with its unit behind it, so that a metric nobody has heard of still has a column.

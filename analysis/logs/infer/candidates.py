@@ -39,7 +39,7 @@ class Candidate:
     shape: LineShape
     named: tuple[Named, ...]
     role: str
-    evidence: bool  # RECORDS, rule 4
+    evidence: bool  # docs/parse.md, rule 4
 
     @property
     def columns(self) -> list[str]:
@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def place_rank(self) -> int:
-        """RECORDS, rule 10: an update goes before an iteration, and that before a batch."""
+        """docs/parse.md, rule 10: an update goes before an iteration, and that before a batch."""
         return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
 
     @property
