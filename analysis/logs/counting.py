@@ -151,7 +151,7 @@ class Evaluations:
             self.rows.extend(RowBlock(len(numbers), columns, same))
 
     def settle(self, draft: OpenRecord | None) -> None:
-        """docs/parse.md, rule 19: an evaluation without a step takes that of the next record, else of the last one."""
+        """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19)."""
         for waiting in self._waiting:
             step = waiting.step
             if step is None:

@@ -49,9 +49,9 @@ class OpenRecord:
         self.kinds.add(self.line.pattern)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
-        """docs/parse.md, rule 7: a line of another shape that reports the same step adds to the record; else it is a copy.
+        """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
 
-        So is a line of the same kind that prints a value again, even where it lacks another value.
+        Otherwise it is a copy; so is a line of the same kind that prints a value again, even if it lacks another one.
         """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":

@@ -1,4 +1,4 @@
-"""What the cells of a telemetry header mean: a printed name -> a column of telemetry/readings.py, its unit and scale.
+"""What the cells of a telemetry header mean: a printed name -> a reading's column, its unit and scale.
 
 Known are the names of nvidia-smi's query, its dmon, dcgmi's dmon, and those that people give the columns of a CSV
 of their own (`gpu0_power_w`, `temperature_C`, `mem_used_gb`). A name that nobody knows becomes a legal column.

@@ -1,8 +1,8 @@
 """Logs of GPU readings -> telemetry rows: nvidia-smi's CSV and dmon, dcgmi's dmon, CSVs that people made.
 
-In come the bytes of a file, out goes a frame with `time`, `gpu` and then the columns of telemetry/readings.py with their units, null
-where nothing was measured, and the lines that could not be read. A header may stand anywhere and more than once,
-since people append to the same file.
+In come the bytes of a file, out goes a frame with `time`, `gpu` and then the columns of telemetry/readings.py in
+their units, null where nothing was measured, and the lines that could not be read. A header may stand anywhere and
+more than once, since people append to the same file.
 
 Cells of telemetry as they are printed -> typed columns: numbers, stamps, and which GPU a row speaks of.
 
