@@ -51,7 +51,7 @@ class OpenRecord:
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
 
-        Otherwise it is a copy; so is a line of the same kind that prints a value again, even if it lacks another one.
+        Otherwise it is a copy; so is a line of the same kind that prints a value again, even if one is missing.
         """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":
