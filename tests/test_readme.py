@@ -45,7 +45,7 @@ def test_the_tour_runs_from_top_to_bottom(clone: Path) -> None:
 
 def test_examples_show_what_the_commands_print_now() -> None:
     """`python docs/examples.py` writes them anew."""
-    script = [sys.executable, ROOT / "docs" / "examples.py", "--check"]
+    script = [sys.executable, str(ROOT / "docs" / "examples.py"), "--check"]
     check = subprocess.run(script, capture_output=True, text=True, check=False)
     assert check.returncode == 0, check.stdout + check.stderr
 
