@@ -192,9 +192,9 @@ UNITS = {column.name: column.unit for column in STEPS if column.unit}
 
 
 def in_order(names: list[str]) -> list[str]:
-    """Sorts column names: phase and attempt, the columns of STEPS, the place in the log, then others as printed."""
-    first = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
-    return [*(name for name in first if name in names), *(name for name in names if name not in first)]
+    """The columns of a table of steps: place, the names above, then what else was printed, in the log's order."""
+    known = [*(c.name for c in PLACE[:2]), *(c.name for c in STEPS), *(c.name for c in PLACE[2:])]
+    return [*(name for name in known if name in names), *(name for name in names if name not in known)]
 
 
 def better(name: str, asked: Mapping[str, Direction] | None = None) -> Direction | None:

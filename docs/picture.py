@@ -1,35 +1,104 @@
-"""Draws docs/recording.svg, the README's picture, from a recording that it makes: python docs/picture.py"""
+"""Makes the README's pictures from a recording that it makes itself: `python docs/picture.py`.
+
+docs/terminal.svg is what `gputel tail` draws in a terminal (needs tmux), docs/page.png what `gputel report --html`
+writes (needs chromium). Run it again when either has changed. It takes two minutes.
+"""
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
-COMMAND = "gputel record --simulate 2xH100 --out runs/tiny -- python docs/tiny_training.py"
-LAST = 6
+GPUTEL = (sys.executable, "-m", "gputel")
+RUN = "runs/tiny"
+COLUMNS, LINES = 110, 30
+PIXELS = "1280,920"
+LARGEST = 250_000  # bytes of a picture
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SECONDS = 60  # until the terminal view must have drawn something
 
-with tempfile.TemporaryDirectory() as folder:
-    (Path(folder) / "docs").symlink_to(DOCS)
-    answer = subprocess.run(
-        [sys.executable, "-m", *COMMAND.replace("-- python", f"-- {sys.executable}").split()],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
+
+def record(folder: Path) -> None:
+    training = (sys.executable, str(DOCS / "tiny_training.py"))
+    command = (*GPUTEL, "record", "--simulate", "2xH100", "--out", RUN, "--", *training)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    description = folder / RUN / "run.json"  # the page shows the command as a reader would type it
+    short = (
+        description.read_text().replace(training[0], "python").replace(training[1], "docs/tiny_training.py")
     )
-console = Console(record=True, width=130, file=open("/dev/null", "w"), force_terminal=True)  # noqa: SIM115, PTH123
-console.print(Text("$ ") + Text(COMMAND, style="bold"))
-for line in answer.stdout.splitlines()[-LAST:]:
-    console.print(Text(line, style="dim"))
-for line in answer.stderr.splitlines():
-    console.print(Text(line, style="yellow" if line.startswith("SIMULATED") else "default"))
-picture = console.export_svg(title="gputel record")
-offline = re.sub(
-    r"@font-face \{.*?\}\n", "", picture, flags=re.DOTALL
-)  # rich would fetch its font from a host
-(DOCS / "recording.svg").write_text(offline)
+    description.write_text(short)
+
+
+def terminal(folder: Path) -> str:
+    """The view's screen as SVG, taken from a real terminal."""
+    tmux = ("tmux", "-L", f"gputel-{folder.name}")
+    view = " ".join((*GPUTEL, "tail", RUN))
+    size = ("-x", str(COLUMNS), "-y", str(LINES))
+    subprocess.run([*tmux, "new-session", "-d", *size, "-c", str(folder), view], check=True)
+    try:
+        screen = _drawn([*tmux, "capture-pane", "-e", "-p"])
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    with open("/dev/null", "w") as nowhere:  # noqa: PTH123 - an open file is wanted
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        for line in screen.splitlines():
+            console.print(Text.from_ansi(line), no_wrap=True, crop=True)
+    picture = console.export_svg(title="gputel tail runs/tiny")
+    return re.sub(
+        r"@font-face \{.*?\}\n", "", picture, flags=re.DOTALL
+    )  # rich would fetch its font from a host
+
+
+def _drawn(capture: list[str]) -> str:
+    """The screen once it has something on its last line and no longer changes."""
+    before = ""
+    for _ in range(SECONDS):
+        screen = subprocess.run(capture, check=True, capture_output=True, text=True).stdout
+        if screen == before and screen.rstrip("\n").count("\n") == LINES - 1:
+            return screen
+        before = screen
+        time.sleep(1)
+    raise SystemExit(f"the terminal view drew nothing within {SECONDS} s")
+
+
+def page(folder: Path) -> bytes:
+    """The top of the page as PNG."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise SystemExit(f"needs one of {', '.join(BROWSERS)}")
+    html, picture = folder / "report.html", folder / "page.png"
+    subprocess.run(
+        [*GPUTEL, "report", RUN, "--html", "--out", html], cwd=folder, check=True, capture_output=True
+    )
+    options = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--virtual-time-budget=4000",
+    )
+    shot = (f"--window-size={PIXELS}", f"--screenshot={picture}", html.as_uri())
+    subprocess.run([browser, *options, *shot], check=True, capture_output=True)
+    return picture.read_bytes()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        record(folder)
+        pictures = {"terminal.svg": terminal(folder).encode(), "page.png": page(folder)}
+    for name, content in pictures.items():
+        if len(content) > LARGEST:
+            raise SystemExit(f"{name}: {len(content):,} bytes; {LARGEST:,} are allowed")
+        (DOCS / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

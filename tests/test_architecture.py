@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: its tree names every folder that holds tracked files, and no other."""
+"""What the project says of itself is true: ARCHITECTURE.md's folders and files, the rules that the code cites."""
 
 import re
 import subprocess
@@ -7,8 +7,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+FILE = re.compile(r"`([\w./-]+\.(?:py|md|toml|json|c|js|css|html))`")
+CITED = re.compile(r"\brules? (\d+)(?:(?:,| and| to) (\d+))*")
 BELOW_TESTS = "tests/"  # mirrors of the packages, which need no line each
-TREE = re.search(r"^```text\n(.*?)^```$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE | re.DOTALL)
+TREE = re.search(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def folders_of_the_tree() -> set[str]:
@@ -33,3 +36,21 @@ def test_the_tree_names_every_folder_and_no_other() -> None:
     tree = folders_of_the_tree()
     assert sorted(folder for folder in tracked - tree if not folder.startswith(BELOW_TESTS)) == []
     assert sorted(tree - tracked) == []
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = FILE.findall(PAGE)
+    assert len(named) > 40
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).is_file()] == []
+
+
+def test_every_rule_that_the_code_cites_is_numbered_on_the_page_of_parse() -> None:
+    rules = set(re.findall(r"^(\d+)\. ", (ROOT / "docs" / "parse.md").read_text(), re.MULTILINE))
+    cited = {
+        number
+        for file in (ROOT / "analysis" / "logs").rglob("*.py")
+        for match in CITED.finditer(file.read_text().lower())
+        for number in re.findall(r"\d+", match[0])
+    }
+    assert cited
+    assert cited <= rules

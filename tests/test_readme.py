@@ -1,4 +1,4 @@
-"""The README is true: its commands run, in order, and its links lead somewhere."""
+"""The README and the pages are true: commands run, examples show what is printed now, links lead somewhere."""
 
 import os
 import re
@@ -10,6 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
+LONGEST_README = 200
+LARGEST_PICTURE = 250_000
 
 
 def blocks(language: str) -> list[str]:
@@ -40,12 +43,21 @@ def test_the_tour_runs_from_top_to_bottom(clone: Path) -> None:
     assert python.returncode == 0, python.stderr
 
 
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+def test_examples_show_what_the_commands_print_now() -> None:
+    """`python docs/examples.py` writes them anew."""
+    script = [sys.executable, str(ROOT / "docs" / "examples.py"), "--check"]
+    check = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout + check.stderr
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_readme_is_short_and_its_pictures_are_small() -> None:
+    pictures = [ROOT / name for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README)]
+    assert len(pictures) >= 2
+    assert [picture.name for picture in pictures if picture.stat().st_size > LARGEST_PICTURE] == []
+    assert len(README.splitlines()) <= LONGEST_README
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []

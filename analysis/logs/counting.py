@@ -153,7 +153,7 @@ class Evaluations:
             self.rows.extend(RowBlock(len(numbers), columns, same))
 
     def settle(self, draft: OpenRecord | None) -> None:
-        """Gives waiting evaluations the step of the next record, or of the last one at the end of the log."""
+        """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19)."""
         for waiting in self._waiting:
             step = waiting.step
             if step is None:

@@ -52,9 +52,9 @@ class OpenRecord:
         self.kinds.add(self.line.pattern)
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
-        """Whether a line adds to this record: it reports the same step and repeats no value.
+        """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
 
-        A line of another kind that counts within the epoch may repeat values; a line of the same kind is a copy.
+        Otherwise it is a copy; so is a line of the same kind that prints a value again, even if one is missing.
         """
         new = [name for name in line.cells if name not in PLACES]
         if line.pattern.role == "part":

@@ -1,8 +1,8 @@
 """Logs of GPU readings -> telemetry rows: nvidia-smi's CSV and dmon, dcgmi's dmon, and hand-made CSVs.
 
-The bytes of a file go in; a frame comes out with `time`, `gpu` and the columns of `columns.py`, null where nothing
-was measured, and the lines that could not be read. A header may stand anywhere and more than once, since people
-append to the same file.
+In come the bytes of a file, out goes a frame with `time`, `gpu` and then the columns of telemetry/readings.py in
+their units, null where nothing was measured, and the lines that could not be read. A header may stand anywhere and
+more than once, since people append to the same file.
 
 A timestamp without a zone is taken as UTC, since the tools print the machine's local time without saying its zone.
 dmon's clock without a date gives `elapsed_s` and no `time`.

@@ -50,7 +50,7 @@ class LinePlan:
         return frozenset({used, "index", "length", "count", "total", "epochs"})
 
     def step(self, cells: Mapping[str, Number], zero_based: bool) -> Number | None:
-        """The step that the line prints, or epoch and index give; None if only an epoch could stand for it."""
+        """docs/parse.md, rules 10 and 11; the epoch that stands for a step is another matter."""
         if "index" in cells and "length" in cells and "epoch" in cells:
             done = cells["epoch"] if zero_based else cells["epoch"] - 1
             return done * cells["length"] + cells["index"]
@@ -91,7 +91,7 @@ def _distinct(fields: Iterable[Field]) -> dict[str, Field]:
 
 
 def _as_evaluation(name: str) -> str:
-    """The column of a value on an evaluation line; a training loss there is an evaluation, `train_loss`."""
+    """The training loss on an evaluation line is an evaluation of its own (docs/parse.md, rule 17)."""
     return "train_loss" if name == "loss" else name
 
 

@@ -149,6 +149,6 @@ class Log:
         return not (self.places or self.events.height or has_readings)
 
     def metrics(self) -> list[str]:
-        """The columns of `records` that hold measurements, in the order of `columns.py`."""
-        places = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
-        return [name for name in self.records.columns if name not in places]
+        """The columns of `records` that hold measurements, in the order of columns.py."""
+        known = {column.name for column in columns.PLACE} | {"step", "total_steps", "time"}
+        return [name for name in self.records.columns if name not in known]

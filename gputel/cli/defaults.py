@@ -25,22 +25,9 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "tail": {"format", "plain", "json", "price", "budget", "hours", "preset", "bell"},
     "report": PICTURES | {"keep-idle", "json"},
     "compare": PICTURES
-    | {
-        "by",
-        "metric",
-        "phase",
-        "target",
-        "price",
-        "kwh",
-        "smooth",
-        "group",
-        "lower",
-        "higher",
-        "csv",
-        "markdown",
-        "json",
-    },
-    "gate": {"max-regress", "target", "phase", "warmup", "lower", "higher", "json"},
+    | {"by", "metric", "phase", "target", "lower", "higher", "price", "kwh", "smooth", "group"}
+    | {"csv", "markdown", "json"},
+    "gate": {"max-regress", "target", "lower", "higher", "phase", "warmup", "json"},
     "plan": {"depth", "params", "layers", "dim", "heads", "tied", "vocab", "seq", "on", "nodes", "link"}
     | {"device-batch-size", "total-batch-size", "ratio", "tokens", "hours", "budget", "price"}
     | {"data-tokens", "optimizer", "dtype", "shard", "loss", "recompute", "eager", "plain-attention"}

@@ -45,7 +45,7 @@ class Candidate:
     shape: LineShape
     named: tuple[Named, ...]
     role: str
-    evidence: bool  # whether it gives a loss, a rate, a norm, a step time or a throughput
+    evidence: bool  # docs/parse.md, rule 4
 
     @property
     def columns(self) -> list[str]:
@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def place_rank(self) -> int:
-        """Lower is better: a step before an iteration, an iteration before a batch."""
+        """docs/parse.md, rule 10: an update goes before an iteration, and that before a batch."""
         return _PLACES.index(self.place.column or "") if self.place else len(_PLACES)
 
     @property

@@ -148,7 +148,7 @@ def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: LineShape)
 
 
 def _in_bar(found: list[Named], shape: LineShape) -> list[Named]:
-    """Names a bar's own count and total; its clock and its rate are no part of the record."""
+    """A bar's own count and total; its clock and its rate say nothing of the record (docs/parse.md, rule 4)."""
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
     named = [replace(one, column=None) if _is_of_bar(one) else one for one in found]
     for at, (one, total) in enumerate(pairwise(found)):
