@@ -128,10 +128,8 @@ class Compared:
         return f"<{self.metric} of {', '.join(self.runs)} by {self.by}>"
 
     def _repr_html_(self) -> str:
-        """The tables of `gputel compare`."""
-        from gputel.analysis.documents import notebook
-
-        return notebook.html(self.comparison)
+        """The page of `gputel compare --html`."""
+        return self.figures._repr_html_()
 
     @cached_property
     def figures(self) -> Figures:

@@ -32,5 +32,5 @@ def doctor_document(checks: Sequence[Check], readings: Sequence[Mapping[str, Any
 
 
 def _found(check: Check) -> str:
-    hint = f"\nhow to fix it: {check.mend}" if check.mend else ""
+    hint = f"\nhow to fix it: {check.hint}" if check.hint else ""
     return f"{check.state}: {check.found}{hint}"

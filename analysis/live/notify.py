@@ -120,8 +120,8 @@ class Apprise:
         try:
             self._apprise = import_module("apprise").Apprise()
         except ImportError:
-            mend = "pip install 'gputel[apprise]'"
-            raise GputelError("--notify", "apprise is not installed", mend) from None
+            hint = "pip install 'gputel[apprise]'"
+            raise GputelError("--notify", "apprise is not installed", hint) from None
         if not self._apprise.add(url):
             raise GputelError(
                 "--notify", "apprise does not support this address", "see apprise's list", exit_code=2

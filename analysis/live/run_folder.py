@@ -215,7 +215,7 @@ class Journals:
 
     def _current(self) -> list[Part]:
         """The journals of the last part, and earlier ones until they are read to their end."""
-        journals = [part for part in parts.found(self.folder) if not part.compacted]
+        journals = [part for part in parts.every_file(self.folder) if not part.compacted]
         last = max((part.first for part in journals), default=0)
         self._part = self._part or last
         current = [part for part in journals if part.first >= self._part]

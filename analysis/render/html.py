@@ -1,10 +1,10 @@
 """A document -> one HTML file that opens offline by double click: its data packed, its panels drawn on canvases.
 
-Nothing is ever fetched; the page's own policy forbids it. Text from logs is escaped, never markup, and what looks like
-a key is masked. Only the script named by its hash runs.
+Nothing is ever fetched; the page's own policy forbids it. Text from logs is escaped, never markup, and what looks
+like a key is masked. Only the script named by its hash runs.
 
-Arrays are packed in a few bytes a number; `unpack.js` is the other half. Numbers with few decimals (12,800; 2.907160)
-are kept exactly, as differences of whole numbers of their last digit; others are 32-bit floats, and 64-bit ones where
+Arrays are packed in a few bytes a number; `unpack.js` is the other half. Numbers with few decimals (2.907160) are
+kept exactly, as differences of whole numbers of their last digit; others are 32-bit floats, and 64-bit ones where
 they are large whole numbers.
 """
 

@@ -137,7 +137,7 @@ def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:
 
     cause = log.cause and LogEvent(**{**vars(log.cause), "line": log.cause.line + lines})
     return replace(
-        log.with_results(**{table: moved(getattr(log, table)) for table in TABLES}, cause=cause),
+        log.with_results(**{table: shift(getattr(log, table)) for table in TABLES}, cause=cause),
         rejects=[Reject(reject.line + lines, reject.pattern, reject.reason) for reject in log.rejects],
         places=[(phase, attempt + attempts.get(phase, 0)) for phase, attempt in log.places],
     )

@@ -31,5 +31,5 @@ def command(name: str | None, as_json: bool) -> int:
         show.note("next: gputel formats NAME")
     for known, faults in found.items():
         for fault in faults:
-            show.error(f"{known}: {fault}; mend the format or its samples")
+            show.error(f"{known}: {fault}; correct the format or its samples")
     return 1 if any(found.values()) else 0

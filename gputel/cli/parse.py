@@ -110,7 +110,7 @@ def _open(named: Iterable[RunSource], formats: Any) -> Iterator[Log | GputelErro
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
-    return {"path": error.place or path, "message": error.fault + (f"; {error.mend}" if error.mend else "")}
+    return {"path": error.place or path, "message": error.fault + (f"; {error.hint}" if error.hint else "")}
 
 
 def _with_progress(named: list[RunSource]) -> Iterator[RunSource]:

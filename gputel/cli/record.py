@@ -16,7 +16,7 @@ from gputel.cli import guard, options
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gputel.analysis.live.guard import Instructions
+    from gputel.analysis.live.instructions import Instructions
     from gputel.telemetry.process.children import Sample
     from gputel.telemetry.process.viewer import CommandEnd
     from gputel.telemetry.run_folder import Segment
@@ -76,11 +76,9 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))
-    from gputel.cli import recording
-
-    run, outcome = recording.record(argv, asked, orders, show=2 if as_json else 1)
-    _report(run, outcome, options.wanted_outputs(asked), as_json=as_json)
-    _end(outcome)
+    run, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
+    _finish(run, outcome, options.wanted_outputs(asked), as_json=as_json)
+    _exit(outcome)
 
 
 def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
@@ -122,7 +120,7 @@ def _record(
             duration_s=asked["duration"],
             pty=asked["pty"],
             show=show,
-            beside=attended.beside(orders, path, segment.path) if orders else None,
+            beside=guard.beside(orders, path, segment.path) if orders else None,
         )
     )
     if outcome.fault and not (argv or asked["follow"]):
@@ -187,7 +185,7 @@ def _abandon(segment: Segment, fault: dict[str, str]) -> None:
     with contextlib.suppress(OSError):
         segment.path.rmdir()
     usage = fault["place"].startswith("--")
-    raise GputelError(fault["place"], fault["fault"], fault["mend"], exit_code=2 if usage else 1)
+    raise GputelError(fault["place"], fault["fault"], fault["hint"], exit_code=2 if usage else 1)
 
 
 def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:

@@ -131,5 +131,5 @@ def _lacking(folder: Path) -> str:
     return "no log and no run is in it" if any(folder.iterdir()) else "the folder is empty"
 
 
-def _nothing(word: str, fault: str, mend: str) -> list[RunSource]:
-    raise GputelError(word, fault, mend)
+def _nothing(word: str, fault: str, hint: str) -> list[RunSource]:
+    raise GputelError(word, fault, hint)

@@ -67,5 +67,8 @@ def test_a_folder_that_is_somebody_elses_is_left_alone(capfd: pytest.CaptureFixt
     Path("mine/depth-2").mkdir(parents=True)
     Path("mine/depth-2/notes.txt").write_text("mine")
     assert demo("--out", "mine") == 1
-    assert capfd.readouterr().err == "error: mine/depth-2: is not a run of an earlier demo; choose another --out\n"
+    assert (
+        capfd.readouterr().err
+        == "error: mine/depth-2: is not a run of an earlier demo; choose another --out\n"
+    )
     assert Path("mine/depth-2/notes.txt").read_text() == "mine"

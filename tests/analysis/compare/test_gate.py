@@ -1,7 +1,6 @@
 """The gate: worse than the baseline by more than noise, not worse, or unknown."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +95,7 @@ def test_interval_has_the_true_change_about_as_often_as_it_claims(tmp_path: Path
 
     def drawn(pace: float, seed: int) -> Log:
         rates = pl.Series("tok_per_sec", speeds(np.random.default_rng(seed), pace))
-        return replace(template, records=template.records.with_columns(rates))
+        return template.with_results(records=template.records.with_columns(rates))
 
     for seed in range(40):
         run, baseline = drawn(9_500, seed), drawn(10_000, seed + 1000)

@@ -196,7 +196,7 @@ def test_with_three_sizes_there_is_no_law(plant: Plant) -> None:
     assert found.scaling.law is None
     assert found.scaling.next is None
     assert found.scaling.why == "a law needs 4 sizes with known parameters and tokens; there are 3"
-    assert list(drawn.tables(found)) == []
+    assert list(law_tables(found)) == []
 
 
 def test_law_leaves_out_a_run_that_is_still_running(plant: Plant) -> None:
@@ -225,9 +225,7 @@ def test_sizes_at_three_ratios_that_follow_from_the_size_are_a_law_of_compute(pl
 
 
 def test_tables_of_a_law_say_what_the_next_depth_costs(plant: Plant) -> None:
-    points, constants, ahead = drawn.tables(
-        compare([plant(depth, 20) for depth in (8, 12, 16, 20)], price=3.0)
-    )
+    points, constants, ahead = law_tables(compare([plant(depth, 20) for depth in (8, 12, 16, 20)], price=3.0))
     assert points.columns == ["run", "depth", "parameters", "tokens", "FLOPs", "loss", "frontier"]
     assert constants.title.startswith("L = E + A/C^a (C FLOPs)")
     assert [row[0] for row in constants.rows] == ["E", "A", "a"]

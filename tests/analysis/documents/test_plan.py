@@ -22,7 +22,7 @@ def tables(document: Document) -> dict[str, Table]:
 
 
 def test_memory_is_drawn_against_that_of_the_gpu() -> None:
-    document = plan_document(gputel.plan(depth=[16, 64], on="2xH100", device_batch_size=8))
+    document = plan_document(gputel.plan(depth=[16, 64], on="2xH100", device_batch_size=8).plan)
     (memory,) = document.panels()
     assert isinstance(memory, Bars)
     assert (memory.rows, memory.whole) == (("d16", "d64"), 79.6)
@@ -31,15 +31,15 @@ def test_memory_is_drawn_against_that_of_the_gpu() -> None:
 
 
 def test_what_does_not_fit_is_a_note_and_a_plan_without_notes_has_no_section_for_them() -> None:
-    document = plan_document(gputel.plan(depth=64, on="2xH100", device_batch_size=8))
+    document = plan_document(gputel.plan(depth=64, on="2xH100", device_batch_size=8).plan)
     assert [section.title for section in document.sections] == ["", "Notes", "Details"]
     assert document.sections[1].text.startswith("d64 does not fit: ")
-    small = plan_document(gputel.plan(depth=4, on="H100"))
+    small = plan_document(gputel.plan(depth=4, on="H100").plan)
     assert [section.title for section in small.sections] == ["", "Details"]
 
 
 def test_caution_of_the_run_that_corrects_a_plan_stands_at_the_top_and_only_there() -> None:
-    document = plan_document(gputel.plan(depth=16, on="2xH100", like=D16))
+    document = plan_document(gputel.plan(depth=16, on="2xH100", like=D16).plan)
     assert document.caution == "d16-base: synthetic log"
     assert "synthetic log" not in "".join(section.text for section in document.sections)
 

@@ -59,51 +59,12 @@ def test_contents_name_the_command_and_the_range_of_each_reading(recorded: Path)
     assert contents["segments"][0]["output_bytes"] == len("step 1\n")
 
 
-def test_lines_have_the_time_of_the_read_that_brought_them(tmp_path: Path) -> None:
-    segment = run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(9)})
-    fill(segment, [line(0), "words\n", line(10), "step 10: train loss 4.8, val loss 4.9\n"], 1)
-    log = gputel.parse(tmp_path / "d12")
-    assert log.name == "d12"
-    assert log.records["time"].to_list() == [moment(1), moment(3)]
-    assert log.evals["time"].to_list() == [moment(4)] * 2
-    assert (log.log.started, log.log.ended) == (START, START + 9 * SECOND)
+def test_few_refreshes_are_flagged() -> None:
+    assert few({"refresh_hz": {"power_w": 1.0}, "measured_s": 5.0})
+    assert not few({"refresh_hz": {"power_w": 10.0}, "measured_s": 5.0})
+    assert not few({"refresh_hz": {}, "measured_s": 5.0})
 
 
-def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
-    first = run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(3)})
-    fill(first, [line(0), line(10), line(20)], 0)
-    second = run_folder.add_segment(
-        tmp_path / "d12", {"run": "d12", "started": clock(10), "ended": clock(13)}
-    )
-    fill(second, [line(10), line(20), line(30)], 10)
-    log = gputel.parse(tmp_path / "d12")
-    assert log.log.places == [("train", 1), ("train", 2)]
-    assert log.records.select("attempt", "step", "line").rows() == [
-        (1, 0, 1), (1, 10, 2), (1, 20, 3), (2, 10, 4), (2, 20, 5), (2, 30, 6),
-    ]  # fmt: skip
-    assert log.steps["step"].to_list() == [0, 10, 20, 30]
-    assert log.steps["attempt"].to_list() == [1, 2, 2, 2]
-    assert log.log.lines == 6
-
-
-def test_a_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
-    fill(run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0)}), [line(0)], 0)
-    assert gputel.parse(tmp_path / "d12").status == "running"
-
-
-def test_a_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> None:
-    run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(1)})
-    assert gputel.parse(tmp_path / "d12").is_empty
-
-
-def test_a_log_that_somebody_still_writes_is_running(tmp_path: Path) -> None:
-    """Also where another log was looked at a moment before, and nobody had this one open then."""
-    path = tmp_path / "live.log"
-    path.write_text(line(0))
-    assert gputel.parse(path).status == "unknown"
-    with path.open("w") as writer:
-        writer.write(line(0))
-        writer.flush()
-        os.fsync(writer.fileno())
-        assert gputel.parse(path).status == "running"
-    assert gputel.parse(path).status == "unknown"
+def test_refresh_rates_keep_a_reading_with_too_few_changes() -> None:
+    rates = {"power_w": 10.0, "util": None, "fan": 1.0}
+    assert refreshed({"refresh_hz": rates}) == {"power_w": 10.0, "util": None}

@@ -37,7 +37,7 @@ def line(step: int) -> str:
 def test_lines_have_the_time_of_the_read_that_brought_them(tmp_path: Path) -> None:
     segment = run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(9)})
     fill(segment, [line(0), "words\n", line(10), "step 10: train loss 4.8, val loss 4.9\n"], 1)
-    log = gputel.parse(tmp_path / "d12")
+    log = gputel.parse(tmp_path / "d12").log
     assert log.name == "d12"
     assert log.records["time"].to_list() == [moment(1), moment(3)]
     assert log.evals["time"].to_list() == [moment(4)] * 2
@@ -51,7 +51,7 @@ def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
         tmp_path / "d12", {"run": "d12", "started": clock(10), "ended": clock(13)}
     )
     fill(second, [line(10), line(20), line(30)], 10)
-    log = gputel.parse(tmp_path / "d12")
+    log = gputel.parse(tmp_path / "d12").log
     assert log.places == [("train", 1), ("train", 2)]
     assert log.records.select("attempt", "step", "line").rows() == [
         (1, 0, 1), (1, 10, 2), (1, 20, 3), (2, 10, 4), (2, 20, 5), (2, 30, 6),
