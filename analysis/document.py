@@ -146,7 +146,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactList:
     """Names and what they are, a line each; None is left out."""
 
     pairs: Mapping[str, str | None]
@@ -156,7 +156,7 @@ class Facts:
         return {name: words for name, words in self.pairs.items() if words}
 
 
-Item: TypeAlias = Panel | Table | Facts
+Item: TypeAlias = Panel | Table | FactList
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Document:
     def panels(self) -> Iterator[Panel]:
         for section in self.sections:
             for item in section.items:
-                if not isinstance(item, (Table, Facts)):
+                if not isinstance(item, (Table, FactList)):
                     yield item
 
 

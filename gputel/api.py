@@ -126,7 +126,7 @@ def plan(
         "data_tokens": None if data_tokens is None else round(data_tokens),
         "like": None if like is None else _one(like),
     }
-    return Planned(request.plan(request.Request(**asked)))
+    return Planned(request.plan(request.PlanRequest(**asked)))
 
 
 def gate(

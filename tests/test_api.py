@@ -11,7 +11,7 @@ import click
 import pytest
 
 import gputel
-from gputel.analysis.plan.request import CHOICES, Request
+from gputel.analysis.plan.request import CHOICES, PlanRequest
 from gputel.cli.plan import command as plan_command
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run_folder import create
@@ -98,7 +98,7 @@ def test_plan_takes_the_options_of_the_command() -> None:
     options = {option.name for option in plan_command.params}
     written = {"check", "csv", "html", "out", "force", "as_json"}
     asked = set(inspect.signature(gputel.plan).parameters)
-    assert asked == options - written == {field.name for field in fields(Request)}
+    assert asked == options - written == {field.name for field in fields(PlanRequest)}
     for option in plan_command.params:
         if isinstance(option.type, click.Choice):
             assert tuple(option.type.choices) == CHOICES[str(option.name)]

@@ -30,7 +30,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Budget:
+class StopBudget:
     steps: int
     options: Options
     gpus: int = 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gputel.trainer.budget import Budget
+from gputel.trainer.budget import StopBudget
 from gputel.trainer.data.corpus import Corpus
 from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
@@ -22,7 +22,7 @@ class TrainingPlan:
     options: Options
     shape: Shape
     schedule: Schedule
-    budget: Budget
+    budget: StopBudget
     device_batch: int
     tokens_per_step: int
     accumulation: int
@@ -98,10 +98,10 @@ def _schedule(options: Options, steps: int, lr: float) -> Schedule:
     return Schedule(options.schedule, steps, warmup, options.warmdown_ratio, floor)
 
 
-def _budget(options: Options, steps: int, gpus: int) -> Budget:
+def _budget(options: Options, steps: int, gpus: int) -> StopBudget:
     if options.budget is not None and options.price is None:
         raise TrainerError(f"--budget {options.budget:g}", "needs to know what an hour costs", "give --price")
-    return Budget(steps, options, gpus)
+    return StopBudget(steps, options, gpus)
 
 
 def _peak(device: torch.device) -> tuple[float | None, str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputel.analysis.document import Document, Facts, Section, Table
+from gputel.analysis.document import Document, FactList, Section, Table
 from gputel.telemetry.doctor import Check
 
 READINGS = ("GPU", "reading", "unit", "tier", "source", "µs/call", "refresh Hz")
@@ -25,7 +25,7 @@ def doctor_document(checks: Sequence[Check], readings: Sequence[Mapping[str, Any
         title="gputel doctor",
         about=f"{len(checks)} checks: {counts}",
         sections=[
-            Section(items=[Facts({check.check: _found(check) for check in checks})]),
+            Section(items=[FactList({check.check: _found(check) for check in checks})]),
             Section(items=[Table("Readings", READINGS, rows, UNREFRESHED)] if rows else []),
         ],
     )

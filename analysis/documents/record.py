@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputel.analysis import text
-from gputel.analysis.document import Document, Facts, Section, Table, caution
+from gputel.analysis.document import Document, FactList, Section, Table, caution
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.report.summary import refreshed
 
@@ -27,7 +27,7 @@ def record_document(summary: Mapping[str, Any]) -> Document:
     """The end of a recording; `summary` is what `recording_summary` returns."""
     gpus = summary["gpus"]
     sensors = sensor_refresh(refreshed(gpus[0])) if gpus else {}
-    facts = Facts(
+    facts = FactList(
         {
             "recorded": _duration(summary),
             **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
@@ -138,7 +138,7 @@ def _unit(value: float | None, form: str) -> str | None:
 def info_document(contents: Mapping[str, Any]) -> Document:
     """What a run folder holds; `contents` is what `run_contents` returns."""
     commit, path = contents["git"], contents["path"]
-    facts = Facts(
+    facts = FactList(
         {
             "run": contents["run"],
             "path": path,

@@ -13,7 +13,7 @@ import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
-from gputel.analysis.document import Document, Facts, Section, Table, rows
+from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import telemetry_sections
@@ -64,18 +64,18 @@ def report_document(report: Report, *, keep_idle: bool = False, panels: bool = T
     )
 
 
-def _filled(*items: Table | Facts) -> list[Table | Facts]:
+def _filled(*items: Table | FactList) -> list[Table | FactList]:
     return [item for item in items if (item.rows if isinstance(item, Table) else item.known())]
 
 
-def _facts(report: Report) -> Facts:
+def _facts(report: Report) -> FactList:
     log, recording = report.subject.log, report.subject.recording
     descriptions = recording.descriptions if recording else []
     first = descriptions[0] if descriptions else {}
     known = {name: fact.value for name, fact in report.subject.facts.known().items()}
     recorded_gpus = [gpu for description in descriptions for gpu in description.get("gpus") or []]
     events = reports.events(report)
-    return Facts(
+    return FactList(
         {
             "run": _status(report),
             "command": report.subject.command,
@@ -160,9 +160,9 @@ def _nothing(report: Report) -> str:
     return "nothing was printed, and nothing was sampled" if empty else ""
 
 
-def _findings(report: Report) -> Facts:
+def _findings(report: Report) -> FactList:
     pairs = {verdict.question: "\n".join((verdict.answer, *verdict.evidence)) for verdict in report.verdicts}
-    return Facts({} if _nothing(report) else pairs, title="Findings")
+    return FactList({} if _nothing(report) else pairs, title="Findings")
 
 
 def _time(report: Report) -> Table:
@@ -188,7 +188,7 @@ def _gpus(report: Report) -> Table:
     return _table(f"GPUs over {over}", table, GPUS)
 
 
-def _sensors(report: Report) -> tuple[Facts, Table]:
+def _sensors(report: Report) -> tuple[FactList, Table]:
     """Facts about the first GPU's sensors, since one machine's are alike, and a folded table of every GPU's."""
     refresh = reports.refresh(report)
     sampling = (report.account or {}).get("sampling") or {}
@@ -201,7 +201,7 @@ def _sensors(report: Report) -> tuple[Facts, Table]:
     note = f"A value polled more often than its sensor refreshes is repeated, not measured again.{asked}"
     headings = ("GPU", *(SENSORS.get(name, name) for name in names))
     table = Table("Sensor refresh rate by GPU", headings, cells, note=note, folded=True)
-    return Facts({**pairs, "steps": steps} if refresh else {}, title="Sensors"), table
+    return FactList({**pairs, "steps": steps} if refresh else {}, title="Sensors"), table
 
 
 def _refresh_hz(hz: float | None) -> str:

@@ -38,7 +38,7 @@ ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 @dataclass(frozen=True)
-class Rows:
+class PrintedRows:
     """Rows of one kind to print; `added` names their new columns, None if all are new."""
 
     kind: str
@@ -46,7 +46,7 @@ class Rows:
     added: frozenset[str] | None = None
 
 
-Writer = Callable[[str, str, Rows], list[str]]  # run, stream, rows
+Writer = Callable[[str, str, PrintedRows], list[str]]  # run, stream, rows
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Printed:
     rows: dict[Key, Row] = field(default_factory=dict)
     _lines: set[tuple[str, int]] = field(default_factory=set)  # their lines, until the format is settled
 
-    def new(self, increment: Increment, *, settled: bool) -> Iterator[Rows]:
+    def new(self, increment: Increment, *, settled: bool) -> Iterator[PrintedRows]:
         """Yields rows to print now. Until the format is settled, the whole log may be parsed again."""
         tables = (
             ("train", increment.records, increment.open_records),
@@ -77,27 +77,27 @@ class Printed:
 
     def _unprinted(
         self, kind: str, frame: pl.DataFrame, printed: set[tuple[str, int]], kept: dict[Key, Row] | None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[PrintedRows]:
         """Yields rows of new lines together, then changed rows of printed lines one by one."""
         of_kind = {line for line_kind, line in printed if line_kind == kind}
         before = frame["line"].is_in(list(of_kind)) if of_kind else pl.repeat(False, frame.height, eager=True)
         fresh = frame.filter(~before) if before.any() else frame
         if fresh.height:
-            yield Rows(kind, fresh)
+            yield PrintedRows(kind, fresh)
         if kept is not None:
             kept.update({_key(kind, row): row for row in fresh.iter_rows(named=True)})
         for i in before.arg_true().to_list():
             yield from self._changed(kind, frame[i : i + 1], kept)
 
-    def _changed(self, kind: str, frame: pl.DataFrame, kept: dict[Key, Row] | None) -> Iterator[Rows]:
+    def _changed(self, kind: str, frame: pl.DataFrame, kept: dict[Key, Row] | None) -> Iterator[PrintedRows]:
         row = frame.row(0, named=True)
         before = self.rows.get(_key(kind, row)) or self.rows.get((kind, row["line"], None))
         if kept is not None:
             kept[_key(kind, row)] = row
         if before is None:
-            yield Rows(kind, frame)
+            yield PrintedRows(kind, frame)
         elif added := frozenset(name for name, value in row.items() if _differs(before.get(name), value)):
-            yield Rows(kind, frame, added)
+            yield PrintedRows(kind, frame, added)
 
 
 def _key(kind: str, row: Row) -> Key:
@@ -127,7 +127,7 @@ class Printer:
         return [] if update.shown else [*head, *in_order(update.run, update.stream, groups, self.write)]
 
 
-def in_order(run: str, stream: str, groups: Iterable[Rows], write: Writer) -> Iterator[str]:
+def in_order(run: str, stream: str, groups: Iterable[PrintedRows], write: Writer) -> Iterator[str]:
     """Formats rows of all kinds, ordered by their lines."""
     numbers: list[int] = []
     texts: list[str] = []
@@ -156,7 +156,7 @@ def _differs(before: Any, value: Any) -> bool:
     return value is not None and before != value and not nan
 
 
-def rows_text(run: str, stream: str, group: Rows) -> list[str]:
+def rows_text(run: str, stream: str, group: PrintedRows) -> list[str]:
     """Formats rows as `12:00:01 d16 step 250/16704  loss 2.417931  mfu 50.77`; "" for a row without news."""
     frame, added = group.rows, group.added
     if added is not None and not added - set(PLACES):
@@ -179,7 +179,7 @@ def rows_text(run: str, stream: str, group: Rows) -> list[str]:
     return _joined(columns)
 
 
-def rows_json(run: str, stream: str, group: Rows) -> list[str]:
+def rows_json(run: str, stream: str, group: PrintedRows) -> list[str]:
     """Formats rows as `gputel parse --rows` does, a line of JSON each."""
     frame, always = group.rows, {*WHERE, *ALWAYS.get(group.kind, ())}
     if group.kind == "event":

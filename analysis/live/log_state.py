@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gputel.analysis.live.series import Series
+from gputel.analysis.live.series import CurveHistory
 from gputel.analysis.logs.incremental import Increment
 
 MOST_METRICS = 64
@@ -49,8 +49,8 @@ class LogState:
     epoch: float | None = None
     time: datetime | None = None
     last: dict[str, float] = field(default_factory=dict)
-    curves: dict[str, Series] = field(default_factory=dict)
-    evals: dict[str, Series] = field(default_factory=dict)
+    curves: dict[str, CurveHistory] = field(default_factory=dict)
+    evals: dict[str, CurveHistory] = field(default_factory=dict)
     events: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     open_events: list[dict[str, Any]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -104,7 +104,7 @@ class LogState:
         if name not in self.curves:
             if len(self.curves) == MOST_METRICS:
                 return
-            self.curves[name] = Series()
+            self.curves[name] = CurveHistory()
         if values.null_count():
             printed = values.is_not_null().to_numpy()
             self.curves[name].add(steps[printed], values.drop_nulls().to_numpy())
@@ -165,7 +165,7 @@ class LogState:
         for name in frame["name"].unique(maintain_order=True).to_list():
             rows = frame.filter(pl.col("name") == name)
             steps = rows["step"].fill_null(self.step or 0).cast(pl.Float64).to_numpy()
-            self.evals.setdefault(name, Series(MOST_EVALS)).add(steps, rows["value"].to_numpy())
+            self.evals.setdefault(name, CurveHistory(MOST_EVALS)).add(steps, rows["value"].to_numpy())
 
     def _take_open_evals(self, frame: pl.DataFrame) -> None:
         """Shows the values of evaluations that later lines may still change."""

@@ -184,7 +184,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-class Journals:
+class LiveJournals:
     """Telemetry of one `gpu/` folder. The first `read` returns the last minutes, later ones new seconds."""
 
     def __init__(self, folder: Path) -> None:

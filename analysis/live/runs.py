@@ -20,7 +20,7 @@ from gputel.analysis.live import files, run_folder
 from gputel.analysis.live.commands import FollowedCommand
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.analysis.live.resume import Position, Positions
-from gputel.analysis.live.run_folder import Journals, Output
+from gputel.analysis.live.run_folder import LiveJournals, Output
 from gputel.analysis.live.sources import CompressedFile, LiveSource, PipeSource, is_compressed
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.update import Update
@@ -169,7 +169,7 @@ class FollowedRun(Followed):
         self._path = path
         self._outputs: dict[str, Output] = {}
         self._writer_checks: dict[str, WriterCheck] = {}
-        self._journals: dict[str, Journals] = {}
+        self._journals: dict[str, LiveJournals] = {}
         self._events: dict[str, run_folder.EventsFile] = {}
         if note := files.filesystem_note(path, filesystem.kind(path)):
             self.notes.append(note)
@@ -220,7 +220,7 @@ class FollowedRun(Followed):
         self._open(name, output)
         self._writer_checks[name] = WriterCheck(segment.output)
         self._events[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
-        self._journals[name] = Journals(segment.gpu)
+        self._journals[name] = LiveJournals(segment.gpu)
         self.paths += [segment.path, segment.gpu]
 
     def _is_written(self, name: str) -> bool | None:

@@ -25,7 +25,7 @@ class Points(NamedTuple):
     largest: Numbers
 
 
-class Series:
+class CurveHistory:
     """A curve of at most `most` points."""
 
     def __init__(self, most: int = MOST) -> None:

@@ -34,7 +34,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """Each field is the option of its name; `link` is in bytes per second."""
 
     depth: Sequence[int] | None = None
@@ -70,7 +70,7 @@ class Request:
     like: RunData | None = None
 
 
-def plan(asked: Request) -> Plan:
+def plan(asked: PlanRequest) -> Plan:
     """Plans the named sizes, else the largest depth within the limits."""
     if not any(getattr(asked, name) for name in ("depth", "params", "layers", "hours", "budget")):
         raise GputelError(
@@ -89,7 +89,7 @@ def plan(asked: Request) -> Plan:
     return planning.of_limits(question, _of_depth(shape), target)
 
 
-def check(run: RunData, asked: Request) -> PlanCheck:
+def check(run: RunData, asked: PlanRequest) -> PlanCheck:
     """Compares what would have been planned with what happened in `run`."""
     _refuse_nonsense(asked)
     like = _like(asked)
@@ -102,7 +102,7 @@ def check(run: RunData, asked: Request) -> PlanCheck:
     return checking.check_plan(run, _recipe(asked, like), _machine(asked), like, asked.price, size)
 
 
-def _refuse_nonsense(asked: Request) -> None:
+def _refuse_nonsense(asked: PlanRequest) -> None:
     named = [f"--{name}" for name in ("depth", "params", "layers") if getattr(asked, name)]
     if len(named) > 1:
         raise GputelError(" ".join(named), "are alternatives", "give one of them", exit_code=2)
@@ -115,7 +115,7 @@ def _refuse_nonsense(asked: Request) -> None:
             raise GputelError(f"--{name} {word}", "is not known", f"one of {', '.join(choices)}", exit_code=2)
 
 
-def _question(asked: Request, like: Calibration | None) -> Question:
+def _question(asked: PlanRequest, like: Calibration | None) -> Question:
     """Builds the question; an option that is not given is as in the run `like`."""
     run = like.run if like else None
     machine = _machine(asked) or (run.machine if run else None)
@@ -139,7 +139,7 @@ def _question(asked: Request, like: Calibration | None) -> Question:
     )
 
 
-def _shape(asked: Request, like: Calibration | None) -> dict[str, int]:
+def _shape(asked: PlanRequest, like: Calibration | None) -> dict[str, int]:
     known = like.run.size.shape if like else None
     return {
         "vocab": asked.vocab or (known.vocab if known else inputs.VOCAB),
@@ -147,7 +147,7 @@ def _shape(asked: Request, like: Calibration | None) -> dict[str, int]:
     }
 
 
-def _recipe(asked: Request, like: Calibration | None = None) -> Recipe:
+def _recipe(asked: PlanRequest, like: Calibration | None = None) -> Recipe:
     base = like.run.recipe if like else Recipe(1)
     return Recipe(
         asked.device_batch_size or base.device_batch,
@@ -161,12 +161,12 @@ def _recipe(asked: Request, like: Calibration | None = None) -> Recipe:
     )
 
 
-def _machine(asked: Request) -> Cluster | None:
+def _machine(asked: PlanRequest) -> Cluster | None:
     words, nodes, link = asked.on, asked.nodes, asked.link
     return machine(words, nodes=nodes, link_bytes_s=link) if words else None
 
 
-def _sizes(asked: Request, shape: dict[str, int]) -> list[Size]:
+def _sizes(asked: PlanRequest, shape: dict[str, int]) -> list[Size]:
     """Returns the named sizes, given in one of three ways."""
     if asked.layers:
         if asked.dim is None:
@@ -181,13 +181,13 @@ def _of_depth(shape: dict[str, int]) -> Callable[[int], Size]:
     return lambda depth: inputs.of_depth(depth, **shape)
 
 
-def _target(asked: Request, question: Question) -> float | None:
+def _target(asked: PlanRequest, question: Question) -> float | None:
     if asked.target_steps_h:
         return float(asked.target_steps_h) * question.tokens_per_step / SECONDS_PER_HOUR
     return None if asked.target_tok_s is None else float(asked.target_tok_s)
 
 
-def _like(asked: Request) -> Calibration | None:
+def _like(asked: PlanRequest) -> Calibration | None:
     """Calibrates by `--like`; a run that does not name its GPUs is assumed to have had those of `--on`."""
     if asked.like is None:
         return None

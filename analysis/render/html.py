@@ -28,7 +28,7 @@ from gputel.analysis.document import (
     Bars,
     Curves,
     Document,
-    Facts,
+    FactList,
     Heat,
     Level,
     Marker,
@@ -207,7 +207,7 @@ def _sections(sections: Sequence[Section]) -> Iterator[str]:
         for item in section.items:
             if isinstance(item, Table):
                 yield from _table(item)
-            elif isinstance(item, Facts):
+            elif isinstance(item, FactList):
                 yield _facts(item)
             else:
                 note = f'<p class="note">{_escaped(item.note)}</p>' if item.note else ""
@@ -230,7 +230,7 @@ def _table(table: Table) -> Iterator[str]:
         yield f'<div class="table">{f"<h3>{title}</h3>" if title else ""}{body}{note}</div>'
 
 
-def _facts(facts: Facts) -> str:
+def _facts(facts: FactList) -> str:
     title = f"<h3>{_escaped(facts.title)}</h3>" if facts.title else ""
     pairs = (f"<dt>{_escaped(name)}</dt><dd>{_escaped(words)}</dd>" for name, words in facts.known().items())
     return f'<div class="facts">{title}<dl>{"".join(pairs)}</dl></div>'

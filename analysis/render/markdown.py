@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gputel.analysis import text
-from gputel.analysis.document import Document, Facts, Table
+from gputel.analysis.document import Document, FactList, Table
 
 SIGNS = (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*"), ("`", "\\`"))
 
@@ -20,7 +20,7 @@ def markdown(document: Document, mark: str = "") -> str:
         for item in section.items:
             if isinstance(item, Table):
                 parts += _table(item)
-            elif isinstance(item, Facts):
+            elif isinstance(item, FactList):
                 parts.append("\n".join(_fact(name, words) for name, words in item.known().items()))
     return "\n\n".join(part for part in parts if part) + "\n"
 

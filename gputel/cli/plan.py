@@ -14,7 +14,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.plan import Plan
-    from gputel.analysis.plan.request import Request
+    from gputel.analysis.plan.request import PlanRequest
 
 NAME = "gputel-plan"
 COUNT = click.IntRange(1)
@@ -140,12 +140,12 @@ def _print_check(word: str, asked: dict[str, Any], *, as_json: bool) -> None:
         show.document(check_document(check))
 
 
-def _request(asked: dict[str, Any]) -> Request:
-    from gputel.analysis.plan.request import Request
+def _request(asked: dict[str, Any]) -> PlanRequest:
+    from gputel.analysis.plan.request import PlanRequest
     from gputel.cli import sources
 
     like = sources.one_subject(asked["like"]) if asked["like"] else None
-    return Request(**{field.name: asked[field.name] for field in fields(Request)} | {"like": like})
+    return PlanRequest(**{field.name: asked[field.name] for field in fields(PlanRequest)} | {"like": like})
 
 
 def _refuse_impossible(plan: Plan) -> None:

@@ -82,15 +82,15 @@ def document(answer: Document, stream: TextIO | None = None) -> None:
 
 
 def _only_panels(section: Section) -> bool:
-    from gputel.analysis.document import Facts, Table
+    from gputel.analysis.document import FactList, Table
 
-    return bool(section.items) and not any(isinstance(item, (Facts, Table)) for item in section.items)
+    return bool(section.items) and not any(isinstance(item, (FactList, Table)) for item in section.items)
 
 
 def _item(item: Item, stream: TextIO | None) -> None:
-    from gputel.analysis.document import Facts, Table
+    from gputel.analysis.document import FactList, Table
 
-    if isinstance(item, Facts):
+    if isinstance(item, FactList):
         if item.title:
             say(f"\n{item.title}", stream)
         facts(item.known(), stream=stream)

@@ -15,7 +15,7 @@ from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger
 
 
-class GrowingFile:
+class AttachedLog:
     """Reads a file from `ledger.position` on, until `ledger.ended` is set and nothing is left."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:

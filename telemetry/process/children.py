@@ -18,7 +18,7 @@ from pathlib import Path
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
-from gputel.telemetry.process.attach import GrowingFile
+from gputel.telemetry.process.attach import AttachedLog
 from gputel.telemetry.process.disk_writer import record_end
 from gputel.telemetry.process.keeper import PIPE_BYTES, KeeperState, OutputPipe, OutputSource
 from gputel.telemetry.process.shared_memory import Ledger
@@ -138,7 +138,7 @@ def wrap(
 def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int) -> KeeperHandle:
     """Start a keeper that copies a growing log, until the process or the recording ends."""
     ledger = Ledger()
-    source = GrowingFile(log, ledger)
+    source = AttachedLog(log, ledger)
     process = None if pid is None else open_pidfd(pid)
     state = _state(folder, source, ledger, signals, news)
     return KeeperHandle(state, spawn.succeed(state, None, None), process, command=None, group=None)

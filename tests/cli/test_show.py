@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from gputel.analysis.document import Bars, Document, Facts, Section, Table
+from gputel.analysis.document import Bars, Document, FactList, Section, Table
 from gputel.cli import show
 
 COLUMNS = ("run", "format", "records", "first loss", "last loss")
@@ -116,7 +116,7 @@ def test_number_and_unit_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 def test_document_on_standard_error_leaves_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table("GPUs", ("GPU", "W"), [("0", 412)], note="a note")
     show.document(
-        Document("d16", [Section(items=(Facts({"run": "d16"}), table), text="and a text")]), sys.stderr
+        Document("d16", [Section(items=(FactList({"run": "d16"}), table), text="and a text")]), sys.stderr
     )
     out, err = capsys.readouterr()
     assert out == ""

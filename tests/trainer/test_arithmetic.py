@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.trainer.budget import Budget, Progress, exit_code
+from gputel.trainer.budget import Progress, StopBudget, exit_code
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.gpus import find_gpu, gpus
 from gputel.trainer.model import Model
@@ -132,14 +132,14 @@ def test_a_learning_rate_is_never_above_its_peak_nor_below_its_floor(
     ],
 )
 def test_a_run_ends_for_a_reason(options: Options, progress: Progress, reason: str | None) -> None:
-    assert Budget(10, options).reached(progress) == reason
+    assert StopBudget(10, options).reached(progress) == reason
 
 
 def test_eight_gpus_at_four_dollars_spend_a_thousand_in_thirty_one_hours() -> None:
-    budget = Budget(10**9, Options(budget=1000, price=4), gpus=8)
+    budget = StopBudget(10**9, Options(budget=1000, price=4), gpus=8)
     assert budget.out_of_time(31.2 * 3600) is None
     assert budget.out_of_time(31.25 * 3600) == "budget"
-    assert Budget(10, Options(hours=2)).out_of_time(7200) == "hours"
+    assert StopBudget(10, Options(hours=2)).out_of_time(7200) == "hours"
 
 
 def test_exit_codes_are_those_a_shell_expects() -> None:

@@ -56,7 +56,7 @@ Check = tuple[int, int, int]  # the eight bytes that end here must be, under thi
 
 
 @dataclass(slots=True)
-class Shape:
+class DigitShape:
     """What is known of the lines of one shape."""
 
     layout: int = UNKNOWN  # number of the layout that reads them, or NOTHING, ONE_BY_ONE, UNKNOWN
@@ -79,7 +79,7 @@ class Shapes:
         self._originals = dict(zip(self._spied, patterns, strict=True))
         self.forget()
 
-    def __getitem__(self, number: int) -> Shape:
+    def __getitem__(self, number: int) -> DigitShape:
         return self._shapes[number]
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class Shapes:
 
     def forget(self) -> None:
         """Starts again without any shape."""
-        self._shapes: list[Shape] = []
+        self._shapes: list[DigitShape] = []
         self._numbers: dict[bytes, int] = {}  # by blanked line
         self._bytes = 0
         self.layouts: list[FieldLayout] = []
@@ -159,7 +159,7 @@ class Shapes:
 
     def _add(self, blanked: bytes) -> int:
         number = self._numbers[blanked] = len(self._shapes)
-        self._shapes.append(Shape())
+        self._shapes.append(DigitShape())
         self._bytes += len(blanked)
         return number
 

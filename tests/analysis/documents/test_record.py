@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputel.analysis.document import Facts
+from gputel.analysis.document import FactList
 from gputel.analysis.documents.record import record_document
 from gputel.analysis.report.summary import few, recording_summary
 from gputel.telemetry import events, run_folder
@@ -65,7 +65,7 @@ def folder(tmp_path: Path, compose: Callable[..., None]) -> Callable[..., Path]:
 def facts(summary: dict[str, Any]) -> dict[str, str]:
     (section,) = record_document(summary).sections
     (item,) = section.items
-    assert isinstance(item, Facts)
+    assert isinstance(item, FactList)
     return item.known()
 
 

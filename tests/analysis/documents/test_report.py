@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gputel.analysis.document import Bars, Curves, Document, Facts, Heat, Table
+from gputel.analysis.document import Bars, Curves, Document, FactList, Heat, Table
 from gputel.analysis.documents.panels import samples
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.report import report_document
@@ -120,7 +120,7 @@ def tables(page: Document) -> dict[str, Table]:
 
 
 def facts(page: Document, title: str) -> dict[str, str]:
-    items = [item for section in page.sections for item in section.items if isinstance(item, Facts)]
+    items = [item for section in page.sections for item in section.items if isinstance(item, FactList)]
     return next(item.known() for item in items if item.title == title)
 
 

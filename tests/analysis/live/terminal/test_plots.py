@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.live.series import Points, Series
+from gputel.analysis.live.series import CurveHistory, Points
 from gputel.analysis.live.terminal import plots
 
 BLANK = {" ", "⠀"}
 
 
 def curve(*values: float, every: int = 1) -> Points:
-    grown = Series()
+    grown = CurveHistory()
     grown.add(np.arange(0, every * len(values), every, dtype=float), np.array(values, dtype=float))
     return grown.points()
 

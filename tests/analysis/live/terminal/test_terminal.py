@@ -18,7 +18,7 @@ from gputel.analysis.alarms import rules
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.log_state import UpcomingEvent
-from gputel.analysis.live.series import Points, Series
+from gputel.analysis.live.series import CurveHistory, Points
 from gputel.analysis.live.session import Session
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.terminal.app import Terminal
@@ -32,7 +32,7 @@ Use = Callable[[Pilot[int]], Awaitable[None]]
 
 
 def points(values: list[float], every: int = 1) -> Points:
-    curve = Series()
+    curve = CurveHistory()
     curve.add(np.arange(0.0, every * len(values), every), np.array(values))
     return curve.points()
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.analysis.alarms.watch import Alarm
-from gputel.analysis.live.series import Points, Series
+from gputel.analysis.live.series import CurveHistory, Points
 from gputel.analysis.live.state import RunState
 from gputel.analysis.live.view import View
 from gputel.analysis.live.web import messages
@@ -32,7 +32,7 @@ def view(**facts: Any) -> View:
 
 
 def curve(values: list[float], first: int = 0) -> Points:
-    grown = Series()
+    grown = CurveHistory()
     grown.add(np.arange(first, first + len(values), dtype=np.float64), np.array(values))
     return grown.points()
 
