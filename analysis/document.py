@@ -47,7 +47,7 @@ class Series:
     low: Numbers | None = None
     high: Numbers | None = None
     run: str | None = None  # what the page switches on and off together
-    tint: int = 0  # number of the colour
+    tint: int = 0  # number of the color
     style: Style = "line"
     measured: int | None = None  # how many values stand behind it, where that is not the length of `y`
 

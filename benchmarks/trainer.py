@@ -210,7 +210,7 @@ def bare(steps: int, *, compiled: bool) -> None:
     from gputel.trainer.shape import shape_of
 
     model = Model(shape_of(4, dim=256, vocab=256, seq=256))
-    model.initialise(0)
+    model.initialize(0)
     if compiled:
         model.compile(dynamic=False)
     engine: torch.nn.Module = model

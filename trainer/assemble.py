@@ -120,7 +120,7 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module, Optimizer
     if fsdp:
         sharded([*model.blocks, model], where, bf16=plan.bf16)
     model.on(where.device)
-    model.initialise(options.seed)
+    model.initialize(options.seed)
     engine = model if fsdp else replicated(model, where)
     return model, engine, optimizers(model, options, plan.lr)
 

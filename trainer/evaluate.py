@@ -1,4 +1,4 @@
-"""Validation on a fixed set of rows, and multiple choice by length-normalised likelihood: losses in, figures out.
+"""Validation on a fixed set of rows, and multiple choice by length-normalized likelihood: losses in, figures out.
 
 Every rank makes equally many forward passes, also over rows that do not count, since a sharded model gathers its
 weights in each of them. What they measure is summed by the caller.

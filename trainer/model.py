@@ -88,7 +88,7 @@ class Model(nn.Module):
         return self
 
     @torch.no_grad()
-    def initialise(self, seed: int) -> None:
+    def initialize(self, seed: int) -> None:
         """The same weights on every device and under every sharding: drawn on the CPU, matrix by matrix."""
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():

@@ -109,7 +109,7 @@ def _robust(logs: Numbers, y: Numbers, freedom: int) -> tuple[Numbers, Numbers]:
 
 
 def _search(
-    logs: Numbers, y: Numbers, weights: Numbers, centre: Numbers, width: float, fine: int = 5
+    logs: Numbers, y: Numbers, weights: Numbers, center: Numbers, width: float, fine: int = 5
 ) -> Numbers:
     """For each row of `y` the best floor, factors, exponents; a grid that moves on, or closes in on its middle."""
     powers = logs.shape[1]
@@ -117,13 +117,13 @@ def _search(
     best = np.empty((len(y), parameters(powers)))
     for _ in range(ROUNDS):
         steps = np.array(list(product(np.linspace(-1, 1, fine), repeat=powers)))
-        tried = np.clip(centre[:, None] + widths[:, None, None] * steps, *EXPONENTS)
+        tried = np.clip(center[:, None] + widths[:, None, None] * steps, *EXPONENTS)
         linear, squares = _projected(logs, y, weights, tried)
         at = np.arange(len(y)), squares.argmin(axis=1)
-        centre = tried[at]
-        best = np.concatenate([linear[at], centre], axis=1)
+        center = tried[at]
+        best = np.concatenate([linear[at], center], axis=1)
         inside = np.abs(steps[at[1]]).max(axis=1) < 1 - TINY
-        bounded = np.isin(centre, EXPONENTS).any(axis=1)
+        bounded = np.isin(center, EXPONENTS).any(axis=1)
         widths = np.where(inside | bounded, widths * (0.5 if fine == 5 else 0.1), widths)
         fine = 5
         if widths.max() < CLOSE:

@@ -183,7 +183,7 @@ def _telemetry(head: bytes, rest: Iterator[bytes]) -> Any:
         return None
     from gputel.analysis.logs import gpu_tables
 
-    kind = gpu_tables.recognise(head[:HEAD])
+    kind = gpu_tables.recognize(head[:HEAD])
     return (kind, gpu_tables.parse(head + b"".join(rest))) if kind else None
 
 

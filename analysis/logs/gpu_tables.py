@@ -56,7 +56,7 @@ class Header:
     first_word: str
 
 
-def recognise(head: bytes) -> str | None:
+def recognize(head: bytes) -> str | None:
     """`nvidia-smi-csv`, `gpu-csv`, `nvidia-smi-dmon` or `dcgmi-dmon`, if the first lines have such a header."""
     lines = head.decode(errors="replace").splitlines()[:HEAD_LINES]
     headers = (header_of(line, after) for line, after in zip_longest(lines, lines[1:], fillvalue=""))

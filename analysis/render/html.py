@@ -164,7 +164,7 @@ def _bars(panel: Bars) -> dict[str, Any]:
         "unit": panel.unit,
         "whole": panel.whole,
         "rows": [_text(name) for name in panel.rows],
-        "parts": [{"name": _text(name), "colour": style.kind(name)} for name in panel.parts],
+        "parts": [{"name": _text(name), "color": style.kind(name)} for name in panel.parts],
         "values": known,
     }
 
@@ -183,7 +183,7 @@ def _axis(axis: PlotAxis) -> dict[str, Any]:
 def _mark(mark: Marker) -> dict[str, Any]:
     return {
         "kind": mark.kind,
-        "colour": style.kind(mark.kind),
+        "color": style.kind(mark.kind),
         "text": _text(mark.text),
         "run": mark.run and _text(mark.run),
         "x": dict(mark.x),

@@ -121,12 +121,12 @@ def _curves(panel: Curves, axes: Axes) -> None:
 def _one(series: Series, panel: Curves, axis: PlotAxis, axes: Axes, count: int) -> None:
     """A noisy curve faint under its running mean, with its extremes as a band, as the page has it."""
     x, y = series.x[axis.name], series.y
-    colour = tint(series.tint)
+    color = tint(series.tint)
     smooth = panel.noisy and len(y) > style.SMOOTH_FROM
     if series.low is not None and series.high is not None:
-        axes.fill_between(x, series.low, series.high, color=colour, alpha=0.3 / count**0.75, linewidth=0)
+        axes.fill_between(x, series.low, series.high, color=color, alpha=0.3 / count**0.75, linewidth=0)
     elif smooth:
-        axes.plot(x, y, color=colour, alpha=0.25, linewidth=0.5)
+        axes.plot(x, y, color=color, alpha=0.25, linewidth=0.5)
     dots: dict[str, Any] = {"marker": "o", "markersize": 2} if series.style == "dots" and len(y) < 200 else {}
     steps = "steps-post" if series.style == "held" else "default"
     dashed = series.style == "dashed" or series.tint >= len(style.TINTS["light"])
@@ -134,7 +134,7 @@ def _one(series: Series, panel: Curves, axis: PlotAxis, axes: Axes, count: int) 
     axes.plot(
         x,
         line,
-        color=colour,
+        color=color,
         label=_text(series.name),
         drawstyle=steps,
         linestyle="--" if dashed else "-",
@@ -168,12 +168,12 @@ def _marks(marks: Sequence[Marker], axis: PlotAxis, axes: Axes) -> Iterator[str]
     for mark in marks:
         if axis.name not in mark.x:
             continue
-        colour, x = style.KINDS["light"][style.kind(mark.kind)], mark.x[axis.name]
+        color, x = style.KINDS["light"][style.kind(mark.kind)], mark.x[axis.name]
         end = mark.end.get(axis.name) if mark.end else None
         if end is None:
-            axes.axvline(x, color=colour, linewidth=0.6, linestyle=":", zorder=0)
+            axes.axvline(x, color=color, linewidth=0.6, linestyle=":", zorder=0)
         else:
-            axes.axvspan(x, end, color=colour, alpha=0.25, linewidth=0, zorder=0)
+            axes.axvspan(x, end, color=color, alpha=0.25, linewidth=0, zorder=0)
         yield mark.kind
 
 
@@ -183,8 +183,8 @@ def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
     handles, labels = axes.get_legend_handles_labels()
     handles, labels = handles[:MOST_IN_LEGEND], labels[:MOST_IN_LEGEND]
     for kind in dict.fromkeys(kinds):
-        colour = style.KINDS["light"][style.kind(kind)]
-        handles.append(mpl.patches.Patch(color=colour, alpha=0.5))
+        color = style.KINDS["light"][style.kind(kind)]
+        handles.append(mpl.patches.Patch(color=color, alpha=0.5))
         labels.append(kind)
     for level in panel.levels:  # written beside its line it would lie on the curves
         handles.append(mpl.lines.Line2D([], [], color="#444444", linewidth=0.7, linestyle=(0, (2, 2))))
@@ -197,9 +197,9 @@ def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
 
 
 def _heat(panel: Heat, axes: Axes) -> None:
-    colours = LinearSegmentedColormap.from_list("gputel", style.HEAT)
+    colors = LinearSegmentedColormap.from_list("gputel", style.HEAT)
     cells = axes.pcolormesh(
-        panel.x_edges, panel.y_edges, np.ma.masked_invalid(panel.values), cmap=colours, rasterized=True
+        panel.x_edges, panel.y_edges, np.ma.masked_invalid(panel.values), cmap=colors, rasterized=True
     )
     for level in panel.levels:
         axes.axhline(level.value, color="white", linewidth=1.6)

@@ -1,6 +1,6 @@
-"""How everything looks: colours that colour-blind people can tell apart (after Okabe and Ito), in light and dark.
+"""How everything looks: colors that color-blind people can tell apart (after Okabe and Ito), in light and dark.
 
-The page gets them with its data, the pictures from here: a run has the same colour in both.
+The page gets them with its data, the pictures from here: a run has the same color in both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HEAT = ("#0b1026", "#1d2f6f", "#155f8c", "#1b8f7f", "#74b84e", "#e5c63c", "#fff7
 
 
 def kind(name: str) -> str:
-    """The colour's name of an event or a span."""
+    """The color's name of an event or a span."""
     if name in KINDS["light"]:
         return name
     return "fault" if name in FAULTS else ""

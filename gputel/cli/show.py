@@ -28,12 +28,12 @@ LEAST_ROOM = 24  # columns of a terminal, in which sentences are still worth fol
 
 def error(line: str) -> None:
     """The only place that prints an error."""
-    click.echo(click.style("error: ", fg="red", bold=True) + line, err=True, color=_colour(sys.stderr))
+    click.echo(click.style("error: ", fg="red", bold=True) + line, err=True, color=_color(sys.stderr))
 
 
 def note(line: str) -> None:
     """A hint, a path, a next command: on standard error, so that data can be piped."""
-    click.echo(line, err=True, color=_colour(sys.stderr))
+    click.echo(line, err=True, color=_color(sys.stderr))
 
 
 def bell() -> None:
@@ -41,7 +41,7 @@ def bell() -> None:
 
 
 def say(line: str, stream: TextIO | None = None) -> None:
-    click.echo(line, file=stream, color=_colour(stream or sys.stdout))
+    click.echo(line, file=stream, color=_color(stream or sys.stdout))
 
 
 def columns_of(stream: TextIO) -> int:
@@ -183,7 +183,7 @@ def _draw(
         )
     for row in cells:
         drawn.add_row(*map(Text, row))
-    console = Console(file=stream, width=width, highlight=False, no_color=not _colour(stream))
+    console = Console(file=stream, width=width, highlight=False, no_color=not _color(stream))
     console.print(drawn, soft_wrap=not stream.isatty())
 
 
@@ -212,7 +212,7 @@ def _numeric(text: str) -> bool:
     return text in ("", "-") or text[:1].isdigit() or (text[:1] in "+-−" and text[1:2].isdigit())
 
 
-def _colour(stream: Any) -> bool:
+def _color(stream: Any) -> bool:
     return not os.environ.get("NO_COLOR") and stream.isatty()
 
 

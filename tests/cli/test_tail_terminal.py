@@ -106,13 +106,13 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_no_color_is_honoured(pane: Pane, log: Path) -> None:
+def test_no_color_is_honored(pane: Pane, log: Path) -> None:
     pane.run(tail(log.name), NO_COLOR="1")
     pane.until("● loss")
     assert not COLORED.search(pane.text("-e"))
 
 
-def test_sixteen_colours_are_enough(pane: Pane, log: Path) -> None:
+def test_sixteen_colors_are_enough(pane: Pane, log: Path) -> None:
     pane.run(tail(log.name), TERM="screen", COLORTERM="truecolor")
     pane.until("● loss")
     assert COLORED.search(pane.text("-e"))

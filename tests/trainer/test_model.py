@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 def model() -> Model:
     torch.set_num_threads(1)
     made = Model(SHAPE).on(CPU)
-    made.initialise(seed=1)
+    made.initialize(seed=1)
     return made
 
 

@@ -45,17 +45,17 @@ def data_files(place: Path) -> list[Path]:
 
 def common_layout(paths: list[Path]) -> Layout:
     """What most of the files are; any other is an error that names it."""
-    found = {path: recognised(path) for path in paths}
+    found = {path: recognized(path) for path in paths}
     most = Counter(layout.name for layout in found.values()).most_common(1)[0][0]
     for path, layout in found.items():
         if layout.name != most:
             raise TrainerError(
-                str(path), f"looks like {layout.name}, its neighbours are {most}", "fetch it again"
+                str(path), f"looks like {layout.name}, its neighbors are {most}", "fetch it again"
             )
     return next(layout for layout in LAYOUTS if layout.name == most)
 
 
-def recognised(path: Path) -> Layout:
+def recognized(path: Path) -> Layout:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head:
@@ -64,7 +64,7 @@ def recognised(path: Path) -> Layout:
         raise TrainerError(str(path), f"is a page, not data: {_first_words(head)}", "fetch it again")
     if not head.strip(b"\0"):
         raise TrainerError(str(path), "is full of zeros", "fetch it again")
-    layout = next((layout for layout in LAYOUTS if layout.recognises(head)), None)
+    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
     if layout is None or not _keeps_promise(path, layout):
         raise TrainerError(
             str(path), f"is no {path.suffix.lstrip('.')} file: {_first_words(head)}", "fetch it again"

@@ -7,7 +7,7 @@ from pathlib import Path
 from gputel.trainer.data.layout import Layout
 
 
-def recognises(head: bytes) -> bool:
+def recognizes(head: bytes) -> bool:
     first = head.split(b"\n", 1)[0].strip()
     return first.startswith(b"{") and b'"text"' in head
 
@@ -33,4 +33,4 @@ def fault(path: Path) -> str | None:
     return None
 
 
-JSONL = Layout("jsonl", (".jsonl", ".ndjson"), recognises, fault, documents=documents)
+JSONL = Layout("jsonl", (".jsonl", ".ndjson"), recognizes, fault, documents=documents)

@@ -15,7 +15,7 @@ class Layout:
 
     name: str
     suffixes: tuple[str, ...]
-    recognises: Callable[[bytes], bool]
+    recognizes: Callable[[bytes], bool]
     fault: Callable[[Path], str | None]
     documents: Callable[[Path], Iterable[str]] | None = None
     shard: Callable[[Path], Shard] | None = None

@@ -12,7 +12,7 @@ HEADER_BYTES = 1024
 KINDS = {20240520: (1, "<u2", 50_257), 20240801: (7, "<u4", 128_256)}
 
 
-def recognises(head: bytes) -> bool:
+def recognizes(head: bytes) -> bool:
     return int.from_bytes(head[:4], "little") in KINDS
 
 
@@ -41,4 +41,4 @@ def _header(path: Path) -> tuple[int, int, int]:
     return magic, version, count
 
 
-LLMC = Layout("llm.c", (".bin",), recognises, fault, shard=shard, vocab=vocab)
+LLMC = Layout("llm.c", (".bin",), recognizes, fault, shard=shard, vocab=vocab)

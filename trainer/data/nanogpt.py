@@ -61,8 +61,8 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
 
 
-def recognises(head: bytes) -> bool:
+def recognizes(head: bytes) -> bool:
     return b"\0" in head or (len(np.unique(np.frombuffer(head, np.uint8))) > 128)
 
 
-NANOGPT = Layout("nanoGPT", (".bin",), recognises, fault, shard=shard, vocab=vocab)
+NANOGPT = Layout("nanoGPT", (".bin",), recognizes, fault, shard=shard, vocab=vocab)

@@ -8,18 +8,18 @@ from gputel.trainer.data.layout import Layout
 CONTROL = set(range(32)) - set(b"\t\n\r\f\v\x1b\b")
 
 
-def recognises(head: bytes) -> bool:
+def recognizes(head: bytes) -> bool:
     """No control bytes, and UTF-8 but for a character that the end of the head may have cut."""
     if CONTROL & set(head):
         return False
     try:
         head.decode()
     except UnicodeDecodeError as fault:
-        return fault.start >= len(head) - 3 or recognises_latin(head)
+        return fault.start >= len(head) - 3 or recognizes_latin(head)
     return True
 
 
-def recognises_latin(head: bytes) -> bool:
+def recognizes_latin(head: bytes) -> bool:
     """Mostly ASCII with a few bytes above: an old encoding; tokens in binary are never that tame."""
     return sum(byte >= 128 for byte in head) < len(head) / 20
 
@@ -36,4 +36,4 @@ def fault(path: Path) -> str | None:
     return None
 
 
-TEXT = Layout("text", (".txt", ".md", ".py"), recognises, fault, documents=documents)
+TEXT = Layout("text", (".txt", ".md", ".py"), recognizes, fault, documents=documents)

@@ -66,7 +66,7 @@ SO_FAR = frozenset(("epoch", "total_time_min", "tokens", "eta_min"))
 
 @dataclass(frozen=True)
 class RunCurve:
-    """A phase of a run under the name and in the colour that it has on every panel."""
+    """A phase of a run under the name and in the color that it has on every panel."""
 
     track: RunPhase
     run: str
@@ -171,7 +171,7 @@ BESIDE = ("val_loss", "val_bpb", "loss", "tok_per_sec", "mfu", "grad_norm")
 
 
 def lines(found: Comparison) -> list[RunCurve]:
-    """Every run in a colour of its own; runs of a group in the group's, switched on and off with it."""
+    """Every run in a color of its own; runs of a group in the group's, switched on and off with it."""
     tints = {run: tint for tint, run in enumerate(found.runs)}
     of = found.groups or {curve.track.name: curve.track.name for curve in found.lines}
     return [

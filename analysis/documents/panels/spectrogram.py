@@ -60,14 +60,14 @@ def panel(
         return None
     values = np.stack(columns, axis=1)
     values = np.maximum(values, np.nanmax(values) - RANGE_DB)
-    centre = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
+    center = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
     return Heat(
         name,
         title,
         x,
         PlotAxis("frequency", "frequency", "Hz"),
         PlotAxis("density", "power density", "dB (W²/Hz)"),
-        np.round(centre - windows.hop / 2, 3),
+        np.round(center - windows.hop / 2, 3),
         np.linspace(0, highest, values.shape[0] + 1),
         values,
         levels=(_limit(refresh_hz),) if refresh_hz and limit and limit < highest else (),

@@ -34,7 +34,7 @@ _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)
 _ANY = r"\S+(?: \S+)?"
 _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
 _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
-_PLAIN = r"[^\s|,;]+"  # enough to recognise a torn line
+_PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _LONGEST_END = 60
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")

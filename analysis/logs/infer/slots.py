@@ -81,7 +81,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
         found.append(slot)
         left = behind
-    return _neighbours(found, shape)
+    return _neighbors(found, shape)
 
 
 def is_text(column: Sequence[bytes]) -> bool:
@@ -185,7 +185,7 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
     return replace(slot, column="share") if slot.unit == "%" else slot
 
 
-def _neighbours(found: list[Slot], shape: LineShape) -> list[Slot]:
+def _neighbors(found: list[Slot], shape: LineShape) -> list[Slot]:
     """Corrects names that two values share, or that stand beside the wrong one."""
     for at in range(1, len(found)):
         before, slot = found[at - 1], found[at]

@@ -19,8 +19,8 @@ function drawBars(panel, plot) {
   const legend = element("div", "legend");
   panel.parts.forEach((part, at) => {
     if (!panel.values.some((row) => row[at])) return;
-    const key = swatch(part.name, kindColour(part.colour));
-    key.querySelector("i").dataset.colour = part.colour; // painted again with the theme
+    const key = swatch(part.name, kindColor(part.color));
+    key.querySelector("i").dataset.color = part.color; // painted again with the theme
     legend.append(key);
   });
   plot.append(legend);
@@ -29,8 +29,8 @@ function drawBars(panel, plot) {
 function barPart(part, value, total, longest, panel) {
   const share = value / total, piece = element("div", "bar-part");
   piece.style.width = `${(100 * value) / longest}%`;
-  piece.style.background = kindColour(part.colour);
-  piece.dataset.colour = part.colour;
+  piece.style.background = kindColor(part.color);
+  piece.dataset.color = part.color;
   const percent = `${(100 * share).toFixed(share < 0.01 ? 2 : 1)} %`;
   piece.title = `${part.name}: ${withUnit(rounded(value), panel)}, ${percent}`;
   if (value / longest > 0.12) piece.textContent = percent;
@@ -41,9 +41,9 @@ function rounded(value) {
   return Number(value.toPrecision(7));
 }
 
-function swatch(name, colour) {
+function swatch(name, color) {
   const item = element("span", "swatch"), patch = element("i");
-  patch.style.background = colour;
+  patch.style.background = color;
   item.append(patch, name);
   return item;
 }

@@ -1,6 +1,6 @@
 // Curves: noisy ones faint under their running mean, extremes as a band, what happened behind them.
 
-const BAND = 0.3; // how much of a curve's colour its band has
+const BAND = 0.3; // how much of a curve's color its band has
 
 function curvesChart(panel, bytes) {
   const arrays = new Map();
@@ -201,7 +201,7 @@ function drawMarks(pen, chart, xs, floor) {
   for (const mark of marksOf(chart)) {
     const x = mark.x[chart.axis().name], end = mark.end && mark.end[chart.axis().name];
     if (x === undefined || x > xs.high || (end ?? x) < xs.low) continue;
-    pen.fillStyle = pen.strokeStyle = kindColour(mark.colour);
+    pen.fillStyle = pen.strokeStyle = kindColor(mark.color);
     const from = xs.at(x), to = end === undefined || end === null ? from : xs.at(end);
     pen.globalAlpha = 0.22;
     if (to > from) pen.fillRect(from, FRAME.top, Math.max(to - from, 1), floor - FRAME.top);
@@ -246,13 +246,13 @@ function tellCurves(chart, value, pixel) {
     let text = withUnit(own.y[at], unit);
     if (own.low && own.low[at] !== own.high[at]) text += ` (${exactly(own.low[at])} to ${withUnit(own.high[at], unit)})`;
     if (mean) text += `, running mean ${exactly(Number(mean[at].toPrecision(6)))}`;
-    told.push({ name: own.name, text, colour: tint(own.tint), x: x[at], y: chart.frame.ys.at(own.y[at]) });
+    told.push({ name: own.name, text, color: tint(own.tint), x: x[at], y: chart.frame.ys.at(own.y[at]) });
   }
   const happened = marksOf(chart).filter((mark) => touches(mark, axis.name, chart.frame.xs, pixel));
   if (!told.length && !happened.length) return null;
   const x = told.length ? told.reduce((a, b) => (Math.abs(b.x - value) < Math.abs(a.x - value) ? b : a)).x : value;
   const where = axis.unit === "s" ? withUnit(x, axis) : `${axis.title} ${withUnit(x, axis)}`;
-  return { x, where, told, happened: happened.slice(0, 6).map((mark) => ({ text: mark.text, colour: kindColour(mark.colour) })) };
+  return { x, where, told, happened: happened.slice(0, 6).map((mark) => ({ text: mark.text, color: kindColor(mark.color) })) };
 }
 
 function touches(mark, axis, xs, pixel) {

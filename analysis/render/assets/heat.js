@@ -3,7 +3,7 @@
 function heatChart(panel, bytes) {
   const columns = numbersAt(bytes, panel.columns), rows = numbersAt(bytes, panel.rows), cells = numbersAt(bytes, panel.cells);
   const across = columns.length - 1, up = rows.length - 1;
-  const colours = gradient(view.heat);
+  const colors = gradient(view.heat);
   const image = document.createElement("canvas");
   image.width = Math.max(across, 1);
   image.height = Math.max(up, 1);
@@ -11,7 +11,7 @@ function heatChart(panel, bytes) {
   for (let row = 0; row < up; row++)
     for (let column = 0; column < across; column++) {
       const cell = cells[row * across + column], at = 4 * ((up - 1 - row) * across + column);
-      if (cell) pixels.data.set([...colours[cell - 1], 255], at);
+      if (cell) pixels.data.set([...colors[cell - 1], 255], at);
     }
   image.getContext("2d").putImageData(pixels, 0, 0);
   const chart = { panel, series: [], columns, rows, cells, image, across };
@@ -48,7 +48,7 @@ function drawHeat(chart, canvas) {
   pen.drawImage(image, left, FRAME.top, right - left, floor - FRAME.top);
   for (const level of chart.panel.levels) {
     const y = Math.round(ys.at(level.value)) + 0.5;
-    pen.strokeStyle = "#fff"; // beneath, for its cells are of every colour
+    pen.strokeStyle = "#fff"; // beneath, for its cells are of every color
     pen.lineWidth = 3;
     line(pen, FRAME.left, y, size.width - FRAME.right, y);
     drawLevel(pen, level, ys, size, { loud: "#000" });
@@ -65,7 +65,7 @@ function tellHeat(chart, value, pixel) {
   const text = cell ? withUnit(Number(level.toPrecision(3)), panel.value) : "not measured";
   const between = `${exactly(Number(rows[row].toPrecision(4)))} to ${withUnit(Number(rows[row + 1].toPrecision(4)), panel.y)}`;
   const where = `${withUnit(columns[column], chart.axis())} to ${preciseTime(columns[column + 1])}`;
-  return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: between, text, colour: "transparent" }], happened: [] };
+  return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: between, text, color: "transparent" }], happened: [] };
 }
 
 function heatKey(panel) {
@@ -74,7 +74,7 @@ function heatKey(panel) {
   canvas.width = 255;
   canvas.height = 1;
   const pixels = new ImageData(255, 1);
-  gradient(view.heat).forEach((colour, i) => pixels.data.set([...colour, 255], 4 * i));
+  gradient(view.heat).forEach((color, i) => pixels.data.set([...color, 255], 4 * i));
   canvas.getContext("2d").putImageData(pixels, 0, 0);
   const text = (value) => short(Number(value.toPrecision(2)), 0, null);
   key.append(`${panel.value.title}: ${text(panel.value.low)} `, canvas, ` ${text(panel.value.high)} ${panel.value.unit || ""}`);

@@ -26,7 +26,7 @@ function resetZoomButton() {
 }
 
 function kindsOf(panels) {
-  return new Map(panels.flatMap((panel) => (panel.marks || []).map((mark) => [mark.kind, mark.colour])));
+  return new Map(panels.flatMap((panel) => (panel.marks || []).map((mark) => [mark.kind, mark.color])));
 }
 
 function runTint(panels) {
@@ -34,15 +34,15 @@ function runTint(panels) {
   return (run) => ["tint", tints.get(run) ?? 0];
 }
 
-function switches(title, names, hidden, colourOf) {
+function switches(title, names, hidden, colorOf) {
   const group = element("span", "group");
   group.append(element("span", "label", title));
   for (const name of names) {
     const chip = toggle(name, () => { if (!hidden.delete(name)) hidden.add(name); redraw(); return !hidden.has(name); });
-    const [how, colour] = colourOf(name);
+    const [how, color] = colorOf(name);
     chip.setAttribute("aria-pressed", String(!hidden.has(name)));
-    if (how === "kind") chip.querySelector("i").dataset.colour = colour;
-    else chip.querySelector("i").style.background = tint(colour);
+    if (how === "kind") chip.querySelector("i").dataset.color = color;
+    else chip.querySelector("i").style.background = tint(color);
     group.append(chip);
   }
   return group;

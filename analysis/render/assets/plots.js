@@ -15,7 +15,7 @@ function inks() {
 }
 
 function tint(number) { return view.tints[number % view.tints.length]; }
-function kindColour(kind) { return view.kinds[kind] || view.kinds[""]; }
+function kindColor(kind) { return view.kinds[kind] || view.kinds[""]; }
 function linkOf(chart) { return `${chart.panel.link || chart.panel.name} ${chart.axis().name}`; }
 
 // Plots of one link reach equally far, so that what happened at once stands below each other; but for a plot whose
@@ -33,13 +33,13 @@ function redraw() {
   for (const chart of charts) {
     chart.draw(chart.canvas);
     chart.over.setAttribute("aria-label", chart.says());
-    colourLegend(chart);
+    colorLegend(chart);
   }
-  for (const piece of document.querySelectorAll("[data-colour]")) piece.style.background = kindColour(piece.dataset.colour);
+  for (const piece of document.querySelectorAll("[data-color]")) piece.style.background = kindColor(piece.dataset.color);
   pointNowhere();
 }
 
-// Before the sheet is laid out: plots in light colours and of its width, and tables that are too wide made smaller.
+// Before the sheet is laid out: plots in light colors and of its width, and tables that are too wide made smaller.
 function layOutForPrint() {
   if (printing) return;
   printing = true;
@@ -114,7 +114,7 @@ function tool(chart, property, name) {
   return chip;
 }
 
-function colourLegend(chart) {
+function colorLegend(chart) {
   for (const own of chart.series) {
     own.chip.querySelector("i").style.background = tint(own.tint);
     own.chip.disabled = view.hiddenRuns.has(own.run) || !own.x[chart.axis().name];

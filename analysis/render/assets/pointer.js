@@ -52,7 +52,7 @@ function crosshair(chart, value, told) {
   line(pen, x, FRAME.top, x, size.height - FRAME.bottom);
   for (const own of told ? told.told : []) {
     if (own.y === undefined || !Number.isFinite(own.y)) continue;
-    pen.fillStyle = own.colour;
+    pen.fillStyle = own.color;
     dot(pen, chart.frame.xs.at(own.x), own.y);
   }
 }
@@ -64,12 +64,12 @@ function clearOver(over) {
 function showHover(told, chart, event) {
   const hover = document.getElementById("hover"), shown = told.told.slice(0, 16);
   const rows = shown.map((own) => {
-    const row = element("div", "told"), name = swatch(own.name, own.colour);
+    const row = element("div", "told"), name = swatch(own.name, own.color);
     row.append(name, element("b", "", own.text));
     return row;
   });
   if (told.told.length > shown.length) rows.push(element("div", "", `and ${told.told.length - shown.length} more`));
-  const happened = told.happened.map((event) => { const row = element("div", "happened"); row.append(swatch(event.text, event.colour)); return row; });
+  const happened = told.happened.map((event) => { const row = element("div", "happened"); row.append(swatch(event.text, event.color)); return row; });
   hover.replaceChildren(element("div", "where", told.where), ...rows, ...happened);
   hover.hidden = false;
   const box = chart.over.getBoundingClientRect();

@@ -52,7 +52,7 @@ def test_real_logs_read_together_equal_each_read_alone(real_logs: Path) -> None:
     [
         ("no line feed at the end", STEP.format(1, 3.25) + STEP.format(2, 3.125)[:-20]),
         ("carriage returns", STEP.format(1, 3.25).replace("\n", "\r\n") * 3),
-        ("colours", "\x1b[32m" + STEP.format(1, 3.25) + STEP.format(2, 3.125)),
+        ("colors", "\x1b[32m" + STEP.format(1, 3.25) + STEP.format(2, 3.125)),
         ("nothing", ""),
         ("one line feed", "\n"),
         ("other fields", STEP.format(0, 3.5).replace("lrm", "zeta") + STEP.format(1, 3.25)),

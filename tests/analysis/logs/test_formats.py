@@ -125,7 +125,7 @@ def test_the_example_of_the_page_is_a_format_that_works() -> None:
     ("text", "fault"),
     [
         ("x = [", "f.toml: is not TOML"),
-        ("colour = 1", "f.toml: does not know 'colour'"),
+        ("color = 1", "f.toml: does not know 'color'"),
         ("title = 'x'", "f.toml: has no [[lines]]"),
         ("[[lines]]\nrole = 'train'\nneedle = 'x'\nline = 'x'", "f.toml: a line has no 'name'"),
         (

@@ -60,7 +60,7 @@ def test_a_real_log_gives_the_rows_gpus_and_figures_that_were_counted_in_it(
     truth = truth_of(real_logs, name)
     data = (real_logs / name).read_bytes()
     read = gpu_tables.parse(data)
-    assert gpu_tables.recognise(data[:4096]) in ("nvidia-smi-csv", "gpu-csv")
+    assert gpu_tables.recognize(data[:4096]) in ("nvidia-smi-csv", "gpu-csv")
     assert read.rows.height == truth["rows"]
     assert read.lines == data.count(b"\n")
     assert read.rejects == []
@@ -82,7 +82,7 @@ def test_a_real_log_gives_the_rows_gpus_and_figures_that_were_counted_in_it(
 def test_a_real_dmon_gives_its_rows_and_null_for_a_dash(real_logs: Path) -> None:
     data = (real_logs / "excerpts/nvidia-smi-dmon.txt").read_bytes()
     rows = gpu_tables.parse(data).rows
-    assert gpu_tables.recognise(data) == "nvidia-smi-dmon"
+    assert gpu_tables.recognize(data) == "nvidia-smi-dmon"
     assert (rows.height, rows["power_w"][0], rows["power_w"][-1]) == (6, 218, 366)
     assert rows["temp_mem_c"].null_count() == 6
     assert rows["time"].null_count() == 6
@@ -131,7 +131,7 @@ def test_a_clock_without_a_day_gives_no_time_but_what_passed_over_midnight_too()
 def test_dcgm_shares_become_percent_and_an_instance_keeps_its_name() -> None:
     data = DCGM
     rows = gpu_tables.parse(data).rows
-    assert gpu_tables.recognise(data) == "dcgmi-dmon"
+    assert gpu_tables.recognize(data) == "dcgmi-dmon"
     assert rows["gpu"].to_list() == ["0", "1", "GPU-I:1"]
     assert rows["power_w"].to_list() == [241.3, None, 0.0]
     assert rows["sm_active"].to_list() == pytest.approx([88.4, 87.8, 50])
@@ -175,7 +175,7 @@ def test_a_row_that_cannot_be_read_is_a_reject_with_its_line_and_reason(row: byt
     ],
 )
 def test_a_training_log_is_not_taken_for_telemetry(head: bytes) -> None:
-    assert gpu_tables.recognise(head) is None
+    assert gpu_tables.recognize(head) is None
 
 
 @given(
@@ -197,4 +197,4 @@ def test_however_a_stamp_is_written_it_is_the_same_moment(moment: datetime, how:
 def test_parse_reads_any_bytes_without_failing(junk: bytes) -> None:
     read = gpu_tables.parse(QUERY + junk)
     assert read.rows.height >= 2
-    gpu_tables.recognise(junk)
+    gpu_tables.recognize(junk)

@@ -60,7 +60,7 @@ def stamped(log: str) -> str:
     return re.sub(r"(?m)^(?=.)", "2024-03-01T10:00:07.123456789Z ", log)
 
 
-def coloured(log: str) -> str:
+def colored(log: str) -> str:
     return log.replace("loss", "\x1b[1;32mloss\x1b[0m")
 
 
@@ -68,9 +68,7 @@ def crlf(log: str) -> str:
     return log.replace("\n", "\r\n")
 
 
-@pytest.mark.parametrize(
-    "dress", [rank, host, stamped, coloured, crlf], ids=lambda dress: str(dress.__name__)
-)
+@pytest.mark.parametrize("dress", [rank, host, stamped, colored, crlf], ids=lambda dress: str(dress.__name__))
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.stem))
 def test_what_stands_before_and_between_changes_nothing(path: Path, dress: Callable[[str], str]) -> None:
     log = path.read_bytes().decode()

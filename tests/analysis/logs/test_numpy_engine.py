@@ -150,7 +150,7 @@ def test_a_value_that_repeats_another_is_found_by_a_back_reference() -> None:
     assert len(reading.hits[0].lines) == sum(i % 4 == i % 3 for i in range(500))
 
 
-def test_a_placeholder_is_null_and_its_neighbours_are_not() -> None:
+def test_a_placeholder_is_null_and_its_neighbors_are_not() -> None:
     lines = b"".join(
         b"loss: 2.5 | mfu: %s | x\n" % (b"-100.00", b"-200.00", b"N/A")[i % 3] for i in range(600)
     )

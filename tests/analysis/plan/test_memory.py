@@ -116,7 +116,7 @@ def bytes_kept(depth: int) -> int:
     from gputel.trainer.shape import shape_of
 
     model = Model(shape_of(depth, vocab=32, seq=128, dim=256))
-    model.initialise(0)
+    model.initialize(0)
     matrices = {tuple(sorted(weight.shape)) for weight in model.parameters()}
     seen: dict[int, int] = {}
 

@@ -97,16 +97,16 @@ def sheets(tab: Tab, folder: Path) -> npt.NDArray[np.int16]:
     return np.frombuffer(b"".join(pages), np.uint8).reshape(-1, 3).astype(np.int16)
 
 
-def near(pixels: npt.NDArray[np.int16], colour: str) -> int:
-    """How many pixels have about this colour."""
-    wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+def near(pixels: npt.NDArray[np.int16], color: str) -> int:
+    """How many pixels have about this color."""
+    wanted = [int(color[at : at + 2], 16) for at in (1, 3, 5)]
     return int((np.abs(pixels - wanted).max(axis=1) < 40).sum())
 
 
 @pytest.mark.needs("poppler")
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(
-    ("drawn", "colours"),
+    ("drawn", "colors"),
     [
         (panel(), dict.fromkeys(style.TINTS["light"][:2], 500)),
         (HEAT, {style.HEAT[0]: 40_000}),
@@ -114,13 +114,13 @@ def near(pixels: npt.NDArray[np.int16], colour: str) -> int:
     ],
     ids=["curves", "heat", "bars"],
 )
-def test_print_holds_every_plot_in_its_light_colours(
-    chromium: Browser, tmp_path: Path, drawn: Panel, colours: dict[str, int], dark: bool
+def test_print_holds_every_plot_in_its_light_colors(
+    chromium: Browser, tmp_path: Path, drawn: Panel, colors: dict[str, int], dark: bool
 ) -> None:
     tab = shown(chromium, tmp_path, drawn, dark=dark)
     before = pixels(tab) if drawn is not BARS else ""
     printed = sheets(tab, tmp_path)
-    assert {colour for colour, fewest in colours.items() if near(printed, colour) < fewest} == set()
+    assert {color for color, fewest in colors.items() if near(printed, color) < fewest} == set()
     assert (printed.max(axis=1) < 60).mean() < (0.5 if drawn is HEAT else 0.05)  # paper is white
     assert tab.errors == []
     assert drawn is BARS or pixels(tab) == before

@@ -70,7 +70,7 @@ def test_a_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
     assert np.ptp(np.asarray(strong[0].get_ydata())[100:-100]) < np.ptp(np.asarray(faint[0].get_ydata()))
 
 
-def test_colours_are_those_of_the_page() -> None:
+def test_colors_are_those_of_the_page() -> None:
     (axes,) = picture.figure([LOSS]).axes
     drawn = {line.get_label(): line.get_color() for line in axes.get_lines()}
     assert (drawn["d16"], drawn["d24"]) == style.TINTS["light"][:2]

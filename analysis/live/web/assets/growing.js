@@ -32,7 +32,7 @@ function paintChart(chart) {
   chart.reached = String(wholeRange(chart));
   chart.draw(chart.canvas);
   chart.over.setAttribute("aria-label", chart.says());
-  colourLegend(chart);
+  colorLegend(chart);
 }
 
 function newPanel(panel) {
@@ -76,9 +76,9 @@ function seriesOf(panel, chart) {
 function marks() {
   if (model.runs.length !== 1) return [];
   const events = partOf(model.runs[0], "events") || [];
-  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, colour: markColour(kind), text: `${kind}: ${text}`, x: { step }, end: null, run: undefined }));
+  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, color: markColor(kind), text: `${kind}: ${text}`, x: { step }, end: null, run: undefined }));
 }
 
-function markColour(kind) {
+function markColor(kind) {
   return kind in look.kinds.light ? kind : ["checkpoint", "eval", "epoch"].includes(kind) ? "" : "fault";
 }

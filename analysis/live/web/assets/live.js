@@ -46,7 +46,7 @@ function plan() {
 function paint() {
   look = partOf(model.page, "look") || look;
   if (!look) return;
-  colours();
+  colors();
   drawStanding(document.getElementById("runs"));
   drawPanels(document.getElementById("panels"), changed);
   drawGpus(document.getElementById("gpus"));
@@ -56,7 +56,7 @@ function paint() {
   document.documentElement.dataset.painted ??= String(Math.round(performance.now()));
 }
 
-function colours() {
+function colors() {
   const theme = dark() ? "dark" : "light";
   view.tints = look.tints[theme];
   view.kinds = look.kinds[theme];
