@@ -13,8 +13,8 @@ help:  ## this list
 demo: .venv/core  ## two small trainings recorded, followed, compared, and their page
 	$(BIN)/gputel demo
 
-test: .venv/dev  ## the tests, without the long ones
-	$(BIN)/pytest -q -m "not long"
+test: .venv/dev  ## the tests, without the long ones, on all cores
+	$(BIN)/pytest -q -n auto --dist worksteal -m "not long"
 
 test-all: .venv/dev  ## every test: kill rounds, fuzz and soak too
 	$(BIN)/pytest -q
