@@ -138,7 +138,7 @@ def test_csv_and_markdown_are_written_where_asked(gputel: Any, tmp_path: Path) -
     assert float(rows[2][3]) == pytest.approx(-0.107418)
     page = (out / "gputel-compare.md").read_text()
     assert "| 1,000 | 3.4627 | 3.3553 | -0.1074 |" in page
-    assert "\n### Notes\n\ntime is what the log itself counts" in page
+    assert "\n### Notes\n\ntime is the log's own total time" in page
 
 
 def test_markdown_may_name_its_file(gputel: Any, tmp_path: Path) -> None:

@@ -33,13 +33,15 @@ def test_the_true_refresh_of_a_sensor_is_told(tmp_path: Path) -> None:
     assert power["refresh_hz"] == pytest.approx(10, rel=0.05)
 
 
-def test_a_machine_that_cannot_be_sampled_is_exit_1_with_a_hint(tmp_path: Path) -> None:
+def test_machine_that_cannot_be_sampled_is_exit_1_with_how_to_fix_it(tmp_path: Path) -> None:
     answer = doctor("--simulate", "2xH900", cwd=tmp_path)
     assert answer.returncode == 1
-    first, hint = answer.stdout.splitlines()[:2]
-    assert first.startswith("bad ")
-    assert "2xH900" in first
-    assert "hint: " in hint
+    counts, gpus, hint = answer.stdout.splitlines()[:3]
+    assert counts.endswith(" 1 bad")
+    assert gpus.startswith("GPUs ")
+    assert "bad: " in gpus
+    assert "2xH900" in gpus
+    assert hint.lstrip().startswith("how to fix it: ")
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

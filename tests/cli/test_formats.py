@@ -43,4 +43,6 @@ def test_a_format_that_does_not_read_its_samples_is_told_where(tmp_path: Path) -
     (tmp_path / "own.toml").write_text(FORMAT % 2.75)
     told = run(tmp_path / "own.toml")
     assert told.returncode == 1
-    assert "own: sample 1: row 1: loss is 2.5, expected 2.75; mend the format or its samples" in told.stderr
+    assert (
+        "own: sample 1: row 1: loss is 2.5, expected 2.75; correct the format or its samples" in told.stderr
+    )

@@ -82,7 +82,7 @@ def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
     assert facts()["stopped"] == {"rule": "nan", "text": "NaN or infinite loss at step 20: loss is NaN"}
     assert facts()["exit_code"] == 7
     assert "gputel: stopped: NaN or infinite loss at step 20: loss is NaN" in err
-    assert "stopped  NaN or infinite loss at step 20: loss is NaN" in err
+    assert "stopped   NaN or infinite loss at step 20: loss is NaN" in err
 
 
 @pytest.mark.long
