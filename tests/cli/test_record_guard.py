@@ -99,9 +99,9 @@ def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
     code, out, _ = record("--stop-after", "500ms", "--grace", "500ms", command=training(polite=False))
     assert code == 128 + signal.SIGKILL
     assert out.count("saving") == 1
-    assert [re.sub(r"[\d.e-]+ (?=h|s)", "N ", text) for text in stops()] == [
-        "stopped: time limit of N h reached",
-        "killed: still running N s after the stop signal",
+    assert [re.sub(r"[\d.e-]+ (?=ms|s)\w+", "N", text) for text in stops()] == [
+        "stopped: time limit of N reached",
+        "killed: still running N after the stop signal",
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
         "--budget", "0.001", "--price", "7.2", command=training()
     )  # two tenths of a cent a second
     assert code == 7
-    assert [re.sub(r"\d\.\d\d", "N", text) for text in stops()] == ["stopped: $N spent of a budget of $N"]
+    assert [re.sub(r"\d[\d.]*", "N", text) for text in stops()] == ["stopped: $N spent of a budget of $N"]
 
 
 @pytest.mark.long
