@@ -158,9 +158,8 @@ def gate(
             "gate", "nothing to judge was named", 'give {"loss": "1%"}, or a target', exit_code=2
         )
     other = None if baseline is None else _one(baseline).log
-    limits, targets = shares, target or {}
     return gating.judge(
-        _one(run).log, other, limits, targets, warmup=warmup, phase=phase, lower=lower, higher=higher
+        _one(run).log, other, shares, target or {}, warmup=warmup, phase=phase, lower=lower, higher=higher
     )
 
 
