@@ -51,9 +51,9 @@ def test_no_harmless_option_is_a_path(command: str) -> None:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "work").mkdir()
+    (tmp_path / "project").mkdir()
     (tmp_path / "config" / "gputel").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
@@ -76,7 +76,7 @@ def test_a_folder_runs_no_command_at_an_alarm(home: Path) -> None:
     assert not Path("hit").exists()
     assert "\a" in answer.stderr
     assert (
-        f"{home}/work/gputel.toml: [tail] on-alarm is ignored, as a folder's file may not set it; "
+        f"{home}/project/gputel.toml: [tail] on-alarm is ignored, as a folder's file may not set it; "
         f"use --on-alarm, GPUTEL_TAIL_ON_ALARM or {home}/config/gputel/config.toml\n"
     ) in answer.stderr
 
