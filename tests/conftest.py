@@ -2,8 +2,9 @@
 
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -41,6 +42,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         for tool in marker.args:
             if not any(shutil.which(name) for name in PROGRAMS[tool]):
                 lack(f"needs {tool}, which is not installed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell starts `pytest &` with Ctrl-C and Ctrl-\\ ignored; recorders would inherit that."""
+    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

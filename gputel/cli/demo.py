@@ -61,7 +61,7 @@ def command(out: Path, steps: int) -> int:
         code = code or _run_act(words, about)
     if code == 0:
         pages = f"{out / 'gputel-compare.html'}, {out / 'gputel-report.html'}"
-        show.note(f"\nopen     {pages}: in any browser, offline\nnext     gputel tail {second}")
+        show.note(f"\nopen: {pages}, in any browser, offline\nnext: gputel tail {second}")
     return code
 
 

@@ -33,7 +33,7 @@ def test_without_torch_logs_are_played_recorded_followed_and_compared(
     monkeypatch.setitem(sys.modules, "torch", None)
     assert demo("--steps", "3") == demo("--steps", "3") == 0
     out, err = capfd.readouterr()
-    assert "played from logs, as torch is not installed; the GPUs are SIMULATED" in err
+    assert "played from logs, as torch is not installed; the GPUs are simulated" in err
     assert (
         "$ gputel record --simulate 2xH100 --out gputel-demo/depth-2 -- python -m gputel.demo depth2 3" in err
     )

@@ -88,7 +88,7 @@ def test_a_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path
         try:
             wait_for((tmp_path / "d16" / "run.json").exists)
             pane.run(tail("d16", "--price", "2.5", "--budget", "100"))
-            pane.until(" d16   running", "SIMULATED: 2xH100", "gpu power", "● loss", "of 100.00", " q  quit")
+            pane.until(" d16   running", "SIMULATED: 2xH100", "gpu power", "● loss", "of $100.00", " q  quit")
             pane.tmux("send-keys", "q")
             pane.until("ended with 0")
             size = (tmp_path / "d16" / "output.log").stat().st_size

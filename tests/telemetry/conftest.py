@@ -1,8 +1,7 @@
 """A fake driver for each test that asks for one, and a clock that moves only when it is slept on."""
 
 import resource
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -65,17 +64,6 @@ class Rows:
 
     def stamps(self, tier: int = 0) -> list[int]:
         return [stamp for where, _, stamp, _ in self.rows if where == tier]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interruptible() -> Iterator[None]:
-    """A shell starts `pytest &` with Ctrl-C and Ctrl-\\ ignored; recorders would inherit that."""
-    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

@@ -102,8 +102,8 @@ def test_a_rank_in_which_nothing_happens_ends_with_a_line_that_says_what_it_was_
     """Whatever it waits for: a collective that does not give up by itself, a disk that is gone."""
     script = """
 import time, torch
-from gputel.trainer.distributed import Watchdog, World
-Watchdog(World(1, 1, 2, torch.device("cpu")), 0.5).alive("saving at step 7")
+from gputel.trainer.distributed import RankWatchdog, World
+RankWatchdog(World(1, 1, 2, torch.device("cpu")), 0.5).alive("saving at step 7")
 time.sleep(600)
 """
     done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)

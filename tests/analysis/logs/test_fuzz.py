@@ -141,7 +141,7 @@ def test_numbers_and_moments_beyond_64_bits_are_null(line: bytes) -> None:
 
 LINE_OF_A_GIGABYTE = """
 import resource, sys
-from gputel.analysis import logs
+from gputel.analysis.logs import files
 
 class Endless:
     def __init__(self, size, chunk):
@@ -157,9 +157,9 @@ def peak():
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 chunk = bytes.fromhex(sys.argv[2]) * (1 << 16)
-warm = logs.stream(Endless(1 << 24, chunk), "warm", "warm")
+warm = files.stream(Endless(1 << 24, chunk), "warm", "warm")
 held = peak()
-log = logs.stream(Endless(int(sys.argv[1]), chunk), "x", "x")
+log = files.stream(Endless(int(sys.argv[1]), chunk), "x", "x")
 print(peak() - held, log.lines, log.records.height)
 """
 
