@@ -126,24 +126,24 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module, Optimizer
 
 
 def _validation(plan: TrainingPlan, corpus: Corpus, where: World) -> Validation:
-    seq, known = plan.shape.seq, corpus.tokenizer
+    seq, tokenizer = plan.shape.seq, corpus.tokenizer
     rows = corpus.validation(seq)[: max(1, plan.eval_tokens // seq)]
     lengths = torch.zeros(plan.shape.vocab, dtype=torch.int64)
-    if known:
-        lengths[: known.vocab] = torch.from_numpy(known.byte_lengths)
+    if tokenizer:
+        lengths[: tokenizer.vocab] = torch.from_numpy(tokenizer.byte_lengths)
     return Validation(rows, seq, plan.device_batch, lengths.to(where.device))
 
 
 def _go_on(run: TrainingRun, resume: str) -> None:
-    found = run.where.from_main(lambda: chosen(resume, run.store.folder, run.voice.line))
-    if found is None:
+    checkpoint = run.where.from_main(lambda: chosen(resume, run.store.folder, run.voice.line))
+    if checkpoint is None:
         return
     now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
-    for change in same_run(found, now):
+    for change in same_run(checkpoint, now):
         run.voice.line(f"changed since the checkpoint: {change}")
-    restore(found, run.model, run.optimizers)
-    run.progress = Progress(**manifest(found)["progress"])
+    restore(checkpoint, run.model, run.optimizers)
+    run.progress = Progress(**manifest(checkpoint)["progress"])
     run.zero -= run.progress.wall_s
-    run.saved = found if found.parent == run.store.folder.resolve() else None
-    run.voice.line(f"Resuming from {found.name} with step {run.progress.step}")
-    run.voice.event("resume", checkpoint=found.name, step=run.progress.step)
+    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
+    run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
+    run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)

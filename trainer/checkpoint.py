@@ -56,10 +56,12 @@ class Store:
         try:
             with self.where.together():
                 for kind, tensors in contents.items():
-                    if held := self._held(tensors):
+                    if own_parts := self._held(tensors):
                         name = f"{kind}_{self.where.rank:05d}.pt"
-                        files[name] = _written(part / name, held)
-            all_files = {name: entry for said in self.where.gather(files) for name, entry in said.items()}
+                        files[name] = _written(part / name, own_parts)
+            all_files = {
+                name: entry for entries in self.where.gather(files) for name, entry in entries.items()
+            }
             self.where.from_main(lambda: self._publish(part, final, {**about, "files": all_files}))
         finally:
             if self.where.main:
@@ -130,15 +132,15 @@ class Saved:
 
 def manifest(checkpoint: Path) -> dict[str, Any]:
     try:
-        found = json.loads((checkpoint / MANIFEST).read_text())
+        content = json.loads((checkpoint / MANIFEST).read_text())
     except (OSError, ValueError) as fault:
         raise TrainerError(str(checkpoint), "is no complete checkpoint", "see `checkpoints DIR`") from fault
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise TrainerError(str(checkpoint), "is of another version of this trainer", "see `checkpoints DIR`")
-    if any(Path(name).name != name for name in found["files"]):
+    if any(Path(name).name != name for name in content["files"]):
         mend = "do not use it: this trainer writes no such checkpoint"
         raise TrainerError(str(checkpoint), "names files outside of its own folder", mend)
-    return found
+    return content
 
 
 def verify(checkpoint: Path) -> None:

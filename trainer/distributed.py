@@ -54,10 +54,10 @@ class World:
 
     def gather(self, mine: Any) -> list[Any]:
         """What every rank has to say, in the order of ranks."""
-        said = [mine] * self.size
+        gathered = [mine] * self.size
         if self.size > 1:
-            dist.all_gather_object(said, mine)
-        return said
+            dist.all_gather_object(gathered, mine)
+        return gathered
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -67,10 +67,10 @@ class World:
             yield
         except Exception as error:  # whatever it is, the others would wait for us for ever
             fault = error
-        told = fault
+        failure = fault
         if fault and not isinstance(fault, TrainerError):
-            told = RankError(in_words(fault))
-        first = next((said for said in self.gather(told) if said), None)
+            failure = RankError(in_words(fault))
+        first = next((each for each in self.gather(failure) if each), None)
         if first:
             raise first from fault
 

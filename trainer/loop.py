@@ -48,7 +48,7 @@ class OpenStep:
     """A step under way: what the device will tell of it, and what the host knew when it began."""
 
     step: int
-    told: Tensor
+    sums: Tensor
     marks: Marks
     travels: list[tuple[Any, Any]] | None
     data_s: float
@@ -101,9 +101,9 @@ class Training:
         bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
         run.optimizers.step(bad)
         run.optimizers.zero_grad()
-        told = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
+        sums = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
         epoch = run.rows.epoch(progress.position)
-        started = OpenStep(progress.step, told, marks, self.travels.taken(), data_s, lrm, epoch)
+        started = OpenStep(progress.step, sums, marks, self.travels.taken(), data_s, lrm, epoch)
         progress.step += 1
         progress.position += plan.rows_per_step
         progress.tokens += plan.tokens_per_step
@@ -144,7 +144,7 @@ class Training:
 
     def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
-        loss, *votes, norm, bad = started.marks.read(started.told)
+        loss, *votes, norm, bad = started.marks.read(started.sums)
         seconds, self.last_end = started.marks.ended - self.last_end, started.marks.ended
         self.progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
@@ -158,17 +158,17 @@ class Training:
         else:
             self.recent_s.append(seconds)
 
-    def _heed(self, said: set[str]) -> None:
-        """A signal is voted for in more than one step, and told once. Only USR1 may be sent again."""
-        signals = said.intersection(NAMES)
+    def _heed(self, votes: set[str]) -> None:
+        """A signal is voted for in more than one step, and reported once. Only USR1 may be sent again."""
+        signals = votes.intersection(NAMES)
         for name in sorted(signals - self.heard):
             self.run.voice.event("signal", signal=name, step=self.progress.step)
             self.run.voice.line(f"received {name}")
         self.heard = signals
         if "SIGUSR1" in signals:
             self.signals.seen.pop("SIGUSR1", None)
-        self.border.save_wanted |= bool(said & SAVES)
-        stops = [name for name in VOTES if name in said - SAVES]
+        self.border.save_wanted |= bool(votes & SAVES)
+        stops = [name for name in VOTES if name in votes - SAVES]
         self.asked_to_stop = self.asked_to_stop or next(iter(stops), None)
 
     def _note_skip(self, step: int, loss: float, norm: float, *, skipped: bool) -> None:

@@ -1,6 +1,6 @@
 """Which weights are trained by what: a model in, one optimizer or two out, and the learning rate set from outside.
 
-Fused AdamW can be told on the device to leave a step out, which spares a synchronisation; Muon cannot.
+Fused AdamW can be ordered on the device to leave a step out, which spares a synchronization; Muon cannot.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class Optimizers:
 
     def of(self, weight: Tensor) -> torch.optim.Optimizer:
         """The one that trains this weight."""
-        held = (p for p in self.parts if any(weight is w for g in p.param_groups for w in g["params"]))
-        return next(held)
+        owners = (p for p in self.parts if any(weight is w for g in p.param_groups for w in g["params"]))
+        return next(owners)
 
 
 def optimizers(model: nn.Module, options: Options, lr: float) -> Optimizers:

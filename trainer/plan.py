@@ -40,10 +40,14 @@ class TrainingPlan:
 
 def settled(options: Options, where: World, corpus: Corpus) -> TrainingPlan:
     gpu = where.device.type == "cuda"
-    seq, vocab, known = options.seq or (2048 if gpu else 256), options.vocab or corpus.vocab, corpus.tokenizer
-    if known and known.vocab > vocab:
+    seq, vocab, tokenizer = (
+        options.seq or (2048 if gpu else 256),
+        options.vocab or corpus.vocab,
+        corpus.tokenizer,
+    )
+    if tokenizer and tokenizer.vocab > vocab:
         raise TrainerError(
-            f"--vocab {vocab}", f"is smaller than the tokenizer's {known.vocab}", "leave it out"
+            f"--vocab {vocab}", f"is smaller than the tokenizer's {tokenizer.vocab}", "leave it out"
         )
     shape = shape_of(options.depth, vocab=vocab, seq=seq, dim=options.dim, heads=options.heads)
     device_batch = options.device_batch_size or (16 if gpu else 8)

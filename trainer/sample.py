@@ -23,15 +23,15 @@ TOP_K = 50
 def text_from(place: Path, prompt: str, *, tokens: int, temperature: float, seed: int) -> str:
     """With a checkpoint folder or the exported weights file."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    held = _from_checkpoint(place) if place.is_dir() else _from_file(place)
-    if held["tokenizer"] is None:
+    content = _from_checkpoint(place) if place.is_dir() else _from_file(place)
+    if content["tokenizer"] is None:
         fault = "was trained on tokens of an unknown tokenizer"
         raise TrainerError(str(place), fault, "train with --tokenizer")
     with torch.device("meta"):
-        model = Model(Shape(**held["shape"]))
+        model = Model(Shape(**content["shape"]))
     model.on(device).eval()
-    model.load_state_dict(held["weights"])
-    tokenizer, seq = remade(held["tokenizer"]), model.shape.seq
+    model.load_state_dict(content["weights"])
+    tokenizer, seq = remade(content["tokenizer"]), model.shape.seq
     return sampled(model, tokenizer, prompt, tokens, seq, device, temperature=temperature, seed=seed)
 
 
@@ -72,9 +72,9 @@ def _from_checkpoint(folder: Path) -> dict[str, Any]:
 def _from_file(path: Path) -> dict[str, Any]:
     error = TrainerError(str(path), "is no weights file of this trainer", "give weights.pt or a checkpoint")
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as fault:
         raise error from fault
-    if not isinstance(held, dict) or {"shape", "tokenizer", "weights"} - set(held):
+    if not isinstance(content, dict) or {"shape", "tokenizer", "weights"} - set(content):
         raise error
-    return held
+    return content

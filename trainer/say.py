@@ -90,11 +90,11 @@ class Voice:
         if self.speaks:
             module = optional("torch.utils.tensorboard", "tensorboard", "--tensorboard")
             self.board = module.SummaryWriter(str(self.folder / "tensorboard"))
-            told = {
+            settings = {
                 name: value if isinstance(value, float | int) else str(value)
                 for name, value in options.items()
             }
-            self.board.add_hparams(told, {}, run_name=".")
+            self.board.add_hparams(settings, {}, run_name=".")
 
     def line(self, text: str) -> None:
         if self.speaks:

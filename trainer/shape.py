@@ -63,7 +63,7 @@ def fewest_heads(dim: int) -> int:
 
 
 def mfu_percent(shape: Shape, tokens_per_second: float, peak_flops: float | None, gpus: int) -> float | None:
-    """Model FLOPs utilisation; None where the peak is not known, never 0 or 100."""
+    """Model FLOPs utilization; None where the peak is not known, never 0 or 100."""
     if peak_flops is None:
         return None
     return 100 * shape.flops_per_token * tokens_per_second / (peak_flops * gpus)

@@ -69,7 +69,7 @@ def judge(
     signs = {name: _sign(name, asked) for name in (*max_regress, *targets)}
     both = [log] if baseline is None else [log, baseline]
     chosen = select.choose(both, phase)
-    run, *against = [_within(each, phase_name) for each, phase_name in zip(both, chosen.own, strict=True)]
+    run, *against = [_within(each, phase_name) for each, phase_name in zip(both, chosen.names, strict=True)]
     checks = [
         _regress(name, limit, signs[name], run, other, warmup)
         for other in against

@@ -95,17 +95,17 @@ def _robust(logs: Numbers, y: Numbers, freedom: int) -> tuple[Numbers, Numbers]:
     """The fit, weighted until the weights agree with it."""
     weights = np.ones(len(y))
     middle = np.full((1, logs.shape[1]), np.mean(EXPONENTS))
-    found = _search(logs, y[None], weights, middle, (EXPONENTS[1] - EXPONENTS[0]) / 2, fine=25)
+    fits = _search(logs, y[None], weights, middle, (EXPONENTS[1] - EXPONENTS[0]) / 2, fine=25)
     for _ in range(ROUNDS):
-        off = np.abs(y - _values(logs, found)[0])
+        off = np.abs(y - _values(logs, fits)[0])
         spread = 1.4826 * float(np.median(off)) * np.sqrt(len(y) / freedom)
         if spread < TINY:
             break
         before, weights = weights, np.minimum(1.0, HUBER * spread / np.maximum(off, TINY))
         if np.allclose(before, weights, atol=1e-4):
             break
-        found = _search(logs, y[None], weights, found[:, 1 + logs.shape[1] :], 0.25)
-    return found, weights
+        fits = _search(logs, y[None], weights, fits[:, 1 + logs.shape[1] :], 0.25)
+    return fits, weights
 
 
 def _search(
@@ -172,9 +172,9 @@ def _linear(columns: Numbers, y: Numbers, weights: Numbers, floored: bool) -> Nu
     return np.concatenate([floor[..., None], factors], axis=-1)
 
 
-def _values(logs: Numbers, found: Numbers) -> Numbers:
-    factors, exponents = np.split(found[:, 1:], 2, axis=1)
-    values: Numbers = found[:, :1] + np.einsum("bnk,bk->bn", np.exp(-exponents[:, None] * logs), factors)
+def _values(logs: Numbers, fits: Numbers) -> Numbers:
+    factors, exponents = np.split(fits[:, 1:], 2, axis=1)
+    values: Numbers = fits[:, :1] + np.einsum("bnk,bk->bn", np.exp(-exponents[:, None] * logs), factors)
     return values
 
 

@@ -52,10 +52,10 @@ def select(
     choice = choose([subject.log for subject in given], phase)
     phased, unphased = _with_phase(given, choice, phase, prices)
     why = settings.tokenizers([track.subject for track in phased])
-    chosen, found, silent = _with_metric(phased, metric, why)
-    found, lacking = _on_axis(found, by)
+    chosen, tracks, silent = _with_metric(phased, metric, why)
+    tracks, lacking = _on_axis(tracks, by)
     notes = [*chosen.notes, *unphased, *silent, *lacking]
-    return Selection(found, chosen.name, choice.phase, choice.shared, why, notes)
+    return Selection(tracks, chosen.name, choice.phase, choice.shared, why, notes)
 
 
 def others(candidates: Sequence[MetricCurve], but: str = "") -> str:
@@ -120,18 +120,18 @@ def depends_on_tokenizer(metric: str) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen phase; `own` is what each run calls it, None if it lacks it."""
+    """The chosen phase; `names` are what each run calls it, None if it lacks it."""
 
     phase: str
-    own: list[str | None]
+    names: list[str | None]
     shared: list[str]  # all that could be chosen, most steps first
 
 
 def choose(logs: Sequence[Log], asked: str | None) -> Choice:
     """Chooses the phase to compare: as asked, else the one that most logs share."""
     names = [list(dict.fromkeys(phase for phase, _ in log.places)) for log in logs]
-    candidates = list(dict.fromkeys(name for own in names for name in own))
-    owns = {phase: [_own(own, phase) for own in names] for phase in candidates}
+    candidates = list(dict.fromkeys(name for phase_names in names for name in phase_names))
+    owns = {phase: [_own(phase_names, phase) for phase_names in names] for phase in candidates}
     ranked = sorted(candidates, key=lambda phase: _rank(logs, owns[phase], phase), reverse=True)
     if asked is not None:
         return Choice(asked, owns.get(asked, [None] * len(logs)), ranked)
@@ -145,15 +145,17 @@ def choose(logs: Sequence[Log], asked: str | None) -> Choice:
 def _with_phase(
     given: Sequence[RunData], choice: Choice, asked: str | None, prices: Prices
 ) -> tuple[list[RunPhase], list[str]]:
-    named = list(zip(given, names(given), choice.own, strict=True))
-    have = [(subject, name, own) for subject, name, own in named if own is not None]
+    named = list(zip(given, names(given), choice.names, strict=True))
+    have = [(subject, name, own_phase) for subject, name, own_phase in named if own_phase is not None]
     if len(have) < 2:
         there = ", ".join(choice.shared) or "none"
         fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
         raise _nothing(names(given), f"{fault} (there is {there})", SEE)
-    clock = axes.shared([curves.rows_of(subject, own) for subject, _, own in have])
-    found = [run_phase(subject, name, own, prices, clock) for subject, name, own in have]
-    return found, left_out([name for _, name, own in named if own is None], f"no phase {choice.phase}")
+    clock = axes.shared([curves.rows_of(subject, own_phase) for subject, _, own_phase in have])
+    tracks = [run_phase(subject, name, own_phase, prices, clock) for subject, name, own_phase in have]
+    return tracks, left_out(
+        [name for _, name, own_phase in named if own_phase is None], f"no phase {choice.phase}"
+    )
 
 
 def _with_metric(
@@ -217,7 +219,7 @@ def _in_bits(have: list[list[str]], every: list[str], why: str) -> MetricChoice:
         raise GputelError(
             "loss", f"cannot be compared: {why}", "compare runs that print validation bits per byte"
         )
-    best = max(bits, key=lambda name: sum(name in own for own in have))
+    best = max(bits, key=lambda name: sum(name in evaluated for evaluated in have))
     return MetricChoice(best, [f"compared by {best} (bits per byte) instead of loss: {why}"])
 
 
@@ -227,8 +229,8 @@ def _own(names: list[str], phase: str) -> str | None:
     return DEFAULT_PHASE if DEFAULT_PHASE in names else None
 
 
-def _rank(logs: Sequence[Log], own: list[str | None], phase: str) -> tuple[int, int, bool]:
-    steps = [_steps(log, name) for log, name in zip(logs, own, strict=True) if name]
+def _rank(logs: Sequence[Log], phase_names: list[str | None], phase: str) -> tuple[int, int, bool]:
+    steps = [_steps(log, name) for log, name in zip(logs, phase_names, strict=True) if name]
     return len(steps), sum(steps), phase != DEFAULT_PHASE
 
 
@@ -238,8 +240,8 @@ def _steps(log: Log, phase: str) -> int:
     return int((log.records["phase"] == phase).sum())
 
 
-def _sharers(own: list[str | None]) -> int:
-    return sum(name is not None for name in own)
+def _sharers(phase_names: list[str | None]) -> int:
+    return sum(name is not None for name in phase_names)
 
 
 def _is_named(phase: str, ranked: list[str]) -> bool:

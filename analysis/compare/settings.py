@@ -118,7 +118,7 @@ def _recorded(description: Mapping[str, Any]) -> dict[str, Any]:
 def _of_time(tracks: Sequence[RunPhase]) -> Iterator[str]:
     clocks = {track.name: track.clock for track in tracks if track.clock}
     for clock in dict.fromkeys(clocks.values()):
-        runs = text.names(name for name, own in clocks.items() if own == clock)
+        runs = text.names(name for name, clock_of_run in clocks.items() if clock_of_run == clock)
         of_whom = f" of {runs}" if len(set(clocks.values())) > 1 else ""
         yield f"time{of_whom} is {axes.CLOCKS[clock]}"
 

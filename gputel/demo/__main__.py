@@ -14,11 +14,11 @@ STEP = re.compile(r"^step (\d+)/\d+ .*\bdt: ([\d.]+)ms")
 def main(name: str, steps: int) -> None:
     say(f"PLAYED: the log of a training that ran on a CPU before; {steps} of its steps, as fast as they were")
     for line in (HERE / f"{name}.log").read_text().splitlines():
-        found = STEP.match(line)
-        if found and int(found[1]) >= steps:
+        step = STEP.match(line)
+        if step and int(step[1]) >= steps:
             return
-        if found:
-            time.sleep(float(found[2]) / 1000)
+        if step:
+            time.sleep(float(step[2]) / 1000)
         say(line)
 
 

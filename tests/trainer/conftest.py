@@ -108,7 +108,7 @@ Torchrun = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The standard library is tokenised once for all tests."""
+    """The standard library is tokenized once for all tests."""
     return tmp_path_factory.mktemp("cache")
 
 

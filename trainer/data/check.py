@@ -35,19 +35,19 @@ def data_files(place: Path) -> list[Path]:
     inside = (
         p for p in place.rglob("*") if not any(part.startswith(".") for part in p.relative_to(place).parts)
     )
-    found = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
-    if not found:
+    files = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
+    if not files:
         raise TrainerError(
             str(place), "holds no data files", f"data files end in {', '.join(sorted(endings))}"
         )
-    return found
+    return files
 
 
 def common_layout(paths: list[Path]) -> Layout:
     """What most of the files are; any other is an error that names it."""
-    found = {path: recognized(path) for path in paths}
-    most = Counter(layout.name for layout in found.values()).most_common(1)[0][0]
-    for path, layout in found.items():
+    layouts = {path: recognized(path) for path in paths}
+    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
+    for path, layout in layouts.items():
         if layout.name != most:
             raise TrainerError(
                 str(path), f"looks like {layout.name}, its neighbors are {most}", "fetch it again"

@@ -25,10 +25,10 @@ def fault(path: Path) -> str | None:
             if not line.strip():
                 continue
             try:
-                found = json.loads(line)
+                row = json.loads(line)
             except ValueError:
                 return f"line {number} is no JSON; was the file cut?"
-            if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+            if not isinstance(row, dict) or not isinstance(row.get("text"), str):
                 return f'line {number} has no "text"'
     return None
 

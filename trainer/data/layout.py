@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputel.trainer.data.shard import Shard, tokenised
+from gputel.trainer.data.shard import Shard, tokenized
 from gputel.trainer.data.tokenizer import Tokenizer
 
 
@@ -26,4 +26,4 @@ class Layout:
             return [self.shard(path) for path in paths]
         assert self.documents
         assert tokenizer
-        return tokenised(paths, self.documents, tokenizer)
+        return tokenized(paths, self.documents, tokenizer)

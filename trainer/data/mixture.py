@@ -36,8 +36,8 @@ class Mixture:
         self._block = lru_cache(maxsize=4)(self._drawn)
 
     def row(self, number: int) -> Ids:
-        source, own = self.place(number)
-        return self.sources[source].row(own)
+        source, row = self.place(number)
+        return self.sources[source].row(row)
 
     def epoch(self, number: int) -> int:
         block, within = divmod(number, BLOCK)

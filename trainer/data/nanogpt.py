@@ -48,12 +48,12 @@ def _meta(path: Path) -> dict[str, Any]:
         return {}
     try:
         with path.open("rb") as file:
-            found = _Plain(file).load()
+            meta = _Plain(file).load()
     except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as fault:
         raise TrainerError(
             str(path), f"is no plain dictionary ({fault})", "give --vocab and remove it"
         ) from fault
-    return found if isinstance(found, dict) else {}
+    return meta if isinstance(meta, dict) else {}
 
 
 class _Plain(pickle.Unpickler):

@@ -26,10 +26,10 @@ def questions(path: Path, tokenizer: Tokenizer | None) -> list[MultipleChoice]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
         raise TrainerError(place, f"cannot be read ({fault})", "see --hellaswag") from fault
-    found = [_question(f"{path}:{n}", line, tokenizer) for n, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    questions = [_question(f"{path}:{n}", line, tokenizer) for n, line in enumerate(lines, 1) if line.strip()]
+    if not questions:
         raise TrainerError(place, "is empty", "fetch it again")
-    return found
+    return questions
 
 
 def _question(place: str, line: str, tokenizer: Tokenizer) -> MultipleChoice:

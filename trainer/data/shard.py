@@ -1,6 +1,6 @@
-"""A shard: tokens by their number. Files of tokens are mapped as they lie; text is tokenised when it is first read.
+"""A shard: tokens by their number. Files of tokens are mapped as they lie; text is tokenized when it is first read.
 
-Tokenised text is kept in a cache that every run on this machine shares; where that cannot be written it
+Tokenized text is kept in a cache that every run on this machine shares; where that cannot be written it
 stays in memory.
 """
 
@@ -55,11 +55,11 @@ def mapped(path: Path, dtype: str, *, offset: int = 0, count: int) -> Shard:
     return Shard(str(path), lambda: np.memmap(path, dtype, mode="r", offset=offset, shape=(count,)))
 
 
-def tokenised(
+def tokenized(
     paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer
 ) -> list[Shard]:
     """Text as shards: small files together, in their order, large ones by themselves."""
-    return [_tokenised(group, documents, tokenizer) for group in _groups(paths)]
+    return [_tokenized(group, documents, tokenizer) for group in _groups(paths)]
 
 
 def _groups(paths: list[Path]) -> list[list[Path]]:
@@ -75,7 +75,7 @@ def _groups(paths: list[Path]) -> list[list[Path]]:
     return groups
 
 
-def _tokenised(paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer) -> Shard:
+def _tokenized(paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer) -> Shard:
     def texts() -> Iterator[str]:
         for path in paths:
             yield from documents(path)
@@ -100,7 +100,7 @@ def _key(paths: list[Path], tokenizer: Tokenizer) -> str:
 
 
 def _cached(key: str, read: Callable[[], Ids], dtype: np.dtype[Any]) -> Ids:
-    """The first rank of a machine tokenises, the others wait for it at a lock."""
+    """The first rank of a machine tokenizes, the others wait for it at a lock."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gputel" / "tokens"
     kept, fresh = home / f"{key}.bin", home / f"{key}.{os.getpid()}.part"
     try:

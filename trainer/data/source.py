@@ -1,7 +1,7 @@
 """A corpus as endless rows: a row's number in, its tokens and epoch out; nothing is remembered.
 
 Shards are shuffled anew in every epoch, and rows within each shard. The length of a shard of text is known
-only when it is tokenised, so the first epoch is walked shard by shard; the one after the current is made
+only when it is tokenized, so the first epoch is walked shard by shard; the one after the current is made
 ready in the background.
 """
 
@@ -53,18 +53,18 @@ class Source:
 
     @property
     def rows(self) -> int:
-        """Rows of an epoch; tokenises whatever has not been."""
+        """Rows of an epoch; tokenizes whatever has not been."""
         return sum(shard.rows(self.seq) for shard in self.shards)
 
     def _span_of(self, number: int) -> RowSpan:
         """Two threads ask, one of them ahead: the last few spans are kept, so that neither walks from the start."""
-        known = self._spans
-        span = max((s for s in known if s.start <= number), key=lambda s: s.start, default=None)
+        spans = self._spans
+        span = max((s for s in spans if s.start <= number), key=lambda s: s.start, default=None)
         span = span or self._first_of_epoch(0, 0)
         while number >= span.stop:
             span = self._after(span, number)
-        if span not in known:
-            self._spans = (*known[1 - SPANS_KEPT :], span)
+        if span not in spans:
+            self._spans = (*spans[1 - SPANS_KEPT :], span)
         return span
 
     def _first_of_epoch(self, epoch: int, start: int) -> RowSpan:

@@ -13,11 +13,11 @@ VALIDATION_ONE_IN = 20
 
 
 def standard_library() -> list[Path]:
-    found: list[Path] = []
+    sources: list[Path] = []
     for folder, folders, files in os.walk(sysconfig.get_path("stdlib")):
         folders[:] = [name for name in folders if name not in LEFT_OUT]
-        found += [Path(folder, name) for name in files if name.endswith(".py")]
-    return sorted(path for path in found if path.stat().st_size)
+        sources += [Path(folder, name) for name in files if name.endswith(".py")]
+    return sorted(path for path in sources if path.stat().st_size)
 
 
 def is_validation(path: Path, root: Path) -> bool:

@@ -81,21 +81,21 @@ class RunCurve:
 def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = tuple(AXES)) -> Curves | None:
     """By the first of `axes`, with a switch to the others that any run has; None where no point can be drawn."""
     evaluated = all(metric not in line.track.subject.log.metrics() for line in lines)
-    known = KNOWN.get(metric) or _unknown(metric, lines, evaluated)
-    have = [(line, metric_curve(line.track, metric)) for line in lines]
-    drawn = [line.series(curve, known.style, axes) for line, curve in have if len(curve.y)]
+    panel = KNOWN.get(metric) or _unknown(metric, lines, evaluated)
+    curves_of_lines = [(line, metric_curve(line.track, metric)) for line in lines]
+    drawn = [line.series(curve, panel.style, axes) for line, curve in curves_of_lines if len(curve.y)]
     if not drawn:
         return None
-    held = {name for series in drawn for name in series.x}
+    shared_axes = {name for series in drawn for name in series.x}
     return Curves(
         name=metric,
-        title=known.title,
-        axes=tuple(AXES[name] for name in axes if name in held),
-        y=PlotAxis(metric, metric if known.unit is None else known.title, known.unit),
+        title=panel.title,
+        axes=tuple(AXES[name] for name in axes if name in shared_axes),
+        y=PlotAxis(metric, metric if panel.unit is None else panel.title, panel.unit),
         series=tuple(drawn),
         marks=tuple(mark for line in lines for mark in gpus.in_log(line.track, line.run)),
-        noisy=known.noisy,
-        steady=known.steady,
+        noisy=panel.noisy,
+        steady=panel.steady,
         link="runs",
     )
 
@@ -112,12 +112,12 @@ def over_time(
         rows = rows.filter(pl.col(column).is_not_null() & pl.col("time").is_not_null()).sort("time")
         if rows.is_empty():
             continue
-        known = KNOWN[name]
+        metric = KNOWN[name]
         seconds = (rows["time"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9
         x = {"time": _rounded(seconds, "time"), "step": rows["step"].cast(float).fill_null(np.nan).to_numpy()}
         y = rows[column].cast(float).to_numpy()
-        series = (Series(run, x, y, run=run, style=known.style),)
-        axis = PlotAxis(name, name, known.unit)
+        series = (Series(run, x, y, run=run, style=metric.style),)
+        axis = PlotAxis(name, name, metric.unit)
         axes = (
             (time, AXES["step"])
             if np.isfinite(x["step"]).all() and (np.diff(x["step"]) >= 0).all()
@@ -125,28 +125,34 @@ def over_time(
         )
         yield Curves(
             name,
-            known.title,
+            metric.title,
             axes,
             axis,
             series,
             tuple(marks),
-            noisy=known.noisy,
-            steady=known.steady,
+            noisy=metric.noisy,
+            steady=metric.steady,
             link="recording",
         )
 
 
-def only_by(axis: str, of: Curves) -> Curves | None:
+def only_by(axis: str, panel: Curves) -> Curves | None:
     """The same curves on one axis, whatever the page is switched to; None where none of them has it."""
-    axes = tuple(own for own in of.axes if own.name == axis)
-    return replace(of, name=f"{of.name}-{axis}", title=f"{of.title} by {axis}", axes=axes) if axes else None
+    axes = tuple(axis_of_panel for axis_of_panel in panel.axes if axis_of_panel.name == axis)
+    return (
+        replace(panel, name=f"{panel.name}-{axis}", title=f"{panel.title} by {axis}", axes=axes)
+        if axes
+        else None
+    )
 
 
 def names(lines: Sequence[RunCurve]) -> Iterator[str]:
     """What these runs measured: known metrics first, then the others as they were printed."""
-    found = dict.fromkeys(name for line in lines for name in curves.metrics(line.track) if name not in SO_FAR)
-    yield from (name for name in KNOWN if name in found)
-    yield from (name for name in found if name not in KNOWN)
+    metrics = dict.fromkeys(
+        name for line in lines for name in curves.metrics(line.track) if name not in SO_FAR
+    )
+    yield from (name for name in KNOWN if name in metrics)
+    yield from (name for name in metrics if name not in KNOWN)
 
 
 def title(metric: str) -> str:
@@ -158,8 +164,8 @@ def is_evaluation(name: str, lines: Sequence[RunCurve]) -> bool:
 
 
 def _unknown(metric: str, lines: Sequence[RunCurve], evaluated: bool) -> MetricPanel:
-    told = (line.track.subject.log.sources.get(metric) for line in lines)
-    unit = next((field.unit for field in told if field), None)
+    sources = (line.track.subject.log.sources.get(metric) for line in lines)
+    unit = next((field.unit for field in sources if field), None)
     return MetricPanel(metric, unit, "dots" if evaluated else "line", not evaluated)
 
 
@@ -170,66 +176,76 @@ def _rounded(values: Numbers, axis: str) -> Numbers:
 BESIDE = ("val_loss", "val_bpb", "loss", "tok_per_sec", "mfu", "grad_norm")
 
 
-def lines(found: Comparison) -> list[RunCurve]:
+def lines(comparison: Comparison) -> list[RunCurve]:
     """Every run in a color of its own; runs of a group in the group's, switched on and off with it."""
-    tints = {run: tint for tint, run in enumerate(found.runs)}
-    of = found.groups or {curve.track.name: curve.track.name for curve in found.lines}
+    tints = {run: tint for tint, run in enumerate(comparison.runs)}
+    groups = comparison.groups or {curve.track.name: curve.track.name for curve in comparison.lines}
     return [
-        RunCurve(curve.track, of[curve.track.name], tints.get(of[curve.track.name], 0))
-        for curve in found.lines
+        RunCurve(curve.track, groups[curve.track.name], tints.get(groups[curve.track.name], 0))
+        for curve in comparison.lines
     ]
 
 
-def panels(found: Comparison) -> Iterator[Curves]:
+def panels(comparison: Comparison) -> Iterator[Curves]:
     """The metric first, by what it is compared by; then what else tells the runs apart."""
-    held = lines(found)
-    axes = (found.by, *(name for name in AXES if name != found.by))
-    for name in (found.metric, *(name for name in BESIDE if name != found.metric)):
-        panel = metric_panel(name, held, axes)
+    drawn_lines = lines(comparison)
+    axes = (comparison.by, *(name for name in AXES if name != comparison.by))
+    for name in (comparison.metric, *(name for name in BESIDE if name != comparison.metric)):
+        panel = metric_panel(name, drawn_lines, axes)
         if panel:
             yield panel
 
 
-def differences(found: Comparison) -> Curves | None:
+def differences(comparison: Comparison) -> Curves | None:
     """From the first run, both smoothed, at equal steps, tokens or whatever they are compared by."""
-    common = found.common.filter(pl.col("difference").is_not_null() & (pl.col("run") != found.runs[0]))
+    common = comparison.common.filter(
+        pl.col("difference").is_not_null() & (pl.col("run") != comparison.runs[0])
+    )
     series = [
-        Series(run, {found.by: _numbers(own["x"])}, _numbers(own["difference"]), run=run, tint=tint)
-        for tint, run in enumerate(found.runs)
-        if len(own := common.filter(pl.col("run") == run))
+        Series(run, {comparison.by: _numbers(rows["x"])}, _numbers(rows["difference"]), run=run, tint=tint)
+        for tint, run in enumerate(comparison.runs)
+        if len(rows := common.filter(pl.col("run") == run))
     ]
     if not series:
         return None
     return Curves(
         name="difference",
-        title=f"{title(found.metric)}: difference from {found.runs[0]}",
-        axes=(AXES[found.by],),
+        title=f"{title(comparison.metric)}: difference from {comparison.runs[0]}",
+        axes=(AXES[comparison.by],),
         y=PlotAxis("difference", "difference"),
         series=tuple(series),
-        levels=(Level(0.0, found.runs[0]),),
-        note=f"Means over {found.smoothing:,.0f} steps, interpolated where a run has no step.",
+        levels=(Level(0.0, comparison.runs[0]),),
+        note=f"Means over {comparison.smoothing:,.0f} steps, interpolated where a run has no step.",
         link="runs",
     )
 
 
-def bands(found: Comparison) -> Curves | None:
+def bands(comparison: Comparison) -> Curves | None:
     """Of groups of runs: the mean, and one deviation on either side."""
-    if found.groups is None:
+    if comparison.groups is None:
         return None
     series = []
-    for tint, group in enumerate(found.runs):
-        own = found.common.filter(pl.col("run") == group)
-        mean, off = _numbers(own["value"]), np.nan_to_num(_numbers(own["deviation"]))
+    for tint, group in enumerate(comparison.runs):
+        rows = comparison.common.filter(pl.col("run") == group)
+        mean, off = _numbers(rows["value"]), np.nan_to_num(_numbers(rows["deviation"]))
         series.append(
-            Series(group, {found.by: _numbers(own["x"])}, mean, mean - off, mean + off, run=group, tint=tint)
+            Series(
+                group,
+                {comparison.by: _numbers(rows["x"])},
+                mean,
+                mean - off,
+                mean + off,
+                run=group,
+                tint=tint,
+            )
         )
     return Curves(
         name="groups",
-        title=f"{title(found.metric)}: mean of each group",
-        axes=(AXES[found.by],),
-        y=PlotAxis(found.metric, found.metric),
+        title=f"{title(comparison.metric)}: mean of each group",
+        axes=(AXES[comparison.by],),
+        y=PlotAxis(comparison.metric, comparison.metric),
         series=tuple(series),
-        note=f"The band is one standard deviation; smoothed over {found.smoothing:,.0f} steps.",
+        note=f"The band is one standard deviation; smoothed over {comparison.smoothing:,.0f} steps.",
         link="runs",
     )
 

@@ -26,33 +26,33 @@ BY_SIZE = (
 )
 
 
-def panels(found: Comparison) -> Iterator[Curves]:
+def panels(comparison: Comparison) -> Iterator[Curves]:
     """Nothing where all runs are of one size."""
-    if found.summary["parameters"].drop_nulls().n_unique() < 2:
+    if comparison.summary["parameters"].drop_nulls().n_unique() < 2:
         return
-    by_flops = _by_flops(found)
+    by_flops = _by_flops(comparison)
     if by_flops:
         yield by_flops
-    points = found.scaling.points
+    points = comparison.scaling.points
     if points.height > 1:
-        told = points.select("run", "parameters", "depth", "loss")
-        yield from _dots(found, told, "loss", f"{metrics.title(found.metric)} by size", None)
+        rows = points.select("run", "parameters", "depth", "loss")
+        yield from _dots(comparison, rows, "loss", f"{metrics.title(comparison.metric)} by size", None)
     for name, title, unit in BY_SIZE:
-        yield from _dots(found, found.summary, name, title, unit)
+        yield from _dots(comparison, comparison.summary, name, title, unit)
 
 
-def _by_flops(found: Comparison) -> Curves | None:
+def _by_flops(comparison: Comparison) -> Curves | None:
     """Every curve over what it had cost, and the best of all of them at each cost."""
-    tints = {run: tint for tint, run in enumerate(found.runs)}
-    frontier = found.frontier
+    tints = {run: tint for tint, run in enumerate(comparison.runs)}
+    frontier = comparison.frontier
     series = []
-    for curve in found.lines:
+    for curve in comparison.lines:
         if "flops" in curve.track.costs:
-            x, y = curve.x("flops"), curve.smoothed(found.smoothing)
-            known, name = x > 0, curve.track.name
-            run = (found.groups or {}).get(name, name)
-            series.append(Series(name, {"flops": x[known]}, y[known], run=run, tint=tints.get(run, 0)))
-    if frontier.is_empty() and (found.better or not series):
+            x, y = curve.x("flops"), curve.smoothed(comparison.smoothing)
+            positive, name = x > 0, curve.track.name
+            run = (comparison.groups or {}).get(name, name)
+            series.append(Series(name, {"flops": x[positive]}, y[positive], run=run, tint=tints.get(run, 0)))
+    if frontier.is_empty() and (comparison.better or not series):
         return None
     best = Series(
         "frontier",
@@ -63,33 +63,35 @@ def _by_flops(found: Comparison) -> Curves | None:
     )
     frontier_note = (
         "On the frontier no run did better with less compute."
-        if found.better
-        else f"No frontier of {found.metric}: {UNKNOWN_DIRECTION}."
+        if comparison.better
+        else f"No frontier of {comparison.metric}: {UNKNOWN_DIRECTION}."
     )
     return Curves(
         name="frontier",
-        title=f"{metrics.title(found.metric)} by FLOPs{', and the frontier' if found.better else ''}",
+        title=f"{metrics.title(comparison.metric)} by FLOPs{', and the frontier' if comparison.better else ''}",
         axes=(FLOPS,),
-        y=PlotAxis(found.metric, found.metric),
-        series=(*series, best) if found.better else tuple(series),
+        y=PlotAxis(comparison.metric, comparison.metric),
+        series=(*series, best) if comparison.better else tuple(series),
         log=True,
-        note=f"Means over {found.smoothing:,.0f} steps. {frontier_note}",
+        note=f"Means over {comparison.smoothing:,.0f} steps. {frontier_note}",
         link="flops",
     )
 
 
-def _dots(found: Comparison, told: pl.DataFrame, name: str, title: str, unit: str | None) -> Iterator[Curves]:
+def _dots(
+    comparison: Comparison, rows: pl.DataFrame, name: str, title: str, unit: str | None
+) -> Iterator[Curves]:
     """A dot a run, by depth where all say it, else by parameters; also by the other where it is known."""
-    rows = told.filter(pl.col(name).is_not_null() & pl.col("parameters").is_not_null())
+    rows = rows.filter(pl.col(name).is_not_null() & pl.col("parameters").is_not_null())
     if rows.height < 2:
         return
     axes = (DEPTH, PARAMETERS) if rows["depth"].null_count() == 0 else (PARAMETERS,)
-    tints = {run: tint for tint, run in enumerate(found.runs)}
+    tints = {run: tint for tint, run in enumerate(comparison.runs)}
     series = []
     for row in rows.iter_rows(named=True):
-        run = (found.groups or {}).get(row["run"], row["run"])
+        run = (comparison.groups or {}).get(row["run"], row["run"])
         x = {axis.name: np.array([float(row[axis.name])]) for axis in axes}
         value = np.array([float(row[name])])
         series.append(Series(row["run"], x, value, run=run, tint=tints.get(run, 0), style="dots"))
-    y = PlotAxis(name, found.metric if name == "loss" else title.removesuffix(" by size"), unit)
+    y = PlotAxis(name, comparison.metric if name == "loss" else title.removesuffix(" by size"), unit)
     yield Curves(f"{name}-by-size", title, axes, y, tuple(series), link="sizes")

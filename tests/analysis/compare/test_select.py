@@ -29,12 +29,12 @@ def test_same_run_twice_is_numbered(tmp_path: Path) -> None:
 def test_logs_without_stages_are_compared_by_their_only_phase(tmp_path: Path) -> None:
     log = run(tmp_path / "a.log").log
     choice = select.choose([log, log], None)
-    assert (choice.phase, choice.own, choice.shared) == ("train", ["train", "train"], ["train"])
+    assert (choice.phase, choice.names, choice.shared) == ("train", ["train", "train"], ["train"])
 
 
 def test_phase_that_no_log_has_is_none_of_each(tmp_path: Path) -> None:
     log = run(tmp_path / "a.log").log
-    assert select.choose([log, log], "base").own == [None, None]
+    assert select.choose([log, log], "base").names == [None, None]
 
 
 @pytest.mark.parametrize(("metric", "depends"), [("val_loss", True), ("ppl", True), ("val_bpb", False)])
