@@ -44,7 +44,7 @@ from gputel.telemetry import identity
 
 SCRIPTS = (
     *("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
-    *("plots.js", "page.js"),
+    *("plots.js", "tables.js", "tools.js", "page.js"),
 )
 LONGEST_NUMBER = 24  # letters of a cell that is kept on one line; a sentence may begin with a digit too
 GENERATOR = '<meta name="generator" content="gputel">'
@@ -68,6 +68,7 @@ def html(page: Document) -> bytes:
         title=_escaped(page.title),
         about=_escaped(page.about),
         caution=f'<p class="caution" role="alert">{_escaped(page.caution)}</p>' if page.caution else "",
+        contents=_contents(page.sections),
         points=_points(panels),
         sections="".join(_sections(page.sections)),
         look=look,
@@ -195,45 +196,59 @@ def _level(level: Level) -> dict[str, Any]:
     return {"value": level.value, "text": _text(level.text)}
 
 
+def _contents(sections: Sequence[Section]) -> str:
+    """Links to the sections that have a title, where there are several."""
+    titles = {number: section.title for number, section in enumerate(sections) if section.title}
+    if len(titles) < 3:
+        return ""
+    links = (f'<a href="#section-{number}">{_escaped(title)}</a>' for number, title in titles.items())
+    return f'<nav class="contents" aria-label="Contents">{"".join(links)}</nav>'
+
+
 def _sections(sections: Sequence[Section]) -> Iterator[str]:
     """Panels are numbered through the page; the script finds its place by that number."""
     number = 0
-    for section in sections:
+    for at, section in enumerate(sections):
         yield f'<section class="{"wide" if section.wide else "grid"}">'
         if section.title:
-            yield f"<h2>{_escaped(section.title)}</h2>"
+            yield f'<h2 id="section-{at}">{_escaped(section.title)}</h2>'
         if section.text:
             yield f'<p class="text">{_escaped(section.text)}</p>'
+        level = 3 if section.title else 2
         for item in section.items:
             if isinstance(item, Table):
-                yield from _table(item)
+                yield from _table(item, level)
             elif isinstance(item, FactList):
-                yield _facts(item)
+                yield _facts(item, level)
             else:
                 note = f'<p class="note">{_escaped(item.note)}</p>' if item.note else ""
                 kind = type(item).__name__.lower()
-                yield f'<figure class="{kind}" data-panel="{number}"><h3>{_escaped(item.title)}</h3>'
+                yield f'<figure class="{kind}" data-panel="{number}">{_heading(item.title, level)}'
                 yield f'<div class="plot"></div>{note}</figure>'
                 number += 1
         yield "</section>"
 
 
-def _table(table: Table) -> Iterator[str]:
-    heads = "".join(f"<th>{_escaped(name)}</th>" for name in table.columns)
+def _heading(title: str, level: int) -> str:
+    return f"<h{level}>{_escaped(title)}</h{level}>" if title else ""
+
+
+def _table(table: Table, level: int) -> Iterator[str]:
+    heads = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in table.columns)
     rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
-    body = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    whole = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    body = f'<div class="scroll" tabindex="0">{whole}</div>'
     note = f'<p class="note">{_escaped(table.note)}</p>' if table.note else ""
-    title = _escaped(table.title)
     if table.folded:
-        yield f'<details class="table"><summary>{title}</summary>{body}{note}</details>'
+        summary = f"<summary>{_escaped(table.title)}</summary>"
+        yield f'<details class="table">{summary}{body}{note}</details>'
     else:
-        yield f'<div class="table">{f"<h3>{title}</h3>" if title else ""}{body}{note}</div>'
+        yield f'<div class="table">{_heading(table.title, level)}{body}{note}</div>'
 
 
-def _facts(facts: FactList) -> str:
-    title = f"<h3>{_escaped(facts.title)}</h3>" if facts.title else ""
+def _facts(facts: FactList, level: int) -> str:
     pairs = (f"<dt>{_escaped(name)}</dt><dd>{_escaped(words)}</dd>" for name, words in facts.known().items())
-    return f'<div class="facts">{title}<dl>{"".join(pairs)}</dl></div>'
+    return f'<div class="facts">{_heading(facts.title, level)}<dl>{"".join(pairs)}</dl></div>'
 
 
 def _cell(cell: object) -> str:

@@ -29,8 +29,8 @@ function drawBars(panel, plot) {
 function barPart(part, value, total, longest, panel) {
   const share = value / total, piece = element("div", "bar-part");
   piece.style.width = `${(100 * value) / longest}%`;
-  piece.style.background = kindColor(part.color);
   piece.dataset.color = part.color;
+  paintKind(piece);
   const percent = `${(100 * share).toFixed(share < 0.01 ? 2 : 1)} %`;
   piece.title = `${part.name}: ${withUnit(rounded(value), panel)}, ${percent}`;
   if (value / longest > 0.12) piece.textContent = percent;

@@ -1,6 +1,9 @@
 // Curves: noisy ones faint under their running mean, extremes as a band, what happened behind them.
 
 const BAND = 0.3; // how much of a curve's color its band has
+const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]]; // of the first eight runs, the next eight, ...
+const EXTREME = { noisy: 0.05, steady: 0.01 }; // share of the values at either end that may lie out of sight
+const AWAY = 0.12; // of the color, while another run is pointed at
 
 function curvesChart(panel, bytes) {
   const arrays = new Map();
@@ -18,7 +21,7 @@ function curvesChart(panel, bytes) {
     high: own.high && read(own.high),
     hidden: false,
   }));
-  const chart = { panel, series, log: panel.log, outliers: !panel.steady, means: new Map() };
+  const chart = { panel, series, log: panel.log, whole: !panel.steady && !panel.noisy, means: new Map() };
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
   chart.shown = () => chart.series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
   chart.domain = () => {
@@ -27,7 +30,7 @@ function curvesChart(panel, bytes) {
   };
   chart.draw = (canvas) => drawCurves(chart, canvas);
   chart.tell = (value, pixel) => tellCurves(chart, value, pixel);
-  chart.says = () => `${panel.title} by ${chart.axis().title}, ${chart.shown().length} curves`;
+  chart.says = () => `${panel.title} by ${chart.axis().title}: ${summary(chart)}`;
   return chart;
 }
 
@@ -48,13 +51,25 @@ function extent(own, first, last, log) {
   return [low, high];
 }
 
-// To where all but a hundredth of the values are, and half as far again.
-function cutOutliers(range, shown) {
+// To where nearly all values are, and half as far again: the first steps and spikes run out of the plot, the last
+// value of a curve never does.
+function withoutExtremes(range, shown, share) {
   const values = shown.flatMap(({ own, first, last }) => Array.from(own.y.subarray(first, last))).filter(Number.isFinite).sort((a, b) => a - b);
-  const low = values[Math.floor(0.01 * values.length)], high = values[Math.ceil(0.99 * values.length) - 1];
-  const more = Math.max(0.5 * (high - low), 0.02 * Math.abs(high));
-  range[0] = Math.max(range[0], low - more);
-  range[1] = Math.min(range[1], high + more);
+  const low = values[Math.floor(share * values.length)], high = values[Math.ceil((1 - share) * values.length) - 1];
+  const more = Math.max(0.5 * (high - low), 0.02 * Math.abs(high)), ends = shown.map(({ own }) => lastOf(own.y)).filter(Number.isFinite);
+  return [Math.max(range[0], Math.min(low - more, ...ends)), Math.min(range[1], Math.max(high + more, ...ends))];
+}
+
+function lastOf(values) {
+  for (let i = values.length - 1; i >= 0; i--) if (Number.isFinite(values[i])) return values[i];
+  return NaN;
+}
+
+// For those who hear the page: each curve's last value.
+function summary(chart) {
+  const shown = chart.shown(), unit = chart.panel.y;
+  const ends = shown.slice(0, 8).map((own) => `${own.name} ends at ${withUnit(lastOf(own.y), unit)}`);
+  return [...ends, shown.length > 8 ? `and ${shown.length - 8} more curves` : ""].filter(Boolean).join("; ") || "no curve";
 }
 
 // Each value as the mean of those around it, as far as a share of the whole axis reaches.
@@ -81,19 +96,13 @@ function smoothed(chart, own) {
 
 function drawCurves(chart, canvas) {
   const { pen, size } = fresh(canvas), ink = inks(), axis = chart.axis();
-  const range = view.zoom.get(linkOf(chart)) || wholeRange(chart);
-  const shown = range ? chart.shown().map((own) => within(own, axis.name, range)) : [];
-  const heights = shown.map(({ own, first, last }) => extent(own, first, last, chart.log));
-  const levels = chart.panel.levels.map((level) => level.value);
-  const found = reach(heights.flat().filter(Number.isFinite));
+  const { range, shown, log } = inSight(chart);
+  const [low, high] = heightOf(chart, shown) || [];
   chart.frame = null;
-  if (!range || !found) return nothingHere(pen, size, ink);
-  if (!chart.outliers) cutOutliers(found, shown);
-  const near = levels.filter((value) => value <= found[1] * 1.5 && (!chart.log || value > 0));
-  const [low, high] = padded(...reach([...found, ...near]), chart.log);
+  if (!range || low === undefined) return nothingHere(pen, size, ink);
   const floor = size.height - FRAME.bottom;
   const lone = !view.zoom.has(linkOf(chart)) && shown.every(({ own }) => own.y.length < 2);
-  const xs = scale(...(lone ? padded(...range, axis.log) : range), FRAME.left, size.width - FRAME.right, axis.log);
+  const xs = scale(...(lone ? padded(...range, log) : range), FRAME.left, size.width - FRAME.right, log);
   const ys = scale(low, high, floor, FRAME.top, chart.log);
   chart.frame = { xs, ys, size };
   drawAxes(pen, size, xs, ys, axis, chart.panel.y, ink);
@@ -109,17 +118,37 @@ function drawCurves(chart, canvas) {
   pen.restore();
 }
 
+// What of the axis is shown, and of each curve; a logarithmic axis begins at the first value above zero.
+function inSight(chart) {
+  const name = chart.axis().name, curves = chart.shown();
+  const least = Math.min(...curves.map((own) => own.x[name][firstFrom(own.x[name], Number.MIN_VALUE)] ?? Infinity));
+  const log = (chart.axis().log || view.logX) && Number.isFinite(least);
+  const whole = view.zoom.get(linkOf(chart)) || wholeRange(chart);
+  const range = whole && log ? [Math.max(whole[0], least), Math.max(whole[1], least)] : whole;
+  return { range, log, shown: range ? curves.map((own) => within(own, name, range, log)) : [] };
+}
+
+function heightOf(chart, shown) {
+  if (chart.yZoom) return chart.yZoom;
+  let range = reach(shown.flatMap(({ own, first, last }) => extent(own, first, last, chart.log)).filter(Number.isFinite));
+  if (!range) return null;
+  const { steady, noisy } = chart.panel, settled = noisy && !chart.log && !view.zoom.has(linkOf(chart));
+  if (!chart.whole && (steady || settled)) range = withoutExtremes(range, shown, steady ? EXTREME.steady : EXTREME.noisy);
+  const near = chart.panel.levels.map((level) => level.value).filter((value) => value <= range[1] * 1.5 && (!chart.log || value > 0));
+  return padded(...reach([...range, ...near]), chart.log);
+}
+
 // The points to draw: those in sight, and one more on either side.
-function within(own, axis, range) {
-  const x = own.x[axis];
-  return { own, x, first: Math.max(0, firstFrom(x, range[0]) - 1), last: Math.min(x.length, firstFrom(x, range[1]) + 2) };
+function within(own, axis, range, log) {
+  const x = own.x[axis], least = log ? firstFrom(x, Number.MIN_VALUE) : 0;
+  return { own, x, first: Math.max(least, firstFrom(x, range[0]) - 1), last: Math.min(x.length, firstFrom(x, range[1]) + 2) };
 }
 
 // What lies between the extremes, where there are any or more points than pixels; answers where the means are.
 function drawBand(pen, chart, { own, x, first, last }, xs, ys, alpha) {
   if (own.style === "dots" || !(own.low || isCrowded(first, last, xs))) return null;
   pen.fillStyle = tint(own.tint);
-  pen.globalAlpha = alpha;
+  pen.globalAlpha = alpha * shareOf(own);
   const middles = band(pen, own, x, first, last, xs, ys);
   pen.globalAlpha = 1;
   return middles;
@@ -129,19 +158,23 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
   const mean = smoothed(chart, own), crowded = isCrowded(first, last, xs);
   pen.strokeStyle = pen.fillStyle = tint(own.tint);
   pen.lineJoin = "round";
-  pen.setLineDash(own.style === "dashed" || own.tint >= view.tints.length ? [6, 3] : []);
-  pen.globalAlpha = mean ? BAND : 1;
+  pen.setLineDash(own.style === "dashed" ? DASHES[1] : dashOf(own.tint));
+  pen.globalAlpha = (mean ? BAND : 1) * shareOf(own);
   if (own.style === "dots") {
     trace(pen, x, own.y, first, last, xs, ys, 1.4);
     if (last - first < 400) for (let i = first; i < last; i++) dot(pen, xs.at(x[i]), ys.at(own.y[i]));
   } else if (!crowded && !(mean && own.low)) {
     trace(pen, x, own.y, first, last, xs, ys, mean ? 1 : 1.6, own.style === "held");
   }
-  pen.globalAlpha = 1;
+  pen.globalAlpha = shareOf(own);
   if (mean) trace(pen, x, mean, first, last, xs, ys, 1.8);
   else if (crowded && middles) path(pen, middles);
+  pen.globalAlpha = 1;
   pen.setLineDash([]);
 }
+
+function shareOf(own) { return view.pointed === null || own.run === view.pointed ? 1 : AWAY; }
+function dashOf(number) { return DASHES[Math.floor(number / view.tints.length) % DASHES.length]; }
 
 function isCrowded(first, last, xs) {
   return last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));
@@ -202,7 +235,7 @@ function drawMarks(pen, chart, xs, floor) {
     const x = mark.x[chart.axis().name], end = mark.end && mark.end[chart.axis().name];
     if (x === undefined || x > xs.high || (end ?? x) < xs.low) continue;
     pen.fillStyle = pen.strokeStyle = kindColor(mark.color);
-    const from = xs.at(x), to = end === undefined || end === null ? from : xs.at(end);
+    const from = xs.at(Math.max(x, xs.low)), to = end === undefined || end === null ? from : xs.at(end);
     pen.globalAlpha = 0.22;
     if (to > from) pen.fillRect(from, FRAME.top, Math.max(to - from, 1), floor - FRAME.top);
     pen.globalAlpha = 0.8;

@@ -1,28 +1,63 @@
 // The page: the controls above its plots, and how it begins.
 
 const FEW_RUNS = 4; // what happened in more than these would be a fence before the curves
+const MANY_RUNS = 8, MANY_PANELS = 12; // from which on one searches by name
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as shares of the axis
 
 function controls(panels, runs) {
   const bar = document.getElementById("controls");
   const axes = new Map(panels.filter((panel) => panel.kind === "curves" && panel.axes.length > 1).flatMap((panel) => panel.axes.map((axis) => [axis.name, axis.title])));
-  if (runs.length > 1) bar.append(switches("runs", runs, view.hiddenRuns, runTint(panels)));
+  if (runs.length > 1) bar.append(runSwitches(runs, runTint(panels)));
   if (axes.size > 1) bar.append(axisSwitch(axes));
+  if (panels.some((panel) => panel.kind === "curves")) bar.append(plainChip("log x", () => { view.logX = !view.logX; redraw(); return view.logX; }));
   if (panels.some((panel) => panel.noisy)) bar.append(slider());
   const kinds = kindsOf(panels);
   if (runs.length > FEW_RUNS) kinds.forEach((_, kind) => view.hiddenKinds.add(kind));
   if (kinds.size) bar.append(switches("markers", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
-  if (charts.length) bar.append(resetZoomButton());
-  const theme = element("button", "chip plain", "light / dark");
-  theme.addEventListener("click", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
-  bar.append(theme);
+  if (charts.length > MANY_PANELS) bar.append(search("find a plot", (fits) => { for (const figure of document.querySelectorAll("figure")) figure.hidden = !fits(figure.querySelector("h2, h3").textContent); redraw(); }));
+  if (charts.length) bar.append(plainChip("reset zoom", resetZoom));
+  bar.append(plainChip("light / dark", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); }));
+  if (charts.length) bar.append(plainChip("keys", showKeys));
   bar.hidden = false;
 }
 
-function resetZoomButton() {
-  const reset = element("button", "chip plain", "reset zoom");
-  reset.addEventListener("click", () => { view.zoom.clear(); redraw(); });
-  return reset;
+function plainChip(name, act) {
+  const chip = element("button", "chip plain", name);
+  chip.type = "button";
+  chip.addEventListener("click", () => { const on = act(); if (on !== undefined) chip.setAttribute("aria-pressed", String(on)); });
+  if (name === "log x") { chip.classList.add("tool"); chip.setAttribute("aria-pressed", "false"); }
+  return chip;
+}
+
+function resetZoom() {
+  view.zoom.clear();
+  for (const chart of charts) chart.yZoom = null;
+  redraw();
+}
+
+// Every run by name; of many, only those whose name holds what is typed, and all or none at once.
+function runSwitches(runs, colorOf) {
+  const group = switches("runs", runs, view.hiddenRuns, colorOf), chips = [...group.querySelectorAll(".chip")];
+  const show = (wanted) => {
+    runs.forEach((run, i) => { view.hiddenRuns[wanted(run) ? "delete" : "add"](run); chips[i].setAttribute("aria-pressed", String(wanted(run))); });
+    redraw();
+  };
+  runs.forEach((run, i) => {
+    pointedAt(chips[i], run);
+    chips[i].title = "double click: only this run";
+    chips[i].addEventListener("dblclick", () => show((other) => other === run));
+  });
+  if (runs.length > 2) group.append(plainChip("all", () => show(() => true)), plainChip("none", () => show(() => false)));
+  if (runs.length > MANY_RUNS) {
+    group.append(search("find a run", (fits) => { runs.forEach((run, i) => { chips[i].hidden = !fits(run); }); show(fits); }));
+  }
+  return group;
+}
+
+function search(title, found) {
+  const field = Object.assign(element("input", "search"), { type: "search", placeholder: title, ariaLabel: title });
+  field.addEventListener("input", () => { const wanted = field.value.trim().toLowerCase(); found((name) => name.toLowerCase().includes(wanted)); });
+  return field;
 }
 
 function kindsOf(panels) {
@@ -42,7 +77,7 @@ function switches(title, names, hidden, colorOf) {
     const [how, color] = colorOf(name);
     chip.setAttribute("aria-pressed", String(!hidden.has(name)));
     if (how === "kind") chip.querySelector("i").dataset.color = color;
-    else chip.querySelector("i").style.background = tint(color);
+    else chip.querySelector("i").style.background = swatchColor(color);
     group.append(chip);
   }
   return group;
@@ -61,7 +96,7 @@ function slider() {
   const group = element("label", "group"), range = element("input"), said = element("output");
   Object.assign(range, { type: "range", id: "smoothing", min: 0, max: STEPS.length - 1, step: 1, value: STEPS.indexOf(view.smoothing) });
   const say = () => { said.textContent = view.smoothing ? `running mean over ${100 * view.smoothing} % of the axis` : "none"; };
-  range.addEventListener("input", () => { view.smoothing = STEPS[range.value]; say(); redraw(); });
+  range.addEventListener("input", () => { view.smoothing = STEPS[range.value]; say(); redraw((chart) => chart.panel.noisy); });
   say();
   group.append(element("span", "label", "smoothing"), range, said);
   return group;
@@ -75,11 +110,15 @@ async function start() {
   view.tints = look.tints[dark() ? "dark" : "light"];
   view.kinds = look.kinds[dark() ? "dark" : "light"];
   data.panels.forEach((panel, number) => build(panel, document.querySelector(`[data-panel="${number}"]`), bytes));
+  for (const chart of charts) addTools(chart);
+  for (const table of document.querySelectorAll("main table")) makeSortable(table);
   controls(data.panels, data.runs);
+  readAddress();
   redraw();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
+  addEventListener("keydown", (event) => { if (event.key === "?" && event.target.tagName !== "INPUT") showKeys(); });
   addEventListener("beforeprint", layOutForPrint);
   addEventListener("afterprint", layOutForScreen);
   document.documentElement.dataset.painted = String(Math.round(performance.now()));

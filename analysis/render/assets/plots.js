@@ -1,6 +1,8 @@
 // Plots in their figures, with legends; what all of them share, and drawing them again.
 
-const view = { axis: null, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), zoom: new Map(), tints: [] };
+const view = {
+  axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), tints: [],
+};
 const charts = [];
 let printing = false, themeOnScreen, look = null;
 
@@ -16,6 +18,18 @@ function inks() {
 
 function tint(number) { return view.tints[number % view.tints.length]; }
 function kindColor(kind) { return view.kinds[kind] || view.kinds[""]; }
+// As the curve is drawn: its color, broken where eight runs before it have used it up.
+function swatchColor(number) {
+  const [ink, gap] = dashOf(number), color = tint(number);
+  return ink ? `repeating-linear-gradient(90deg, ${color} 0 ${ink / 2}px, transparent ${ink / 2}px ${(ink + gap) / 2}px)` : color;
+}
+// In the color of its kind, and what is written on it in black or white, whichever stands out more.
+function paintKind(piece) {
+  const color = kindColor(piece.dataset.color), parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) / 255);
+  const light = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  piece.style.background = color;
+  piece.style.color = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.179 ? "#000" : "#fff";
+}
 function linkOf(chart) { return `${chart.panel.link || chart.panel.name} ${chart.axis().name}`; }
 
 // Plots of one link reach equally far, so that what happened at once stands below each other; but for a plot whose
@@ -26,16 +40,16 @@ function wholeRange(chart) {
   return own && own[1] - own[0] < (all[1] - all[0]) / 5 ? own : all;
 }
 
-function redraw() {
+function redraw(concerns = () => true) {
   const theme = dark() ? "dark" : "light";
   view.tints = look.tints[theme];
   view.kinds = look.kinds[theme];
-  for (const chart of charts) {
+  for (const chart of charts.filter(concerns)) {
     chart.draw(chart.canvas);
     chart.over.setAttribute("aria-label", chart.says());
     colorLegend(chart);
   }
-  for (const piece of document.querySelectorAll("[data-color]")) piece.style.background = kindColor(piece.dataset.color);
+  for (const piece of document.querySelectorAll("[data-color]")) paintKind(piece);
   pointNowhere();
 }
 
@@ -88,12 +102,13 @@ function legendOf(chart) {
   for (const own of chart.series) {
     const chip = toggle(own.name, () => { own.hidden = !own.hidden; redraw(); return !own.hidden; });
     own.chip = chip;
+    pointedAt(chip, own.run);
     legend.append(chip);
   }
   for (const level of chart.panel.levels || []) legend.append(levelKey(level));
   if (chart.panel.kind === "curves") {
     const tools = element("span", "tools");
-    if (chart.panel.steady) tools.append(tool(chart, "outliers", "outliers"));
+    if (chart.panel.steady || chart.panel.noisy) tools.append(tool(chart, "whole", "all values"));
     tools.append(tool(chart, "log", "log scale"));
     legend.append(tools);
   }
@@ -116,9 +131,16 @@ function tool(chart, property, name) {
 
 function colorLegend(chart) {
   for (const own of chart.series) {
-    own.chip.querySelector("i").style.background = tint(own.tint);
+    own.chip.querySelector("i").style.background = swatchColor(own.tint);
     own.chip.disabled = view.hiddenRuns.has(own.run) || !own.x[chart.axis().name];
   }
+}
+
+// The curves of other runs step back while the pointer is on a run's name.
+function pointedAt(chip, run) {
+  const point = (name) => { if (view.pointed !== name) { view.pointed = name; redraw(); } };
+  chip.addEventListener("pointerenter", (event) => { if (event.pointerType === "mouse") point(run); });
+  chip.addEventListener("pointerleave", () => point(null));
 }
 
 function toggle(name, change) {

@@ -1,32 +1,74 @@
-// The pointer over a plot: it tells what is there, in all linked plots at once; dragging zooms, a double click undoes it.
+// The pointer over a plot: it tells what is there, in all linked plots at once. Dragging zooms into a span, or into a
+// box where it goes up or down as well; with Shift it moves the plot; Ctrl and the wheel, or two fingers, zoom.
+
+const BOX = 24; // pixels up or down from which a span becomes a box
 
 function listen(chart, plot, over) {
+  const fingers = new Map();
   let from = null;
   const inside = (event) => {
     const box = over.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
+  const begin = (at, shift) => { from = { ...at, moves: shift, frame: chart.frame, other: [...fingers.values()][1]?.x }; };
   over.addEventListener("pointermove", (event) => {
     const at = inside(event);
-    if (from !== null && event.pointerType !== "touch") return select(chart, from, at.x);
-    pointAt(chart, at, event);
+    if (event.pointerType === "touch") {
+      if (fingers.has(event.pointerId)) fingers.set(event.pointerId, at);
+      if (fingers.size === 2) return pinch(chart, from, [...fingers.values()].map((finger) => finger.x));
+      return pointAt(chart, at, event);
+    }
+    if (!from) return pointAt(chart, at, event);
+    if (from.moves) return move(chart, from.frame, 1, at.x - from.x, chart.yZoom ? at.y - from.y : 0);
+    select(chart, from, at);
   });
   over.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !chart.frame) return;
-    if (event.pointerType === "touch") return pointAt(chart, inside(event), event);
-    from = inside(event).x;
+    if (event.pointerType === "touch") {
+      fingers.set(event.pointerId, inside(event));
+      if (fingers.size === 2) begin([...fingers.values()][0], false);
+      return pointAt(chart, inside(event), event);
+    }
+    begin(inside(event), event.shiftKey);
     over.setPointerCapture(event.pointerId);
   });
+  const end = (event) => { fingers.delete(event.pointerId); from = null; clearOver(over); };
   over.addEventListener("pointerup", (event) => {
-    if (from !== null && Math.abs(inside(event).x - from) > 5) zoomTo(chart, from, inside(event).x);
-    from = null;
-    clearOver(over);
+    const at = inside(event);
+    if (from && !from.moves && event.pointerType !== "touch" && Math.abs(at.x - from.x) > 5) zoomTo(chart, from, at);
+    end(event);
   });
-  over.addEventListener("pointercancel", () => { from = null; pointNowhere(); });
-  over.addEventListener("pointerleave", () => { if (from === null) pointNowhere(); });
-  over.addEventListener("dblclick", () => { view.zoom.delete(linkOf(chart)); redraw(); });
+  over.addEventListener("pointercancel", (event) => { end(event); pointNowhere(); });
+  over.addEventListener("pointerleave", () => { if (!from) pointNowhere(); });
+  over.addEventListener("dblclick", () => showWhole(chart));
+  over.addEventListener("wheel", (event) => {
+    if (!chart.frame || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    const factor = 1.002 ** -event.deltaY, { x } = inside(event);
+    move(chart, chart.frame, factor, x * (1 - factor), 0);
+  }, { passive: false });
   over.addEventListener("keydown", (event) => walk(chart, over, event));
   over.addEventListener("blur", pointNowhere);
+}
+
+// What stood at pixel p of the frame comes to stand at factor * p + right.
+function move(chart, { xs, ys, size }, factor, right, down) {
+  const before = (pixel) => xs.value((pixel - right) / factor);
+  view.zoom.set(linkOf(chart), [before(FRAME.left), before(size.width - FRAME.right)]);
+  if (down) chart.yZoom = [ys.value(size.height - FRAME.bottom - down), ys.value(FRAME.top - down)];
+  redraw();
+}
+
+function pinch(chart, from, [a, b]) {
+  if (!from || Math.abs(from.other - from.x) < 10 || Math.abs(b - a) < 10) return;
+  const factor = (b - a) / (from.other - from.x);
+  if (factor > 0) move(chart, from.frame, factor, a - factor * from.x, 0);
+}
+
+function showWhole(chart) {
+  view.zoom.delete(linkOf(chart));
+  chart.yZoom = null;
+  redraw();
 }
 
 function pointAt(chart, at, event) {
@@ -82,15 +124,20 @@ function showHover(told, chart, event) {
 
 function select(chart, from, to) {
   pointNowhere();
-  const { pen, size } = fresh(chart.over);
+  const { pen, size } = fresh(chart.over), box = isBox(chart, from, to);
+  const top = box ? Math.min(from.y, to.y) : FRAME.top, bottom = box ? Math.max(from.y, to.y) : size.height - FRAME.bottom;
   pen.fillStyle = inks().select;
-  pen.fillRect(Math.min(from, to), FRAME.top, Math.abs(to - from), size.height - FRAME.top - FRAME.bottom);
+  pen.fillRect(Math.min(from.x, to.x), top, Math.abs(to.x - from.x), bottom - top);
 }
 
+function isBox(chart, from, to) { return chart.panel.kind === "curves" && Math.abs(to.y - from.y) > BOX; }
+
 function zoomTo(chart, from, to) {
-  const edge = chart.frame.size.width - FRAME.right, inside = (x) => Math.min(Math.max(x, FRAME.left), edge);
-  const [low, high] = [from, to].map((x) => chart.frame.xs.value(inside(x))).sort((a, b) => a - b);
+  const { xs, ys, size } = chart.frame, edge = size.width - FRAME.right, floor = size.height - FRAME.bottom;
+  const within = (value, low, high) => Math.min(Math.max(value, low), high), ascending = (a, b) => a - b;
+  const [low, high] = [from.x, to.x].map((x) => xs.value(within(x, FRAME.left, edge))).sort(ascending);
   if (high > low) view.zoom.set(linkOf(chart), [low, high]);
+  if (isBox(chart, from, to)) chart.yZoom = [from.y, to.y].map((y) => ys.value(within(y, FRAME.top, floor))).sort(ascending);
   redraw();
 }
 
@@ -108,8 +155,7 @@ function walk(chart, over, event) {
     view.zoom.set(linkOf(chart), [near(middle - half), near(middle + half)]);
     redraw();
   } else if (event.key === "Escape") {
-    view.zoom.delete(linkOf(chart));
-    redraw();
+    showWhole(chart);
   } else return;
   event.preventDefault();
 }

@@ -1,0 +1,121 @@
+// What can be taken from a plot or done with it: its picture, its numbers, its link; larger; and which keys there are.
+
+const KEYS = [["drag", "zoom into a span; up or down as well: into a box"], ["Shift + drag", "move"],
+  ["Ctrl + wheel, two fingers", "zoom about the pointer"], ["double click, Esc", "show the whole"],
+  ["Tab", "go to the next plot or switch"], ["← →", "walk along the curve; with Shift in longer steps"], ["+ −", "zoom in, zoom out"],
+  ["double click on a run", "show only this run"], ["?", "this list"]];
+
+function addTools(chart) {
+  const figure = chart.canvas.closest("figure");
+  const place = figure.querySelector(".tools") || chart.legend.appendChild(element("span", "tools"));
+  place.append(
+    action("larger", "larger or smaller", () => { figure.classList.toggle("large"); redraw(); }),
+    action("link", "the page's address with this view of the plot", () => writeAddress(chart)),
+    action("PNG", "save as a picture", () => save(chart, "png", picture(chart))),
+  );
+  if (chart.panel.kind === "curves") place.append(action("CSV", "save what is drawn as a table", () => save(chart, "csv", csv(chart))));
+}
+
+function action(name, title, act) {
+  const chip = plainChip(name, () => { act(); });
+  chip.classList.add("tool");
+  chip.title = title;
+  return chip;
+}
+
+async function save(chart, kind, content) {
+  const link = element("a"), title = document.title.replace(/[^\p{L}\p{N}._-]+/gu, "-");
+  link.href = URL.createObjectURL(await content);
+  link.download = `${title}-${chart.panel.name}.${kind}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// The plot with its title above and its shown curves' names below.
+function picture(chart) {
+  const plot = chart.canvas, ratio = plot.width / chart.frame.size.width, ink = inks(), line = 20;
+  const names = chart.series.length ? chart.shown() : [];
+  const canvas = Object.assign(element("canvas"), { width: plot.width, height: plot.height + ratio * line * (2 + names.length) });
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.fillStyle = ink.paper;
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.fillStyle = ink.loud;
+  pen.font = `bold ${ink.font}`;
+  pen.fillText(chart.canvas.closest("figure").querySelector("h2, h3").textContent, 8, 16);
+  pen.drawImage(plot, 0, line, plot.width / ratio, plot.height / ratio);
+  pen.font = ink.font;
+  names.forEach((own, i) => {
+    const y = plot.height / ratio + line * (i + 2);
+    pen.fillStyle = pen.strokeStyle = tint(own.tint);
+    pen.lineWidth = 2;
+    pen.setLineDash(dashOf(own.tint));
+    pen.beginPath();
+    pen.moveTo(FRAME.left, y - 4);
+    pen.lineTo(FRAME.left + 28, y - 4);
+    pen.stroke();
+    pen.fillStyle = ink.loud;
+    pen.fillText(own.name, FRAME.left + 36, y);
+  });
+  return new Promise((done) => canvas.toBlob(done));
+}
+
+// One line a point of what is shown; text that a spreadsheet would run is quoted for it.
+function csv(chart) {
+  const name = chart.axis().name, lines = [["curve", name, "value", "low", "high"]];
+  for (const { own, x, first, last } of inSight(chart).shown)
+    for (let i = first; i < last; i++) lines.push([own.name, x[i], own.y[i], own.low ? own.low[i] : "", own.high ? own.high[i] : ""]);
+  return new Blob([lines.map((cells) => cells.map(csvCell).join(",")).join("\n"), "\n"], { type: "text/csv" });
+}
+
+function csvCell(cell) {
+  if (typeof cell === "number") return Number.isFinite(cell) ? String(cell) : "";
+  return `"${cell.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+}
+
+// `#loss&x=tokens&log=1&smooth=0.02&off=d16&zoom=100,500`: the plot, and how the page stood around it.
+function writeAddress(chart) {
+  const words = new URLSearchParams(), zoom = view.zoom.get(linkOf(chart));
+  if (view.axis) words.set("x", view.axis);
+  if (view.logX) words.set("log", "1");
+  words.set("smooth", view.smoothing);
+  for (const run of view.hiddenRuns) words.append("off", run);
+  if (zoom) words.set("zoom", zoom.join());
+  if (chart.yZoom) words.set("y", chart.yZoom.join());
+  history.replaceState(null, "", `#${encodeURIComponent(chart.panel.name)}&${words}`);
+  navigator.clipboard?.writeText(location.href).catch(() => {}); // a browser may refuse; the address bar has it
+}
+
+function readAddress() {
+  const [name, ...rest] = location.hash.slice(1).split("&"), words = new URLSearchParams(rest.join("&"));
+  const chart = charts.find((other) => other.panel.name === decodeURIComponent(name));
+  if (!chart) return;
+  const range = (key) => { const two = (words.get(key) || "").split(",").map(Number); return two.length === 2 && two.every(Number.isFinite) && two[0] < two[1] ? two : null; };
+  choose("axis", words.get("x"), "change");
+  choose("smoothing", STEPS.indexOf(Number(words.get("smooth") ?? view.smoothing)), "input");
+  if (words.get("log")) pressed("log x");
+  for (const run of words.getAll("off")) pressed(run);
+  if (range("zoom")) view.zoom.set(linkOf(chart), range("zoom"));
+  chart.yZoom = range("y");
+  chart.canvas.closest("figure").scrollIntoView();
+}
+
+function choose(id, value, event) {
+  const control = document.getElementById(id);
+  if (!control || value === null || value < 0) return;
+  control.value = value;
+  control.dispatchEvent(new Event(event));
+}
+
+function pressed(name) {
+  [...document.querySelectorAll("#controls button")].find((chip) => chip.textContent === name)?.click();
+}
+
+function showKeys() {
+  const list = element("dl"), dialog = element("dialog", "keys"), close = plainChip("close", () => { dialog.close(); });
+  for (const [key, words] of KEYS) list.append(element("dt", "", key), element("dd", "", words));
+  dialog.append(element("h2", "", "Mouse, fingers and keys"), list, close);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
