@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from gputel.analysis.document import Document
+from gputel.analysis.document import Document, Panel
+from gputel.analysis.render.style import LOOKS, PictureLook
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_names
 
@@ -106,11 +107,17 @@ def check(
 
 
 def write_page(
-    page: Document, kinds: Sequence[str], out: Path, name: str, *, force: bool = False
+    page: Document,
+    kinds: Sequence[str],
+    out: Path,
+    name: str,
+    look: PictureLook = LOOKS["paper"],
+    *,
+    force: bool = False,
 ) -> list[Path]:
     """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
     one = _names_a_file(out, kinds)
-    return write([file for kind in kinds for file in _files(page, kind, out, name, one)], force=force)
+    return write([file for kind in kinds for file in _files(page, kind, out, name, one, look)], force=force)
 
 
 def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = NO_TABLES) -> bool:
@@ -123,7 +130,7 @@ def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = N
     return True
 
 
-def _files(page: Document, kind: str, out: Path, name: str, one: bool) -> Iterator[File]:
+def _files(page: Document, kind: str, out: Path, name: str, one: bool, look: PictureLook) -> Iterator[File]:
     if kind == "html":
         from gputel.analysis.render import html as pages
 
@@ -131,14 +138,25 @@ def _files(page: Document, kind: str, out: Path, name: str, one: bool) -> Iterat
         return
     from gputel.analysis.render import picture
 
+    panels = _chosen(page, kind, look.panels)
+    if one:
+        yield File(out, picture.drawn(panels, kind, page, look), _is_ours)
+        return
+    for panel, stem in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):
+        yield File(out / f"{name}-{stem}.{kind}", picture.drawn([panel], kind, page, look), _is_ours)
+
+
+def _chosen(page: Document, kind: str, names: Sequence[str]) -> list[Panel]:
     panels = list(page.panels())
     if not panels:
         raise GputelError(f"--{kind}", "there is nothing to draw", "see what was read: --json")
-    if one:
-        yield File(out, picture.drawn(panels, kind, page), _is_ours)
-        return
-    for panel, own in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):
-        yield File(out / f"{name}-{own}.{kind}", picture.drawn([panel], kind, page), _is_ours)
+    unknown = set(names).difference(panel.name for panel in panels)
+    if unknown:
+        there = ", ".join(dict.fromkeys(panel.name for panel in panels))
+        raise GputelError(
+            "--panel", f"no panel is called {', '.join(sorted(unknown))}", f"there is {there}", exit_code=2
+        )
+    return [panel for panel in panels if not names or panel.name in names]
 
 
 def _is_ours(path: Path) -> bool:

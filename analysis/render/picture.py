@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -46,35 +47,44 @@ MAKER = {
 }
 
 
-def drawn(panels: Sequence[Panel], kind: str, page: Document) -> bytes:
+def drawn(
+    panels: Sequence[Panel], kind: str, page: Document, look: style.PictureLook = style.LOOKS["paper"]
+) -> bytes:
     """The bytes of a file of that kind. What the page must be cautioned of stands in it."""
     out = io.BytesIO()
-    with mpl.rc_context(style.PICTURE):
-        made = figure(panels, page.caution)
-        made.savefig(out, format=kind, metadata=MAKER[kind])
+    with mpl.rc_context(look.settings()):
+        figure(panels, page.caution, look).savefig(out, format=kind, metadata=MAKER[kind])
     return out.getvalue()
 
 
-def figure(panels: Sequence[Panel], caution: str | None = None) -> Figure:
-    """The same as an object of matplotlib's, for whoever wants to go on with it."""
-    with mpl.rc_context(style.PICTURE):
-        heights = [_height(panel) for panel in panels]
-        extra = 0.25 if caution else 0.0
-        made = Figure(figsize=(style.COLUMN_INCHES, sum(heights) + extra), layout="constrained")
+def figure(
+    panels: Sequence[Panel], caution: str | None = None, look: style.PictureLook = style.LOOKS["paper"]
+) -> Figure:
+    """The same as an object of matplotlib's, to go on with: panels below each other, many in columns."""
+    columns = next((number for number, most in ((1, 3), (2, 8)) if len(panels) <= most), 3)
+    grid = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+    with mpl.rc_context(look.settings()):
+        heights = [max(_height(panel, look) for panel in row) for row in grid]
+        extra = 0.25 * look.scale if caution else 0.0
+        made = Figure(figsize=(look.width * columns, sum(heights) + extra), layout="constrained")
         FigureCanvasAgg(made)
-        spots = made.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for panel, axes in zip(_thinned(panels), spots, strict=True):
-            _draw(panel, axes)
+        spots = made.subplots(len(grid), columns, squeeze=False, height_ratios=heights).flat
+        for panel, axes in zip_longest(_thinned(panels), spots):
+            if panel is None:
+                axes.set_axis_off()
+            else:
+                _draw(panel, axes)
         if caution:
-            made.suptitle(_text(caution), fontsize=6, color=style.KINDS["light"]["fault"], wrap=True)
+            color = style.KINDS["light"]["fault"]
+            made.suptitle(_text(caution), fontsize=6 * look.scale, color=color, wrap=True)
     return made
 
 
-def _height(panel: Panel) -> float:
+def _height(panel: Panel, look: style.PictureLook) -> float:
     if isinstance(panel, Bars):
-        return 1.1 + 0.3 * len(panel.rows)
+        return (1.1 + 0.3 * len(panel.rows)) * look.scale
     rows = math.ceil(_in_legend(panel) / 2) if isinstance(panel, Curves) else 0
-    return style.PANEL_INCHES + 0.16 * rows
+    return look.width * style.PANEL_SHAPE + 0.16 * rows * look.scale
 
 
 def _in_legend(panel: Curves) -> int:
@@ -109,8 +119,8 @@ def _curves(panel: Curves, axes: Axes) -> None:
         axes.axhline(level.value, color="#444444", linewidth=0.7, linestyle=(0, (2, 2)))
     if panel.log and all(np.nanmin(series.y) > 0 for series in shown if len(series.y)):
         axes.set_yscale("log")
-    elif panel.steady and shown:
-        _cut(axes, np.concatenate([series.y for series in shown]))
+    elif (panel.steady or panel.noisy) and shown:
+        _cut(axes, shown, 0.01 if panel.steady else 0.05)
     if axis.log:
         axes.set_xscale("log")
     axes.margins(x=0.01 if len(shown) and len(shown[0].y) > 1 else 0.1)
@@ -153,14 +163,18 @@ def running_mean(values: Numbers, width: int) -> Numbers:
     return np.where(known, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
 
 
-def _cut(axes: Axes, values: Numbers) -> None:
-    """Outliers of what is steady would make a line of everything else; where they are cut is said by the page."""
-    known = values[np.isfinite(values)]
-    if not known.size:
+def _cut(axes: Axes, shown: Sequence[Series], share: float) -> None:
+    """As the page: first steps and outliers run out of the plot, the last value of a curve never does."""
+    finite = [series.y[np.isfinite(series.y)] for series in shown]
+    ends = [values[-1] for values in finite if values.size]
+    if not ends:
         return
-    low, high = np.quantile(known, [0.01, 0.99])
+    values = np.concatenate(finite)
+    low, high = np.quantile(values, [share, 1 - share])
     more = max(0.5 * (high - low), 0.02 * abs(high))
-    axes.set_ylim(max(low - more, known.min() - more / 10), min(high + more, known.max() + more / 10))
+    edge = more / 10
+    bottom, top = max(min(low - more, *ends), values.min()), min(max(high + more, *ends), values.max())
+    axes.set_ylim(bottom - edge, top + edge)
 
 
 def _marks(marks: Sequence[Marker], axis: PlotAxis, axes: Axes) -> Iterator[str]:

@@ -5,6 +5,7 @@ The page gets them with its data, the pictures from here: a run has the same col
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 TINTS = {
@@ -57,17 +58,12 @@ def kind(name: str) -> str:
     return "fault" if name in FAULTS else ""
 
 
-COLUMN_INCHES = 3.5  # as wide as a column of a paper
-PANEL_INCHES = 2.3
+PANEL_SHAPE = 2.3 / 3.5  # height by width
+FONT_PT = 7.5
 PICTURE_NUMBERS = 24_000  # numbers of all curves of a picture
 SMOOTH_FROM = 300  # points from which a noisy curve is drawn under its running mean
 PICTURE: dict[Any, Any] = {
-    "figure.dpi": 300,
-    "savefig.dpi": 300,
-    "font.size": 7.5,
-    "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
-    "axes.labelsize": 7.5,
     "axes.linewidth": 0.6,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -77,10 +73,37 @@ PICTURE: dict[Any, Any] = {
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.1,
     "lines.solid_capstyle": "round",
-    "legend.fontsize": 7,
     "legend.handlelength": 1.4,
     "legend.columnspacing": 1.2,
     "pdf.fonttype": 42,  # letters that can be searched and edited
     "svg.fonttype": "none",
     "svg.hashsalt": "gputel",
 }
+
+
+@dataclass(frozen=True)
+class PictureLook:
+    """`width` of a panel and `font` in inches and points; `panels` are those to draw, by name, all if empty."""
+
+    width: float = 3.5  # a column of a paper
+    font: float = FONT_PT
+    dpi: int = 300
+    panels: tuple[str, ...] = ()
+
+    @property
+    def scale(self) -> float:
+        """How much heavier lines are than beside letters of the usual size."""
+        return self.font / FONT_PT
+
+    def settings(self) -> dict[Any, Any]:
+        """What matplotlib calls its rc parameters."""
+        lines = {
+            name: PICTURE[name] * self.scale
+            for name in ("axes.linewidth", "grid.linewidth", "lines.linewidth")
+        }
+        sizes = {"font.size": 0, "axes.titlesize": 1, "axes.labelsize": 0, "legend.fontsize": -0.5}
+        fonts = {name: self.font + more * self.scale for name, more in sizes.items()}
+        return {**PICTURE, **lines, **fonts, "figure.dpi": self.dpi, "savefig.dpi": self.dpi}
+
+
+LOOKS = {"paper": PictureLook(), "slide": PictureLook(width=8.0, font=16.0, dpi=150)}

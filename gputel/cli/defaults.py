@@ -18,7 +18,7 @@ from gputel.cli import show
 from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
 
-PICTURES = frozenset({"html", "png", "svg", "pdf"})
+PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "price", "json"},
     "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects"},

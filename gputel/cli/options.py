@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +18,7 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.document import Document
+    from gputel.analysis.render.style import PictureLook
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FLAGS = {
@@ -27,11 +29,51 @@ FLAGS = {
 }
 
 
+LOOK = f"{__name__}.look"  # where a command's context holds what was asked of its pictures
+INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "": 1.0}
+
+
 def options(command: Command) -> Command:
-    """`--html --png --svg --pdf`, in this order in the help."""
-    for kind, about in reversed(FLAGS.items()):
-        command = click.option(f"--{kind}", is_flag=True, help=about)(command)
+    """`--html --png --svg --pdf`, in this order in the help, and how pictures look."""
+    for name, kind, metavar, about in reversed(PICTURE_OPTIONS):
+        command = click.option(
+            f"--{name}", type=kind, metavar=metavar, help=about, expose_value=False, callback=_remember_look
+        )(command)
+    for flag, about in reversed(FLAGS.items()):
+        command = click.option(f"--{flag}", is_flag=True, help=about)(command)
     return command
+
+
+def _remember_look(context: click.Context, option: click.Parameter, value: object) -> None:
+    if value is not None:
+        context.meta.setdefault(LOOK, {})[option.name] = value
+
+
+def picture_look() -> PictureLook:
+    """The style that was asked for, with what was asked for besides."""
+    from gputel.analysis.render.style import LOOKS
+
+    asked = dict(click.get_current_context().meta.get(LOOK, {}))
+    panels = tuple(name.strip() for name in asked.pop("panel", "").split(",") if name.strip())
+    return replace(LOOKS[asked.pop("style", "paper")], panels=panels, **asked)
+
+
+def inches(text: str) -> float:
+    """`3.25in`, `8.2cm`, `82mm`; a plain number is inches."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(in|cm|mm|pt|)", text)
+    width = float(match[1]) * INCHES[match[2]] if match else 0.0
+    if not 1 <= width <= 40:
+        raise click.BadParameter(f"'{text}' is not a width like 3.25in or 82mm")
+    return width
+
+
+PICTURE_OPTIONS = (
+    ("panel", str, "NAME,...", "Draw only these panels into pictures."),
+    ("width", inches, "3.25in", "Width of a panel in a picture."),
+    ("font", click.FloatRange(3, 60), "PT", "Size of the letters in pictures."),
+    ("style", click.Choice(["paper", "slide"]), None, "Pictures for a column of a paper, or for a slide."),
+    ("dpi", click.IntRange(30, 1200), "N", "Dots per inch of PNG."),
+)
 
 
 def wanted_outputs(flags: Mapping[str, Any]) -> list[str]:
@@ -68,7 +110,7 @@ def _was_typed(option: str) -> bool:
 def write(page: Document, kinds: list[str], out: Path, name: str, *, force: bool = False) -> None:
     from gputel.analysis.render import files
 
-    for path in files.write_page(page, kinds, out, name, force=force):
+    for path in files.write_page(page, kinds, out, name, picture_look(), force=force):
         show.note(f"wrote {path}")
 
 

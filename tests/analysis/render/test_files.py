@@ -11,6 +11,7 @@ import pytest
 import gputel
 from gputel.analysis.document import Curves, Document, PlotAxis, Section, Series
 from gputel.analysis.render import files
+from gputel.analysis.render.style import PictureLook
 from gputel.telemetry.errors import GputelError
 
 
@@ -68,6 +69,14 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
 def test_a_page_without_a_panel_has_no_picture(tmp_path: Path) -> None:
     with pytest.raises(GputelError, match="--png: there is nothing to draw"):
         files.write_page(Document("a run", []), ["png"], tmp_path, "x")
+
+
+def test_only_the_panels_asked_for_are_drawn_and_an_unknown_name_lists_what_there_is(tmp_path: Path) -> None:
+    page = Document("a run", [Section("", [panel("loss"), panel("power")])])
+    look = PictureLook(panels=("power",))
+    assert [path.name for path in files.write_page(page, ["svg"], tmp_path, "x", look)] == ["x-power.svg"]
+    with pytest.raises(GputelError, match="no panel is called temp; there is loss, power"):
+        files.write_page(page, ["svg"], tmp_path, "x", PictureLook(panels=("temp",)))
 
 
 def test_two_writers_of_one_file_have_drafts_of_their_own(tmp_path: Path) -> None:

@@ -109,6 +109,28 @@ def test_several_panels_stand_below_each_other() -> None:
     assert drawn.get_figheight() > picture.figure([LOSS]).get_figheight()
 
 
+def test_width_font_and_dpi_are_those_asked_for() -> None:
+    look = style.PictureLook(width=6.75, font=9, dpi=100)
+    figure = picture.figure([LOSS], look=look)
+    assert (figure.get_figwidth(), figure.dpi) == (6.75, 100)
+    assert figure.axes[0].xaxis.label.get_fontsize() == 9
+
+
+def test_many_panels_stand_in_columns() -> None:
+    figure = picture.figure([LOSS] * 8)
+    assert figure.get_figwidth() == 2 * style.LOOKS["paper"].width
+    assert figure.get_figheight() < 1.6 * figure.get_figwidth()
+
+
+def test_loss_is_drawn_where_it_settles_with_its_last_value() -> None:
+    y = 3 + 8 * np.exp(-np.arange(2000) / 20)
+    y[-1] = 4.5
+    falling = replace(LOSS, series=(Series("d16", {"time": np.arange(2000.0)}, y),), marks=(), levels=())
+    low, high = picture.figure([falling]).axes[0].get_ylim()
+    assert low < 3.01
+    assert 4.5 < high < 6
+
+
 def test_of_many_runs_the_legend_names_ten_and_counts_the_rest() -> None:
     many = replace(
         LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=(), levels=()
