@@ -1,0 +1,103 @@
+"""Rules about the machine: pace, GPUs, disk, budget, and events that say themselves what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.alarms import rules
+from gputel.analysis.alarms.observations import ClockTick, EventSeen, GpuSecond, Moment, Record
+from gputel.analysis.alarms.watch import RuleEngine
+from tests.analysis.alarms.scenes import alarms_of, records, seconds
+
+
+def test_slower_of_a_time_is_a_rise() -> None:
+    watch = RuleEngine(rules.load(settings={"slower": {"metrics": ["dt_ms"]}}))
+    times = [100.0] * 200 + [130.0] * 100
+    (alarm,) = (alarm for moment in records(times, "dt_ms") for alarm in watch.see(moment))
+    assert (alarm.rule, alarm.text) == ("slower", "dt_ms is 130, 30% above this run's baseline 100")
+
+
+def test_hovering_at_the_limit_of_slower_is_one_alarm() -> None:
+    paces = [20_000.0] * 10 + [1000.0] * 200 + [840.0, 860.0] * 100 + [1000.0] * 100
+    assert [fired[:2] for fired in alarms_of(records(paces, "tok_per_sec"))] == [
+        ("slower", "on"),
+        ("slower", "off"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["oom", "nccl", "traceback", "xid", "gpu_lost"])
+def test_fault_that_a_log_names_is_an_alarm(kind: str) -> None:
+    assert alarms_of([EventSeen(kind, "it broke", step=7)]) == [(kind, "on", 7)]
+
+
+def test_interruption_is_no_exception() -> None:
+    assert alarms_of([EventSeen("traceback", "KeyboardInterrupt")]) == []
+
+
+def test_returning_gpu_ends_its_alarm() -> None:
+    lost, back = (EventSeen(kind, kind, facts={"gpu": "3"}) for kind in ("gpu_lost", "gpu_back"))
+    assert alarms_of([lost, lost, back]) == [("gpu_lost", "on", None), ("gpu_lost", "off", None)]
+
+
+def test_exit_code_other_than_0_is_an_alarm() -> None:
+    assert alarms_of([EventSeen("exit", "ended", facts={"code": 0})]) == []
+    assert alarms_of([EventSeen("exit", "ended", facts={"code": 137})]) == [("exit", "on", None)]
+
+
+def test_idle_gpu_is_an_alarm_once_training_has_begun() -> None:
+    assert alarms_of(seconds(400, util=0.0)) == []
+    assert alarms_of([Record(0, {"loss": 3.0}), *seconds(400, util=0.0)]) == [("idle", "on", None)]
+
+
+def test_full_memory_is_an_alarm_after_ten_seconds() -> None:
+    assert alarms_of(seconds(9, memory_share=0.99)) == []
+    assert alarms_of([*seconds(12, memory_share=0.99), *seconds(1, memory_share=0.5)]) == [
+        ("memory", "on", None),
+        ("memory", "off", None),
+    ]
+
+
+def test_heat_is_an_alarm_and_the_power_cap_is_not() -> None:
+    assert alarms_of(seconds(200, throttle=0x04)) == []
+    assert alarms_of(seconds(200, throttle=0x40)) == [("throttle", "on", None)]
+
+
+def slowed(slow: int, every: int = 60, rounds: int = 5) -> list[Moment]:
+    """The first `slow` of every `every` seconds are slowed down by heat."""
+    return [
+        GpuSecond("0", float(n), {"throttle": 0x40 if n % every < slow else 0}) for n in range(every * rounds)
+    ]
+
+
+def test_heat_is_an_alarm_from_half_a_minute_on() -> None:
+    assert alarms_of(slowed(29)) == []
+    assert alarms_of(slowed(30)) == [("throttle", "on", None)]
+
+
+@pytest.mark.parametrize(("share", "slow"), [(0.1, 6), (0.9, 54), (1.0, 60)])
+def test_share_of_slow_seconds_can_be_set(share: float, slow: int) -> None:
+    settings = {"throttle": {"share": share}}
+    for count, states in ((slow - 1, []), (slow, ["on"])):
+        watch = RuleEngine(rules.load(settings=settings))
+        assert [alarm.state for moment in slowed(count) for alarm in watch.see(moment)] == states
+
+
+def test_growing_error_counter_is_an_alarm() -> None:
+    assert alarms_of([*seconds(3, ecc=2.0), *seconds(3, ecc=3.0)]) == [("ecc", "on", None)]
+
+
+def test_full_disk_is_an_alarm() -> None:
+    assert alarms_of([ClockTick(0.0, 0.0, disk_free_share=0.5, disk_free_gib=500.0)]) == []
+    assert alarms_of([ClockTick(0.0, 0.0, disk_free_share=0.001, disk_free_gib=0.5)]) == [
+        ("disk", "on", None)
+    ]
+
+
+def test_budget_is_judged_only_if_one_was_set() -> None:
+    moment = ClockTick(0.0, 0.0, hours=40.0, dollars=1200.0)
+    assert alarms_of([moment]) == []
+    watch = RuleEngine(rules.load(settings={"budget": {"hours": 31, "dollars": 1000}}))
+    assert [alarm.text for alarm in watch.see(moment)] == [
+        "projected duration 1 d 16 h, limit 1 d 07 h",
+        "projected cost $1,200, budget $1,000",
+    ]
