@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from gputel.analysis.plan.inputs import Size, machine, of_depth
 from gputel.analysis.plan.memory import Recipe
 from gputel.analysis.plan.question import Question
 from gputel.analysis.plan.rows import Row, row
+from gputel.analysis.runs import RunData, read_run
+from tests.analysis.plan.scenes import BANNER, STEP, Write
 
 Ask = Callable[..., Question]
 Plan = Callable[..., Row]
@@ -36,3 +39,16 @@ def plan(ask: Ask) -> Plan:
         return row(ask(on, **asked), of_depth(size, vocab=vocab) if isinstance(size, int) else size)
 
     return plan
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """A run of depth 12 on eight GPUs; `dt_ms` is the time of each step."""
+
+    def write(dt_ms: float = 180.0, steps: int = 60, banner: str = BANNER, end: str = "") -> RunData:
+        lines = [STEP.format(n, dt_ms, 524_288e3 / dt_ms, n * dt_ms / 6e4) for n in range(steps)]
+        path = tmp_path / "d12.log"
+        path.write_text(banner + "".join(lines) + end)
+        return read_run(path)
+
+    return write
