@@ -1,0 +1,19 @@
+"""Costs of a run at one moment."""
+
+import pytest
+
+from gputel.analysis.live.view import RunCost
+
+
+@pytest.mark.parametrize(
+    ("cost", "is_over"),
+    [
+        (RunCost(8.0, 99.0, None, 100.0), False),
+        (RunCost(8.0, 10.0, 120.0, 100.0), True),
+        (RunCost(8.0, 101.0, 90.0, 100.0), True),
+        (RunCost(8.0, 10_000.0, None, None), False),
+    ],
+    ids=["within", "over at the end", "over already", "without a budget"],
+)
+def test_cost_is_over_budget_now_or_at_the_end(cost: RunCost, is_over: bool) -> None:
+    assert cost.is_over is is_over
