@@ -1,0 +1,84 @@
+"""Who may see the live page."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.live.web import access
+from gputel.analysis.live.web.access import AccessCheck, Request
+
+
+def request(path: str = "/", query: str = "", method: str = "GET", **headers: str) -> Request:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(method, path, query, {"host": "localhost:8765", **names})
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)],
+)
+def test_token_is_needed_only_on_an_address_that_others_reach(host: str, is_local: bool) -> None:
+    assert (AccessCheck(host, 8765).token is None) is is_local
+
+
+def test_link_of_every_address_names_this_machine_and_brackets_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node7")
+    everywhere = AccessCheck("0.0.0.0", 8765)
+    assert everywhere.link == f"http://node7:8765/?token={everywhere.token}"
+    assert AccessCheck("::1", 8765).link == "http://[::1]:8765/"
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("node7", None), ("NODE7.cluster:8765", None), ("10.0.0.7:80", None), ("rebound.example", 421)],
+)
+def test_host_header_must_name_this_machine(
+    name: str, status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node7.cluster")
+    check = AccessCheck("0.0.0.0", 8765)
+    refusal = check.refusal(request(query=f"token={check.token}", host=name))
+    assert (refusal and refusal.status) == status
+
+
+def test_cookie_and_token_let_in_and_neither_alone_of_another_start() -> None:
+    check, other = AccessCheck("0.0.0.0", 8765), AccessCheck("0.0.0.0", 8765)
+    assert check.refusal(request(query=f"token={check.token}")) is None
+    assert check.refusal(request(cookie=check.cookie.partition(";")[0])) is None
+    for stranger in (request(query=f"token={other.token}"), request(cookie=other.cookie.partition(";")[0])):
+        refusal = check.refusal(stranger)
+        assert refusal is not None
+        assert refusal.status == 403
+
+
+@pytest.mark.parametrize("cookie", ["", "gputel_8765", "gputel_8765=\xff", "=;=;=", 'gputel_8765="\\377'])
+def test_damaged_cookie_is_no_cookie(cookie: str) -> None:
+    refusal = AccessCheck("0.0.0.0", 8765).refusal(request(cookie=cookie))
+    assert refusal is not None
+    assert refusal.status == 403
+
+
+def test_request_is_read_with_its_path_query_and_headers() -> None:
+    head = b"GET /events?token=a%20b HTTP/1.1\r\nHost: localhost\r\nX-Two:  a: b \r\n\r\n"
+    assert access.read(head) == Request(
+        "GET", "/events", "token=a%20b", {"host": "localhost", "x-two": "a: b"}
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "GET /",
+        "GET / FTP/1.1",
+        "GET  / HTTP/1.1",
+        "GET http://localhost/ HTTP/1.1",
+        "GET / HTTP/1.1\r\nno colon",
+        "GET / HTTP/1.1\r\n: empty name",
+        "GET / HTTP/1.1\r\nHost : localhost",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b",
+        "POST / HTTP/1.1\r\nContent-Length: 5",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_malformed_request_is_none(lines: str) -> None:
+    assert access.read(f"{lines}\r\n\r\n".encode()) is None
