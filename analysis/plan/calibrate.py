@@ -61,8 +61,9 @@ def calibration(subject: RunData, recipe: Recipe, given: Cluster | None = None) 
     """Calibrates by a run; `given` are its GPUs, named by hand."""
     run = happened(subject, recipe, given)
     moving, why_not = _moving(run)
-    notes = [run.caution and f"{run.run}: {run.caution}", why_not]
-    notes += [f"{run.run} has no {name}; it stays assumed" for name in _missing(run)]
+    notes = [run.caution and f"{run.run}: {run.caution}", run.not_measured or why_not]
+    if not run.simulated:
+        notes += [f"{run.run} has no {name}; it stays assumed" for name in _missing(run)]
     return Calibration(run, moving, _habits(run), tuple(note for note in notes if note))
 
 

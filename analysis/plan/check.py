@@ -155,6 +155,8 @@ def _notes(run: PastRun, asked: Question) -> Iterator[str]:
     yield f"figures without a range are computed; those with one are {doubtful}"
     if run.caution:
         yield f"{run.run}: {run.caution}"
+    if run.not_measured:
+        yield run.not_measured
     if run.total_steps and run.steps < run.total_steps:
         yield f"hours are those of the {run.steps:,} completed steps, of {run.total_steps:,}"
     if run.device_batch is None:

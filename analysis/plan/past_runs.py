@@ -57,6 +57,18 @@ class PastRun:
     watts: Estimate | None
     did: Overheads
     caution: str | None
+    simulated: str | None  # the simulated machine, whose readings are not those of this training
+
+    @property
+    def not_measured(self) -> str | None:
+        """Says which figures simulated GPUs do not give; None if the GPUs are real."""
+        if self.simulated is None:
+            return None
+        figures = "power and memory are" if self.mfu else "MFU, power and memory are"
+        return (
+            f"{figures} not measured: the GPUs of {self.run} are simulated ({self.simulated}), "
+            "and the training did not run on them"
+        )
 
 
 def happened(
@@ -71,6 +83,7 @@ def happened(
     per_step = _tokens_per_step(subject, asked, machine)
     dt_ms = _spread(steady, "dt_ms", subject.name)
     rate = _rate(steady, dt_ms, per_step, subject.name)
+    simulated = subject.recording.simulated if subject.recording else None
     return PastRun(
         run=subject.name,
         asked=asked,
@@ -85,13 +98,14 @@ def happened(
         total_steps=_total_steps(subject, steps),
         dt_ms=dt_ms,
         tok_per_sec=rate,
-        mfu=_mfu(subject, size, machine, rate, steady),
+        mfu=None if simulated and not given else _mfu(subject, size, machine, rate, steady),
         hours=_hours(steps),
         allocated_gib=_allocated_gib(subject),
-        used_gib=_used_gib(subject),
-        watts=_watts(subject),
+        used_gib=None if simulated else _used_gib(subject),
+        watts=None if simulated else _watts(subject),
         did=overheads(subject.log),
         caution=subject.caution,
+        simulated=simulated,
     )
 
 
@@ -126,17 +140,17 @@ def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
     """Returns the run's recipe; what it does not print is as planned."""
     config, argv = subject.log.config, _argv(subject)
     optimizer, shard = config.get("optimizer"), config.get("shard")
-    known: dict[str, Any] = {}
+    printed: dict[str, Any] = {}
     if optimizer in STATES:
-        known["optimizer"] = optimizer
+        printed["optimizer"] = optimizer
     if "mode" in config:  # printed by the project's own trainer, which leaves out `shard` if there is none
-        known["compiled"] = config["mode"] == "compiled"
-        known["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
-        known["shard"] = shard if shard in SHARDS else "none"
-        known["loss"] = "chunked"
+        printed["compiled"] = config["mode"] == "compiled"
+        printed["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
+        printed["shard"] = shard if shard in SHARDS else "none"
+        printed["loss"] = "chunked"
     if argv:
-        known["recompute"] = "--recompute" in argv
-    return replace(planned, **known)
+        printed["recompute"] = "--recompute" in argv
+    return replace(planned, **printed)
 
 
 def machine_of(subject: RunData) -> Cluster | None:

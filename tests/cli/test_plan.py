@@ -164,8 +164,7 @@ def test_a_check_prints_what_was_planned_beside_what_happened() -> None:
     assert figures["tok_per_sec"]["within"] is True
 
 
-@pytest.fixture
-def recorded(tmp_path: Path, compose: Callable[..., None]) -> Path:
+def record(folder: Path, compose: Callable[..., None], simulated: str | None) -> Path:
     """40 steps of 0.7 s after a start of 30 s, an evaluation of 5 s; two GPUs of 500 and 520 W while they work."""
     shift = BEGUN - clock(0)["wall_ns"] / SECOND
     banner = (
@@ -179,18 +178,28 @@ def recorded(tmp_path: Path, compose: Callable[..., None]) -> Path:
     facts = {
         "run": "d12",
         "argv": ["python", "train.py", "--recompute"],
-        "simulated": "2xH100",
+        "simulated": simulated,
         "started": clock(shift),
         "ended": clock(shift + 70),
         "gpus": [{"gpu": gpu, "uuid": gpu, "name": "NVIDIA H100 80GB HBM3"} for gpu in "01"],
     }
-    segment = create(tmp_path / "runs" / "d12", facts)
+    segment = create(folder, facts)
     segment.gpu.rmdir()
     columns = [GpuColumn(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
     ticks = [(0, n * SECOND // 10, power(n / 10)) for n in range(700)]
     compose(segment.gpu, [Tier("fast", 10.0, tuple(columns))], ticks)
     fill(segment, lines)
-    return tmp_path / "runs" / "d12"
+    return folder
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, compose: Callable[..., None]) -> Path:
+    return record(tmp_path / "runs" / "d12", compose, None)
+
+
+@pytest.fixture
+def simulated(tmp_path: Path, compose: Callable[..., None]) -> Path:
+    return record(tmp_path / "runs" / "d12", compose, "2xH100")
 
 
 def power(second: float) -> list[int]:
@@ -209,7 +218,36 @@ def test_a_plan_like_a_recording_takes_its_watts_its_start_and_its_recipe(record
     assert row["dt_ms"] == pytest.approx(700)
     assert row["recipe"]["recompute"] is True
     assert row["memory_gib"] == pytest.approx(40, rel=0.01)
-    assert any(note.startswith("d12: SIMULATED: 2xH100") for note in found["notes"])
+
+
+NOT_MEASURED = (
+    "MFU, power and memory are not measured: the GPUs of d12 are simulated (2xH100), "
+    "and the training did not run on them"
+)
+
+
+def test_plan_like_a_simulated_recording_assumes_what_its_gpus_did_not_do(simulated: Path) -> None:
+    plan = answer("--depth", 12, "--like", simulated)
+    (row,) = plan["rows"]
+    assert NOT_MEASURED in plan["notes"]
+    assert any(note.startswith("d12: SIMULATED: 2xH100") for note in plan["notes"])
+    assert {row["origins"][name]["origin"] for name in ("mfu", "power_w", "memory_gib")} == {"assumed"}
+    assert row["origins"]["start_s"] == {"origin": "measured", "from": ["start of d12"]}
+
+
+def test_check_of_a_simulated_recording_says_why_it_has_no_mfu(simulated: Path) -> None:
+    check = answer("--check", simulated)
+    figures = {line["name"]: line["happened"] for line in check["figures"]}
+    assert [figures[name] for name in ("mfu", "power_w", "energy_kwh")] == [None, None, None]
+    assert figures["dt_ms"] == 700
+    assert NOT_MEASURED in check["notes"]
+
+
+def test_named_gpus_of_a_simulated_recording_give_its_mfu(simulated: Path) -> None:
+    check = answer("--check", simulated, "--on", "2xH100")
+    figures = {line["name"]: line["happened"] for line in check["figures"]}
+    assert figures["mfu"] == pytest.approx(100 * 1_038_090_240 * 524_288 / 0.7 / (2 * 989e12))
+    assert figures["power_w"] is None
 
 
 def test_a_check_of_a_recording_knows_what_was_used(recorded: Path) -> None:
