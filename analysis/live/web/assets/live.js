@@ -38,9 +38,9 @@ function tell(text, broken) {
 }
 
 function plan() {
-  if (planned) return;
+  if (planned || printing) return;
   planned = true;
-  requestAnimationFrame(() => { planned = false; paint(); });
+  requestAnimationFrame(() => { planned = false; if (!printing) paint(); });
 }
 
 function paint() {
@@ -116,5 +116,7 @@ document.getElementById("theme").addEventListener("click", () => {
 document.getElementById("whole").addEventListener("click", () => { view.zoom.clear(); redraw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 addEventListener("resize", again);
+addEventListener("beforeprint", () => { if (look) layOutForPrint(); });
+addEventListener("afterprint", () => { if (look) layOutForScreen(); again(); });
 setInterval(() => { if (Date.now() - heard > SILENT_MS) connect(); }, 5000);
 connect();

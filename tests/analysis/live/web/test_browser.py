@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gputel.analysis.render import style
 from tests import browser
+from tests.analysis.render.test_in_a_browser import near, sheets
 from tests.browser import Browser, Tab
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
@@ -92,6 +94,28 @@ def test_it_paints_and_follows_the_log_without_loading_again(chromium: Browser, 
             "page.js",
             "events",
         }
+        tab.close()
+
+
+@pytest.mark.needs("poppler")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_print_holds_the_curves_in_their_light_colors(
+    chromium: Browser, tmp_path: Path, *, dark: bool
+) -> None:
+    log = tmp_path / "d16.log"
+    grow(log, 0, 400)
+    with served(tmp_path, log) as link:
+        tab = chromium.tab(dark=dark)
+        tab.open(link)
+        shows_step(tab, 399)
+        tab.until("shownPanels.get('loss').series[0].y.length === 399")
+        pixels = sheets(tab, tmp_path)
+        assert near(pixels, style.TINTS["light"][0]) > 500
+        assert (pixels.max(axis=1) < 60).mean() < 0.05  # paper is white
+        grow(log, 400, 500)
+        shows_step(tab, 499)
+        assert tab.evaluate(INK) > 0
+        assert tab.errors == []
         tab.close()
 
 
