@@ -64,19 +64,25 @@ class Printed:
             ("event", increment.events, increment.open_events),
         )
         printed = {(kind, line) for kind, line, _ in self.rows} if settled else self._lines
-        kept: dict[Key, Row] = {}
+        pending_rows: dict[Key, Row] = {}
         for kind, final, pending in tables:
-            yield from self._unprinted(kind, final, printed, None if settled else kept)
+            yield from self._unprinted(kind, final, printed, None if settled else pending_rows)
             if pending.height:
-                yield from self._unprinted(kind, pending.filter(~_is_bar(kind, increment)), printed, kept)
+                yield from self._unprinted(
+                    kind, pending.filter(~_is_bar(kind, increment)), printed, pending_rows
+                )
         if settled:
-            self.rows, self._lines = kept, set()
+            self.rows, self._lines = pending_rows, set()
         else:
-            self.rows.update(kept)
-            self._lines.update((kind, line) for kind, line, _ in kept)
+            self.rows.update(pending_rows)
+            self._lines.update((kind, line) for kind, line, _ in pending_rows)
 
     def _unprinted(
-        self, kind: str, frame: pl.DataFrame, printed: set[tuple[str, int]], kept: dict[Key, Row] | None
+        self,
+        kind: str,
+        frame: pl.DataFrame,
+        printed: set[tuple[str, int]],
+        pending_rows: dict[Key, Row] | None,
     ) -> Iterator[PrintedRows]:
         """Yields rows of new lines together, then changed rows of printed lines one by one."""
         of_kind = {line for line_kind, line in printed if line_kind == kind}
@@ -84,16 +90,18 @@ class Printed:
         fresh = frame.filter(~before) if before.any() else frame
         if fresh.height:
             yield PrintedRows(kind, fresh)
-        if kept is not None:
-            kept.update({_key(kind, row): row for row in fresh.iter_rows(named=True)})
+        if pending_rows is not None:
+            pending_rows.update({_key(kind, row): row for row in fresh.iter_rows(named=True)})
         for i in before.arg_true().to_list():
-            yield from self._changed(kind, frame[i : i + 1], kept)
+            yield from self._changed(kind, frame[i : i + 1], pending_rows)
 
-    def _changed(self, kind: str, frame: pl.DataFrame, kept: dict[Key, Row] | None) -> Iterator[PrintedRows]:
+    def _changed(
+        self, kind: str, frame: pl.DataFrame, pending_rows: dict[Key, Row] | None
+    ) -> Iterator[PrintedRows]:
         row = frame.row(0, named=True)
         before = self.rows.get(_key(kind, row)) or self.rows.get((kind, row["line"], None))
-        if kept is not None:
-            kept[_key(kind, row)] = row
+        if pending_rows is not None:
+            pending_rows[_key(kind, row)] = row
         if before is None:
             yield PrintedRows(kind, frame)
         elif added := frozenset(name for name, value in row.items() if _differs(before.get(name), value)):

@@ -120,9 +120,9 @@ class Output:
         count = len(data) // keeper.RECORD.size
         if count:
             new = np.frombuffer(data[: count * keeper.RECORD.size], dtype="<i8").reshape(count, 2)
-            kept = self._ends > self._position
-            self._walls = np.concatenate([self._walls[kept], np.where(new[:, 0] == 0, _UNKNOWN, new[:, 0])])
-            self._ends = np.concatenate([self._ends[kept], new[:, 1]])
+            ahead = self._ends > self._position
+            self._walls = np.concatenate([self._walls[ahead], np.where(new[:, 0] == 0, _UNKNOWN, new[:, 0])])
+            self._ends = np.concatenate([self._ends[ahead], new[:, 1]])
             self._indexed += count
 
     def _is_patience_over(self) -> bool:
@@ -195,7 +195,7 @@ class LiveJournals:
 
     def read(self) -> pl.DataFrame | None:
         written = self._current()
-        new = {part: found for part in written if (found := self._open[part.path].read())}
+        new = {part: rows for part in written if (rows := self._open[part.path].read())}
         loaded = [(tier, frame) for tier, frame in new.values() if frame.height]
         tables = []
         if not self.has_begun:  # a journal that is gone by now, and was not read, has been compacted

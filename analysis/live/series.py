@@ -51,17 +51,17 @@ class CurveHistory:
 
     def cut(self, step: float) -> None:
         """Drops the points of this step and later ones, because the run resumes from here."""
-        kept = int(np.searchsorted(self._steps[: self._size], step))
-        if kept < self._size:
-            self._size, self._filled = kept, self._width if kept else 0
+        remaining = int(np.searchsorted(self._steps[: self._size], step))
+        if remaining < self._size:
+            self._size, self._filled = remaining, self._width if remaining else 0
 
     def points(self) -> Points:
         """A copy of all points."""
         size = self._size
         count = np.where(self._count[:size] > 0, self._count[:size], np.nan)
-        known = ~np.isnan(count)
-        least = np.where(known, self._least[:size], np.nan)
-        largest = np.where(known, self._largest[:size], np.nan)
+        has_values = ~np.isnan(count)
+        least = np.where(has_values, self._least[:size], np.nan)
+        largest = np.where(has_values, self._largest[:size], np.nan)
         return Points(self._steps[:size].copy(), least, self._sum[:size] / count, largest)
 
     @property

@@ -103,21 +103,21 @@ def largest(question: Question, size_of: Callable[[int], Size]) -> tuple[list[Ro
     return rows[-2:] if len(fitting) < len(rows) else rows[-1:], notes
 
 
-def broken(question: Question, found: Row, most_hours: float | None, *, surely: bool = False) -> list[str]:
+def broken(question: Question, planned: Row, most_hours: float | None, *, surely: bool = False) -> list[str]:
     """Lists the limits that a row breaks: as expected, or with `surely` in the worst case of its ranges."""
 
     def end(figure: Estimate) -> float:
         return figure.high if surely else figure.value
 
     def faults() -> Iterator[str]:
-        hours = end(found.figures["hours"])
+        hours = end(planned.figures["hours"])
         if most_hours is not None and hours > most_hours:
             dollars = question.dollars(hours)
             cost = f" and {text.money(dollars)}" if dollars is not None else ""
             yield f"takes {text.duration(3600 * hours)}{cost}"
-        if found.fits == "no" or (surely and found.fits == "tight"):
-            yield f"needs {end(found.figures['memory_gib']):.0f} of {question.machine.gpu.memory_gib:.0f} GiB"
-        epochs = found.figures.get("epochs")
+        if planned.fits == "no" or (surely and planned.fits == "tight"):
+            yield f"needs {end(planned.figures['memory_gib']):.0f} of {question.machine.gpu.memory_gib:.0f} GiB"
+        epochs = planned.figures.get("epochs")
         if epochs and epochs.value > MOST_EPOCHS:
             yield f"reads its data {epochs.value:.1f} times"
 

@@ -41,13 +41,13 @@ def figures(question: Question, size: Size, recipe: Recipe) -> Figures:
 def expected_mfu(question: Question, size: Size, recipe: Recipe) -> Estimate:
     like, gpu, width = question.like and question.like.run, question.machine.gpu, size.shape.dim
     if not like or not like.mfu:
-        found = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq)
-        return found * _work_done_twice(recipe) * _slower_numbers(recipe)
-    found = mfu.carried(like.mfu, like.size.shape.dim, width)
+        figure = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq)
+        return figure * _work_done_twice(recipe) * _slower_numbers(recipe)
+    figure = mfu.carried(like.mfu, like.size.shape.dim, width)
     if like.machine and like.machine.gpu != gpu:
-        found = mfu.on_another_gpu(found)
-    found *= _work_done_twice(recipe) / _work_done_twice(like.recipe)
-    return found if recipe.dtype == like.recipe.dtype else found * _slower_numbers(recipe)
+        figure = mfu.on_another_gpu(figure)
+    figure *= _work_done_twice(recipe) / _work_done_twice(like.recipe)
+    return figure if recipe.dtype == like.recipe.dtype else figure * _slower_numbers(recipe)
 
 
 def _work_done_twice(recipe: Recipe) -> float:
@@ -97,7 +97,7 @@ def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
     if steps.is_range:
         hours = computed(hours.value, "what was allowed")
     watts = _watts(question)
-    found = {
+    costs = {
         "train_hours": rhythm.step_s * int(steps.value) / 3600,
         "hours": hours,
         "energy_kwh": hours * watts * (3600 * question.machine.count / JOULES_PER_KWH),
@@ -107,8 +107,8 @@ def _cost(question: Question, rhythm: Pace, steps: Estimate) -> Figures:
         "save_hours": rhythm.saving_s * int(steps.value) / 3600,
     }
     if question.price is not None:
-        found["dollars"] = hours * (question.price * question.machine.count)
-    return found
+        costs["dollars"] = hours * (question.price * question.machine.count)
+    return costs
 
 
 def _watts(question: Question) -> Estimate:
@@ -128,7 +128,7 @@ def _reading(question: Question, size: Size, steps: int) -> Figures:
 def _saving(question: Question, size: Size, recipe: Recipe, rhythm: Pace, steps: int) -> Figures:
     made = pace.schedule(size, recipe, steps, question.save_every, question.keep)
     lost = pace.lost_s(made, steps, rhythm.with_all_s, rhythm.start_s) / 3600
-    found = {
+    saves = {
         "checkpoints": computed(made.count + 1, "steps / --save-every, plus the last"),
         "checkpoint_gb": computed(made.checkpoint_bytes / 1e9, "weights and the optimizer's state"),
         "weights_gb": computed(made.weights_bytes / 1e9, "weights alone"),
@@ -136,5 +136,5 @@ def _saving(question: Question, size: Size, recipe: Recipe, rhythm: Pace, steps:
         "interruption_hours": lost,
     }
     if question.price is not None:
-        found["interruption_dollars"] = lost * (question.price * question.machine.count)
-    return found
+        saves["interruption_dollars"] = lost * (question.price * question.machine.count)
+    return saves

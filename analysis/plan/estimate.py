@@ -80,11 +80,11 @@ def as_estimate(value: Estimate | float) -> Estimate:
 
 def sum_of_independent(parts: Iterable[Estimate]) -> Estimate:
     """Sums parts whose errors are independent, so ranges add in quadrature."""
-    known = tuple(parts)
-    value = sum(part.value for part in known)
-    below = math.hypot(*(part.value - part.low for part in known))
-    above = math.hypot(*(part.high - part.value for part in known))
-    return _joined(known, value, value - below, value + above)
+    summands = tuple(parts)
+    value = sum(part.value for part in summands)
+    below = math.hypot(*(part.value - part.low for part in summands))
+    above = math.hypot(*(part.high - part.value for part in summands))
+    return _joined(summands, value, value - below, value + above)
 
 
 def _joined(parts: tuple[Estimate, ...], value: float, low: float, high: float) -> Estimate:

@@ -159,13 +159,13 @@ def _activations(size: Size, recipe: Recipe, tokens: int, logits: Estimate) -> E
     ) * (float(tokens) * shape.dim * each)
     if not recipe.flash:
         layer += 2.0 * each * tokens * shape.heads * shape.seq
-    kept = layer * shape.depth
+    stored = layer * shape.depth
     if recipe.recompute:
-        kept = layer + float(tokens) * shape.dim * each * shape.depth
+        stored = layer + float(tokens) * shape.dim * each * shape.depth
     working = (2 * MLP_RATIO + 4) * tokens * shape.dim * each
     if size.shape_is_guessed:
-        kept = kept * assumed(1, 0.8, 1.25, "a nanochat-style model")
-    return kept + max(0.0, working - logits.value)
+        stored = stored * assumed(1, 0.8, 1.25, "a nanochat-style model")
+    return stored + max(0.0, working - logits.value)
 
 
 def _logits(size: Size, recipe: Recipe, tokens: int) -> Estimate:

@@ -140,10 +140,10 @@ def _question(asked: PlanRequest, like: Calibration | None) -> Question:
 
 
 def _shape(asked: PlanRequest, like: Calibration | None) -> dict[str, int]:
-    known = like.run.size.shape if like else None
+    shape = like.run.size.shape if like else None
     return {
-        "vocab": asked.vocab or (known.vocab if known else inputs.VOCAB),
-        "seq": asked.seq or (known.seq if known else inputs.SEQ),
+        "vocab": asked.vocab or (shape.vocab if shape else inputs.VOCAB),
+        "seq": asked.seq or (shape.seq if shape else inputs.SEQ),
     }
 
 

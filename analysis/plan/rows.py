@@ -105,11 +105,11 @@ def _shape(question: Question, size: Size, recipe: Recipe) -> Figures:
     how = "parameters given: 6 FLOPs each" if size.shape_is_guessed else "the shape"
     dimensions = {"depth": shape.depth, "dim": shape.dim, "heads": shape.heads}
 
-    def known(value: int) -> Estimate:
+    def dimension(value: int) -> Estimate:
         return assumed(value, value, value, NEAREST) if size.shape_is_guessed else computed(value)
 
     return {
-        **{name: known(value) for name, value in dimensions.items()},
+        **{name: dimension(value) for name, value in dimensions.items()},
         "vocab": computed(shape.vocab),
         "seq": computed(shape.seq),
         "parameters": computed(size.parameters, how),
@@ -123,8 +123,8 @@ def _shape(question: Question, size: Size, recipe: Recipe) -> Figures:
 def _memory(question: Question, parts: Memory) -> Figures:
     total, there = memory.total(parts) / GIB, question.machine.gpu.memory_gib
     spare = replace(total, value=there - total.value, low=there - total.high, high=there - total.low)
-    held_gib = {f"{name}_gib": part / GIB for name, part in parts.items()}
-    return held_gib | {"memory_gib": total, "spare_gib": spare}
+    parts_gib = {f"{name}_gib": part / GIB for name, part in parts.items()}
+    return parts_gib | {"memory_gib": total, "spare_gib": spare}
 
 
 def _warnings(question: Question, size: Size, figures: Figures) -> Iterable[str]:

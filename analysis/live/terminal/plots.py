@@ -94,8 +94,8 @@ def strip(values: Sequence[float] | Numbers, width: int, low: float, high: float
 
 
 def _finite(values: Numbers, *, log: bool) -> Numbers:
-    kept = values[np.isfinite(values)]
-    return np.log(kept[kept > 0]) if log else kept
+    finite = values[np.isfinite(values)]
+    return np.log(finite[finite > 0]) if log else finite
 
 
 def _dots(points: Points, seen: PlotRange, width: int, height: int) -> Dots:

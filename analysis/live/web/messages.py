@@ -94,7 +94,7 @@ def _numbers(columns: Columns) -> list[list[float | None]]:
         powers = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(columns))))
         short = np.round(columns * powers) / powers
     short = np.where(np.isfinite(short), short, columns)
-    return [[value if known else None for value, known in zip(row, finite, strict=True)]
+    return [[value if finite else None for value, finite in zip(row, finite, strict=True)]
             for row, finite in zip(short.tolist(), np.isfinite(columns).tolist(), strict=True)]  # fmt: skip
 
 
@@ -134,9 +134,9 @@ def thinned(points: Points, most: int) -> Points:
     if width == 1:
         return points
     starts = np.arange(0, len(points.step), width)
-    known = np.isfinite(points.mean)
-    count = np.add.reduceat(known.astype(np.float64), starts)
-    total = np.add.reduceat(np.where(known, points.mean, 0.0), starts)
+    finite = np.isfinite(points.mean)
+    count = np.add.reduceat(finite.astype(np.float64), starts)
+    total = np.add.reduceat(np.where(finite, points.mean, 0.0), starts)
     return Points(
         points.step[np.minimum(starts + width, len(points.step)) - 1],
         np.fmin.reduceat(points.least, starts),
@@ -171,7 +171,7 @@ def _share(curves: int) -> int:
 
 
 def _shown(views: Sequence[View]) -> list[str]:
-    """Names of metrics to draw: known ones first, then others in the order in which they were printed."""
+    """Names of metrics to draw: finite ones first, then others in the order in which they were printed."""
     names = dict.fromkeys(
         name
         for view in views

@@ -255,7 +255,7 @@ class Broadcast:
         if self._parts is not None:
             message = messages.update(self._parts, parts, f"{self._boot}-{self._number + 1}")
             self._kept.append((self._number + 1, message))
-            while sum(len(kept) for _, kept in self._kept) > MOST_KEPT_BYTES:
+            while sum(len(message) for _, message in self._kept) > MOST_KEPT_BYTES:
                 self._kept.popleft()
         self._number += 1
         self._parts = parts
