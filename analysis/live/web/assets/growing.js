@@ -17,7 +17,7 @@ function drawPanels(place, changed) {
     chart.means.clear();
     figure.hidden = !chart.series.length;
     if (chart.series.length !== before) chart.legend.replaceWith((chart.legend = legendOf(chart)));
-    if (changed === null || panel.series.some((own) => changed.has(own.name))) chart.stale = true;
+    if (changed === null || panel.series.some((metric) => changed.has(metric.name))) chart.stale = true;
   });
   for (const chart of shownPanels.values()) if (chart.stale || linked(chart)) paintChart(chart);
 }
@@ -54,22 +54,22 @@ function dropPanel(name, chart) {
   shownPanels.delete(name);
 }
 
-// A series a run and metric; who is hidden stays hidden.
+// A series a run and metric; a hidden one stays hidden.
 function seriesOf(panel, chart) {
-  const many = model.runs.length > 1, found = [];
-  model.runs.forEach((own, number) => panel.series.forEach((metric, at) => {
-    const columns = partOf(own, "curve", metric.name);
+  const many = model.runs.length > 1, drawn = [];
+  model.runs.forEach((parts, number) => panel.series.forEach((metric, at) => {
+    const columns = partOf(parts, "curve", metric.name);
     if (!columns || !columns[0].length) return;
-    const run = partOf(own, "facts")?.name ?? "", key = `${number} ${metric.name}`;
+    const run = partOf(parts, "facts")?.name ?? "", key = `${number} ${metric.name}`;
     const [step, least, mean, largest] = columns;
     const wide = mean.some((value, i) => least[i] !== largest[i] && value === value);
     const before = chart.series.find((series) => series.key === key) || { hidden: false };
-    found.push(Object.assign(before, {
+    drawn.push(Object.assign(before, {
       key, index: key, run: key, name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
       tint: many ? number : at, style: metric.style, x: { step }, y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,
     }));
   }));
-  return found;
+  return drawn;
 }
 
 // What happened at a step, behind the curves; of several runs it would be a fence.

@@ -63,9 +63,9 @@ function colors() {
 }
 
 function title() {
-  const facts = model.runs.map((own) => partOf(own, "facts")).filter(Boolean);
+  const facts = model.runs.map((parts) => partOf(parts, "facts")).filter(Boolean);
   const names = facts.length === 1 ? facts[0].name : `${facts.length} runs`;
-  const wrong = facts.some((one) => one.alarms.length) ? "! " : "";
+  const wrong = facts.some((run) => run.alarms.length) ? "! " : "";
   const at = facts.length === 1 && facts[0].step !== null ? ` · step ${exactly(facts[0].step)}` : "";
   document.title = `${wrong}${names}${at}`;
   say(document.getElementById("title"), facts.length ? names : "waiting for a run");
@@ -73,9 +73,9 @@ function title() {
 
 // Events and alarms of all runs, the last one first.
 function drawEvents(place) {
-  const rows = model.runs.flatMap((own) => {
-    const run = partOf(own, "facts")?.name ?? "";
-    return [...(partOf(own, "events") || []), ...(partOf(own, "alarms") || [])].map((event, order) => ({ run, event, order, at: momentOf(event[2]) }));
+  const rows = model.runs.flatMap((parts) => {
+    const run = partOf(parts, "facts")?.name ?? "";
+    return [...(partOf(parts, "events") || []), ...(partOf(parts, "alarms") || [])].map((event, order) => ({ run, event, order, at: momentOf(event[2]) }));
   });
   const key = JSON.stringify(rows.map((row) => row.event));
   if (place.dataset.key === key) return;

@@ -11,12 +11,12 @@ function forget() {
 function apply(part) {
   const [number, kind, name, ...rest] = part;
   while (number >= model.runs.length) model.runs.push(new Map());
-  const own = number < 0 ? model.page : model.runs[number];
-  if (!own.has(kind)) own.set(kind, new Map());
-  const of = own.get(kind);
-  if (rest.length === 3) of.set(name, grown(of.get(name), ...rest));
-  else if (rest[0] === null) of.delete(name);
-  else of.set(name, rest[0]);
+  const parts = number < 0 ? model.page : model.runs[number];
+  if (!parts.has(kind)) parts.set(kind, new Map());
+  const named = parts.get(kind);
+  if (rest.length === 3) named.set(name, grown(named.get(name), ...rest));
+  else if (rest[0] === null) named.delete(name);
+  else named.set(name, rest[0]);
 }
 
 function grown(columns, drop, keep, more) {
@@ -29,10 +29,10 @@ function grown(columns, drop, keep, more) {
   });
 }
 
-function partOf(own, kind, name = "") {
-  return own.get(kind)?.get(name);
+function partOf(parts, kind, name = "") {
+  return parts.get(kind)?.get(name);
 }
 
-function namesOf(own, kind) {
-  return [...(own.get(kind)?.keys() || [])];
+function namesOf(parts, kind) {
+  return [...(parts.get(kind)?.keys() || [])];
 }

@@ -4,8 +4,8 @@ const LAST = [["loss", "loss"], ["val_loss", "validation"], ["val_bpb", "validat
   ["mfu", "MFU"], ["grad_norm", "gradient norm"], ["lr", "learning rate"], ["lrm", "learning rate ×"]];
 
 function drawStanding(place) {
-  model.runs.forEach((own, number) => {
-    const facts = partOf(own, "facts");
+  model.runs.forEach((run, number) => {
+    const facts = partOf(run, "facts");
     if (!facts) return;
     const card = place.children[number] || place.appendChild(newCard());
     card.querySelector("i").style.background = model.runs.length > 1 ? tint(number) : "transparent";
@@ -37,20 +37,20 @@ function newCard() {
 
 // Label, value, what is said of it in small, whether it is too much.
 function numbersOf(facts) {
-  const found = [], cost = facts.cost;
-  const add = (label, value, more, over) => { if (value !== null && value !== undefined) found.push([label, value, more || "", Boolean(over)]); };
-  const told = (value) => (typeof value === "number" ? exactly(Number(value.toPrecision(7))) : value);
+  const numbers = [], cost = facts.cost;
+  const add = (label, value, more, over) => { if (value !== null && value !== undefined) numbers.push([label, value, more || "", Boolean(over)]); };
+  const figure = (value) => (typeof value === "number" ? exactly(Number(value.toPrecision(7))) : value);
   add("step", facts.step === null ? null : exactly(facts.step), facts.total_steps ? `of ${exactly(facts.total_steps)}` : "");
   for (const [name, label] of LAST)
-    if (name in facts.last) add(label, told(facts.last[name]) + (name === "mfu" ? " %" : ""));
+    if (name in facts.last) add(label, figure(facts.last[name]) + (name === "mfu" ? " %" : ""));
   add("time left", facts.eta_s === null ? null : span(facts.eta_s), facts.eta_s === null ? "" : `at ${clock(Date.now() / 1000 + facts.eta_s)}`);
   add("elapsed", facts.elapsed_s === null ? null : span(facts.elapsed_s));
   add("a step", facts.seconds_a_step === null ? null : span(facts.seconds_a_step));
-  add("epoch", facts.epoch === null ? null : told(facts.epoch));
+  add("epoch", facts.epoch === null ? null : figure(facts.epoch));
   if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));
-  return found;
+  return numbers;
 }
 
 function ranks(all) {
@@ -60,15 +60,15 @@ function ranks(all) {
   return low === high ? `all at ${exactly(high)}` : `at ${exactly(low)} to ${exactly(high)}`;
 }
 
-function drawNumbers(list, found) {
-  found.forEach(([label, value, more, over], at) => {
+function drawNumbers(list, numbers) {
+  numbers.forEach(([label, value, more, over], at) => {
     const row = list.children[at] || list.appendChild(newNumber());
     say(row.children[0], label);
     say(row.children[1].firstChild, value);
     say(row.children[1].lastChild, more);
     row.children[1].classList.toggle("over", over);
   });
-  while (list.children.length > found.length) list.lastChild.remove();
+  while (list.children.length > numbers.length) list.lastChild.remove();
 }
 
 function newNumber() {
