@@ -59,7 +59,7 @@ class LogState:
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
     strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
-    begun: datetime | None = None
+    begun: datetime | None = None  # the first timestamp of any row; `time` is the last
     _before: tuple[int, float] | None = None  # step and time of the previous record
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:
@@ -68,6 +68,8 @@ class LogState:
             self.phase, self.attempt = increment.renamed.get(
                 (self.phase or "", self.attempt), (self.phase or "", self.attempt)
             )
+        for frame in (increment.records, increment.evals, increment.events, increment.open_records):
+            self._clock(frame)
         if increment.records.height:
             self._records(increment.records, now, live=live)
         self._evals(increment.evals)
@@ -86,6 +88,15 @@ class LogState:
         """Median time between the last records, from the time per step and the steps between records."""
         step_s = self.seconds_a_step()
         return step_s * statistics.median(self.strides) if step_s is not None and self.strides else None
+
+    def _clock(self, frame: pl.DataFrame) -> None:
+        """Widens the time from the first to the last timestamp; rows of several ranks need not be in order."""
+        if not frame.height or frame["time"].null_count() == frame.height:
+            return
+        first: Any = frame["time"].min()
+        last: Any = frame["time"].max()
+        self.begun = first if self.begun is None else min(self.begun, first)
+        self.time = last if self.time is None else max(self.time, last)
 
     def _records(self, frame: pl.DataFrame, now: float, *, live: bool) -> None:
         first: Any = frame["step"].first()
@@ -123,8 +134,6 @@ class LogState:
         if row["phase"] != self.phase:
             self.first_step = frame.filter(pl.col("phase") == row["phase"])["step"].drop_nulls().first()  # type: ignore[assignment]
         self.phase, self.attempt = row["phase"], row["attempt"]
-        self.time = row["time"] or self.time
-        self.begun = self.begun or row["time"]
         if row["step"] is not None:
             self.step = row["step"]
             self.first_step = self.step if self.first_step is None else self.first_step

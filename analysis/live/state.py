@@ -8,19 +8,32 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.view import RunCost, Terms, View
+from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
 
 MOST_EVENTS = 500
+PAST_S = 15 * 3600  # a last timestamp that is older, in whatever time zone, is not of a run that goes on
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """The configuration and the last values of a log."""
+
+    config: dict[str, float | str]
+    records: pl.DataFrame
 
 
 class RunState:
@@ -99,7 +112,7 @@ class RunState:
         eta_s = self._eta_s(log, step_s)
         elapsed_s = self._elapsed_s(log, now)
         status, cause = self._status(log)
-        ended = status not in ("running", "unknown")
+        ended = status not in ("running", "unknown") or self._is_past(log, now)
         if ended:
             eta_s = None
         config = self._config()
@@ -125,7 +138,7 @@ class RunState:
             upcoming=[]
             if ended
             else upcoming(log, self._total(log), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s),
-            cost=self._cost(terms or Terms(), elapsed_s, eta_s, config),
+            cost=self._cost(terms or Terms(), elapsed_s, eta_s),
             gpus=self._gpus.view(),
             ranks=self._ranks(now),
             events=[*log.events, *log.open_events, *self._events],
@@ -177,31 +190,35 @@ class RunState:
             return None
         return max(total - log.step, 0) * step_s
 
+    def _is_past(self, log: LogState, now: float) -> bool:
+        """Whether a log's own timestamps say that it is an old one, which a copy or a pipe makes look new."""
+        return not self._facts and log.time is not None and now - log.time.timestamp() > PAST_S
+
     def _elapsed_s(self, log: LogState, now: float) -> float | None:
-        """Elapsed time as recorded, else as printed, else from the first to the last timestamp."""
+        """Elapsed time as recorded, else from the first to the last timestamp, else as printed."""
         started = [wall for fact in self._facts if (wall := run_folder.wall_ns(fact, "started"))]
         if started:
             last = self._last_record if self.has_ended and self._last_record else now
             ended = [run_folder.wall_ns(fact, "ended") or last * 1e9 for fact in self._facts]
             return float(max(ended) - min(started)) / 1e9
-        printed = log.last.get("total_time_min")
-        if printed is not None and math.isfinite(printed):
-            return printed * 60
-        if log.begun and log.time:
+        if log.begun and log.time and log.time > log.begun:
             return (log.time - log.begun).total_seconds()
-        return None
+        printed = log.last.get("total_time_min")
+        return printed * 60 if printed is not None and math.isfinite(printed) else None
 
-    def _cost(
-        self, terms: Terms, elapsed_s: float | None, eta_s: float | None, config: Mapping[str, float | str]
-    ) -> RunCost | None:
+    def _cost(self, terms: Terms, elapsed_s: float | None, eta_s: float | None) -> RunCost | None:
         if terms.price is None or elapsed_s is None:
             return None
-        gpus = {(fact.get("node_rank"), gpu["gpu"]) for fact in self._facts for gpu in fact.get("gpus") or []}
-        world_size = config.get("world_size")
-        count = terms.gpus or len(gpus) or (int(world_size) if isinstance(world_size, float) else 1)
-        per_hour = terms.price * count
+        count = terms.gpus or self._gpu_count()
+        per_hour = terms.price * (count or 1)
         at_end = None if eta_s is None else per_hour * (elapsed_s + eta_s) / 3600
-        return RunCost(per_hour, per_hour * elapsed_s / 3600, at_end, terms.budget)
+        return RunCost(per_hour, per_hour * elapsed_s / 3600, at_end, terms.budget, count)
+
+    def _gpu_count(self) -> int | None:
+        """The number of GPUs as recorded, printed or implied by a printed MFU, else of the ranks that print."""
+        count = run_facts(_Printed(self._config(), pl.DataFrame([self._main().last])), self._facts).gpus
+        ranks = len({(stream, rank) for stream, each in self.logs.items() for rank in each.ranks})
+        return int(count.value) if count else ranks if ranks > 1 else None
 
     def _ranks(self, now: float) -> dict[str, tuple[int | None, float]]:
         """The last step of each rank, and the seconds since its last record."""

@@ -23,12 +23,21 @@ class Terms:
 
 @dataclass(frozen=True)
 class RunCost:
-    """Costs in the currency of the price. `at_end` is None if the run's end is unknown."""
+    """Costs in the currency of the price. `at_end` is None if the run's end is unknown.
+
+    Without a known number of GPUs it is the cost of one, the least that it can be, and `gpus` is None.
+    """
 
     per_hour: float
     spent: float
     at_end: float | None
     budget: float | None
+    gpus: int | None
+
+    @property
+    def caution(self) -> str | None:
+        """What to know about the number of GPUs; None if the run names it."""
+        return "for one GPU: the log names no number, give --gpus" if self.gpus is None else None
 
     @property
     def is_over(self) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 
 if TYPE_CHECKING:
-    from gputel.analysis.logs.log import Log
+    import polars as pl
 
 PRINTED = "printed"
 RECORDED = "recorded"
@@ -28,6 +28,16 @@ class Fact:
 
     value: Any
     origin: str
+
+
+class PrintedFigures(Protocol):
+    """The part of a Log that tells facts; a followed log has it before it is complete."""
+
+    @property
+    def config(self) -> dict[str, float | str]: ...
+
+    @property
+    def records(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -57,13 +67,13 @@ def estimated_flops(parameters: float) -> float:
     return FLOPS_PER_PARAMETER * parameters
 
 
-def run_facts(log: Log, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
+def run_facts(log: PrintedFigures, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
     """Collects the facts of a run; `descriptions` are those of a recorded run's segments."""
     config = log.config
     recorded = _gpus(descriptions)
     batch = _printed(config, "batch_tokens") or _batch(log)
     flops = _printed(config, "flops_per_token")
-    name = _recorded(next((gpu["name"] for gpu in recorded), None)) or _printed(config, "gpu")
+    name = _recorded(next((gpu.get("name") for gpu in recorded), None)) or _printed(config, "gpu")
     model = find_gpu(str(name.value)) if name else None
     seq = _printed(config, "seq")
     count = _recorded(len(recorded) or None) or _world(config)
@@ -115,7 +125,7 @@ def _limits(recorded: Iterable[dict[str, Any]]) -> Fact | None:
     return _recorded(sum(limits)) if limits and all(limit is not None for limit in limits) else None
 
 
-def _batch(log: Log) -> Fact | None:
+def _batch(log: PrintedFigures) -> Fact | None:
     """Tokens per step: growth of the printed token count, else throughput times step time."""
     import polars as pl
 
@@ -140,7 +150,7 @@ def _peak(model: GpuModel | None, count: Fact | None, descriptions: Iterable[dic
     return Fact(model.peak_flops * float(count.value), f"{count.value} x the dense bf16 peak of {model.name}")
 
 
-def _peak_by_mfu(log: Log, flops: Fact | None) -> Fact | None:
+def _peak_by_mfu(log: PrintedFigures, flops: Fact | None) -> Fact | None:
     """Computes the peak that the log divides by when it prints its MFU."""
     if flops is None or not {"tok_per_sec", "mfu"} <= set(log.records.columns):
         return None

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
     click.option("--price", type=float, metavar="MONEY", help="Price of a GPU for an hour."),
+    click.option(
+        "--gpus", type=click.IntRange(1), metavar="N", help="GPUs of a run that does not name them."
+    ),
     click.option("--budget", type=float, metavar="MONEY", help="Alarm above this cost; needs --price."),
     click.option("--hours", type=float, metavar="HOURS", help="Alarm above this duration."),
     click.option(

@@ -22,7 +22,7 @@ PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "price", "json"},
     "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects"},
-    "tail": {"format", "plain", "json", "price", "budget", "hours", "preset", "bell"},
+    "tail": {"format", "plain", "json", "price", "gpus", "budget", "hours", "preset", "bell"},
     "report": PICTURES | {"keep-idle", "json"},
     "compare": PICTURES
     | {"by", "metric", "phase", "target", "lower", "higher", "price", "kwh", "smooth", "group"}

@@ -141,7 +141,7 @@ def _session(
     from gputel.analysis.live.view import Terms
 
     rules = alarms.wanted(asked)
-    terms = Terms(asked["price"], asked["budget"])
+    terms = Terms(asked["price"], asked["budget"], asked["gpus"])
     with (
         alarms.notifier(asked, on_trouble) as notifier,
         alarms.exporter(asked["prometheus"]) as exporter,

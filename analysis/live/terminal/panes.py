@@ -86,6 +86,7 @@ def _cost(view: View) -> list[Text]:
         line(
             ("cost ", "dim"),
             (f"{text.money(cost.spent)}{allowed}{at_end}", "bold red" if cost.is_over else ""),
+            (f" ({cost.caution})" if cost.caution else "", "yellow"),
         )
     ]
 

@@ -238,6 +238,7 @@ def _cost(cost: RunCost) -> dict[str, Any]:
         "at_end": cost.at_end and round(cost.at_end, 2),
         "budget": cost.budget,
         "is_over": cost.is_over,
+        "caution": cost.caution,
     }
 
 

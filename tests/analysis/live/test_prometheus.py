@@ -43,7 +43,7 @@ def view() -> View:
         last={"loss": 2.417931, "tok_per_sec": 431_260.0, "mfu": 43.9, "grad_norm": 0.3, "loss/ce": 2.0},
         evals=evals,
         eta_s=3600.0,
-        cost=RunCost(8.0, 4.0, 12.0, None),
+        cost=RunCost(8.0, 4.0, 12.0, None, 2),
         ranks={"3": (248, 1.5)},
         gpus=[gpu(power_w_last=650.5, power_w_min=600.0, power_w_mean=640.0, power_w_max=700.0, temp_c_last=61.0,
                   util_last=99.0, energy_j_last=5.5, mem_used_mib_last=40000.0)],

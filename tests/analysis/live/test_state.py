@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+from gputel.analysis.live.state import RunState
+from gputel.analysis.live.update import Update
 from gputel.analysis.live.view import Terms
+from gputel.analysis.logs.incremental import Increments
+from gputel.telemetry.clock import SECOND
 from tests.analysis.live.scenes import (
+    START,
     STEP,
     Clock,
     log_of,
@@ -58,3 +64,99 @@ def test_resumed_run_shows_its_later_attempt(tmp_path: Path, clock: Clock) -> No
     assert (view.attempt, view.step) == (2, 59)
     assert view.curves["loss"].step[-1] <= 59
     assert view.curves["loss"].largest.max() == 9.0
+
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+
+
+def pod_log(steps: int, begun: datetime = NOON, banner: str = "", every: int = 1, more: str = "") -> str:
+    """What `kubectl logs --timestamps` prints of a step a second, with an evaluation of a minute at the end."""
+    lines = [f"{begun - timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} {banner}\n"] if banner else []
+    lines += [
+        f"{begun + timedelta(seconds=step):%Y-%m-%dT%H:%M:%SZ} "
+        f"step {step:05d}/20000 | loss: 3.0 | dt: 1000.00ms{more}\n"
+        for step in range(0, steps, every)
+    ]
+    end = begun + timedelta(seconds=steps + 60)
+    return "".join([*lines, f"{end:%Y-%m-%dT%H:%M:%SZ} Step {steps:05d} | Validation loss: 3.1\n"])
+
+
+def state_of(text: str, now: datetime, *, live: bool = False) -> RunState:
+    growing, state = Increments(), RunState("pod", "pod.log", now.timestamp)
+    growing.feed(text.encode())
+    state.take(Update("pod", "pod.log", increment=growing.take(now), log=growing, live=live))
+    return state
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_elapsed_and_cost_of_a_log_come_from_its_timestamps_and_its_gpus(every: int) -> None:
+    now = NOON + timedelta(seconds=6100)
+    state = state_of(pod_log(6000, banner="Distributed world size: 8", every=every), now, live=True)
+    view = state.view(Terms(price=2.0, budget=30.0))
+    assert view.elapsed_s == 6060
+    assert view.cost is not None
+    assert (view.cost.gpus, view.cost.per_hour, view.cost.caution) == (8, 16.0, None)
+    assert view.cost.spent == pytest.approx(16 * 6060 / 3600)
+    assert view.eta_s == pytest.approx(14_000, abs=every)
+    assert view.cost.is_over
+
+
+def test_printed_time_counts_only_without_timestamps() -> None:
+    """nanochat's total time leaves out the first steps and all evaluations."""
+    text = pod_log(100, more=" | total time: 1.00m")
+    assert state_of(text, NOON).view().elapsed_s == 160
+    bare = "".join(line.partition(" ")[2] for line in text.splitlines(keepends=True))
+    assert state_of(bare, NOON).view().elapsed_s == 60
+
+
+def test_number_of_gpus_follows_from_the_printed_mfu() -> None:
+    banner = "Estimated FLOPs per token: 1.038090e+09"
+    rate = 0.4 * 8 * 989e12 / 1.03809e9
+    text = pod_log(50, banner=banner, more=f" | tok/sec: {rate:,.0f} | mfu: 40.00")
+    cost = state_of(text, NOON).view(Terms(price=2.0)).cost
+    assert cost is not None
+    assert cost.gpus == 8
+
+
+def test_cost_without_a_number_of_gpus_is_that_of_one_and_says_so() -> None:
+    state = state_of(pod_log(3540), NOON)
+    cost, named = state.view(Terms(price=2.0)).cost, state.view(Terms(price=2.0, gpus=8)).cost
+    assert cost is not None
+    assert named is not None
+    assert (cost.gpus, cost.spent) == (None, 2.0)
+    assert cost.caution == "for one GPU: the log names no number, give --gpus"
+    assert (named.spent, named.caution) == (16.0, None)
+
+
+def test_each_printing_rank_is_a_gpu() -> None:
+    text = "".join(f"[rank{rank}] step {step} | loss: 3.0\n" for step in range(9) for rank in range(4))
+    stamped = "".join(f"2026-11-21T12:{n // 4:02d}:00Z {line}\n" for n, line in enumerate(text.splitlines()))
+    cost = state_of(stamped, NOON).view(Terms(price=2.0)).cost
+    assert cost is not None
+    assert cost.gpus == 4
+
+
+@pytest.mark.parametrize(("age_h", "has_eta"), [(1, True), (13, True), (16, False), (24 * 365, False)])
+def test_log_with_old_timestamps_has_no_eta(age_h: int, *, has_eta: bool) -> None:
+    """A time zone may be 14 hours away; a pipe and a copy make an old log look new."""
+    view = state_of(pod_log(1000), NOON + timedelta(hours=age_h), live=True).view(Terms(price=2.0))
+    assert (view.eta_s is not None) is has_eta
+    assert bool(view.upcoming) is has_eta
+    assert view.elapsed_s == 1060
+    assert view.cost is not None
+    assert (view.cost.at_end is not None) is has_eta
+
+
+def test_recording_describes_its_gpus_and_its_end(tmp_path: Path) -> None:
+    state = RunState("d16", "d16", lambda: START / SECOND + 7200)
+    gpus = [{"gpu": str(index)} for index in range(2)]
+    state.describe([{"run": "d16", "started": {"wall_ns": START}, "gpus": gpus}])
+    view = state.view(Terms(price=4.0))
+    assert (view.status, view.elapsed_s) == ("running", 7200)
+    assert view.cost is not None
+    assert (view.cost.gpus, view.cost.spent) == (2, 16.0)
+    ended = {"wall_ns": START + 3600 * SECOND}
+    state.describe(
+        [{"run": "d16", "started": {"wall_ns": START}, "ended": ended, "exit_code": 7, "gpus": gpus}]
+    )
+    assert (state.view().status, state.view().elapsed_s, state.exit_code) == ("ended", 3600, 7)

@@ -8,10 +8,10 @@ from gputel.analysis.live.view import RunCost
 @pytest.mark.parametrize(
     ("cost", "is_over"),
     [
-        (RunCost(8.0, 99.0, None, 100.0), False),
-        (RunCost(8.0, 10.0, 120.0, 100.0), True),
-        (RunCost(8.0, 101.0, 90.0, 100.0), True),
-        (RunCost(8.0, 10_000.0, None, None), False),
+        (RunCost(8.0, 99.0, None, 100.0, 2), False),
+        (RunCost(8.0, 10.0, 120.0, 100.0, 2), True),
+        (RunCost(8.0, 101.0, 90.0, 100.0, 2), True),
+        (RunCost(8.0, 10_000.0, None, None, 2), False),
     ],
     ids=["within", "over at the end", "over already", "without a budget"],
 )

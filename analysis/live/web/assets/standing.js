@@ -47,7 +47,7 @@ function numbersOf(facts) {
   add("elapsed", facts.elapsed_s === null ? null : span(facts.elapsed_s));
   add("a step", facts.seconds_a_step === null ? null : span(facts.seconds_a_step));
   add("epoch", facts.epoch === null ? null : figure(facts.epoch));
-  if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`].filter(Boolean).join(", "), cost.is_over);
+  if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`, cost.caution || ""].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));
   return numbers;

@@ -86,7 +86,13 @@ def test_temperature_near_its_limit_is_red() -> None:
 
 
 def test_cost_over_budget_is_red() -> None:
-    cost = RunCost(5.0, 120.0, None, 100.0)
+    cost = RunCost(5.0, 120.0, None, 100.0, 2)
     (line,) = panes.progress(d16_view(cost=cost, upcoming=[]), AT, 300)
     red = [line.plain[span.start : span.end] for span in line.spans if span.style == "bold red"]
     assert red == ["$120.00 of $100.00"]
+
+
+def test_cost_of_an_unknown_number_of_gpus_says_so() -> None:
+    cost = RunCost(5.0, 120.0, None, None, None)
+    (line,) = panes.progress(d16_view(cost=cost, upcoming=[]), AT, 300)
+    assert "cost $120.00 (for one GPU: the log names no number, give --gpus)" in line.plain

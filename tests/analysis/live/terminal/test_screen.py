@@ -10,7 +10,7 @@ from tests.analysis.live.terminal.scenes import NAN, d16_view, h100, screen_text
 
 
 def test_one_run_fills_eighty_columns_with_every_figure() -> None:
-    cost = RunCost(5.0, 10.42, 37.08, 100.0)
+    cost = RunCost(5.0, 10.42, 37.08, 100.0, 2)
     drawn = screen_text(
         snapshot_of(
             RunSnapshot(d16_view(gpus=[h100(0), h100(1)], cost=cost, caution="SIMULATED: 2xH100"), [NAN])
