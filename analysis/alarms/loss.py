@@ -18,26 +18,35 @@ from gputel.analysis.alarms.observations import Evaluation, EventSeen, Finding, 
 
 
 class NotFinite:
-    """A metric is NaN or inf. A format's placeholder for "not measured" is null and is not judged."""
+    """A metric is NaN or inf. A format's placeholder for "not measured" is null and is not judged.
+
+    All metrics are one alarm, which is over once each was finite `recovery` times in a row: mixed precision skips a
+    step now and then, and its infinite gradient norm comes and goes.
+    """
 
     observes = (Record,)
 
-    def __init__(self, metrics: list[str]) -> None:
-        self._metrics = metrics
-        self._wrong: set[str] = set()
+    def __init__(self, metrics: list[str], recovery: int) -> None:
+        self._metrics, self._recovery = metrics, recovery
+        self._finite: dict[str, deque[int | None]] = {}  # of each that was wrong, its finite steps since
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         assert isinstance(moment, Record)
-        for name in self._metrics:
-            value = moment.values.get(name)
-            if value is None or (math.isfinite(value) and name not in self._wrong):
-                continue
-            wrong = not math.isfinite(value)
-            if wrong:
-                self._wrong.add(name)
-            else:
-                self._wrong.discard(name)
-            yield Finding(name, wrong, f"{name} is {_spelled(value)}", moment.step)
+        values = {name: moment.values[name] for name in self._metrics if name in moment.values}
+        wrong = {name: value for name, value in values.items() if not math.isfinite(value)}
+        for name in values:
+            if name in wrong:
+                self._finite[name] = deque(maxlen=self._recovery)
+            elif name in self._finite:
+                self._finite[name].append(moment.step)
+        if wrong:
+            text = ", ".join(f"{name} is {_spelled(value)}" for name, value in wrong.items())
+            yield Finding("", True, text, moment.step)
+        elif self._finite and all(len(steps) == self._recovery for steps in self._finite.values()):
+            since = max((steps[0] for steps in self._finite.values() if steps[0] is not None), default=None)
+            self._finite = {}
+            text = ", ".join(f"{name} is {value:.4g}" for name, value in values.items())
+            yield Finding("", False, text, since)
 
 
 class _LossRule:
@@ -126,7 +135,8 @@ class Diverging(_LossRule):
         if now < self._lowest:
             self._lowest, self._at = now, step
         above = now - self._lowest
-        return above > self._share * abs(self._lowest) and above > self._deviations * self._window.error()
+        share = self._share / (2 if self._wrong else 1)
+        return above > share * abs(self._lowest) and above > self._deviations * self._window.error()
 
     def describe(self, value: float) -> str:
         return f"{self._metric} is {self._now:.4g}, was {self._lowest:.4g} at step {self._at}"
@@ -152,7 +162,7 @@ class Rising(_LossRule):
         if not self._early.full:
             return None
         before, now = self._early.median(), self._late.median()
-        self._rises = now - before > self._share * abs(before)
+        self._rises = now - before > self._share / (2 if self._wrong else 1) * abs(before)
         if not self._rises:
             return False
         return now - before > self._deviations * max(self._early.error(), self._late.error())

@@ -17,6 +17,9 @@ from gputel.analysis.alarms.loss import RunningWindow
 from gputel.analysis.alarms.observations import ClockTick, EventSeen, Finding, GpuSecond, Moment, Record
 from gputel.telemetry.sampling.status import SLOWED, SLOWED_DOWN
 
+MARGIN = 0.1  # beyond a limit, before an alarm about it is over
+BUDGET_MARGIN = 0.02  # the same for projections, which waver with the pace
+
 
 @dataclass
 class GpuLevel:
@@ -100,6 +103,7 @@ class DiskFull:
     share: float
     gib: float
     observes: ClassVar = (ClockTick,)
+    _wrong: bool = False
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if (
@@ -107,8 +111,9 @@ class DiskFull:
             and moment.disk_free_share is not None
             and moment.disk_free_gib is not None
         ):
-            wrong = moment.disk_free_share < self.share or moment.disk_free_gib < self.gib
-            yield Finding("", wrong, f"{moment.disk_free_gib:.1f} GiB free on the run's disk")
+            more = 1 + MARGIN if self._wrong else 1
+            self._wrong = moment.disk_free_share < self.share * more or moment.disk_free_gib < self.gib * more
+            yield Finding("", self._wrong, f"{moment.disk_free_gib:.1f} GiB free on the run's disk")
 
 
 @dataclass
@@ -118,31 +123,42 @@ class OverBudget:
     hours: float | None = None
     dollars: float | None = None
     observes: ClassVar = (ClockTick,)
+    _wrong: dict[str, bool] = field(default_factory=dict)
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         if not isinstance(moment, ClockTick):
             return
         if self.hours is not None and moment.hours is not None:
             needed, allowed = (text.duration(3600 * hours) for hours in (moment.hours, self.hours))
-            yield Finding("hours", moment.hours > self.hours, f"projected duration {needed}, limit {allowed}")
+            over = self._is_over("hours", moment.hours, self.hours)
+            yield Finding("hours", over, f"projected duration {needed}, limit {allowed}")
         if self.dollars is not None and moment.dollars is not None:
             cost, budget = text.money(moment.dollars), text.money(self.dollars)
-            yield Finding("dollars", moment.dollars > self.dollars, f"projected cost {cost}, budget {budget}")
+            over = self._is_over("dollars", moment.dollars, self.dollars)
+            yield Finding("dollars", over, f"projected cost {cost}, budget {budget}")
+
+    def _is_over(self, name: str, projected: float, limit: float) -> bool:
+        within = limit * (1 - BUDGET_MARGIN if self._wrong.get(name) else 1)
+        self._wrong[name] = projected > within
+        return self._wrong[name]
 
 
 class Slower:
     """The median of the last records is worse than that of the first ones after warm-up, per phase and attempt.
 
-    The alarm ends once half of the allowed loss is regained, so a throughput around the limit raises it once.
+    The alarm ends once the median of the last `recovery` records has regained half of the allowed loss, so a
+    throughput that wavers around the limit raises it once.
     """
 
     observes = (Record,)
 
-    def __init__(self, metrics: list[str], warmup: int, baseline: int, records: int, share: float) -> None:
+    def __init__(
+        self, metrics: list[str], warmup: int, baseline: int, records: int, recovery: int, share: float
+    ) -> None:
         hint = "name rates or times of steps in `metrics`"
         self._metrics, self._share = metrics, share
         self._signs = {n: 1 if columns.better_or_refuse(n, hint=hint) == "higher" else -1 for n in metrics}
-        self._sizes = warmup, baseline, records
+        self._sizes = warmup, baseline, records, recovery
         self._paces: dict[tuple[str, str, int], _Pace] = {}
         self._wrong: set[str] = set()
 
@@ -152,18 +168,12 @@ class Slower:
             value = moment.values.get(name)
             if value is None or not math.isfinite(value):
                 continue
-            usual, now, wrong = self._judge(self._pace(name, moment), value, self._signs[name])
-            if usual is None or now is None:
-                continue
-            if wrong or name in self._wrong:
-                if wrong:
-                    self._wrong.add(name)
-                else:
-                    self._wrong.discard(name)
-                change, way = now / usual - 1, "below" if self._signs[name] > 0 else "above"
-                loss = f"{-self._signs[name] * change:.0%} {way} this run's baseline {usual:,.5g}"
-                text = f"{name} is {now:,.5g}, {loss}"
-                yield Finding(name, wrong, text, moment.step)
+            pace = self._pace(name, moment)
+            pace.take(value)
+            slow = pace.judge(self._signs[name], self._share)
+            if slow or (slow is False and name in self._wrong):
+                (self._wrong.add if slow else self._wrong.discard)(name)
+                yield Finding(name, slow, f"{name} {pace.describe()}", moment.step)
             return  # MFU follows throughput: one of them is enough
 
     def _pace(self, name: str, moment: Record) -> _Pace:
@@ -173,45 +183,56 @@ class Slower:
             pace = self._paces[key] = _Pace(*self._sizes)
         return pace
 
-    def _judge(self, pace: _Pace, value: float, sign: int) -> tuple[float | None, float | None, bool]:
-        pace.take(value)
-        usual, now = pace.usual, pace.now
-        if usual is not None and now is not None:
-            pace.slow = sign * (1 - now / usual) > self._share / (2 if pace.slow else 1)
-        return usual, now, pace.slow
-
 
 class _Pace:
-    """Baseline and recent median of one metric."""
+    """Baseline and recent median of one metric, and while it is slow the median of a longer window."""
 
-    def __init__(self, warmup: int, baseline: int, records: int) -> None:
+    def __init__(self, warmup: int, baseline: int, records: int, recovery: int) -> None:
         self._left = warmup
         self._first, self._last = RunningWindow(baseline), RunningWindow(records)
-        self.usual: float | None = None
-        self.slow = False
+        self._since = RunningWindow(recovery)  # records since it is slow
+        self._usual: float | None = None
+        self._slow = False
 
     def take(self, value: float) -> None:
         if self._left:
             self._left -= 1
-        elif self.usual is None:
+        elif self._usual is None:
             self._first.add(value)
-            self.usual = self._first.median() if self._first.full else None
+            self._usual = self._first.median() if self._first.full else None
         else:
             self._last.add(value)
+            self._since.add(value)
 
-    @property
-    def now(self) -> float | None:
-        return self._last.median() if self._last.full else None
+    def judge(self, sign: int, share: float) -> bool | None:
+        """Returns whether it is slow now; None while there are too few records. `sign` is 1 if more is better."""
+        if self._usual is None or not self._last.full:
+            return None
+        loss = sign * (1 - self._last.median() / self._usual)
+        if not self._slow and loss > share:
+            self._slow = True
+            self._since.clear()
+        elif self._slow and loss <= share / 2 and self._since.full:
+            self._slow = sign * (1 - self._since.median() / self._usual) > share / 2
+        return self._slow
+
+    def describe(self) -> str:
+        assert self._usual is not None
+        now = self._last.median()
+        change = now / self._usual - 1
+        way = "below" if change < 0 else "above"
+        return f"is {now:,.5g}, {abs(change):.0%} {way} this run's baseline {self._usual:,.5g}"
 
 
 class Below:
-    """The median of the last records of a metric is below a floor."""
+    """The median of the last records of a metric is below a floor; over once it is a tenth above."""
 
     observes = (Record,)
 
     def __init__(self, metric: str, floor: float, records: int) -> None:
         self._metric, self._floor = metric, floor
         self._window = RunningWindow(records)
+        self._wrong = False
 
     def see(self, moment: Moment) -> Iterator[Finding]:
         assert isinstance(moment, Record)
@@ -220,8 +241,9 @@ class Below:
         self._window.add(moment.values[self._metric])
         if self._window.full:
             now = self._window.median()
-            text = f"{self._metric} is {now:.4g}, below {self._floor:g}"
-            yield Finding(self._metric, now < self._floor, text, moment.step)
+            self._wrong = now < self._floor * (1 + MARGIN if self._wrong else 1)
+            text = f"{self._metric} is {now:.4g}, {'below' if self._wrong else 'above'} {self._floor:g}"
+            yield Finding(self._metric, self._wrong, text, moment.step)
 
 
 @dataclass

@@ -56,7 +56,7 @@ def test_alarm_is_a_row_of_json() -> None:
         "rule": "nan",
         "what": "NaN or infinite loss",
         "state": "on",
-        "key": "loss",
+        "key": "",
         "text": "loss is NaN",
         "step": 1,
     }

@@ -15,9 +15,24 @@ from gputel.telemetry.errors import GputelError
 from tests.analysis.alarms.scenes import alarms_of, noise, records
 
 
-def test_nan_is_one_alarm_and_its_end() -> None:
-    values = [2.0] * 3 + [math.nan] * 4 + [2.0] * 3
+def test_nan_that_recovers_is_one_alarm_and_its_end() -> None:
+    values = [2.0] * 3 + [math.nan] * 4 + [2.0] * 10
     assert alarms_of(records(values)) == [("nan", "on", 3), ("nan", "off", 7)]
+    assert alarms_of(records(values[:-1])) == [("nan", "on", 3)]
+
+
+def test_nan_that_comes_and_goes_is_one_alarm() -> None:
+    values = [math.nan, *[2.0] * 5] * 20 + [2.0] * 10
+    assert alarms_of(records(values)) == [("nan", "on", 0), ("nan", "off", 115)]
+
+
+def test_nan_of_several_metrics_is_one_alarm_until_all_are_finite() -> None:
+    wrong = [Record(step, {"loss": math.nan, "grad_norm": math.inf}) for step in range(3)]
+    half = [Record(step, {"loss": 2.0, "grad_norm": math.nan}) for step in range(3, 30)]
+    lone = [Record(step, {"loss": 2.0}) for step in range(30, 60)]  # prints no gradient norm
+    whole = [Record(step, {"loss": 2.0, "grad_norm": 0.3}) for step in range(60, 70)]
+    assert alarms_of([*wrong, *half, *lone]) == [("nan", "on", 0)]
+    assert alarms_of([*wrong, *half, *lone, *whole]) == [("nan", "on", 0), ("nan", "off", 60)]
 
 
 def test_infinite_gradient_norm_is_an_alarm() -> None:
@@ -96,3 +111,9 @@ def test_overfitting_of_an_accuracy_is_a_fall_and_an_unknown_metric_is_refused()
     )
     with pytest.raises(GputelError, match="kl: its name does not say whether lower or higher is better"):
         RuleEngine(rules.load(settings={"overfit": {"metrics": ["kl"]}}))
+
+
+def test_divergence_that_wavers_around_its_limit_is_one_alarm() -> None:
+    values = [*noise(2.5, 300), *([*noise(3.4, 60, 1), *noise(3.15, 60, 2)] * 4)]
+    diverged = [alarm for alarm in alarms_of(records(values)) if alarm[0] == "divergence"]
+    assert [state for _, state, _ in diverged] == ["on"]

@@ -18,7 +18,7 @@ def test_slower_of_a_time_is_a_rise() -> None:
 
 
 def test_hovering_at_the_limit_of_slower_is_one_alarm() -> None:
-    paces = [20_000.0] * 10 + [1000.0] * 200 + [840.0, 860.0] * 100 + [1000.0] * 100
+    paces = [20_000.0] * 10 + [1000.0] * 200 + [840.0, 860.0] * 100 + [1000.0] * 200
     assert [fired[:2] for fired in alarms_of(records(paces, "tok_per_sec"))] == [
         ("slower", "on"),
         ("slower", "off"),
@@ -100,4 +100,36 @@ def test_budget_is_judged_only_if_one_was_set() -> None:
     assert [alarm.text for alarm in watch.see(moment)] == [
         "projected duration 1 d 16 h, limit 1 d 07 h",
         "projected cost $1,200, budget $1,000",
+    ]
+
+
+def test_throughput_that_wavers_is_slower_once() -> None:
+    """A shared machine: a hundred records of 80 %, then sixty of 96 %, again and again."""
+    paces = [1000.0] * 110 + ([800.0] * 100 + [960.0] * 60) * 8 + [1000.0] * 200
+    states = [alarm[:2] for alarm in alarms_of(records(paces, "tok_per_sec"))]
+    assert states == [("slower", "on"), ("slower", "off")]
+
+
+def test_projection_that_wavers_around_its_limit_is_one_alarm() -> None:
+    engine = RuleEngine(rules.load(settings={"budget": {"hours": 31}}))
+    hours = [30.0, *[31.1, 30.9] * 50, 30.0]
+    ticks = [ClockTick(float(at), 0.0, hours=each) for at, each in enumerate(hours)]
+    assert [alarm.state for tick in ticks for alarm in engine.see(tick)] == ["on", "off"]
+
+
+def test_disk_that_wavers_around_its_limit_is_one_alarm() -> None:
+    free = [500.0, *[1.9, 2.1] * 50, 500.0]
+    ticks = [
+        ClockTick(float(at), 0.0, disk_free_share=gib / 1000, disk_free_gib=gib)
+        for at, gib in enumerate(free)
+    ]
+    engine = RuleEngine(rules.load(settings={"disk": {"share": 0.0}}))
+    assert [alarm.state for tick in ticks for alarm in engine.see(tick)] == ["on", "off"]
+
+
+def test_low_mfu_that_wavers_around_its_floor_is_one_alarm() -> None:
+    shares = [*[14.0] * 60, *([15.5] * 60 + [14.5] * 60) * 4, *[20.0] * 60]
+    assert [alarm[:2] for alarm in alarms_of(records(shares, "mfu"), "rented") if alarm[0] == "low_mfu"] == [
+        ("low_mfu", "on"),
+        ("low_mfu", "off"),
     ]

@@ -19,7 +19,7 @@ def test_preset_rules_are_not_among_the_default() -> None:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"nan": {"records": 3}}, "gputel.toml: alarm 'nan' has no 'records'; it has metrics, off"),
+        ({"nan": {"records": 3}}, "gputel.toml: alarm 'nan' has no 'records'; it has metrics, recovery, off"),
         ({"naan": {}}, "gputel.toml: no such alarm: 'naan'; the alarms are: nan, spike"),
     ],
 )

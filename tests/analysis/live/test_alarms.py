@@ -75,21 +75,21 @@ def scene(tmp_path: Path) -> "Iterator[Scene]":
     opened.follower.close()
 
 
-def test_what_goes_wrong_while_we_look_is_told_and_its_end_too(scene: Scene) -> None:
+def test_alarm_and_its_end_are_raised_while_a_run_is_followed(scene: Scene) -> None:
     scene.write(3.0, 2.9, start=0)
     assert scene.look() == []
     scene.write(math.nan, math.nan, start=2)
     assert scene.look() == [("nan", "on")]
-    scene.write(2.8, 2.7, start=4)
+    scene.write(*[2.8] * 11, start=4)
     assert scene.look() == [("nan", "off")]
 
 
-def test_what_the_last_line_says_is_judged_once_though_no_line_follows(scene: Scene) -> None:
+def test_last_line_is_judged_once_after_a_pause(scene: Scene) -> None:
     scene.write(3.0, 2.9, math.nan, start=0)
     assert scene.look() == []
     scene.now += alarms.QUIET_S
     assert scene.look() == [("nan", "on")]
-    scene.write(math.nan, 2.8, 2.7, start=3)
+    scene.write(math.nan, *[2.8] * 11, start=3)
     assert scene.look() == [("nan", "off")]
     assert scene.judge is not None
     assert [alarm.step for alarm in scene.judge.history] == [2, 4]
