@@ -80,6 +80,7 @@ def happened(
     machine = given or machine_of(subject)
     steps = _longest_phase(subject.log.steps)
     steady = settled(steps)
+    completed = steps_completed(steps)
     per_step = _tokens_per_step(subject, asked, machine)
     dt_ms = _spread(steady, "dt_ms", subject.name)
     rate = _rate(steady, dt_ms, per_step, subject.name)
@@ -94,12 +95,12 @@ def happened(
         recipe=recipe_of(subject, planned),
         device_batch=whole(subject, "device_batch"),
         tokens_per_step=per_step,
-        steps=steps.height,
+        steps=completed,
         total_steps=_total_steps(subject, steps),
         dt_ms=dt_ms,
         tok_per_sec=rate,
         mfu=None if simulated and not given else _mfu(subject, size, machine, rate, steady),
-        hours=_hours(steps),
+        hours=_hours(steps, completed),
         allocated_gib=_allocated_gib(subject),
         used_gib=None if simulated else _used_gib(subject),
         watts=None if simulated else _watts(subject),
@@ -207,6 +208,18 @@ def settled(steps: pl.DataFrame) -> pl.DataFrame:
     return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
 
 
+def steps_completed(steps: pl.DataFrame) -> int:
+    """Returns how many steps the rows stand for: a log may print every tenth only."""
+    numbers = steps["step"].drop_nulls()
+    if numbers.is_empty():
+        return steps.height
+    first: Any = numbers.min()
+    last: Any = numbers.max()
+    every: Any = numbers.unique().sort().diff().median()
+    begins_at_first = first <= (every or 1)
+    return int(last if begins_at_first and first else last - first + 1)
+
+
 def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
     """Keeps the phase with the most steps, of base, mid and SFT."""
     if steps.is_empty():
@@ -268,10 +281,14 @@ def _mfu(
     return share.as_(f"MFU of {subject.name}")
 
 
-def _hours(steps: pl.DataFrame) -> float | None:
+def _hours(steps: pl.DataFrame, completed: int) -> float | None:
+    """Returns hours in steps by the log's clock, else by the median time of the steps that it prints."""
     from gputel.analysis.logs.summary import duration_s
 
     seconds = duration_s(steps)
+    if seconds is None and "dt_ms" in steps.columns:
+        typical: Any = steps["dt_ms"].median()
+        seconds = None if typical is None else completed * typical / 1000
     return None if seconds is None else seconds / 3600
 
 

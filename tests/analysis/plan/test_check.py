@@ -13,7 +13,7 @@ from gputel.analysis.plan.inputs import machine
 from gputel.analysis.plan.memory import Recipe
 from gputel.analysis.runs import read_run
 from gputel.telemetry.errors import GputelError
-from tests.analysis.plan.scenes import BANNER, D16, D24, Write, stamped
+from tests.analysis.plan.scenes import BANNER, D16, D24, STEP, Write, stamped
 
 
 def test_check_sets_planned_figures_beside_the_runs_own(write: Write) -> None:
@@ -98,3 +98,20 @@ def test_answer_has_every_figure_with_its_error(write: Write) -> None:
         "error_percent": 0,
         "within": None,
     }
+
+
+@pytest.mark.parametrize("clock", ["total time", "dt"])
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_hours_of_a_log_of_every_tenth_step_are_those_of_all_steps(
+    tmp_path: Path, every: int, clock: str
+) -> None:
+    lines = [STEP.format(n, 180.0, 524_288e3 / 180, n * 0.18 / 60) for n in range(0, 6001, every)]
+    if clock == "dt":
+        lines = [line.partition(" | total time")[0] + "\n" for line in lines]
+    path = tmp_path / "d12.log"
+    path.write_text(BANNER + "".join(lines))
+    checked = check.check_plan(read_run(path), Recipe(1))
+    hours = {line.name: line for line in checked.lines}["train_hours"]
+    assert hours.happened == pytest.approx(6000 * 0.18 / 3600, rel=1e-3)
+    assert hours.error_percent == pytest.approx(-5.9, abs=0.2)
+    assert "hours are those of the 6,001 completed steps, of 7,080" in checked.notes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.analysis.plan import inputs, past_runs
@@ -90,3 +92,25 @@ def test_timestamps_give_the_time_of_evaluations_and_checkpoints(tmp_path: Path)
 
 def test_log_without_timestamps_has_no_overheads(write: Write) -> None:
     assert past_runs.overheads(write().log) == past_runs.Overheads(None, 0, None, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "completed"),
+    [
+        (range(60), 60),
+        (range(1, 61), 60),
+        (range(0, 600, 10), 591),
+        (range(10, 610, 10), 600),
+        (range(1, 600, 10), 591),
+        (range(5000, 5600, 10), 591),
+        ([7], 1),
+        ([], 0),
+    ],
+)
+def test_rows_of_every_tenth_step_stand_for_all_steps(numbers: Sequence[int], completed: int) -> None:
+    rows = pl.DataFrame({"step": pl.Series(list(numbers), dtype=pl.Int64)})
+    assert past_runs.steps_completed(rows) == completed
+
+
+def test_rows_without_a_step_are_counted() -> None:
+    assert past_runs.steps_completed(pl.DataFrame({"step": pl.Series([None] * 9, dtype=pl.Int64)})) == 9
