@@ -204,10 +204,18 @@ def _about(plan: Plan) -> str:
     price = "" if question.price is None else f", {text.money(question.price)}/h each"
     bits = "" if gpu.peak_tflops else " (fp16)"
     return (
-        f"{machine.words}: {gpu.half_flops / 1e12:g} TFLOP/s{bits}, {gpu.memory_gib:g} GiB, "
+        f"{_too_large(plan)}{machine.words}: {gpu.half_flops / 1e12:g} TFLOP/s{bits}, {gpu.memory_gib:g} GiB, "
         f"{gpu.power_w:g} W each{price}. {question.tokens_per_step:,} tokens/step, "
         f"sequences of {plan.rows[0].size.shape.seq:,}. {', '.join(ways)}."
     )
+
+
+def _too_large(plan: Plan) -> str:
+    """Says first of all which rows do not fit; "" if all do."""
+    names = [row.name for row in plan.rows if row.fits == "no"]
+    verb = "does" if len(names) == 1 else "do"
+    memory = plan.question.machine.gpu.memory_gib
+    return f"{', '.join(names)} {verb} not fit the {memory:g} GiB of a GPU.\n" if names else ""
 
 
 def _caution(plan: Plan) -> str | None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from gputel.analysis import text
 from gputel.analysis.plan.estimate import Estimate
 from gputel.analysis.plan.inputs import DEEPEST, Cluster, Size
+from gputel.analysis.plan.mfu import NO_MEASUREMENT
 from gputel.analysis.plan.pace import MOST_EPOCHS
 from gputel.analysis.plan.question import Question
 from gputel.analysis.plan.rows import Row, changes, row
@@ -129,6 +130,11 @@ def _plan(question: Question, rows: Sequence[Row], notes: list[str], target: flo
         planned if planned.fits == "fits" else replace(planned, changes=changes(question, planned))
         for planned in rows
     ]
+    if any(NO_MEASUREMENT in source for row in rows for source in row.figures["mfu"].sources):
+        gpu = question.machine.gpu.name
+        notes.append(
+            f"{NO_MEASUREMENT} ({gpu}): time and money are the widest range; --like a run on it narrows them"
+        )
     if question.like:
         notes += question.like.notes
     wanted = targets(rows_with_changes, question.machine, target) if target is not None else []

@@ -41,11 +41,13 @@ def figures(question: Question, size: Size, recipe: Recipe) -> Figures:
 def expected_mfu(question: Question, size: Size, recipe: Recipe) -> Estimate:
     like, gpu, width = question.like and question.like.run, question.machine.gpu, size.shape.dim
     if not like or not like.mfu:
-        figure = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq)
+        figure = mfu.expected(width, gpu, recipe.device_batch * size.shape.seq, compiled=recipe.compiled)
         return figure * _work_done_twice(recipe) * _slower_numbers(recipe)
     figure = mfu.carried(like.mfu, like.size.shape.dim, width)
     if like.machine and like.machine.gpu != gpu:
-        figure = mfu.on_another_gpu(figure)
+        figure = mfu.on_another_gpu(figure, like.machine.gpu.name, gpu)
+    if like.recipe.compiled and not recipe.compiled:
+        figure = mfu.without_compiling(figure)
     figure *= _work_done_twice(recipe) / _work_done_twice(like.recipe)
     return figure if recipe.dtype == like.recipe.dtype else figure * _slower_numbers(recipe)
 

@@ -54,3 +54,16 @@ def test_check_says_of_each_figure_whether_it_lies_in_its_range() -> None:
         ["ms/step", "1,000", "900–1,200", None, None, None],
     ]
     assert document.sections[-1].text == "one note"
+
+
+def test_first_line_says_what_does_not_fit() -> None:
+    document = plan_document(gputel.plan(depth=[16, 48, 64], on="2xH100", device_batch_size=8).plan)
+    assert document.about.splitlines()[0] == "d48, d64 do not fit the 79.6 GiB of a GPU."
+    small = plan_document(gputel.plan(depth=16, on="2xH100", device_batch_size=8).plan)
+    assert small.about.startswith("2 x H100: ")
+
+
+def test_gpu_without_a_public_measurement_is_a_note() -> None:
+    document = plan_document(gputel.plan(depth=12, on="GB10").plan)
+    notes = next(section.text for section in document.sections if section.title == "Notes")
+    assert "no measurement on this GPU (GB10): time and money are the widest range" in notes

@@ -29,8 +29,8 @@ def test_run_on_other_gpus_is_carried_over_with_a_wider_range(write: Write) -> N
     like = calibrate.calibration(write(dt_ms=200.0), Recipe(32))
     asked = Question(machine("8xA100"), Recipe(32), device_batch=32, like=like)
     figure = rows.row(asked, inputs.of_depth(12)).figures["mfu"]
-    assert figure.low < 0.8 * figure.value
-    assert any("another GPU" in source for source in figure.sources)
+    assert figure.low < 0.5 * figure.value
+    assert any("no measurement on this GPU" in source for source in figure.sources)
 
 
 def test_measured_memory_is_met_at_its_own_size_and_a_range_at_others(write: Write) -> None:

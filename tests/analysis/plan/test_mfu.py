@@ -19,22 +19,34 @@ def h100() -> GpuModel:
     return found
 
 
+def h100_curve() -> mfu.MfuCurve:
+    curve = mfu.public()
+    assert curve
+    return curve
+
+
+def gpu_named(name: str) -> GpuModel:
+    gpu = find_gpu(name)
+    assert gpu
+    return gpu
+
+
 @pytest.mark.parametrize(("depth", "percent"), [(12, 40.6), (16, 43.8), (20, 47.5), (24, 50.3)])
 def test_curve_goes_through_the_public_figures(depth: int, percent: float) -> None:
-    assert mfu.public().at(64 * depth) == pytest.approx(percent)
+    assert h100_curve().at(64 * depth) == pytest.approx(percent)
 
 
 @given(st.integers(1, 255))
 def test_wider_model_is_never_expected_to_reach_less(depth: int) -> None:
-    curve = mfu.public()
+    curve = h100_curve()
     assert 0 < curve.at(64 * depth) < curve.at(64 * (depth + 1)) < 100
 
 
 @pytest.mark.parametrize("left_out", [12, 16, 20, 24])
 def test_each_public_figure_lies_in_the_range_that_the_others_give(left_out: int) -> None:
-    figures = mfu.public().figures
-    others = mfu.MfuCurve(tuple(figure for figure in figures if figure.depth != left_out))
-    (truth,) = (figure.mfu for figure in figures if figure.depth == left_out)
+    figures = h100_curve().figures
+    others = mfu.MfuCurve(tuple(figure for figure in figures if figure.width != 64 * left_out))
+    (truth,) = (figure.mfu for figure in figures if figure.width == 64 * left_out)
     found = mfu.expected(64 * left_out, h100(), ENOUGH, others)
     assert found.value == pytest.approx(truth, rel=0.05)
     assert found.low <= truth <= found.high
@@ -59,7 +71,7 @@ def test_measured_share_keeps_its_own_level_and_loses_certainty_on_the_way() -> 
     same = mfu.carried(run, 1024, 1024)
     assert (same.low, same.value, same.high) == (29, 30, 31)
     wider = mfu.carried(run, 1024, 2048)
-    assert wider.value == pytest.approx(30 * mfu.public().at(2048) / mfu.public().at(1024))
+    assert wider.value == pytest.approx(30 * h100_curve().at(2048) / h100_curve().at(1024))
     assert wider.high / wider.low > same.high / same.low
 
 
@@ -67,3 +79,43 @@ def test_every_gpu_of_the_table_has_a_peak_to_plan_by_and_all_that_a_plan_asks_f
     for gpu in gpus():
         assert gpu.half_flops > 0, gpu.name
         assert min(gpu.memory_gib, gpu.power_w, gpu.link_gb_s) > 0, gpu.name
+
+
+@pytest.mark.parametrize(("gpu", "width", "percent"), [("A100", 1280, 73.8), ("RTX-4090", 768, 54.8)])
+def test_measured_gpu_and_width_are_planned_within_15_percent(gpu: str, width: int, percent: float) -> None:
+    figure = mfu.expected(width, gpu_named(gpu), ENOUGH)
+    assert figure.value == pytest.approx(percent)
+    assert (figure.low / percent, figure.high / percent) == (pytest.approx(0.85), pytest.approx(1.15))
+    assert f"public on {gpu}, width {width:,}" in figure.sources[0]
+
+
+def test_every_public_figure_names_its_software_and_source() -> None:
+    for gpu in gpus():
+        curve = mfu.public(gpu.name)
+        for figure in curve.figures if curve else ():
+            assert figure.software, figure
+            assert figure.source, figure
+
+
+def test_unmeasured_gpu_has_the_widest_range_and_says_so() -> None:
+    """GPT-2 of 124 million parameters trained at 14,000 tokens a second on a GB10."""
+    gb10 = gpu_named("GB10")
+    figure = mfu.expected(768, gb10, ENOUGH)
+    truth = 100 * 14_000 * 8.5e8 / gb10.half_flops
+    assert figure.low < truth < figure.high
+    assert figure.high / figure.low > 8
+    assert figure.sources[-1] == "no measurement on this GPU; --like a run on it narrows the range"
+
+
+def test_same_chip_at_another_power_limit_is_nearer_than_another_chip() -> None:
+    def spread(gpu: str) -> float:
+        figure = mfu.expected(768, gpu_named(gpu), ENOUGH)
+        return figure.high / figure.low
+
+    assert spread("H100") < spread("H100-PCIe") < 2.5 < spread("B200")
+
+
+def test_eager_mode_takes_longer_than_compiled() -> None:
+    compiled, eager = (mfu.expected(768, h100(), ENOUGH, compiled=way) for way in (True, False))
+    assert eager.value == pytest.approx(0.6 * compiled.value)
+    assert eager.low < 0.54 * compiled.value < eager.high

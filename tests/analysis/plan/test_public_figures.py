@@ -27,6 +27,12 @@ USERS = [
 D24_STEP_S, D24_STEPS = 2.94, 33_600
 
 
+def without_depth(depth: int) -> mfu.MfuCurve:
+    curve = mfu.public()
+    assert curve
+    return mfu.MfuCurve(tuple(figure for figure in curve.figures if figure.width != 64 * depth))
+
+
 @pytest.mark.parametrize(("depth", "dim", "heads", "parameters", "flops", "steps"), USERS)
 def test_depth_has_the_parameters_the_flops_and_the_steps_that_users_know(
     plan: Plan, depth: int, dim: int, heads: int, parameters: int, flops: str, steps: int
@@ -45,8 +51,8 @@ def test_vocabulary_of_32_leaves_the_blocks(plan: Plan, depth: int, parameters: 
 
 def test_log_of_depth_16_foretells_the_steps_of_depth_24(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """By the public figures of other depths; that of depth 24 itself is taken away."""
-    others = mfu.MfuCurve(tuple(figure for figure in mfu.public().figures if figure.depth != 24))
-    monkeypatch.setattr(mfu, "public", lambda: others)
+    others = without_depth(24)
+    monkeypatch.setattr(mfu, "public", lambda *_: others)
     log = read_run(ROOT / "sample_logs" / "d16-base.log.gz")
     like = calibrate.calibration(log, Recipe(8))
     assert like.run.machine
@@ -61,8 +67,8 @@ def test_log_of_depth_16_foretells_the_steps_of_depth_24(monkeypatch: pytest.Mon
 def test_without_a_run_the_public_figures_alone_foretell_it(
     monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
-    others = mfu.MfuCurve(tuple(figure for figure in mfu.public().figures if figure.depth != 24))
-    monkeypatch.setattr(mfu, "public", lambda: others)
+    others = without_depth(24)
+    monkeypatch.setattr(mfu, "public", lambda *_: others)
     figures = plan(24, "2xH100", device_batch=8).figures
     assert figures["dt_ms"].origin == "assumed"
     assert figures["dt_ms"].value / 1000 == pytest.approx(D24_STEP_S, rel=0.1)
