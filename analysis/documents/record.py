@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gputel.analysis import text
 from gputel.analysis.document import Document, FactList, Section, Table, caution
 from gputel.analysis.report.checkup import counted
-from gputel.analysis.report.summary import refreshed
+from gputel.analysis.report.gpu_totals import GpuTotals
+from gputel.analysis.report.summary import (
+    RecordedReadings,
+    RecordingSummary,
+    RunContents,
+    SamplingSummary,
+    SegmentContents,
+    refreshed,
+)
 
 MIB = 2**20
 TOO_FEW = "too few changes to tell"
@@ -23,26 +30,26 @@ SENSORS = {
 }
 
 
-def record_document(summary: Mapping[str, Any]) -> Document:
-    """The end of a recording; `summary` is what `recording_summary` returns."""
-    gpus = summary["gpus"]
+def record_document(summary: RecordingSummary) -> Document:
+    """The end of a recording."""
+    gpus = summary.gpus
     sensors = sensor_refresh(refreshed(gpus[0])) if gpus else {}
     facts = FactList(
         {
             "recorded": _duration(summary),
             **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
             "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
-            "overhead": _overhead(summary["sampling"]),
-            "stopped": summary["stopped"] and summary["stopped"]["text"],
-            "events": _events(summary["events"]),
-            "run": f"{summary['path']} ({_sizes(summary)})",
+            "overhead": _overhead(summary.sampling),
+            "stopped": summary.stopped and summary.stopped["text"],
+            "events": _events(summary.events),
+            "run": f"{summary.path} ({_sizes(summary)})",
         }
     )
     return Document(
-        title=summary["run"],
+        title=summary.run,
         sections=[Section(items=[facts])],
-        caution=caution(summary["simulated"]),
-        next=f"gputel info {summary['path']}",
+        caution=caution(summary.simulated),
+        next=f"gputel info {summary.path}",
     )
 
 
@@ -56,68 +63,68 @@ def sensor_refresh(rates: Mapping[str, float | None]) -> dict[str, str | None]:
     }
 
 
-def energies(gpu: Mapping[str, Any]) -> str | None:
+def energies(gpu: GpuTotals) -> str | None:
     """Energy by the driver's counter and by the integral of power, and how far the integral is from the counter."""
     counter, integral, difference = (
-        gpu["energy_counter_j"],
-        gpu["energy_integral_j"],
-        gpu["energy_difference"],
+        gpu.energy_counter_j,
+        gpu.energy_integral_j,
+        gpu.energy_difference,
     )
     if counter is None:
         return None if integral is None else f"{text.energy(integral)} by integral (no counter)"
     if integral is None:
         return f"{text.energy(counter)} by counter"
     both = f"{text.energy(counter)} by counter, {text.energy(integral)} by integral"
-    if gpu["few_refreshes"]:
+    if gpu.few_refreshes:
         return f"{both} (too short to compare)"
     return both if difference is None else f"{both} ({100 * difference:+.1f} %)"
 
 
-def _duration(summary: Mapping[str, Any]) -> str:
-    sampling, seconds = summary["sampling"], summary["duration_s"]
+def _duration(summary: RecordingSummary) -> str:
+    sampling, seconds = summary.sampling, summary.duration_s
     words = "for an unknown time" if seconds is None else text.duration(seconds)
-    if summary["segments"] > 1:
-        words += f" in {summary['segments']} segments"
-    if summary["downtime_s"]:
-        words += f", with {text.duration(summary['downtime_s'])} downtime between them"
+    if summary.segments > 1:
+        words += f" in {summary.segments} segments"
+    if summary.downtime_s:
+        words += f", with {text.duration(summary.downtime_s)} downtime between them"
     return f"{words}; {_polling(sampling)}" if sampling else f"{words}; no GPU was sampled"
 
 
-def _polling(sampling: Mapping[str, Any]) -> str:
-    polled, asked = sampling["polled_hz"], sampling["asked_hz"]
+def _polling(sampling: SamplingSummary) -> str:
+    polled, asked = sampling.polled_hz, sampling.asked_hz
     words = "polling rate unknown" if polled is None else f"polled {polled:.1f} Hz"
     if polled is not None and polled < SHORTFALL * asked:
         words += f" of {asked:g} asked for"
-    if sampling["lateness_max_ms"] is not None:
-        words += f", at most {sampling['lateness_max_ms']:.1f} ms late"
-    if sampling["missed"]:
-        words += f", {sampling['missed']:,} ticks missed"
+    if sampling.lateness_max_ms is not None:
+        words += f", at most {sampling.lateness_max_ms:.1f} ms late"
+    if sampling.missed:
+        words += f", {sampling.missed:,} ticks missed"
     return words
 
 
-def _gpu_name(gpu: Mapping[str, Any]) -> str:
-    return f"GPU {gpu['gpu']}" if gpu["node"] is None else f"node {gpu['node']} GPU {gpu['gpu']}"
+def _gpu_name(gpu: GpuTotals) -> str:
+    return f"GPU {gpu.gpu}" if gpu.node is None else f"node {gpu.node} GPU {gpu.gpu}"
 
 
-def _gpu(gpu: Mapping[str, Any]) -> str:
+def _gpu(gpu: GpuTotals) -> str:
     parts = [
-        _unit(gpu["power_mean_w"], "{:.0f} W mean"),
-        _unit(gpu["power_peak_w"], "{:.0f} W peak"),
+        _unit(gpu.power_mean_w, "{:.0f} W mean"),
+        _unit(gpu.power_peak_w, "{:.0f} W peak"),
         energies(gpu),
-        None if gpu["mem_peak_mib"] is None else f"{text.size(gpu['mem_peak_mib'] * MIB)} peak",
-        _unit(gpu["temp_peak_c"], "{:.0f} °C peak"),
-        *(f"{text.duration(seconds)} throttled: {reason}" for reason, seconds in gpu["throttle_s"].items()),
+        None if gpu.mem_peak_mib is None else f"{text.size(gpu.mem_peak_mib * MIB)} peak",
+        _unit(gpu.temp_peak_c, "{:.0f} °C peak"),
+        *(f"{text.duration(seconds)} throttled: {reason}" for reason, seconds in gpu.throttle_s.items()),
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _overhead(sampling: Mapping[str, Any] | None) -> str | None:
-    if not sampling or sampling["cpu_share"] is None:
+def _overhead(sampling: SamplingSummary | None) -> str | None:
+    if not sampling or sampling.cpu_share is None:
         return None
-    whole, driver = 100 * sampling["cpu_share"], 100 * sampling["driver_share"]
+    whole, driver = 100 * sampling.cpu_share, 100 * sampling.driver_share
     words = f"{whole:.1f} % of a core, {driver:.2f} % of it in the driver"
-    words += f"; {text.size(sampling['resident_mib'] * MIB)} resident"
-    lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling["lowered"]]
+    words += f"; {text.size(sampling.resident_mib * MIB)} resident"
+    lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling.lowered]
     return words + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")
 
 
@@ -125,71 +132,71 @@ def _events(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
-def _sizes(summary: Mapping[str, Any]) -> str:
-    output = summary["output_bytes"]
+def _sizes(summary: RecordingSummary) -> str:
+    output = summary.output_bytes
     parts = [] if output is None else [f"{text.size(output)} of output"]
-    return ", ".join([*parts, f"{text.size(summary['gpu_bytes'])} of telemetry"])
+    return ", ".join([*parts, f"{text.size(summary.gpu_bytes)} of telemetry"])
 
 
 def _unit(value: float | None, form: str) -> str | None:
     return None if value is None else form.format(value)
 
 
-def info_document(contents: Mapping[str, Any]) -> Document:
-    """What a run folder holds; `contents` is what `run_contents` returns."""
-    commit, path = contents["git"], contents["path"]
+def info_document(contents: RunContents) -> Document:
+    """What a run folder holds."""
+    commit, path = contents.git, contents.path
     facts = FactList(
         {
-            "run": contents["run"],
+            "run": contents.run,
             "path": path,
-            "command": " ".join(contents["argv"] or []) or "none: only the GPUs were sampled",
-            "host": contents["host"],
+            "command": " ".join(contents.argv or []) or "none: only the GPUs were sampled",
+            "host": contents.host,
             "commit": commit and commit["commit"][:12] + (" with changes" if commit["dirty"] else ""),
-            "tags": ", ".join(f"{key}={value}" for key, value in contents["tags"].items()),
-            "time": contents["duration_s"] and text.duration(contents["duration_s"]),
-            "downtime": contents["downtime_s"] and text.duration(contents["downtime_s"]),
+            "tags": ", ".join(f"{key}={value}" for key, value in contents.tags.items()),
+            "time": contents.duration_s and text.duration(contents.duration_s),
+            "downtime": contents.downtime_s and text.duration(contents.downtime_s),
         }
     )
-    telemetry = contents["telemetry"]
+    telemetry = contents.telemetry
     return Document(
-        title=contents["run"],
+        title=contents.run,
         sections=[
             Section(
                 items=[facts, _segments(contents), *([_readings(contents, telemetry)] if telemetry else [])]
             )
         ],
-        caution=caution(contents["simulated"]),
+        caution=caution(contents.simulated),
         next=f"gputel export {path} --parquet FILE, gputel parse {path}",
     )
 
 
-def _segments(contents: Mapping[str, Any]) -> Table:
+def _segments(contents: RunContents) -> Table:
     names = ("attempt", "node", "started", "time", "exit", "output", "telemetry", "events")
-    return Table("", names, [_segment(segment) for segment in contents["segments"]])
+    return Table("", names, [_segment(segment) for segment in contents.segments])
 
 
-def _segment(segment: Mapping[str, Any]) -> tuple[object, ...]:
-    started, seconds, output = segment["started"], segment["duration_s"], segment["output_bytes"]
+def _segment(segment: SegmentContents) -> tuple[object, ...]:
+    started, seconds, output = segment.started, segment.duration_s, segment.output_bytes
     return (
-        segment["attempt"],
-        segment["node"],
+        segment.attempt,
+        segment.node,
         started and started[:19].replace("T", " ") + " UTC",
         "no end" if seconds is None else text.duration(seconds),
-        segment["exit_code"],
+        segment.exit_code,
         None if output is None else text.size(output),
-        text.size(segment["gpu_bytes"]),
-        _events(segment["events"]) or None,
+        text.size(segment.gpu_bytes),
+        _events(segment.events) or None,
     )
 
 
-def _readings(contents: Mapping[str, Any], telemetry: Mapping[str, Any]) -> Table:
+def _readings(contents: RunContents, telemetry: RecordedReadings) -> Table:
     rows = [
         (name, column["unit"], *(_figure(column[key]) for key in ("min", "mean", "max")))
-        for name, column in telemetry["columns"].items()
+        for name, column in telemetry.columns.items()
     ]
-    count = len(telemetry["gpus"])
+    count = len(telemetry.gpus)
     many = "GPU" if count == 1 else "GPUs"
-    title = f"{telemetry['rows']:,} rows of {count} {many}: {counted(contents['gpus'])}"
+    title = f"{telemetry.rows:,} rows of {count} {many}: {counted(contents.gpus)}"
     return Table(title, ("reading", "unit", "min", "mean", "max"), rows)
 
 

@@ -191,13 +191,13 @@ def _gpus(report: Report) -> Table:
 def _sensors(report: Report) -> tuple[FactList, Table]:
     """Facts about the first GPU's sensors, since one machine's are alike, and a folded table of every GPU's."""
     refresh = reports.refresh(report)
-    sampling = (report.account or {}).get("sampling") or {}
+    sampling = report.account and report.account.sampling
     steps = "measured from whole seconds" if reports.read_as(report) == "whole seconds" else None
-    polled = sampling.get("polled_hz") and f"{sampling['polled_hz']:.1f} Hz"
+    polled = f"{sampling.polled_hz:.1f} Hz" if sampling and sampling.polled_hz else None
     pairs = {"polled": polled, **sensor_refresh(next(iter(refresh.values()), {}))}
     names = list(dict.fromkeys(name for rates in refresh.values() for name in rates))
     cells = [[gpu, *(_refresh_hz(rates.get(name)) for name in names)] for gpu, rates in refresh.items()]
-    asked = f" Asked for {sampling['asked_hz']:g} Hz." if sampling.get("polled_hz") else ""
+    asked = f" Asked for {sampling.asked_hz:g} Hz." if sampling and sampling.polled_hz else ""
     note = f"A value polled more often than its sensor refreshes is repeated, not measured again.{asked}"
     headings = ("GPU", *(SENSORS.get(name, name) for name in names))
     table = Table("Sensor refresh rate by GPU", headings, cells, note=note, folded=True)

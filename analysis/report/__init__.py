@@ -30,7 +30,7 @@ from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.overfitting import overfitting_verdict
-from gputel.analysis.report.summary import recording_summary
+from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,
     Case,
@@ -76,7 +76,7 @@ class Report:
     totals: pl.DataFrame
     phases: pl.DataFrame
     gpus: pl.DataFrame
-    account: dict[str, Any] | None
+    account: RecordingSummary | None
     verdicts: list[Verdict]
 
 
@@ -124,7 +124,7 @@ def answer(report: Report) -> dict[str, Any]:
         "phases": report.phases,
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
-        "recording": report.account,
+        "recording": report.account and report.account.as_json(),
         "sources": offsets.offsets(placed.records),
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "events": events(report),
@@ -142,14 +142,14 @@ def read_as(report: Report) -> str | None:
 def events(report: Report) -> dict[str, int]:
     """Counts the events of log and recorder by kind."""
     counts = dict(report.subject.log.events.group_by("kind").len().sort("kind").iter_rows())
-    recorded = report.account["events"] if report.account else {}
+    recorded = report.account.events if report.account else {}
     return {**counts, **{kind: counts.get(kind, 0) + count for kind, count in recorded.items()}}
 
 
 def refresh(report: Report) -> dict[str, dict[str, float | None]]:
     """Returns the true refresh rate by GPU and reading; None if there are too few changes to tell."""
     if report.account:
-        return {_name(gpu): summary.refreshed(gpu) for gpu in report.account["gpus"]}
+        return {gpu.label: summary.refreshed(gpu) for gpu in report.account.gpus}
     table = report.subject.readings
     if report.readings is None or table is None:
         return {}
@@ -170,10 +170,6 @@ def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
         for question, judge in JUDGES.items()
         if trained or question in WITHOUT_TRAINING
     ]
-
-
-def _name(gpu: dict[str, Any]) -> str:
-    return str(gpu["gpu"]) if gpu["node"] is None else f"{gpu['node']}/{gpu['gpu']}"
 
 
 def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) -> tuple[int, int]:

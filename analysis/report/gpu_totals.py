@@ -7,8 +7,8 @@ days take seconds, and no more memory than an hour.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import polars as pl
 
 from gputel.analysis.align.samples import hold_seconds
 from gputel.analysis.runs import sensors
-from gputel.analysis.runs.sensors import Numbers, Refresh
+from gputel.analysis.runs.recording import total
+from gputel.analysis.runs.sensors import FEW_REFRESHES, Numbers, Refresh
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.sampling.status import SLOWED_DOWN
@@ -41,16 +42,61 @@ class _Sums:
     throttle_s: dict[str, int] = field(default_factory=dict)
 
 
-def gpu_totals(segments: Sequence[Segment]) -> list[dict[str, Any]]:
-    """Returns a row per node and GPU for JSON, summed over segments; None if not measured."""
-    rows: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+@dataclass(frozen=True)
+class GpuTotals:
+    """What one GPU did over a recording; None if not measured, of a refresh rate also with too few changes."""
+
+    gpu: str
+    measured_s: float
+    power_mean_w: float | None
+    power_peak_w: float | None
+    energy_counter_j: float | None
+    energy_integral_j: float | None
+    mem_peak_mib: float | None
+    temp_peak_c: float | None
+    refresh_hz: Mapping[str, float | None]
+    every_poll: Sequence[str]  # readings that changed at every poll: the sensor may be faster
+    throttle_s: Mapping[str, int]
+    node: str | None = None
+    name: str | None = None
+    power_limit_w: float | None = None
+    mem_total_mib: float | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        """Energy by the driver's counter, which misses nothing between samples, else by the integral."""
+        return self.energy_integral_j if self.energy_counter_j is None else self.energy_counter_j
+
+    @property
+    def energy_difference(self) -> float | None:
+        """The relative difference of the integral from the counter."""
+        return sensors.difference(self.energy_counter_j, self.energy_integral_j)
+
+    @property
+    def few_refreshes(self) -> bool:
+        """Whether it was measured too briefly to compare integral and counter, each off by a refresh."""
+        hz = self.refresh_hz.get("power_w")
+        return hz is not None and self.measured_s * hz < FEW_REFRESHES
+
+    @property
+    def label(self) -> str:
+        return self.gpu if self.node is None else f"{self.node}/{self.gpu}"
+
+    def as_json(self) -> dict[str, Any]:
+        computed = {name: getattr(self, name) for name in ("energy_difference", "few_refreshes")}
+        return {"node": self.node, **asdict(self), **computed}
+
+
+def gpu_totals(segments: Sequence[Segment]) -> list[GpuTotals]:
+    """Returns the totals of each GPU of each node, summed over segments."""
+    rows: dict[tuple[str | None, str], list[GpuTotals]] = {}
     for segment in segments:
         for row in folder_totals(segment.gpu):
-            rows.setdefault((segment.node, row["gpu"]), []).append(row)
-    return [{"node": node, **_together(parts)} for (node, _), parts in rows.items()]
+            rows.setdefault((segment.node, row.gpu), []).append(row)
+    return [replace(_together(parts), node=node) for (node, _), parts in rows.items()]
 
 
-def folder_totals(folder: Path) -> list[dict[str, Any]]:
+def folder_totals(folder: Path) -> list[GpuTotals]:
     """Returns the totals of the GPUs of one segment."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
     journals = Journals()
@@ -58,51 +104,44 @@ def folder_totals(folder: Path) -> list[dict[str, Any]]:
     return [_row(gpu, sums, *_refresh_and_edges(folder, gpu, journals)) for gpu, sums in summed.items()]
 
 
-def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> dict[str, Any]:
-    counter = sums.counter_j + edge_j if sums.counted else None
-    joules = sums.joules if sums.measured_s else None
-    return {
-        "gpu": gpu,
-        "measured_s": sums.measured_s,
-        "power_mean_w": sums.joules / sums.measured_s if sums.measured_s else None,
-        "power_peak_w": sums.peaks.get("power_w"),
-        "energy_counter_j": counter,
-        "energy_integral_j": joules,
-        "energy_difference": sensors.difference(counter, joules),
-        "mem_peak_mib": sums.peaks.get("mem_used_mib"),
-        "temp_peak_c": sums.peaks.get("temp_c"),
-        "refresh_hz": {name: found and found.hz for name, found in refresh.items()},
-        "every_poll": [name for name, found in refresh.items() if found and found.every_poll],
-        "throttle_s": sums.throttle_s,
-    }
+def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> GpuTotals:
+    return GpuTotals(
+        gpu=gpu,
+        measured_s=sums.measured_s,
+        power_mean_w=sums.joules / sums.measured_s if sums.measured_s else None,
+        power_peak_w=sums.peaks.get("power_w"),
+        energy_counter_j=sums.counter_j + edge_j if sums.counted else None,
+        energy_integral_j=sums.joules if sums.measured_s else None,
+        mem_peak_mib=sums.peaks.get("mem_used_mib"),
+        temp_peak_c=sums.peaks.get("temp_c"),
+        refresh_hz={name: rate and rate.hz for name, rate in refresh.items()},
+        every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
+        throttle_s=sums.throttle_s,
+    )
 
 
-def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
     """Adds segments; refresh rates are the last segment's, as the driver may have changed."""
-    counter, joules = (_total(parts, name) for name in ("energy_counter_j", "energy_integral_j"))
-    measured = sum(part["measured_s"] for part in parts)
-    reasons = {reason for part in parts for reason in part["throttle_s"]}
-    return {
-        **parts[-1],
-        **{name: _highest(parts, name) for name in ("power_peak_w", "mem_peak_mib", "temp_peak_c")},
-        "measured_s": measured,
-        "power_mean_w": joules / measured if joules is not None and measured else None,
-        "energy_counter_j": counter,
-        "energy_integral_j": joules,
-        "energy_difference": sensors.difference(counter, joules),
-        "throttle_s": {
-            reason: sum(part["throttle_s"].get(reason, 0) for part in parts) for reason in sorted(reasons)
+    joules = total(part.energy_integral_j for part in parts)
+    measured = math.fsum(part.measured_s for part in parts)
+    reasons = {reason for part in parts for reason in part.throttle_s}
+    return replace(
+        parts[-1],
+        power_peak_w=_highest(part.power_peak_w for part in parts),
+        mem_peak_mib=_highest(part.mem_peak_mib for part in parts),
+        temp_peak_c=_highest(part.temp_peak_c for part in parts),
+        measured_s=measured,
+        power_mean_w=joules / measured if joules is not None and measured else None,
+        energy_counter_j=total(part.energy_counter_j for part in parts),
+        energy_integral_j=joules,
+        throttle_s={
+            reason: sum(part.throttle_s.get(reason, 0) for part in parts) for reason in sorted(reasons)
         },
-    }
+    )
 
 
-def _total(parts: list[dict[str, Any]], name: str) -> float | None:
-    known = [part[name] for part in parts if part[name] is not None]
-    return math.fsum(known) if known else None
-
-
-def _highest(parts: list[dict[str, Any]], name: str) -> float | None:
-    return max((part[name] for part in parts if part[name] is not None), default=None)
+def _highest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _summed(folder: Path, gpu: str, journals: Journals) -> _Sums | None:
@@ -158,7 +197,7 @@ def _refresh_and_edges(folder: Path, gpu: str, journals: Journals) -> tuple[dict
     lacking: list[tuple[float, float]] = []
     for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, journals=journals):
         if len(chunk):
-            determined = {name for name, found in refresh.items() if found}
+            determined = {name for name, rate in refresh.items() if rate}
             refresh.update(sensors.refresh_of_one(chunk, determined))
             lacking.append(_counter_lag(chunk))
     return refresh, lacking[-1][1] - lacking[0][0] if lacking else 0.0

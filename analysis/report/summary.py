@@ -1,4 +1,4 @@
-"""A run folder -> the summary that ends a recording, and the contents that `gputel info` shows, both for JSON.
+"""A run folder -> the summary that ends a recording, and the contents that `gputel info` shows.
 
 Both use descriptions, events and whole seconds instead of all ticks.
 """
@@ -6,14 +6,14 @@ Both use descriptions, events and whole seconds instead of all ticks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gputel.analysis import document, text
-from gputel.analysis.report.gpu_totals import gpu_totals
+from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
 from gputel.analysis.runs.recording import Recording, open_recording, total
-from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry import events
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import Segment
@@ -23,49 +23,146 @@ TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """Readings whose refresh rate is shown."""
 
 
-def recording_summary(path: Path) -> dict[str, Any]:
-    """Returns what the end of a recording shows: how long, how well, and what each GPU did."""
+@dataclass(frozen=True)
+class SamplingSummary:
+    """How fast and at what cost the GPUs were sampled, from the last sampler with statistics."""
+
+    asked_hz: float
+    polled_hz: float | None
+    ticks: int
+    late: int
+    missed: int
+    lateness_max_ms: float | None
+    cpu_share: float | None  # of one core
+    driver_share: float | None
+    resident_mib: float
+    lowered: Sequence[Mapping[str, Any]]  # tiers whose rate was lowered, with their rates
+
+
+@dataclass(frozen=True)
+class RecordingSummary:
+    """What the end of a recording shows: how long, how well, and what each GPU did."""
+
+    run: str
+    path: str
+    simulated: str | None
+    segments: int
+    duration_s: float | None
+    downtime_s: float | None
+    exit_code: int | None
+    stopped: Mapping[str, Any] | None
+    sampling: SamplingSummary | None
+    energy_j: float | None
+    gpus: Sequence[GpuTotals]
+    events: Mapping[str, int]
+    gpu_bytes: int
+    output_bytes: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        parts = {
+            "sampling": self.sampling and vars(self.sampling),
+            "gpus": [gpu.as_json() for gpu in self.gpus],
+        }
+        return dict(document.as_json({**vars(self), **parts}))
+
+
+@dataclass(frozen=True)
+class SegmentContents:
+    """One segment: a row of `Recording.segments`, with the sizes of its files and its events by kind."""
+
+    attempt: int
+    node: str | None
+    started: str | None
+    ended: str | None
+    duration_s: float | None
+    downtime_s: float | None
+    exit_code: int | None
+    path: str
+    output_bytes: int | None
+    gpu_bytes: int
+    events: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RecordedReadings:
+    """Rows and columns of the readings as in `parse --json`; means are weighted by ticks."""
+
+    rows: int
+    gpus: Sequence[str]
+    first: str
+    last: str
+    columns: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """What `gputel info` shows of a run folder; `telemetry` is None if nothing was sampled."""
+
+    run: str
+    path: str
+    simulated: str | None
+    argv: Sequence[str] | None
+    host: str | None
+    git: Mapping[str, Any] | None
+    tags: Mapping[str, str]
+    duration_s: float | None
+    downtime_s: float | None
+    gpus: Sequence[Mapping[str, Any]]
+    segments: Sequence[SegmentContents]
+    telemetry: RecordedReadings | None
+
+    def as_json(self) -> dict[str, Any]:
+        parts = {
+            "segments": [vars(segment) for segment in self.segments],
+            "telemetry": self.telemetry and vars(self.telemetry),
+        }
+        return dict(document.as_json({**vars(self), **parts}))
+
+
+def recording_summary(path: Path) -> RecordingSummary:
+    """Summarizes the run folder at `path`."""
     recording = open_recording(path)
-    gpus = gpu_totals(recording.folder.segments)
-    return {
-        "run": recording.name,
-        "path": str(path),
-        "simulated": recording.simulated,
-        "segments": len(recording.folder.segments),
-        "duration_s": recording.duration_s,
-        "downtime_s": recording.downtime_s,
-        "exit_code": recording.descriptions[-1].get("exit_code"),
-        "stopped": recording.descriptions[-1].get("stopped"),
-        "sampling": sampling(recording),
-        "energy_j": total(_best(gpu) for gpu in gpus),
-        "gpus": [{**gpu, "few_refreshes": few(gpu), **_facts(recording, gpu)} for gpu in gpus],
-        "events": dict(Counter(str(event.get("kind")) for event in _events(recording))),
-        "gpu_bytes": sum(_size(segment.gpu) for segment in recording.folder.segments),
-        "output_bytes": total(_length(segment.output) for segment in recording.folder.segments),
-    }
+    gpus = [_named(recording, gpu) for gpu in gpu_totals(recording.folder.segments)]
+    last, segments = recording.descriptions[-1], recording.folder.segments
+    return RecordingSummary(
+        run=recording.name,
+        path=str(path),
+        simulated=recording.simulated,
+        segments=len(segments),
+        duration_s=recording.duration_s,
+        downtime_s=recording.downtime_s,
+        exit_code=last.get("exit_code"),
+        stopped=last.get("stopped"),
+        sampling=sampling(recording),
+        energy_j=total(gpu.energy_j for gpu in gpus),
+        gpus=gpus,
+        events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
+        gpu_bytes=sum(_size(segment.gpu) for segment in segments),
+        output_bytes=total(_length(segment.output) for segment in segments),
+    )
 
 
-def sampling(recording: Recording) -> dict[str, Any] | None:
-    """Returns the rate and cost of sampling, from the last sampler with statistics; None if nothing was sampled."""
+def sampling(recording: Recording) -> SamplingSummary | None:
+    """Returns the rate and cost of sampling; None if nothing was sampled."""
     plans: list[dict[str, Any]] = [facts.get("sampling") or {} for facts in recording.descriptions]
     with_statistics = [(plan, plan["statistics"]) for plan in plans if plan.get("statistics")]
     if not with_statistics:
         return None
     plan, statistics = with_statistics[-1]
     seconds = statistics.get("sampled_s")
-    inside = sum(statistics["inside_driver_s"].values())
-    return {
-        "asked_hz": plan["hz"],
-        "polled_hz": polled_hz(segment.gpu for segment in recording.folder.segments),
-        "ticks": statistics["ticks"],
-        "late": statistics["late"],
-        "missed": statistics["missed"],
-        "lateness_max_ms": statistics["lateness_us"]["max"] and statistics["lateness_us"]["max"] / 1000,
-        "cpu_share": seconds and statistics["cpu_s"] / seconds,
-        "driver_share": seconds and inside / seconds,
-        "resident_mib": statistics["resident_mib"],
-        "lowered": statistics["lowered"],
-    }
+    lateness_us = statistics["lateness_us"]["max"]
+    return SamplingSummary(
+        asked_hz=plan["hz"],
+        polled_hz=polled_hz(segment.gpu for segment in recording.folder.segments),
+        ticks=statistics["ticks"],
+        late=statistics["late"],
+        missed=statistics["missed"],
+        lateness_max_ms=lateness_us and lateness_us / 1000,
+        cpu_share=seconds and statistics["cpu_s"] / seconds,
+        driver_share=seconds and sum(statistics["inside_driver_s"].values()) / seconds,
+        resident_mib=statistics["resident_mib"],
+        lowered=statistics["lowered"],
+    )
 
 
 def polled_hz(folders: Iterable[Path]) -> float | None:
@@ -75,44 +172,36 @@ def polled_hz(folders: Iterable[Path]) -> float | None:
     return sum(sampled.rows - 1 for sampled in spans) / seconds if seconds else None
 
 
-def refreshed(gpu: dict[str, Any]) -> dict[str, float | None]:
+def refreshed(gpu: GpuTotals) -> dict[str, float | None]:
     """Returns the refresh rates of a GPU's readings; None if there are too few changes to tell."""
-    return {name: gpu["refresh_hz"][name] for name in TELLING if name in gpu["refresh_hz"]}
+    return {name: gpu.refresh_hz[name] for name in TELLING if name in gpu.refresh_hz}
 
 
-def few(gpu: dict[str, Any]) -> bool:
-    """Returns whether a GPU was measured too briefly to compare integral and counter, each off by a refresh."""
-    hz = gpu["refresh_hz"].get("power_w")
-    return hz is not None and gpu["measured_s"] * hz < FEW_REFRESHES
-
-
-def run_contents(path: Path) -> dict[str, Any]:
-    """Returns what `gputel info` shows of a run folder."""
+def run_contents(path: Path) -> RunContents:
+    """Returns what a run folder holds."""
     recording = open_recording(path)
     first = recording.descriptions[0]
-    segments = document.rows(recording.segments)
-    answer = {
-        "run": recording.name,
-        "path": str(path),
-        "simulated": recording.simulated,
-        "argv": first.get("argv"),
-        "host": (first.get("host") or {}).get("name"),
-        "git": first.get("git"),
-        "tags": first.get("tags") or {},
-        "duration_s": recording.duration_s,
-        "downtime_s": recording.downtime_s,
-        "gpus": [gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []],
-        "segments": [
-            {**row, **_segment_contents(segment)}
-            for row, segment in zip(segments, recording.folder.segments, strict=True)
+    rows = document.rows(recording.segments)
+    return RunContents(
+        run=recording.name,
+        path=str(path),
+        simulated=recording.simulated,
+        argv=first.get("argv"),
+        host=(first.get("host") or {}).get("name"),
+        git=first.get("git"),
+        tags=first.get("tags") or {},
+        duration_s=recording.duration_s,
+        downtime_s=recording.downtime_s,
+        gpus=[gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []],
+        segments=[
+            SegmentContents(**row, **_files_and_events(segment))
+            for row, segment in zip(rows, recording.folder.segments, strict=True)
         ],
-        "telemetry": telemetry(recording),
-    }
-    return dict(document.as_json(answer))
+        telemetry=telemetry(recording),
+    )
 
 
-def telemetry(recording: Recording) -> dict[str, Any] | None:
-    """Returns rows and columns as in `parse --json`; means are weighted by ticks."""
+def telemetry(recording: Recording) -> RecordedReadings | None:
     import polars as pl
 
     seconds = recording.gpu_1s
@@ -132,30 +221,27 @@ def telemetry(recording: Recording) -> dict[str, Any] | None:
         ).row(0)
         columns[reading.name] = {"unit": reading.unit, "min": low, "mean": middle, "max": high}
     times = seconds["time"].dt.epoch("ns").to_numpy()
-    return {
-        "rows": int(seconds["ticks"].sum()),
-        "gpus": sorted(seconds["gpu"].unique(), key=lambda gpu: [int(part) for part in gpu.split(":")]),
-        "first": text.moment(int(times.min())),
-        "last": text.moment(int(times.max())),
-        "columns": columns,
-    }
+    return RecordedReadings(
+        rows=int(seconds["ticks"].sum()),
+        gpus=sorted(seconds["gpu"].unique(), key=lambda gpu: [int(part) for part in gpu.split(":")]),
+        first=text.moment(int(times.min())),
+        last=text.moment(int(times.max())),
+        columns=columns,
+    )
 
 
-def _best(gpu: dict[str, Any]) -> float | None:
-    """Returns energy by the driver's counter, which misses nothing between samples, else by the integral."""
-    counter: float | None = gpu["energy_counter_j"]
-    return gpu["energy_integral_j"] if counter is None else counter
-
-
-def _facts(recording: Recording, gpu: dict[str, Any]) -> dict[str, Any]:
-    """Returns a GPU's name and limits, from the last description of its node that has it."""
+def _named(recording: Recording, gpu: GpuTotals) -> GpuTotals:
+    """Adds a GPU's name and limits, from the last description of its node that has it."""
     for segment, facts in reversed(list(zip(recording.folder.segments, recording.descriptions, strict=True))):
         for described in facts.get("gpus") or []:
-            if segment.node == gpu["node"] and described["gpu"] == gpu["gpu"]:
-                limit = (described.get("limits") or {}).get("power_w")
-                total = described.get("memory_total_mib")
-                return {"name": described["name"], "power_limit_w": limit, "mem_total_mib": total}
-    return {"name": None, "power_limit_w": None, "mem_total_mib": None}
+            if segment.node == gpu.node and described["gpu"] == gpu.gpu:
+                return replace(
+                    gpu,
+                    name=described["name"],
+                    power_limit_w=(described.get("limits") or {}).get("power_w"),
+                    mem_total_mib=described.get("memory_total_mib"),
+                )
+    return gpu
 
 
 def _events(recording: Recording) -> list[dict[str, object]]:
@@ -171,7 +257,7 @@ def _length(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
 
-def _segment_contents(segment: Segment) -> dict[str, Any]:
+def _files_and_events(segment: Segment) -> dict[str, Any]:
     files = [path for path in segment.gpu.glob("*") if path.is_file()]
     kinds = Counter(str(event.get("kind")) for event in events.read(segment.path))
     return {

@@ -19,6 +19,6 @@ def command(run: str, as_json: bool) -> None:
 
     contents = run_contents(sources.one_run(run))
     if as_json:
-        show.as_json(contents)
+        show.as_json(contents.as_json())
     else:
         show.document(info_document(contents))

@@ -203,7 +203,7 @@ def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) 
             _write_report(run, kinds)
         summary = recording_summary(run)
         if as_json:
-            show.as_json(summary)
+            show.as_json(summary.as_json())
         else:
             show.note("")
             show.document(record_document(summary), sys.stderr)

@@ -16,6 +16,7 @@ import gputel
 from gputel.analysis import text
 from gputel.analysis.documents import compare, plan, record
 from gputel.analysis.plan.estimate import Estimate
+from gputel.analysis.report.gpu_totals import GpuTotals
 from tests import browser
 
 ROOT = Path(gputel.__file__).parent.parent
@@ -78,10 +79,8 @@ def test_duration_is_off_by_at_most_half_of_its_last_unit(seconds: float) -> Non
 
 def test_every_output_writes_a_quantity_in_the_same_words() -> None:
     """An hour and a minute, and a few gigajoules, at the end of a recording, in a comparison and in a plan."""
-    told = {"energy_counter_j": 3.1e9, "energy_integral_j": None, "energy_difference": None}
-    assert (
-        record.energies(told) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
-    )
+    gpu = GpuTotals("0", 0.0, None, None, 3.1e9, None, None, None, {}, [], {})
+    assert record.energies(gpu) == f"{compare.AMOUNTS['energy'](3.1e9)} by counter" == "861.11 kWh by counter"
     stop = Estimate(3700 / 3600, 1, 2, "computed", ())
     assert plan.lasting(stop) == compare.AMOUNTS["time"](3700) == "1 h 02 min"
 

@@ -155,9 +155,9 @@ def test_account_and_spans_measure_the_same_seconds_of_a_recording(tmp_path: Pat
     time = pl.col("time")
     span = seconds.select(time.min().alias("start"), (time.max() + pl.duration(seconds=1)).alias("end"))
     spent = measured(span, seconds)
-    assert account["measured_s"] == pytest.approx(23.1)
-    assert spent["measured"][0] * spent["duration_s"][0] == pytest.approx(account["measured_s"])
-    assert spent["energy_j"][0] == pytest.approx(account["energy_integral_j"])
+    assert account.measured_s == pytest.approx(23.1)
+    assert spent["measured"][0] * spent["duration_s"][0] == pytest.approx(account.measured_s)
+    assert spent["energy_j"][0] == pytest.approx(account.energy_integral_j)
 
 
 @pytest.mark.parametrize("name", ["reward_loss", "mse", "kl", "acc_norm", "tok_per_sec", "grad_norm"])

@@ -1,6 +1,7 @@
 """What is printed when a recording ends, from run folders whose truth is known."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from gputel.analysis.document import FactList
 from gputel.analysis.documents.record import record_document
-from gputel.analysis.report.summary import few, recording_summary
+from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store.tiers import GpuColumn, Tier
@@ -62,7 +63,7 @@ def folder(tmp_path: Path, compose: Callable[..., None]) -> Callable[..., Path]:
     return make
 
 
-def facts(summary: dict[str, Any]) -> dict[str, str]:
+def facts(summary: RecordingSummary) -> dict[str, str]:
     (section,) = record_document(summary).sections
     (item,) = section.items
     assert isinstance(item, FactList)
@@ -80,7 +81,7 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "overhead": "2.0 % of a core, 0.60 % of it in the driver; 27.4 MiB resident; "
         "lowered to stay within --max-overhead: slow to 0.25 Hz",
         "events": "1 mark",
-        "run": f"{path} (1.5 KiB of output, {summary['gpu_bytes'] / 1024:.1f} KiB of telemetry)",
+        "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
     }
     assert record_document(summary).next == f"gputel info {path}"
 
@@ -91,28 +92,28 @@ def test_polling_rate_counts_the_rows_that_are_there(tmp_path: Path, compose: Ca
     rows = [row for n, row in enumerate(ticks(400, True)) if n <= 200 or n % 4 == 0]
     compose(segment.gpu, [Tier("fast", 100.0, COLUMNS)], rows)
     summary = recording_summary(segment.path)
-    assert summary["sampling"]["polled_hz"] == pytest.approx((len(rows) - 1) / 9.96)
+    assert summary.sampling
+    assert summary.sampling.polled_hz == pytest.approx((len(rows) - 1) / 9.96)
     assert facts(summary)["recorded"].startswith("10.0 s; polled 40.1 Hz of 100 asked for, at most")
 
 
 def test_integral_stands_alone_without_a_counter(folder: Callable[..., Path]) -> None:
     summary = recording_summary(folder(counter=False))
-    assert summary["gpus"][0]["energy_counter_j"] is None
+    assert summary.gpus[0].energy_counter_j is None
     assert "4,000.0 J by integral (no counter)" in facts(summary)["GPU 0"]
-    assert summary["energy_j"] == pytest.approx(4000, rel=0.01)
+    assert summary.energy_j == pytest.approx(4000, rel=0.01)
 
 
 def test_energies_of_few_refreshes_are_not_compared(folder: Callable[..., Path]) -> None:
     summary = recording_summary(folder())
-    (gpu,) = summary["gpus"]
-    gpu["few_refreshes"] = few({**gpu, "measured_s": 0.9})
-    assert "by integral (too short to compare)" in facts(summary)["GPU 0"]
+    short = replace(summary, gpus=[replace(summary.gpus[0], measured_s=0.9)])
+    assert "by integral (too short to compare)" in facts(short)["GPU 0"]
 
 
 def test_energies_are_not_compared_with_a_counter_that_stood_still(folder: Callable[..., Path]) -> None:
     summary = recording_summary(folder())
-    summary["gpus"][0].update(energy_counter_j=0.0, energy_difference=None)
-    assert "0.0 J by counter, 4,000.0 J by integral, 60 °C peak" in facts(summary)["GPU 0"]
+    still = replace(summary, gpus=[replace(summary.gpus[0], energy_counter_j=0.0)])
+    assert "0.0 J by counter, 4,000.0 J by integral, 60 °C peak" in facts(still)["GPU 0"]
 
 
 def test_simulated_recording_carries_its_caution(folder: Callable[..., Path]) -> None:
@@ -128,9 +129,9 @@ def test_segments_are_added_up_and_their_downtime_is_named(
     segment = run_folder.add_segment(path, {**FACTS, **later, "exit_code": 3})
     compose(segment.gpu, [Tier("fast", 100.0, COLUMNS)], ticks(200, True))
     summary = recording_summary(path)
-    assert (summary["duration_s"], summary["downtime_s"], summary["exit_code"]) == (20.0, 5.0, 3)
-    assert summary["energy_j"] == pytest.approx(6000, rel=0.01)
-    assert summary["gpus"][0]["power_mean_w"] == pytest.approx(300, rel=0.01)
+    assert (summary.duration_s, summary.downtime_s, summary.exit_code) == (20.0, 5.0, 3)
+    assert summary.energy_j == pytest.approx(6000, rel=0.01)
+    assert summary.gpus[0].power_mean_w == pytest.approx(300, rel=0.01)
     assert facts(summary)["recorded"].startswith(
         "20.0 s in 2 segments, with 5.0 s downtime between them; polled"
     )
@@ -139,7 +140,7 @@ def test_segments_are_added_up_and_their_downtime_is_named(
 def test_recording_without_a_gpu_has_a_summary(tmp_path: Path) -> None:
     segment = run_folder.create(tmp_path / "a", {**FACTS, "gpus": [], "sampling": None})
     summary = recording_summary(segment.path)
-    assert summary["energy_j"] is None
+    assert summary.energy_j is None
     assert facts(summary) == {
         "recorded": "10.0 s; no GPU was sampled",
         "run": f"{segment.path} (0 B of telemetry)",

@@ -31,17 +31,17 @@ def record(compose: Compose, folder: Path, seconds: int, throttle: int = 0) -> N
 def test_energy_by_counter_and_integral_agree(tmp_path: Path, compose: Compose) -> None:
     record(compose, tmp_path, 20)
     (row,) = folder_totals(tmp_path)
-    assert row["power_mean_w"] == row["power_peak_w"] == 200
-    assert row["measured_s"] == pytest.approx(20)
-    assert row["energy_integral_j"] == pytest.approx(4000)
-    assert row["energy_counter_j"] == pytest.approx(3980, abs=1)  # up to the last sample
-    assert row["throttle_s"] == {}
+    assert row.power_mean_w == row.power_peak_w == 200
+    assert row.measured_s == pytest.approx(20)
+    assert row.energy_integral_j == pytest.approx(4000)
+    assert row.energy_counter_j == pytest.approx(3980, abs=1)  # up to the last sample
+    assert row.throttle_s == {}
 
 
 def test_throttled_seconds_are_counted_by_reason(tmp_path: Path, compose: Compose) -> None:
     record(compose, tmp_path, 5, HW_SLOWDOWN)
     (row,) = folder_totals(tmp_path)
-    assert list(row["throttle_s"].values()) == [5]
+    assert list(row.throttle_s.values()) == [5]
 
 
 def test_segments_of_one_gpu_are_added(tmp_path: Path, compose: Compose) -> None:
@@ -49,8 +49,8 @@ def test_segments_of_one_gpu_are_added(tmp_path: Path, compose: Compose) -> None
     for segment, seconds in zip(segments, (10, 20), strict=True):
         record(compose, segment.gpu, seconds)
     (row,) = gpu_totals(segments)
-    assert row["measured_s"] == pytest.approx(30)
-    assert row["energy_integral_j"] == pytest.approx(6000)
+    assert row.measured_s == pytest.approx(30)
+    assert row.energy_integral_j == pytest.approx(6000)
 
 
 def test_folder_without_samples_has_no_totals(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gputel.analysis.report.summary import few, polled_hz, recording_summary, refreshed, run_contents
+from gputel.analysis.report.summary import polled_hz, recording_summary, refreshed, run_contents
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store.tiers import GpuColumn, Tier
@@ -37,12 +38,12 @@ def recorded(tmp_path: Path, compose: Compose) -> Path:
 
 def test_summary_has_duration_energy_and_the_gpus_name(recorded: Path) -> None:
     summary = recording_summary(recorded)
-    assert (summary["run"], summary["duration_s"], summary["segments"]) == ("d12", 30, 1)
-    assert summary["energy_j"] == pytest.approx(6000)
-    (gpu,) = summary["gpus"]
-    assert (gpu["name"], gpu["power_limit_w"]) == (H100["name"], 700)
-    assert summary["output_bytes"] == len("step 1\n")
-    assert summary["sampling"] is None  # the sampler left no statistics
+    assert (summary.run, summary.duration_s, summary.segments) == ("d12", 30, 1)
+    assert summary.energy_j == pytest.approx(6000)
+    (gpu,) = summary.gpus
+    assert (gpu.name, gpu.power_limit_w) == (H100["name"], 700)
+    assert summary.output_bytes == len("step 1\n")
+    assert summary.sampling is None  # the sampler left no statistics
 
 
 def test_polled_rate_is_that_of_the_samples(recorded: Path) -> None:
@@ -52,19 +53,30 @@ def test_polled_rate_is_that_of_the_samples(recorded: Path) -> None:
 
 def test_contents_name_the_command_and_the_range_of_each_reading(recorded: Path) -> None:
     contents = run_contents(recorded)
-    assert contents["argv"] == ["python", "train.py"]
-    telemetry = contents["telemetry"]
-    assert telemetry["rows"] == 200
-    assert telemetry["columns"]["power_w"] == {"unit": "W", "min": 300, "mean": 300, "max": 300}
-    assert contents["segments"][0]["output_bytes"] == len("step 1\n")
+    assert contents.argv == ["python", "train.py"]
+    telemetry = contents.telemetry
+    assert telemetry is not None
+    assert telemetry.rows == 200
+    assert telemetry.columns["power_w"] == {"unit": "W", "min": 300, "mean": 300, "max": 300}
+    assert contents.segments[0].output_bytes == len("step 1\n")
 
 
-def test_few_refreshes_are_flagged() -> None:
-    assert few({"refresh_hz": {"power_w": 1.0}, "measured_s": 5.0})
-    assert not few({"refresh_hz": {"power_w": 10.0}, "measured_s": 5.0})
-    assert not few({"refresh_hz": {}, "measured_s": 5.0})
+def test_few_refreshes_are_flagged(recorded: Path) -> None:
+    (gpu,) = recording_summary(recorded).gpus
+    assert replace(gpu, refresh_hz={"power_w": 1.0}, measured_s=5.0).few_refreshes
+    assert not replace(gpu, refresh_hz={"power_w": 10.0}, measured_s=5.0).few_refreshes
+    assert not replace(gpu, refresh_hz={}, measured_s=5.0).few_refreshes
 
 
-def test_refresh_rates_keep_a_reading_with_too_few_changes() -> None:
+def test_refresh_rates_keep_a_reading_with_too_few_changes(recorded: Path) -> None:
+    (gpu,) = recording_summary(recorded).gpus
     rates = {"power_w": 10.0, "util": None, "fan": 1.0}
-    assert refreshed({"refresh_hz": rates}) == {"power_w": 10.0, "util": None}
+    assert refreshed(replace(gpu, refresh_hz=rates)) == {"power_w": 10.0, "util": None}
+
+
+def test_json_has_a_row_per_gpu_with_its_name_and_both_energies(recorded: Path) -> None:
+    answer = recording_summary(recorded).as_json()
+    (gpu,) = answer["gpus"]
+    assert list(answer)[:3] == ["run", "path", "simulated"]
+    assert (gpu["node"], gpu["gpu"], gpu["name"], gpu["few_refreshes"]) == (None, "0", H100["name"], False)
+    assert (gpu["energy_counter_j"], gpu["energy_integral_j"]) == (None, pytest.approx(6000))

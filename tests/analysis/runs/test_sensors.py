@@ -157,18 +157,18 @@ def test_account_of_a_recording(tmp_path: Path, compose: Compose, seal_after_s: 
     compose(tmp_path / "gpu", [FAST, SLOW], square_wave(20), seal_after_s=seal_after_s)
     first, second = gpu_totals([Segment(tmp_path)])
     exact = used(0.35 + 19.99) - used(0.35)
-    assert first["energy_counter_j"] == pytest.approx(exact, rel=1e-6)
-    assert first["energy_integral_j"] == pytest.approx(exact, rel=2e-3)
-    assert first["energy_difference"] == pytest.approx(0, abs=2e-3)
-    assert first["power_mean_w"] == pytest.approx(exact / 19.99, rel=2e-3)
-    assert first["power_peak_w"] == 500
-    assert first["mem_peak_mib"] == 1900
-    assert first["throttle_s"] == {"software thermal slowdown": 11}
-    assert first["refresh_hz"]["energy_j"] == pytest.approx(10, rel=0.01)
-    assert first["refresh_hz"]["power_w"] == pytest.approx(1, rel=0.01)
-    assert second["gpu"] == "1"
-    assert second["power_mean_w"] is None
-    assert second["energy_integral_j"] is None
+    assert first.energy_counter_j == pytest.approx(exact, rel=1e-6)
+    assert first.energy_integral_j == pytest.approx(exact, rel=2e-3)
+    assert first.energy_difference == pytest.approx(0, abs=2e-3)
+    assert first.power_mean_w == pytest.approx(exact / 19.99, rel=2e-3)
+    assert first.power_peak_w == 500
+    assert first.mem_peak_mib == 1900
+    assert first.throttle_s == {"software thermal slowdown": 11}
+    assert first.refresh_hz["energy_j"] == pytest.approx(10, rel=0.01)
+    assert first.refresh_hz["power_w"] == pytest.approx(1, rel=0.01)
+    assert second.gpu == "1"
+    assert second.power_mean_w is None
+    assert second.energy_integral_j is None
 
 
 def test_segments_and_nodes_are_added_up(tmp_path: Path, compose: Compose) -> None:
@@ -178,9 +178,9 @@ def test_segments_and_nodes_are_added_up(tmp_path: Path, compose: Compose) -> No
         [Segment(tmp_path), Segment(tmp_path / "segments" / "2", None, 2), Segment(tmp_path, "1")]
     )
     exact = used(6.34) + used(4.34) - 2 * used(0.35)
-    assert [(row["node"], row["gpu"]) for row in rows] == [(None, "0"), (None, "1"), ("1", "0"), ("1", "1")]
-    assert rows[0]["energy_counter_j"] == pytest.approx(exact, rel=1e-6)
-    assert rows[0]["measured_s"] == pytest.approx(10, abs=0.05)
+    assert [(row.node, row.gpu) for row in rows] == [(None, "0"), (None, "1"), ("1", "0"), ("1", "1")]
+    assert rows[0].energy_counter_j == pytest.approx(exact, rel=1e-6)
+    assert rows[0].measured_s == pytest.approx(10, abs=0.05)
 
 
 def test_recording_without_gpus_has_an_empty_account(tmp_path: Path) -> None:
