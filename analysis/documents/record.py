@@ -40,7 +40,7 @@ def record_document(summary: RecordingSummary) -> Document:
             **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
             "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
             "overhead": _overhead(summary.sampling),
-            "stopped": summary.stopped and summary.stopped["text"],
+            "stopped": summary.stopped["text"] if summary.stopped else None,
             "events": _events(summary.events),
             "run": f"{summary.path} ({_sizes(summary)})",
         }
@@ -119,7 +119,7 @@ def _gpu(gpu: GpuTotals) -> str:
 
 
 def _overhead(sampling: SamplingSummary | None) -> str | None:
-    if not sampling or sampling.cpu_share is None:
+    if not sampling or sampling.cpu_share is None or sampling.driver_share is None:
         return None
     whole, driver = 100 * sampling.cpu_share, 100 * sampling.driver_share
     words = f"{whole:.1f} % of a core, {driver:.2f} % of it in the driver"
@@ -151,10 +151,12 @@ def info_document(contents: RunContents) -> Document:
             "path": path,
             "command": " ".join(contents.argv or []) or "none: only the GPUs were sampled",
             "host": contents.host,
-            "commit": commit and commit["commit"][:12] + (" with changes" if commit["dirty"] else ""),
+            "commit": commit["commit"][:12] + (" with changes" if commit["dirty"] else "")
+            if commit
+            else None,
             "tags": ", ".join(f"{key}={value}" for key, value in contents.tags.items()),
-            "time": contents.duration_s and text.duration(contents.duration_s),
-            "downtime": contents.downtime_s and text.duration(contents.downtime_s),
+            "time": text.duration(contents.duration_s) if contents.duration_s else None,
+            "downtime": text.duration(contents.downtime_s) if contents.downtime_s else None,
         }
     )
     telemetry = contents.telemetry

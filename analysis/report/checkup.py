@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
         return _gpus(facts, segment), _readings(facts, _refresh(segment))
 
 
-def counted(gpus: list[dict[str, Any]]) -> str:
+def counted(gpus: Sequence[Mapping[str, Any]]) -> str:
     """Formats `2 x NVIDIA H100 80GB HBM3`."""
     names = [gpu["name"] for gpu in gpus]
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))

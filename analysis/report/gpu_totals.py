@@ -114,7 +114,7 @@ def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: floa
         energy_integral_j=sums.joules if sums.measured_s else None,
         mem_peak_mib=sums.peaks.get("mem_used_mib"),
         temp_peak_c=sums.peaks.get("temp_c"),
-        refresh_hz={name: rate and rate.hz for name, rate in refresh.items()},
+        refresh_hz={name: rate.hz if rate else None for name, rate in refresh.items()},
         every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
         throttle_s=sums.throttle_s,
     )
