@@ -202,7 +202,7 @@ def _row(track: RunPhase) -> dict[str, Any]:
         "flops": flops,
         "energy_j": energy,
         "cost": cost,
-        "tok_per_sec": _mean(rows, "tok_per_sec") or _rate(tokens, seconds),
+        "tok_per_sec": _printed_rate(track) or _rate(tokens, seconds),
         "mfu": _mean(rows, "mfu") or _mfu(flops, seconds, amount(facts.peak_flops)),
         "mem_printed_mib": _memory(track),
         "interruptions": interruptions(track),
@@ -227,6 +227,12 @@ def _mean(rows: pl.DataFrame, name: str) -> float | None:
     values = floats(rows[name])
     values = values[np.isfinite(values)]
     return float(values.mean()) if len(values) else None
+
+
+def _printed_rate(track: RunPhase) -> float | None:
+    """Returns the mean printed throughput, in the unit that fits tokens and step times."""
+    rate = _mean(track.rows, "tok_per_sec")
+    return None if rate is None else rate * track.subject.step_tokens.rate_scale
 
 
 def _rate(tokens: float | None, seconds: float | None) -> float | None:

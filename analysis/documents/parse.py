@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis import text
+from gputel.analysis import runs, text
 from gputel.analysis.document import Document, Panel, Section, Table
-from gputel.analysis.runs import RunData
 
 if TYPE_CHECKING:
     from gputel.analysis.documents.panels.metrics import RunCurve
     from gputel.analysis.logs.log import Log
+    from gputel.analysis.runs import RunData
 
 COLUMNS = (
     "run", "format", "phase", "records", "first loss", "last loss", "best validation", "tok/s", "MFU", "time",
@@ -35,11 +35,7 @@ HIGH_IS_BETTER = re.compile("map50_95|acc|core|hellaswag", re.IGNORECASE)
 
 def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
     """Of every log in which something was found. `drawn=False` gives the table of runs alone, for a terminal."""
-    subjects = [
-        RunData(log, readings=log.telemetry.rows if log.telemetry else None)
-        for log in logs
-        if not log.is_empty
-    ]
+    subjects = [runs.of_log(log) for log in logs if not log.is_empty]
     names = _names(subjects)
     lines = (
         [

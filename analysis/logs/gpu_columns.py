@@ -21,6 +21,7 @@ PRINTED = {
     "util": "utilization.gpu sm util utilization gpu_util util_gpu utilization_gpu gpu_utilization gputl",
     "mem_util": "utilization.memory mem memory mem_util memory_util utilization_memory memory_utilization mcutl",
     "mem_used_mib": "memory.used fb mem_used memory_used used memory mem mem_usage vram_used vram fbusd",
+    "mem_total_mib": "memory.total mem_total memory_total total_memory vram_total fb_total",
     "sm_mhz": "clocks.current.sm clocks.sm pclk sm_clock clock_sm sm_clk sm clocks_sm clock smclk",
     "mem_mhz": "clocks.current.memory clocks.mem mclk mem_clock memory_clock clock_mem mem clocks_mem mmclk",
     "pstate": "pstate pstat",
@@ -82,6 +83,7 @@ ELAPSED = {
 }
 INDICES = ("index", "gpu_index", "gpu", "gpu_id", "gpu_idx", "idx", "device", "device_id", "entity")
 GPUS = (*INDICES, "pci.bus_id", "gpu_bus_id", "pci_bus_id", "uuid", "gpu_uuid", "serial", "gpu_serial")
+NAMES = {"name", "gpu_name", "product_name", "gpu.name", "model"}
 NODES = {"node", "hostname", "host"}
 
 WIDE = re.compile(r"(?:gpu|GPU|cuda|device)[_ .:]?(\d+)[_ .:]+(?=\S)(.+)")
@@ -95,7 +97,7 @@ COLUMNS_OF = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a header. `gpu` is set if the name says which GPU; `role` is reading, time, gpu, ..."""
+    """One cell of a header. `gpu` is set if the name says which GPU; `role` is reading, time, gpu, name, ..."""
 
     printed: str
     role: str
@@ -112,7 +114,7 @@ def understand(printed: str, unit: str | None = None, *, dcgm: bool = False) -> 
     if bracketed := BRACKETED.match(name):
         name, unit = bracketed[1], bracketed[2]
     word = name.lower()
-    if word in TIMES or word in ELAPSED or word in GPUS or word in NODES:
+    if word in TIMES or word in ELAPSED or word in GPUS or word in NODES or word in NAMES:
         return Cell(printed, _role(word), word, rank=GPUS.index(word) if word in GPUS else 0)
     wide = WIDE.fullmatch(name)
     base, tail = _split_unit((wide[2] if wide else name).lower().replace(" ", "_"))
@@ -150,6 +152,8 @@ def _role(word: str) -> str:
         return "time"
     if word in ELAPSED:
         return "elapsed"
+    if word in NAMES:
+        return "name"
     return "gpu" if word in GPUS else "node"
 
 

@@ -46,6 +46,7 @@ class Telemetry:
     sources: dict[str, str]
     rejects: Rejects
     lines: int
+    names: tuple[str, ...] = ()  # models of the GPUs, in the order of their first rows
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,12 @@ def parse(data: bytes) -> Telemetry:
     frames: list[pl.DataFrame] = []
     rejects: Rejects = []
     cells: dict[str, Cell] = {}
+    names: dict[str, None] = {}
     for header, at, lines in _sections(data):
         table, too_wide = _cells(header, at, lines)
         frame, unreadable = _rows(header, table)
         frames.append(frame)
+        names.update(dict.fromkeys(_names(header, table)))
         rejects += too_wide + unreadable
         cells.update(
             {cell.column: cell for cell in reversed(header.cells) if cell.role in ("reading", "other")}
@@ -84,7 +87,17 @@ def parse(data: bytes) -> Telemetry:
         {name: cells[name].printed.strip() for name in named},
         sorted(rejects),
         data.count(b"\n") + (data[-1:] not in (b"", b"\n")),
+        tuple(names),
     )
+
+
+def _names(header: Header, table: pl.DataFrame) -> list[str]:
+    """Returns the GPUs' models, once each."""
+    place = next((i for i, cell in enumerate(header.cells) if cell.role == "name"), None)
+    if place is None:
+        return []
+    names = table[str(place)].unique(maintain_order=True)
+    return names.filter(~names.str.to_lowercase().is_in(MISSING)).to_list()
 
 
 def header_of(line: str, after: str) -> Header | None:

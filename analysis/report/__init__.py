@@ -97,7 +97,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         shared=overlap(spans, edges),
         steps=steps,
         totals=join.totals(measured),
-        phases=_phases(steps, subject.log.records),
+        phases=_phases(steps, subject),
         gpus=gpus,
         account=recording_summary(subject.recording.path) if subject.recording else None,
         verdicts=judge_run(Case(subject, steps, gpus), trained=not subject.log.records.is_empty()),
@@ -185,11 +185,13 @@ def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) 
     return busy or sampled.edges
 
 
-def _phases(steps: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+def _phases(steps: pl.DataFrame, subject: RunData) -> pl.DataFrame:
     """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
 
-    `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, as in `compare`.
+    `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, null if their unit
+    contradicts tokens and step times.
     """
+    records = subject.log.records
     weight = pl.col("steps")
     joules = JOULES * weight
     whole = (pl.col("measured") >= join.WHOLE) & joules.is_not_null()
@@ -205,7 +207,8 @@ def _phases(steps: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
         (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
         (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
     )
-    rate = pl.col("tok_per_sec") if "tok_per_sec" in records.columns else pl.lit(None, pl.Float64)
+    is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
+    rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
     printed = records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
     return phases.join(printed, on="phase", how="left", maintain_order="left")
 

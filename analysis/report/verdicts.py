@@ -66,7 +66,7 @@ class Case:
 def mfu_verdict(case: Case) -> Verdict:
     """Returns the MFU as printed, else as computed; the two may differ."""
     facts = case.subject.facts
-    printed, rate = _median(case, "mfu"), _median(case, "tok_per_sec") or _rate(case)
+    printed, rate = _median(case, "mfu"), _printed_rate(case) or _rate(case)
     computed, formula = _computed(facts, rate)
     figures: dict[str, Any] = {"printed": printed, "reckoned": computed, "tok_per_sec": rate}
     evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + formula
@@ -135,6 +135,12 @@ def _median(case: Case, name: str) -> float | None:
         return None
     middle: Any = records.filter(pl.col(name).is_finite())[name].median()
     return None if middle is None else float(middle)
+
+
+def _printed_rate(case: Case) -> float | None:
+    """Returns the median of the printed throughput, in the unit that fits tokens and step times."""
+    rate = _median(case, "tok_per_sec")
+    return None if rate is None else rate * case.subject.step_tokens.rate_scale
 
 
 def _rate(case: Case) -> float | None:

@@ -2,6 +2,7 @@
 
 RunData      a log, with the recording or the table of GPU readings beside it
 read_run     opens a run folder, a log, or a table of readings
+batch        tokens of a step, by figures that are checked against each other
 facts        size, batch and GPUs of a run, each with its origin
 output       a run folder's recorded output -> Log
 paths        files and run folders under a path -> logs
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from gputel.analysis import document
 from gputel.analysis.logs.files import read_file
+from gputel.analysis.runs.batch import StepTokens, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry.errors import GputelError
 
@@ -44,6 +46,7 @@ class RunData:
     log: Log
     recording: Recording | None = None
     readings: pl.DataFrame | None = None
+    gpu_names: tuple[str, ...] = ()  # of the readings' GPUs, where their table has them
 
     @property
     def name(self) -> str:
@@ -51,7 +54,14 @@ class RunData:
 
     @cached_property
     def facts(self) -> Facts:
-        return run_facts(self.log, self.recording.descriptions if self.recording else ())
+        descriptions = self.recording.descriptions if self.recording else ()
+        return run_facts(self.log, descriptions, self.readings, self.gpu_names)
+
+    @cached_property
+    def step_tokens(self) -> StepTokens:
+        """The tokens of a step, checked against the other figures that the log prints."""
+        gpus = self.facts.gpus
+        return step_tokens(self.log, int(gpus.value) if gpus else None)
 
     @cached_property
     def gpu(self) -> pl.DataFrame | None:
@@ -79,7 +89,13 @@ def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
         recording = open_recording(path)
         return RunData(recording.log, recording)
     log = read_file(path, formats)
-    return RunData(log, readings=log.telemetry.rows if log.telemetry else None)
+    return of_log(log)
+
+
+def of_log(log: Log) -> RunData:
+    """Wraps a log; a table of GPU readings alone becomes the readings of an empty log."""
+    table = log.telemetry
+    return RunData(log, readings=table.rows, gpu_names=table.names) if table else RunData(log)
 
 
 def one_line(argv: Sequence[str]) -> str:
@@ -104,7 +120,7 @@ def from_table_and_log(table: Path, log: Path, offset_s: float = 0.0) -> RunData
         )
     shift = timedelta(seconds=offset_s)
     rows = _dated(telemetry.rows, table).with_columns(pl.col("time") + shift)
-    return RunData(read_file(log), readings=rows)
+    return RunData(read_file(log), readings=rows, gpu_names=telemetry.names)
 
 
 def _dated(rows: pl.DataFrame, table: Path) -> pl.DataFrame:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from gputel.analysis.runs.batch import PrintedFigures, step_tokens
 from gputel.trainer.gpus import GpuModel, find_gpu, gpus
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 PRINTED = "printed"
 RECORDED = "recorded"
+READINGS = "from the table of readings"
 FLOPS_PER_PARAMETER = 6  # per token, forward and backward
 POWERS = tuple(2**n for n in range(13))  # usual numbers of GPUs
 AGREE = 0.002  # relative error of a figure printed with at least three digits
@@ -28,16 +30,6 @@ class Fact:
 
     value: Any
     origin: str
-
-
-class PrintedFigures(Protocol):
-    """The part of a Log that tells facts; a followed log has it before it is complete."""
-
-    @property
-    def config(self) -> dict[str, float | str]: ...
-
-    @property
-    def records(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -67,17 +59,28 @@ def estimated_flops(parameters: float) -> float:
     return FLOPS_PER_PARAMETER * parameters
 
 
-def run_facts(log: PrintedFigures, descriptions: Sequence[dict[str, Any]] = ()) -> Facts:
-    """Collects the facts of a run; `descriptions` are those of a recorded run's segments."""
+def run_facts(
+    log: PrintedFigures,
+    descriptions: Sequence[dict[str, Any]] = (),
+    readings: pl.DataFrame | None = None,
+    gpu_names: Sequence[str] = (),
+) -> Facts:
+    """Collects the facts of a run; `descriptions` are those of a recorded run's segments.
+
+    `readings` is a table of GPU readings beside the log, `gpu_names` what that table calls its GPUs.
+    """
     config = log.config
     recorded = _gpus(descriptions)
-    batch = _printed(config, "batch_tokens") or _batch(log)
-    flops = _printed(config, "flops_per_token")
-    name = _recorded(next((gpu.get("name") for gpu in recorded), None)) or _printed(config, "gpu")
+    name = _recorded(next((gpu.get("name") for gpu in recorded), None)) or _of_table(
+        next(iter(gpu_names), None)
+    )
+    name = name or _printed(config, "gpu")
     model = find_gpu(str(name.value)) if name else None
-    seq = _printed(config, "seq")
-    count = _recorded(len(recorded) or None) or _world(config)
-    peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops)
+    count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
+    tokens = step_tokens(log, int(count.value) if count else None)
+    batch = Fact(tokens.tokens, tokens.origin) if tokens.tokens is not None else None
+    flops, seq = _printed(config, "flops_per_token"), _printed(config, "seq")
+    peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops, tokens.rate_scale)
     return Facts(
         depth=_printed(config, "depth"),
         dim=_printed(config, "dim"),
@@ -89,7 +92,7 @@ def run_facts(log: PrintedFigures, descriptions: Sequence[dict[str, Any]] = ()) 
         gpu=name,
         gpus=count or _count_by_peak(peak, model, _sequences(batch, seq)),
         peak_flops=peak,
-        power_limit_w=_limits(recorded),
+        power_limit_w=_limits(recorded) or _limits_in_table(readings),
     )
 
 
@@ -125,21 +128,23 @@ def _limits(recorded: Iterable[dict[str, Any]]) -> Fact | None:
     return _recorded(sum(limits)) if limits and all(limit is not None for limit in limits) else None
 
 
-def _batch(log: PrintedFigures) -> Fact | None:
-    """Tokens per step: growth of the printed token count, else throughput times step time."""
+def _of_table(value: Any) -> Fact | None:
+    return None if value is None else Fact(value, READINGS)
+
+
+def _in_table(readings: pl.DataFrame | None) -> Fact | None:
+    """Counts the GPUs of a table of readings. A printed count wins: the table may hold others' GPUs."""
+    return None if readings is None or readings.is_empty() else _of_table(readings["gpu"].n_unique())
+
+
+def _limits_in_table(readings: pl.DataFrame | None) -> Fact | None:
+    """Sums the GPUs' power limits: of each, the one that held for most of the time."""
     import polars as pl
 
-    steps = log.records
-    if {"tokens", "step"} <= set(steps.columns):
-        grown = steps.select(pl.col("tokens").diff() / pl.col("step").diff())["tokens"]
-        typical = grown.filter(grown.is_finite() & (grown > 0)).median()
-        if typical is not None:
-            return Fact(round(float(typical)), "computed from printed tokens and steps")
-    if {"tok_per_sec", "dt_ms"} <= set(steps.columns):
-        typical = (steps["tok_per_sec"] * steps["dt_ms"] / 1000).median()
-        if typical is not None:
-            return Fact(round(float(typical)), "computed as throughput x step time")  # type: ignore[arg-type]
-    return None
+    if readings is None or "power_limit_w" not in readings.columns:
+        return None
+    limits = readings.group_by("gpu").agg(pl.col("power_limit_w").cast(pl.Float64).median())["power_limit_w"]
+    return None if limits.is_empty() or limits.null_count() else _of_table(float(limits.sum()))
 
 
 def _peak(model: GpuModel | None, count: Fact | None, descriptions: Iterable[dict[str, Any]]) -> Fact | None:
@@ -150,7 +155,7 @@ def _peak(model: GpuModel | None, count: Fact | None, descriptions: Iterable[dic
     return Fact(model.peak_flops * float(count.value), f"{count.value} x the dense bf16 peak of {model.name}")
 
 
-def _peak_by_mfu(log: PrintedFigures, flops: Fact | None) -> Fact | None:
+def _peak_by_mfu(log: PrintedFigures, flops: Fact | None, rate_scale: float) -> Fact | None:
     """Computes the peak that the log divides by when it prints its MFU."""
     if flops is None or not {"tok_per_sec", "mfu"} <= set(log.records.columns):
         return None
@@ -158,7 +163,7 @@ def _peak_by_mfu(log: PrintedFigures, flops: Fact | None) -> Fact | None:
     rows = rows.filter(rows["mfu"] > 0)
     if rows.is_empty():
         return None
-    peaks = float(flops.value) * rows["tok_per_sec"] / (rows["mfu"] / 100)
+    peaks = float(flops.value) * rate_scale * rows["tok_per_sec"] / (rows["mfu"] / 100)
     return Fact(float(peaks.median()), "computed from the MFU that the log prints")  # type: ignore[arg-type]
 
 

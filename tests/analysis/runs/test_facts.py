@@ -53,3 +53,15 @@ def test_simulated_gpus_are_counted_but_have_no_peak() -> None:
     found = run_facts(paths.parse(SAMPLES / "trainer-depth2.log"), [{"gpus": [H100], "simulated": "1xH100"}])
     assert found.gpus == facts.Fact(1, "recorded")
     assert found.peak_flops is None
+
+
+def test_table_of_readings_gives_name_limit_and_number_of_gpus(tmp_path: Path) -> None:
+    head = "timestamp, index, name, power.draw [W], power.limit [W], memory.used [MiB], memory.total [MiB]\n"
+    row = "2026/03/01 10:00:0{}.000, {}, NVIDIA H100 80GB HBM3, 300.00 W, 700.00 W, 60000 MiB, 81559 MiB\n"
+    (tmp_path / "gpu.csv").write_text(head + "".join(row.format(n, gpu) for n in range(5) for gpu in (0, 1)))
+    subject = read_run(tmp_path / "gpu.csv")
+    assert subject.facts.gpu == facts.Fact("NVIDIA H100 80GB HBM3", facts.READINGS)
+    assert subject.facts.gpus == facts.Fact(2, facts.READINGS)
+    assert subject.facts.power_limit_w == facts.Fact(1400.0, facts.READINGS)
+    assert subject.readings is not None
+    assert subject.readings["mem_total_mib"].to_list() == [81559.0] * 10

@@ -1,0 +1,183 @@
+"""Tokens of a step, by every figure that a log prints of it, checked against each other.
+
+The figures are the batch itself, the growth of a token count, micro-batch x sequence x ranks, and throughput x step
+time. Scripts often divide a throughput by milliseconds, or print it per GPU: then it is off by a power of ten or of
+two, which shows against the batch. `rate_scale` is the factor that makes the printed throughput fit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gputel.analysis.doubts import Doubt
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AGREE = 0.05  # relative difference between figures that agree: a printed rate may be a running mean
+FAR = 2.0  # factor from which a difference that is no unit is a doubt
+EXACT = 2e-4  # relative error of a product of printed digits
+MOST_ODD = 31  # a batch is this, or a smaller odd number, times a power of two
+FEWEST_ROWS = 3
+
+
+class PrintedFigures(Protocol):
+    """The part of a Log that tells facts; a followed log has it before it is complete."""
+
+    @property
+    def config(self) -> dict[str, float | str]: ...
+
+    @property
+    def records(self) -> pl.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class StepTokens:
+    """`tokens` is None if no figure gives it; `origin` says which did."""
+
+    tokens: float | None
+    origin: str
+    rate_scale: float = 1.0
+    doubts: tuple[Doubt, ...] = ()
+
+
+def step_tokens(log: PrintedFigures, gpus: int | None = None) -> StepTokens:
+    """Returns the tokens of a step, and what the figures disagree on."""
+    config = log.config
+    printed, by_rate, counted = _number(config.get("batch_tokens")), _by_rate(log), _counted(log)
+    if printed is not None and counted is not None and not _agree(printed, counted):
+        return StepTokens(
+            counted, COUNTED, 1.0, (_other("batch", printed, "the token count grows by", counted),)
+        )
+    batch, origin = (printed, "printed") if printed is not None else (counted, COUNTED)
+    if batch is None:
+        return _from_rate(by_rate)
+    doubts = [*_micro_batches(log, batch, gpus)]
+    scale = 1.0
+    if by_rate is not None and not _agree(batch, by_rate):
+        ratio = batch / by_rate
+        factor = unit_factor(ratio)
+        if factor is not None:
+            scale = ratio
+            doubts.append(_unit(batch, by_rate, factor, gpus))
+        elif not 1 / FAR < ratio < FAR:
+            doubts.append(_other("batch", batch, "tok/s x dt is", by_rate))
+    return StepTokens(batch, origin, scale, tuple(doubts))
+
+
+COUNTED = "computed from printed tokens and steps"
+
+
+def unit_factor(ratio: float) -> float | None:
+    """Returns the power of ten or of two, other than one, that a ratio is; None if it is neither."""
+    for base in (10.0, 2.0):
+        power = round(math.log(ratio, base))
+        if power and abs(ratio / base**power - 1) < AGREE:
+            return base**power
+    return None
+
+
+def _from_rate(by_rate: float | None) -> StepTokens:
+    """Takes throughput x step time; a fraction that becomes a whole batch in thousands was printed in thousands."""
+    if by_rate is None:
+        return StepTokens(None, "")
+    thousands = _as_batch(1000 * by_rate)
+    if thousands is not None and abs(round(by_rate) / by_rate - 1) > EXACT:
+        doubt = _unit(thousands, by_rate, 1000.0, None)
+        return StepTokens(thousands, "computed as throughput x step time, in thousands", 1000.0, (doubt,))
+    return StepTokens(round(by_rate), "computed as throughput x step time")
+
+
+def _as_batch(tokens: float) -> int | None:
+    """Returns the nearest small odd number times a power of two, if that is near enough for rounded digits."""
+    if tokens < 1:
+        return None
+    twos = 2.0 ** (math.floor(math.log2(tokens)) - 5)
+    near = round(tokens / twos) * int(max(twos, 1))
+    odd = near // (near & -near) if near else 0
+    return near if odd and odd <= MOST_ODD and abs(near / tokens - 1) < EXACT else None
+
+
+def _micro_batches(log: PrintedFigures, batch: float, gpus: int | None) -> list[Doubt]:
+    """Checks that a step is a whole number of micro-batches on every rank."""
+    config = log.config
+    device, seq = _number(config.get("device_batch")), _number(config.get("seq"))
+    ranks = _number(config.get("world_size")) or gpus
+    if device is None or seq is None or ranks is None:
+        return []
+    at_once = device * seq * ranks
+    if batch % at_once == 0:
+        return []
+    return [
+        Doubt(
+            "run",
+            "batch",
+            f"a step is {batch:,.0f} tokens, and micro-batches of {device:,.0f} x {seq:,.0f} tokens on "
+            f"{ranks:,.0f} ranks are {at_once:,.0f}",
+            "one of batch, micro-batch, sequence and ranks is not this run's",
+            {"tokens_per_step": batch, "tokens_at_once": at_once},
+        )
+    ]
+
+
+def _by_rate(log: PrintedFigures) -> float | None:
+    """Returns the median of throughput x step time, of records with both; None of too few."""
+    records = log.records
+    if not {"tok_per_sec", "dt_ms"} <= set(records.columns):
+        return None
+    product = (records["tok_per_sec"] * records["dt_ms"] / 1000).drop_nulls()
+    product = product.filter(product.is_finite() & (product > 0))
+    median: Any = product.median() if len(product) else None
+    return None if median is None else float(median)
+
+
+def _counted(log: PrintedFigures) -> float | None:
+    """Returns the median growth of the printed token count."""
+    import polars as pl
+
+    records = log.records
+    if not {"tokens", "step"} <= set(records.columns):
+        return None
+    grown = records.select(pl.col("tokens").diff() / pl.col("step").diff())["tokens"]
+    median: Any = grown.filter(grown.is_finite() & (grown > 0)).median()
+    return None if median is None else round(float(median))
+
+
+def _unit(batch: float, by_rate: float, factor: float, gpus: int | None) -> Doubt:
+    if factor in (1000.0, 1e6):
+        unit = "thousands" if factor == 1000.0 else "millions"
+        likely = f"it is printed in {unit}, or was divided by milliseconds"
+    elif factor == gpus:
+        likely = "it is printed per GPU"
+    elif math.log2(factor).is_integer():
+        likely = "it counts one micro-batch or one GPU, or dt is that of several"
+    else:
+        likely = "its unit is another"
+    share = f"1/{factor:,.0f}" if factor > 1 else f"{1 / factor:,.0f} times"
+    return Doubt(
+        "run",
+        "tok-per-sec",
+        f"tok/s as printed is {share} of tokens / dt: {by_rate:,.4g} tokens a step, not {batch:,.0f}",
+        likely,
+        {"tokens_per_step": batch, "tok_per_sec_x_dt": by_rate, "factor": factor},
+    )
+
+
+def _other(what: str, batch: float, words: str, other: float) -> Doubt:
+    return Doubt(
+        "run",
+        what,
+        f"the log prints {batch:,.0f} tokens a step, and {words} {other:,.0f}",
+        "batch or throughput count something else, such as sequences, or the tokens of one rank",
+        {"tokens_per_step": batch, "other": other},
+    )
+
+
+def _agree(one: float, other: float) -> bool:
+    return abs(one / other - 1) < AGREE if other else False
+
+
+def _number(value: float | str | None) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and value > 0 else None

@@ -1,0 +1,63 @@
+"""Tokens of a step: figures that agree, and figures that are off by a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+from gputel.analysis.runs.batch import step_tokens, unit_factor
+
+Read = Callable[[str], Log]
+
+
+def log(dt_ms: float, rate: float, banner: str = "", count: int = 9) -> str:
+    lines = [f"step {n:5d} | loss: 3.0 | dt: {dt_ms:.2f}ms | tok/sec: {rate:.2f}\n" for n in range(count)]
+    return banner + "".join(lines)
+
+
+def test_figures_that_agree_raise_no_doubt(read: Read) -> None:
+    tokens = step_tokens(read(log(1217.0, 430_804.0, "total desired batch size: 524288\n")))
+    assert (tokens.tokens, tokens.origin, tokens.rate_scale, tokens.doubts) == (524_288, "printed", 1.0, ())
+
+
+def test_throughput_divided_by_milliseconds_is_read_in_thousands(read: Read) -> None:
+    """`desired batch size` says the batch; the throughput is 1/1000 of it."""
+    tokens = step_tokens(read(log(1217.0, 430.804, "desired batch size (number of tokens): 524288\n")))
+    assert tokens.tokens == 524_288
+    assert tokens.rate_scale == pytest.approx(1000, rel=1e-3)
+    (doubt,) = tokens.doubts
+    assert doubt.what == "tok-per-sec"
+    assert "1/1,000 of tokens / dt" in doubt.text
+    assert "thousands" in doubt.likely
+
+
+def test_fraction_of_tokens_is_a_batch_in_thousands_even_without_a_banner(read: Read) -> None:
+    tokens = step_tokens(read(log(37_449.14, 14.0)))
+    assert tokens.tokens == 524_288
+    assert len(tokens.doubts) == 1
+
+
+def test_small_batch_of_whole_tokens_is_no_batch_in_thousands(read: Read) -> None:
+    tokens = step_tokens(read(log(500.0, 1024.0)))
+    assert (tokens.tokens, tokens.doubts) == (512, ())
+
+
+def test_throughput_per_gpu_is_recognized_by_the_number_of_gpus(read: Read) -> None:
+    (doubt,) = step_tokens(read(log(1000.0, 65_536.0, "total desired batch size: 524288\n")), gpus=8).doubts
+    assert doubt.likely == "it is printed per GPU"
+
+
+def test_micro_batches_that_do_not_fill_a_step_are_a_doubt(read: Read) -> None:
+    banner = "Tokens / micro-batch / rank: 24 x 2048 = 49,152\nTotal batch size 524,288 =>\nWorld size: 8\n"
+    (doubt,) = step_tokens(read(banner + log(1000.0, 524_288.0))).doubts
+    assert doubt.what == "batch"
+    assert "393,216" in doubt.evidence
+
+
+@pytest.mark.parametrize(
+    ("ratio", "factor"), [(1000.4, 1000), (0.5, 0.5), (8.02, 8), (1.01, None), (3.0, None)]
+)
+def test_units_are_powers_of_ten_and_of_two(ratio: float, factor: float | None) -> None:
+    assert unit_factor(ratio) == factor
