@@ -98,22 +98,37 @@ class _LazyResults:
 
     @cached_property
     def cause(self) -> LogEvent | None:
-        return outcome.cause(self.outcome.events, _last_line(self.records))
+        return self._fatal or (self._cut_off() if self.status == "unknown" else None)
 
     @cached_property
     def status(self) -> Status:
         done = self.outcome.completed is not None or self._reached_its_end()
-        return outcome.status(self.cause, done, self.live)
+        return outcome.status(self._fatal, done, self.live)
+
+    @cached_property
+    def _fatal(self) -> LogEvent | None:
+        return outcome.cause(self.outcome.events, _last_line(self.records))
+
+    def _cut_off(self) -> LogEvent | None:
+        """Says where a log ends that does not say how; None if it prints no total."""
+        goal = self._goal()
+        if goal is None:
+            return None
+        reached, total, _ = goal
+        return LogEvent("", _last_line(self.records), f"log ends at step {reached:,.0f} of {total:,.0f}")
 
     def _reached_its_end(self) -> bool:
         """Whether the last phase reached the last step of a total that the log printed."""
-        records = self.records
         if self.assembler.at_last_step:
             return True
-        if not records.height or self.assembler.broken_off:
-            return False
-        if "total_steps" not in records.columns and "total_steps" not in self.config:
-            return False
+        goal = None if self.assembler.broken_off else self._goal()
+        return goal is not None and goal[0] >= goal[1] - (1 if goal[2] == 0 else 0)
+
+    def _goal(self) -> tuple[float, float, float] | None:
+        """Returns the last phase's last step, its printed total and its first step; None if one is not printed."""
+        records = self.records
+        if not records.height or ("total_steps" not in records.columns and "total_steps" not in self.config):
+            return None
         phase, attempt = records["phase"][-1], records["attempt"][-1]
         of_phase = _where(records, "phase", phase)
         last = _where(of_phase, "attempt", attempt)
@@ -121,10 +136,8 @@ class _LazyResults:
         total: Any = printed[-1] if len(printed) else self.config.get("total_steps")
         reached = [steps.max() for steps in (last["step"], _where(self.evals, "phase", phase)["step"])]
         steps: list[Any] = [step for step in reached if step is not None]
-        if total is None or not steps:
-            return False
         first: Any = of_phase["step"].min()
-        return bool(max(steps) >= float(total) - (1 if first == 0 else 0))
+        return None if total is None or not steps else (float(max(steps)), float(total), first)
 
 
 def _main_format(parser: Parser) -> str | None:

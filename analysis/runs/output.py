@@ -6,6 +6,7 @@ its last byte; timestamps printed in the line are not used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import polars as pl
 
 from gputel.analysis.logs import result
 from gputel.analysis.logs.log import Log
-from gputel.analysis.logs.outcome import LogEvent
+from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.parser import make_parser
 from gputel.analysis.logs.patterns import Reject
 from gputel.telemetry import run_folder
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.telemetry.run_folder import Segment
 
+SIGNALS = {129: "SIGHUP", 130: "Ctrl-C", 143: "SIGTERM"}
 PIECE = 4 << 20
 TABLES = ("records", "evals", "partials", "events")
 
@@ -38,15 +40,48 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
         (segment.node, _segment(segment, formats)) for segment in folder.segments if segment.output.exists()
     ]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
-    open_ended = any(not fact.get("ended") for fact in facts)
-    status = "running" if whole.status == "unknown" and open_ended else whole.status
+    open_ended = any(not description.get("ended") for description in facts)
+    status, cause = _ending(whole, facts)
     started = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "started")) is not None]
     ended = [wall for fact in facts if (wall := run_folder.wall_ns(fact, "ended")) is not None]
     return replace(
-        whole.with_results(status=status),
+        whole.with_results(status=status, cause=cause),
         started=min(started, default=None),
         ended=None if open_ended else max(ended, default=None),
     )
+
+
+def _ending(log: Log, facts: Sequence[Mapping[str, Any]]) -> tuple[Status, LogEvent | None]:
+    """Returns how a run ended and why: by what it printed, by what stopped it, and by its exit codes.
+
+    Only the last segment of each node counts, and only codes of a command: a recording without one has none.
+    """
+    last = {description.get("node_rank"): description for description in facts}.values()
+    if any(not description.get("ended") for description in last):
+        return ("running" if log.status == "unknown" else log.status), log.cause
+    stopped = next((reason for description in last if (reason := description.get("stopped"))), None)
+    if stopped:
+        return "interrupted", LogEvent("stop", log.lines, str(stopped.get("text")), fatal="interrupted")
+    codes = [
+        code for description in last if description.get("argv") and (code := _code(description)) is not None
+    ]
+    if log.status == "interrupted" or not codes:
+        return log.status, log.cause
+    if not any(codes):
+        return "completed", None
+    signals = [code for code in codes if code in SIGNALS]
+    if signals and log.status == "unknown":
+        text = f"the command was ended by {SIGNALS[signals[0]]}"
+        return "interrupted", LogEvent("stop", log.lines, text, fatal="interrupted")
+    code = next(code for code in codes if code)
+    return "failed", log.cause or LogEvent(
+        "", log.lines, f"the command ended with exit code {code}", fatal="failed"
+    )
+
+
+def _code(description: Mapping[str, Any]) -> int | None:
+    code = description.get("exit_code")
+    return code if isinstance(code, int) else None
 
 
 def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import gputel
 from gputel.telemetry import run_folder
@@ -64,6 +67,39 @@ def test_segments_follow_each_other_as_attempts(tmp_path: Path) -> None:
 def test_run_folder_without_an_end_is_running(tmp_path: Path) -> None:
     fill(run_folder.create(tmp_path / "d12", {"run": "d12", "started": clock(0)}), [line(0)], 0)
     assert gputel.parse(tmp_path / "d12").status == "running"
+
+
+@pytest.mark.parametrize(
+    ("facts", "last", "status", "cause"),
+    [
+        ({"exit_code": 0}, line(20), "completed", None),
+        ({"exit_code": 1}, line(20), "failed", "the command ended with exit code 1"),
+        ({"exit_code": 130}, line(20), "interrupted", "the command was ended by Ctrl-C"),
+        ({"exit_code": 0}, "Interrupted by user\n", "interrupted", "Interrupted by user"),
+        ({"exit_code": 143, "stopped": {"rule": "budget", "text": "50 dollars are spent"}}, line(20), "interrupted",
+         "50 dollars are spent"),
+        ({"exit_code": 0, "argv": None}, line(20), "unknown", None),
+    ],
+)  # fmt: skip
+def test_ending_follows_from_exit_code_stop_and_output(
+    tmp_path: Path, facts: dict[str, Any], last: str, status: str, cause: str | None
+) -> None:
+    recorded = {"run": "d12", "argv": ["python", "train.py"], "started": clock(0), "ended": clock(9), **facts}
+    fill(run_folder.create(tmp_path / "d12", recorded), [line(0), line(10), last], 0)
+    log = gputel.parse(tmp_path / "d12")
+    assert log.status == status
+    assert (log.cause and log.cause.text) == cause
+
+
+def test_log_that_is_cut_off_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(
+        "Starting training from step 0 to 300\n" + "".join(line(step) for step in range(0, 31, 10))
+    )
+    log = gputel.parse(path)
+    assert log.status == "unknown"
+    assert log.cause is not None
+    assert log.cause.text == "log ends at step 30 of 300"
 
 
 def test_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> None:
