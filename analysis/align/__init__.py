@@ -7,6 +7,7 @@ totals(measured)       sums by kind: where time and energy went
 
 timestamps   when each line was written; when the GPUs were busy
 spans        lines in order of time -> spans
+step_time    the time of a step, with its error
 samples      readings of one GPU at a time: ticks or whole seconds
 windows      sums, means, peaks and counter energy over windows of time; what a gap in the sampling is
 join         spans x samples -> cost of each span, step and kind

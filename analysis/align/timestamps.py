@@ -52,6 +52,11 @@ class TimedLog:
     uncertainty_s: float | None
     stamped: bool = True
 
+    @property
+    def resolution_s(self) -> float:
+        """The smallest difference between two timestamps; 0 without any, and of a recorder's."""
+        return (self.uncertainty_s or 0.0) if self.stamped else 0.0
+
     def of_node(self, node: str | None) -> TimedLog:
         def rows_of_node(frame: pl.DataFrame) -> pl.DataFrame:
             return frame.filter(pl.col("node").eq_missing(node))

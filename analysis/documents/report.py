@@ -13,6 +13,7 @@ import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
+from gputel.analysis.align import step_time
 from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.panels import gpus
@@ -295,6 +296,10 @@ def _counter_vs_integral(row: Row) -> str | None:
     return f"{100 * difference:+.1f} %"
 
 
+def _step_ms(row: Row) -> str | None:
+    return None if row["step_s"] is None else step_time.digits(row["step_s"], row["step_error_s"])
+
+
 def _best_energy(row: Row) -> str | None:
     energy = _energy(row)
     return None if energy is None else text.energy(energy)
@@ -329,7 +334,7 @@ TRAINING: tuple[Column, ...] = (
     ("phase", lambda row: str(row["phase"])),
     ("steps", _written("steps", text.step)),
     ("attempts", _written("attempts", text.step)),
-    ("median\nms/step", _written("step_s", lambda seconds: f"{1000 * seconds:,.2f}")),
+    ("ms/step", _step_ms),
     ("tok/s,\nwall clock", _written("tok_per_sec", lambda rate: text.number(rate, 0))),
     ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
     ("J/step", _written("j_per_step", lambda joules: text.number(joules, 1))),

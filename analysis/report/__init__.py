@@ -25,6 +25,7 @@ from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.align.step_time import step_time
 from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
@@ -89,9 +90,10 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     measured, gpus = join.with_gpus(shown, sampled, _stretch(shown, sampled, keep_idle=keep_idle))
     tokens = subject.facts.tokens_per_step
     steps = join.of_spans(measured, float(tokens.value) if tokens else None)
+    placed = timed_log(subject)
     return Report(
         subject=subject,
-        placed=timed_log(subject),
+        placed=placed,
         readings=sampled,
         spans=measured,
         shared=overlap(spans, edges),
@@ -100,7 +102,10 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         phases=_phases(steps, subject),
         gpus=gpus,
         account=recording_summary(subject.recording.path) if subject.recording else None,
-        verdicts=judge_run(Case(subject, steps, gpus), trained=not subject.log.records.is_empty()),
+        verdicts=judge_run(
+            Case(subject, steps, gpus, placed.uncertainty_s or 0.0),
+            trained=not subject.log.records.is_empty(),
+        ),
     )
 
 
@@ -200,7 +205,6 @@ def _phases(steps: pl.DataFrame, subject: RunData) -> pl.DataFrame:
         weight.sum(),
         pl.col("attempt").n_unique().alias("attempts"),
         seconds.sum(),
-        pl.col("duration_s").median().alias("step_s"),
         _known(tokens).alias("tokens"),
         (_known(tokens) / seconds.sum()).alias("tok_per_sec"),
         _known(joules).alias("energy_j"),
@@ -210,7 +214,21 @@ def _phases(steps: pl.DataFrame, subject: RunData) -> pl.DataFrame:
     is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
     rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
     printed = records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
-    return phases.join(printed, on="phase", how="left", maintain_order="left")
+    each = _step_times(steps, records, timed_log(subject))
+    timed = phases.join(each, on="phase", how="left", maintain_order="left")
+    return timed.join(printed, on="phase", how="left", maintain_order="left")
+
+
+def _step_times(steps: pl.DataFrame, records: pl.DataFrame, placed: TimedLog) -> pl.DataFrame:
+    """Returns the time of a step of each phase, with its error and where it comes from."""
+    rows = []
+    for (phase,), mine in steps.group_by("phase", maintain_order=True):
+        dt_ms = records.filter(pl.col("phase") == phase)["dt_ms"] if "dt_ms" in records.columns else None
+        estimate = step_time(mine, dt_ms, placed.resolution_s)
+        if estimate:
+            rows.append((phase, estimate.seconds, estimate.error_s, estimate.origin))
+    schema = {"phase": pl.String, "step_s": pl.Float64, "step_error_s": pl.Float64, "step_origin": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _known(values: pl.Expr) -> pl.Expr:

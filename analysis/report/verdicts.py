@@ -56,11 +56,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
-    """The input of a verdict: a run, its measured steps, and each GPU over the training."""
+    """The input of a verdict: a run, its measured steps, each GPU over the training, and the error of its clock."""
 
     subject: RunData
     steps: pl.DataFrame
     gpus: pl.DataFrame
+    clock_error_s: float = 0.0
 
 
 def mfu_verdict(case: Case) -> Verdict:

@@ -1,0 +1,61 @@
+"""The time of a step, from clocks that are finer or coarser than a step."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from datetime import datetime, timedelta, timezone
+
+import polars as pl
+import pytest
+
+from gputel.analysis.align.step_time import digits, step_time
+
+START = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
+
+
+def stamped(step_s: float, count: int, resolution_s: float, seed: int = 1) -> pl.DataFrame:
+    """Steps of nearly one length, their ends cut to the resolution of the clock."""
+    rng = random.Random(seed)
+    ends = [0.3]
+    for _ in range(count):
+        ends.append(ends[-1] + step_s * rng.uniform(0.99, 1.01))
+    cut = [int(end / resolution_s) * resolution_s for end in ends]
+    moments = [START + timedelta(seconds=end) for end in cut]
+    seconds = [later - earlier for earlier, later in itertools.pairwise(cut)]
+    return pl.DataFrame(
+        {"start": moments[:-1], "end": moments[1:], "steps": [1] * count, "duration_s": seconds}
+    )
+
+
+@pytest.mark.parametrize("step_s", [0.31, 0.645, 1.217, 2.94])
+def test_whole_second_stamps_give_the_step_time_within_the_stated_error(step_s: float) -> None:
+    estimate = step_time(stamped(step_s, 200, 1.0), None, 1.0)
+    assert estimate is not None
+    assert abs(estimate.seconds - step_s) < 2 * estimate.error_s
+    assert estimate.error_s < 0.05 * step_s
+    assert estimate.origin == "timestamps"
+
+
+def test_stated_error_holds_the_truth_in_nine_of_ten_cases() -> None:
+    estimates = [step_time(stamped(1.217, 150, 1.0, seed), None, 1.0) for seed in range(60)]
+    held = sum(abs(estimate.seconds - 1.217) <= estimate.error_s for estimate in estimates if estimate)
+    assert 48 <= held <= 60
+
+
+def test_printed_step_times_win_over_coarse_stamps_that_agree_with_them() -> None:
+    estimate = step_time(stamped(1.217, 100, 1.0), pl.Series([1217.1, 1216.9, 1217.0] * 33), 1.0)
+    assert estimate is not None
+    assert estimate.seconds == pytest.approx(1.217)
+    assert estimate.origin == "printed step times"
+
+
+def test_stamps_win_over_step_times_that_leave_out_part_of_a_step() -> None:
+    estimate = step_time(stamped(1.217, 100, 0.001), pl.Series([600.0] * 100), 0.001)
+    assert estimate is not None
+    assert estimate.seconds == pytest.approx(1.217, rel=0.005)
+
+
+def test_digits_follow_the_error() -> None:
+    assert digits(1.217, 0.000001) == "1,217.00"
+    assert digits(1.217, 0.012) == "1,217 ±12"
