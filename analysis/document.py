@@ -173,14 +173,16 @@ class Section:
 class Document:
     """The answer of a command, for every output: terminal, page, notebook, Markdown, pictures.
 
-    `caution` is what must be said of everything on it; `runs` may be switched on and off; `next` is the command to
-    try after it. A terminal shows all but panels, the text of sections of panels only, and folded tables.
+    `caution` is what must be said of everything on it, `doubts` what cannot all be right; `runs` may be switched on
+    and off; `next` is the command to try after it. A terminal shows all but panels, the text of sections of panels
+    only, and folded tables.
     """
 
     title: str
     sections: Sequence[Section]
     about: str = ""
     caution: str | None = None
+    doubts: Sequence[str] = ()
     runs: Sequence[str] = ()
     next: str = ""
 

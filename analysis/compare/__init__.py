@@ -35,12 +35,14 @@ from gputel.analysis.compare.select import Selection, depends_on_tokenizer
 from gputel.analysis.compare.settings import caveats, run_settings
 from gputel.analysis.compare.summary import milestone_table, summarize_runs
 from gputel.analysis.logs.log import Log
+from gputel.analysis.report.doubts import log_doubts
 from gputel.analysis.runs import RunData, paths, read_run
 from gputel.analysis.runs.recording import Recording
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.compare.scaling import Scaling
+    from gputel.analysis.doubts import Doubt
 
 Comparable: TypeAlias = "str | Path | RunData | Recording | Log"
 GRID = 1000
@@ -73,6 +75,7 @@ class Comparison:
     scaling: Scaling
     notes: list[str]
     cautions: dict[str, str]
+    doubts: dict[str, tuple[Doubt, ...]]  # of the runs that have any
 
     @property
     def runs(self) -> list[str]:
@@ -225,6 +228,7 @@ def _tabled(
             *settings.without_best(evaluated),
         ],
         cautions={track.name: caution for track in tracks if (caution := track.subject.caution)},
+        doubts={track.name: doubts for track in tracks if (doubts := log_doubts(track.subject))},
     )
 
 

@@ -40,6 +40,7 @@ def comparison_json(comparison: Comparison) -> Json:
         "scaling": _scaling(comparison.scaling),
         "notes": comparison.notes,
         "cautions": comparison.cautions,
+        "doubts": {run: [doubt.as_json() for doubt in doubts] for run, doubts in comparison.doubts.items()},
     }
     return dict(document.as_json(answer))
 

@@ -74,6 +74,7 @@ def comparison_document(comparison: Comparison, *, drawn: bool = True) -> Docume
         sections=[section for section in sections if section.items or section.text],
         about=about(comparison),
         caution=_caution(comparison),
+        doubts=[f"{run}: {doubt.text}" for run, doubts in comparison.doubts.items() for doubt in doubts],
         runs=runs,
     )
 

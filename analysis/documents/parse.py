@@ -54,6 +54,7 @@ def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
         sections=sections,
         about=_about(subjects),
         caution=_caution(subjects, names),
+        doubts=list(_doubts(subjects, names)),
         runs=list(dict.fromkeys(line.run for line in lines)),
     )
 
@@ -171,6 +172,15 @@ def _caution(subjects: Sequence[RunData], names: Sequence[str]) -> str | None:
         )
         or None
     )
+
+
+def _doubts(subjects: Sequence[RunData], names: Sequence[str]) -> Iterator[str]:
+    """Yields the doubts, each after the name of its run if there are several."""
+    from gputel.analysis.report.doubts import log_doubts
+
+    for subject, name in zip(subjects, names, strict=True):
+        for doubt in log_doubts(subject):
+            yield doubt.text if len(names) == 1 else f"{name}: {doubt.text}"
 
 
 def _runs(subjects: Sequence[RunData], names: Sequence[str]) -> Table:

@@ -61,6 +61,7 @@ def report_document(report: Report, *, keep_idle: bool = False, panels: bool = T
         title=subject.name,
         sections=[section for section in sections if section.items or section.text],
         caution=subject.caution,
+        doubts=[doubt.text for doubt in report.doubts],
         next=_next(report),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +15,21 @@ from gputel.analysis.document import as_json
 from gputel.analysis.logs.outcome import KINDS
 
 if TYPE_CHECKING:
+    from gputel.analysis.doubts import Doubt
     from gputel.analysis.logs.log import Log
 
 SCHEMA = 1
 Json = dict[str, Any]
 
 
-def answer(logs: list[Log], errors: list[Json]) -> Json:
-    return {"schema": SCHEMA, "runs": [run(log) for log in logs], "errors": errors}
+def answer(logs: list[Log], errors: list[Json], doubts: Sequence[Sequence[Doubt]] = ()) -> Json:
+    """`doubts` are those of each log, in the same order."""
+    of_each = doubts or [()] * len(logs)
+    runs = [run(log, mine) for log, mine in zip(logs, of_each, strict=True)]
+    return {"schema": SCHEMA, "runs": runs, "errors": errors}
 
 
-def run(log: Log) -> Json:
+def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
     counts = Counter(log.events["kind"].to_list())
     edges = [edge for edge in (_edges(log.records["time"]), _edges(log.evals["time"])) if edge]
     summary = {
@@ -42,6 +46,7 @@ def run(log: Log) -> Json:
         "phases": [_phase(log, phase, attempt) for phase, attempt in log.places],
         "events": {kind: counts.get(kind, 0) for kind in dict.fromkeys([*KINDS, *counts])},
         "cause": {"line": log.cause.line, "text": log.cause.text} if log.cause else None,
+        "doubts": [doubt.as_json() for doubt in doubts],
         "telemetry": _telemetry(log),
     }
     return dict(as_json(summary))

@@ -67,7 +67,9 @@ def html(page: Document) -> bytes:
         generator=GENERATOR,
         title=_escaped(page.title),
         about=_escaped(page.about),
-        caution=f'<p class="caution" role="alert">{_escaped(page.caution)}</p>' if page.caution else "",
+        caution="".join(
+            f'<p class="caution" role="alert">{_escaped(words)}</p>' for words in _warnings(page)
+        ),
         contents=_contents(page.sections),
         points=_points(panels),
         sections="".join(_sections(page.sections)),
@@ -77,6 +79,10 @@ def html(page: Document) -> bytes:
         script=script,
     )
     return filled.encode()
+
+
+def _warnings(page: Document) -> list[str]:
+    return [*([page.caution] if page.caution else []), *(f"doubt: {doubt}" for doubt in page.doubts)]
 
 
 def is_ours(start: bytes) -> bool:

@@ -13,6 +13,7 @@ SIGNS = (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*"), ("`", "\\`")
 def markdown(document: Document, mark: str = "") -> str:
     """`mark` is a comment in the first line, by which gputel knows its own file again."""
     parts = [mark, f"**{_text(document.about or document.title)}**", _text(document.caution or "")]
+    parts += [_text(f"doubt: {doubt}") for doubt in document.doubts]
     for section in document.sections:
         if section.title and section.text:
             parts.append(f"### {_text(section.title)}")

@@ -7,6 +7,7 @@ judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
 verdicts      Verdict and its evidence; MFU, headroom, stragglers
 bottleneck    compute, memory bandwidth, input or communication
 overfitting   validation against training loss; the best checkpoint
+doubts        figures that cannot both be right
 gpu_totals    per GPU of a recording: power, energy, memory, throttling
 summary       what ends a recording, and what `gputel info` shows
 checkup       a trial recording of this machine's GPUs, for `gputel doctor`
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -30,6 +32,7 @@ from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
+from gputel.analysis.report.doubts import report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
@@ -44,6 +47,7 @@ from gputel.analysis.runs import sensors
 
 if TYPE_CHECKING:
     from gputel.analysis.align.samples import Readings
+    from gputel.analysis.doubts import Doubt
     from gputel.analysis.runs import RunData
 
 CLOSELY_S = 1800  # of a table of readings: enough to find refresh rates
@@ -79,6 +83,11 @@ class Report:
     gpus: pl.DataFrame
     account: RecordingSummary | None
     verdicts: list[Verdict]
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Figures that cannot both be right."""
+        return report_doubts(self)
 
 
 def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
@@ -117,6 +126,7 @@ def answer(report: Report) -> dict[str, Any]:
         "run": report.subject.name,
         "source": log.source,
         "caution": report.subject.caution,
+        "doubts": [doubt.as_json() for doubt in report.doubts],
         "status": log.status,
         "cause": log.cause and {"line": log.cause.line, "text": log.cause.text},
         "clock": {"how": placed.how, "uncertainty_s": placed.uncertainty_s},

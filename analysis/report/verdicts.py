@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 
 MFU_QUESTION = "mfu"
+AGREE = 1.15  # ratio of a computed to a printed MFU that agree
+WITHOUT_ATTENTION = 0.6  # least such ratio if attention is not counted
+NEAR = 0.15  # relative distance from a factor that explains a disagreement
 
 HEADROOM_QUESTION = "headroom"
 RESERVE = 0.95  # of the memory; the rest is for fragmentation and other processes
@@ -81,9 +84,36 @@ def mfu_verdict(case: Case) -> Verdict:
             "more than the peak is impossible: the number of tokens, steps, parameters or GPUs is wrong"
         )
         return Verdict(MFU_QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), figures)
+    reason = _disagreement(printed, computed, facts)
+    if reason:
+        figures["disagreement"] = reason
+        answer = f"{printed:.3g} % printed, {computed:.3g} % computed"
+        return Verdict(MFU_QUESTION, answer, (*evidence, f"they differ: {reason}"), figures)
     return Verdict(
         MFU_QUESTION, f"{computed if printed is None else printed:.3g} %", tuple(evidence), figures
     )
+
+
+def _disagreement(printed: float | None, computed: float | None, facts: Facts) -> str | None:
+    """Returns the likeliest reason why two MFUs differ; None if they agree, or if one of them is not known.
+
+    FLOPs estimated from parameters leave attention out, so the computed MFU may then be lower.
+    """
+    if not printed or not computed:
+        return None
+    ratio = computed / printed
+    if (1 / AGREE if facts.flops_per_token else WITHOUT_ATTENTION) <= ratio <= AGREE:
+        return None
+    gpus = float(facts.gpus.value) if facts.gpus else 1.0
+    for factor, words in (
+        (1 / gpus, "the printed tok/s is that of one GPU"),
+        (2.0, "the log divides by the peak with sparsity, or by twice the number of GPUs"),
+        (0.5, "the log divides by half the peak, or by half the number of GPUs"),
+        (gpus, "the log divides by the number of GPUs twice"),
+    ):
+        if factor != 1 and abs(ratio / factor - 1) < NEAR:
+            return words
+    return "they use another peak, number of GPUs, or count of FLOPs per token"
 
 
 def headroom_verdict(case: Case) -> Verdict:

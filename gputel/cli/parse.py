@@ -49,7 +49,6 @@ def command(
     read as they are. Ends with 3 where nothing could be parsed in any of them.
     """
     from gputel.analysis.documents.parse import parse_document
-    from gputel.analysis.logs import summary
 
     kinds = options.checked(asked, out, NAME, dict.fromkeys(TABLES, ""), force=force)
     logs, errors = _read(paths, chosen)
@@ -61,7 +60,7 @@ def command(
     if learn:
         _write_format(logs, learn, force=force)
     if asked["as_json"]:
-        show.as_json(summary.answer(logs, errors))
+        _print_json(logs, errors)
     elif asked["rows"]:
         _print_rows(logs)
     elif asked["rejects"]:
@@ -138,6 +137,14 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
         raise GputelError(str(path), fault, "see 'gputel formats'")
     files.write([files.File(path, learned.encode())], force=force)
     show.note(f"wrote {path}\nnext: gputel parse LOG --format {path}")
+
+
+def _print_json(logs: list[Log], errors: list[dict[str, str]]) -> None:
+    from gputel.analysis.logs import summary
+    from gputel.analysis.report.doubts import log_doubts
+    from gputel.analysis.runs import of_log
+
+    show.as_json(summary.answer(logs, errors, [log_doubts(of_log(log)) for log in logs]))
 
 
 def _print_rows(logs: list[Log]) -> None:

@@ -68,7 +68,7 @@ def document(answer: Document, stream: TextIO | None = None) -> None:
 
     Leaves out panels, the text of sections that hold panels only, and folded tables.
     """
-    for words in (answer.caution, answer.about):
+    for words in (answer.caution, *(f"doubt: {doubt}" for doubt in answer.doubts), answer.about):
         if words:
             say(folded(words, stream=stream), stream)
     for section in answer.sections:

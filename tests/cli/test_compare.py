@@ -92,6 +92,7 @@ def test_json_has_every_table_and_is_strict(gputel: Any) -> None:
     assert list(found) == [
         "schema", "by", "metric", "phase", "phases", "smooth_steps", "runs", "groups", "axes", "milestones",
         "summary", "validations", "equal", "targets", "settings", "scaling", "notes", "cautions",
+        "doubts",
     ]  # fmt: skip
     assert [row["x"] for row in found["milestones"]] == [0, 1000, 5000, 10000, 12000]
     assert found["milestones"][1]["runs"]["d24-base"] == {

@@ -69,7 +69,7 @@ def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
     (one,) = found["runs"]
     assert list(one) == [
         "run", "source", "format", "status", "lines", "rejects", "started", "ended", "config", "summary", "phases",
-        "events", "cause", "telemetry",
+        "events", "cause", "doubts", "telemetry",
     ]  # fmt: skip
     (phase,) = one["phases"]
     assert list(phase) == [

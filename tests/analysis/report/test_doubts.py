@@ -1,0 +1,112 @@
+"""Doubts about a run: each with two figures and a reason; runs whose figures agree have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis import runs
+from gputel.analysis.report import answer, make_report
+from gputel.analysis.report.doubts import log_doubts
+from gputel.analysis.runs import paths, read_run
+from tests.analysis.report.conftest import Make
+
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
+NAMED = [
+    "GPU: NVIDIA H100 80GB HBM3",
+    "World size: 1",
+    "Estimated FLOPs per token: 1.0e9",
+    "Total batch size 65,536",
+]
+
+
+def lines(step_s: float, dt_ms: float, rate: float, count: int = 60, stamps: bool = True) -> Iterator[str]:
+    for step in range(count):
+        at = 36_000 + step * step_s
+        clock = (
+            f"2026-03-01 {int(at // 3600):02d}:{int(at // 60 % 60):02d}:{at % 60:06.3f} " if stamps else ""
+        )
+        yield f"{clock}step {step:5d} | loss: 3.0 | dt: {dt_ms:.2f}ms | tok/sec: {rate:.2f}"
+
+
+def test_log_whose_figures_agree_has_no_doubt(subject: Make) -> None:
+    assert log_doubts(subject([*NAMED, *lines(0.5, 500.0, 131_072.0)])) == ()
+
+
+@pytest.mark.parametrize(
+    ("dt_ms", "likely"),
+    [
+        (500_000.0, "seconds and milliseconds are mixed up"),
+        (62.5, "it is printed for one of several micro-batches"),
+    ],
+)
+def test_step_time_that_the_stamps_contradict_is_a_doubt(subject: Make, dt_ms: float, likely: str) -> None:
+    (doubt,) = log_doubts(subject(lines(0.5, dt_ms, 0.0)))
+    assert doubt.what == "step-time"
+    assert doubt.likely == likely
+    assert doubt.figures["stamped_s"] == pytest.approx(0.5)
+
+
+def mfu(subject: Make, printed: float, rate: float) -> tuple[str, list[str]]:
+    """Nine steps of a nanochat log on one H100, 1 GFLOP a token."""
+    steps = [
+        f"step {n:05d}/00009 (0.0%) | loss: 3.0 | lrm: 1.00 | dt: {65_536_000 / rate:.2f}ms | "
+        f"tok/sec: {rate:,.0f} | mfu: {printed:.2f}"
+        for n in range(9)
+    ]  # fmt: skip
+    report = make_report(subject([*NAMED, *steps]))
+    verdict = next(verdict for verdict in report.verdicts if verdict.question == "mfu")
+    return verdict.answer, [doubt.text for doubt in report.doubts]
+
+
+def test_mfu_that_is_printed_and_computed_alike_is_the_answer(subject: Make) -> None:
+    assert mfu(subject, 44.0, 435_000) == ("44 %", [])
+
+
+def test_mfu_off_by_two_is_a_disagreement_about_the_peak(subject: Make) -> None:
+    found, (doubt,) = mfu(subject, 42.0, 830_000)
+    assert found == "42 % printed, 83.9 % computed"
+    assert "the peak with sparsity" in doubt
+
+
+def test_mfu_over_100_percent_is_a_doubt(subject: Make) -> None:
+    found, (doubt,) = mfu(subject, 42.0, 1_500_000)
+    assert found == "impossible: 152 %"
+    assert doubt.startswith("MFU would be 152 %, and 100 % is the peak of the GPUs")
+
+
+def test_readings_of_fewer_gpus_than_ranks_and_over_their_limit_are_doubts(tmp_path: Path) -> None:
+    head = "timestamp, index, name, power.draw [W], power.limit [W]\n"
+    rows = [
+        f"2026/03/01 10:00:{n:02d}.000, 0, NVIDIA H100 80GB HBM3, 900.00 W, 700.00 W\n" for n in range(30)
+    ]
+    (tmp_path / "gpu.csv").write_text(head + "".join(rows))
+    (tmp_path / "a.log").write_text("World size: 8\n" + "\n".join(lines(0.5, 500.0, 0.0)) + "\n")
+    report = make_report(runs.from_table_and_log(tmp_path / "gpu.csv", tmp_path / "a.log"))
+    assert [doubt.what for doubt in report.doubts] == ["power", "gpus"]
+    assert [doubt["kind"] for doubt in answer(report)["doubts"]] == ["power", "gpus"]
+
+
+def test_sample_logs_raise_no_doubt() -> None:
+    for log in paths.parse_all(SAMPLES):
+        assert make_report(runs.of_log(log)).doubts == (), log.name
+
+
+@pytest.mark.long
+def test_real_logs_raise_no_doubt(real_logs: Path) -> None:
+    for log in paths.parse_all(real_logs):
+        assert make_report(runs.of_log(log)).doubts == (), log.name
+
+
+def test_compare_has_the_doubts_of_its_runs(tmp_path: Path) -> None:
+    from gputel.analysis.compare import compare
+    from gputel.analysis.compare.answer import comparison_json
+
+    for name, dt_ms in (("a", 500.0), ("b", 500_000.0)):
+        (tmp_path / f"{name}.log").write_text("\n".join(lines(0.5, dt_ms, 0.0)) + "\n")
+    answered = comparison_json(compare([read_run(tmp_path / f"{name}.log") for name in "ab"]))
+    assert {run: [doubt["kind"] for doubt in doubts] for run, doubts in answered["doubts"].items()} == {
+        "b": ["step-time"]
+    }
