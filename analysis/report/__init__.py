@@ -32,7 +32,7 @@ from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
-from gputel.analysis.report.doubts import report_doubts
+from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
@@ -87,7 +87,8 @@ class Report:
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """Figures that cannot both be right."""
-        return report_doubts(self)
+        findings = Findings(self.shared, self.totals, self.gpus, self.verdicts)
+        return report_doubts(self.subject, findings)
 
 
 def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:

@@ -7,7 +7,8 @@ GPUs, log and readings that share no time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,12 +16,10 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.align.step_time import BLOCK
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.report import verdicts
+from gputel.analysis.report.verdicts import MFU_QUESTION, Verdict
 from gputel.analysis.runs.batch import unit_factor
 
 if TYPE_CHECKING:
-    from gputel.analysis.report import Report
-    from gputel.analysis.report.verdicts import Verdict
     from gputel.analysis.runs import RunData
 
 LONGER = 1.15  # times the time between records, above which a printed step time cannot be
@@ -38,11 +37,27 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
     return (*subject.step_tokens.doubts, *_step_time(subject, between), *_total_time(subject))
 
 
-def report_doubts(report: Report) -> tuple[Doubt, ...]:
+@dataclass(frozen=True)
+class Findings:
+    """What a report found of a run: the overlap of log and readings, sums by kind of span, GPUs, and verdicts."""
+
+    shared: Mapping[str, Any] | None
+    totals: pl.DataFrame
+    gpus: pl.DataFrame
+    verdicts: Sequence[Verdict]
+
+
+def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
     """Returns the doubts about a run, most severe first: files that do not belong together, then its figures."""
-    found = [*_apart(report), *log_doubts(report.subject), *_power(report), *_gpus(report)]
-    mfu = next((verdict for verdict in report.verdicts if verdict.question == verdicts.MFU_QUESTION), None)
-    return (*found, *([doubt] if mfu and (doubt := mfu_doubt(mfu)) else []))
+    mfu = next((verdict for verdict in findings.verdicts if verdict.question == MFU_QUESTION), None)
+    doubt = mfu_doubt(mfu) if mfu else None
+    return (
+        *_apart(subject, findings.shared),
+        *log_doubts(subject),
+        *_power(subject, findings.totals),
+        *_gpus(subject, findings.gpus),
+        *([doubt] if doubt else []),
+    )
 
 
 def mfu_doubt(mfu: Verdict) -> Doubt | None:
@@ -152,9 +167,8 @@ def _total_time(subject: RunData) -> Iterator[Doubt]:
         )
 
 
-def _apart(report: Report) -> Iterator[Doubt]:
-    shared = report.shared
-    if shared is None or shared["shared_s"] or report.subject.recording is not None:
+def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt]:
+    if shared is None or shared["shared_s"] or subject.recording is not None:
         return
     offset_s = shared["offset_s"]
     likely = "one of them is of another run" if offset_s is None else "one of them is in another time zone"
@@ -172,10 +186,10 @@ def _stretch(edges: list[str]) -> str:
     return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
 
 
-def _power(report: Report) -> Iterator[Doubt]:
+def _power(subject: RunData, totals: pl.DataFrame) -> Iterator[Doubt]:
     """Compares the mean power of the training with what the limit allows."""
-    limit = report.subject.facts.power_limit_w
-    train = report.totals.filter(pl.col("kind") == "train")
+    limit = subject.facts.power_limit_w
+    train = totals.filter(pl.col("kind") == "train")
     mean = train["power_mean_w"][0] if train.height and "power_mean_w" in train.columns else None
     if limit is None or mean is None or mean <= OVER_LIMIT * float(limit.value):
         return
@@ -188,9 +202,9 @@ def _power(report: Report) -> Iterator[Doubt]:
     )
 
 
-def _gpus(report: Report) -> Iterator[Doubt]:
+def _gpus(subject: RunData, gpus: pl.DataFrame) -> Iterator[Doubt]:
     """Compares the printed number of ranks with the GPUs that were measured, and that were busy."""
-    ranks, gpus = report.subject.log.config.get("world_size"), report.gpus
+    ranks = subject.log.config.get("world_size")
     if not isinstance(ranks, (int, float)) or gpus.is_empty():
         return
     measured, busy = gpus.height, None
