@@ -39,6 +39,7 @@ SCHEMA: dict[str, Any] = {
 }
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
+LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
 
 
@@ -110,7 +111,7 @@ def of_marks(marks: Sequence[LogMark]) -> pl.DataFrame:
 
 def _lines(tables: timestamps.TimedLog) -> Iterator[LogMark]:
     others = pl.concat([_evals(tables.evals), _checkpoints(tables.events)], how="diagonal_relaxed")
-    others = others if tables.stamped else others.clear()
+    others = others if tables.stamped else _within_steps(others, tables.records)
     rows = pl.concat([others, _records(tables.records)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("time").is_not_null()).sort("line", maintain_order=True)
     rows = rows.with_columns(pl.col("time").dt.epoch("ns").cum_max())
@@ -122,6 +123,24 @@ def _lines(tables: timestamps.TimedLog) -> Iterator[LogMark]:
             row |= {"phase": phase, "attempt": attempt}
         phase, attempt = row["phase"], row["attempt"]
         yield LogMark(**row)
+
+
+def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Places evaluations and checkpoints of a log without timestamps: only those that a long step time contains.
+
+    Such a step took as long as those around it; the rest of its time belongs to the line before it.
+    """
+    if others.is_empty() or "dt_ms" not in records.columns:
+        return others.clear()
+    usual = timestamps.usual_near(pl.col("dt_ms"))
+    timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
+    steps = timed.select("line", "time", longer=pl.col("dt_ms") > LONG * usual, usual=usual).sort("line")
+    following = steps.rename({"line": "next"}).select("next", "longer", "usual", at="time")
+    placed = others.sort("line").join_asof(
+        following, left_on="line", right_on="next", strategy="forward", check_sortedness=False
+    )
+    ends = pl.col("at") - pl.duration(microseconds=(pl.col("usual") * 1000).round())
+    return placed.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
 
 
 def _records(records: pl.DataFrame) -> pl.DataFrame:
@@ -181,6 +200,7 @@ def _checkpoints(events: pl.DataFrame) -> pl.DataFrame:
 
 def _bounds(subject: RunData, node: str | None) -> Iterator[LogMark]:
     if subject.recording is None:
+        yield from _first_line(subject)
         return
     segments: Any = subject.recording.segments
     if node is not None:
@@ -190,6 +210,13 @@ def _bounds(subject: RunData, node: str | None) -> Iterator[LogMark]:
             yield LogMark("began", started)
         if ended is not None:
             yield LogMark("ended", ended)
+
+
+def _first_line(subject: RunData) -> Iterator[LogMark]:
+    """Yields where a log with timestamps begins, if that is before its first record."""
+    began, times = subject.log.began, subject.log.records["time"].drop_nulls()
+    if began is not None and len(times) and began < int(times.dt.epoch("ns")[0]):
+        yield LogMark("began", began)
 
 
 def _cut(marks: Sequence[LogMark]) -> Iterator[Span]:

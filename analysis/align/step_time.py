@@ -66,7 +66,7 @@ def _by_clock(steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
     blocks = clean.group_by("chain", pl.col("place") // size, maintain_order=True).agg(
         (pl.col("duration_s") * pl.col("steps")).sum().alias("seconds"), pl.col("steps").sum()
     )
-    whole = blocks.filter(pl.col("steps") >= min(size, int(blocks["steps"].max())))  # type: ignore[call-overload]
+    whole = blocks.filter(pl.col("steps") >= pl.min_horizontal(pl.lit(size), pl.col("steps").max()))
     each = (whole["seconds"] / whole["steps"]).to_numpy()
     median, error_s = _median(each)
     coarse = resolution_s / math.sqrt(6) / float(whole["steps"].mean()) / math.sqrt(len(each))  # type: ignore[arg-type]

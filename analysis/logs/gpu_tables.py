@@ -97,7 +97,7 @@ def _names(header: Header, table: pl.DataFrame) -> list[str]:
     if place is None:
         return []
     names = table[str(place)].unique(maintain_order=True)
-    return names.filter(~names.str.to_lowercase().is_in(MISSING)).to_list()
+    return [str(name) for name in names.filter(~names.str.to_lowercase().is_in(MISSING))]
 
 
 def header_of(line: str, after: str) -> Header | None:

@@ -66,6 +66,7 @@ class Log:
     learned: str | None = None  # the same as a format's TOML
     composed: bool = False  # the log itself says that no training program printed it
     fault: str | None = None  # why the file could not be read to its end
+    began: int | None = None  # the timestamp of its first line that has one
     started: int | None = None
     ended: int | None = None
     formats: dict[str, int] = field(default_factory=dict)

@@ -35,6 +35,9 @@ CANDIDATE = patterns.lazy_regex(
 )
 
 
+HEAD = 16_384  # bytes in which the first timestamp is looked for
+
+
 class Parser:
     """Reads one log into `records`, `outcome`, `rejects`, `summary` and `config`, complete after `finish`."""
 
@@ -58,6 +61,7 @@ class Parser:
         self._infer = infer
         self._kept: list[Chunk] = []  # all of the log, while its format may be unknown
         self._strange: list[bytes] = []  # its lines that no pattern has read
+        self._head = b""  # the beginning of the log
         self._seen = self._asked = 0
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
@@ -117,7 +121,12 @@ class Parser:
         if chunk.data:
             self._keep(chunk, reading)
 
+    def began(self) -> int | None:
+        """The timestamp of the first line that has one, as those of records are read; None if they have none."""
+        return self.records.stamps.first(self._head.splitlines())
+
     def _keep(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
+        self._head = self._head or chunk.data[:HEAD]
         self._seen += len(chunk.data)
         if self._infer:
             keep(self._kept, chunk)

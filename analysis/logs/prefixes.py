@@ -8,6 +8,8 @@ latest moment at which the log can have been written. A timestamp without a zone
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from typing import Literal
 
@@ -46,6 +48,7 @@ _BARE = patterns.lazy_regex(rb"(?<![\d:/-])" + _CLOCK + rb"(?![\d:])")
 _SECONDS = patterns.lazy_regex(
     rb"^\s*\[?(?P<s>1[5-9]\d{8}|2\d{9})(?:\.(?P<f>\d{1,9})|(?P<ms>\d{3}))?\]?(?=[\s:|,]|$)"
 )
+PREFIX = 80  # bytes of a line in which its timestamp stands
 _NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
 _DAY = 86_400_000_000_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -131,6 +134,16 @@ class Stamps:
             return None
         self._lacks, self._last = lacks, max(int(latest[-1]), int(before[0]))
         return moments
+
+    def first(self, lines: Sequence[bytes]) -> int | None:
+        """Returns the first timestamp of the first lines of a log, if it is of the kind that was read last."""
+        before = Stamps()
+        for line in lines:
+            found = self._kind.search(line[:PREFIX]) if self._kind else None
+            if found:
+                with suppress(ValueError):
+                    return before._moment(found)
+        return None
 
     def shift(self, latest: datetime) -> int:
         """The whole days or years that bring the last time read as close to `latest` as possible."""

@@ -40,6 +40,7 @@ def conclude(
     assembler = parser.records
     places = _places(assembler)
     shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
+    began = parser.began()
     together = together or Together()
     records, evals, partials = (
         together.add(kind, rows, places, shift)
@@ -57,6 +58,7 @@ def conclude(
         places=list(dict.fromkeys(places.values())),
         results=_LazyResults(assembler, records, evals, partials, shift, parser.outcome, parser.config, live),
         formats=dict(parser.hits),
+        began=None if began is None else began + shift,
         fault=fault,
         inferred=_understood(parser),
         learned=parser.inferred.text if parser.inferred else None,

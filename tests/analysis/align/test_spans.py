@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from gputel.analysis.align import cut_spans
 from gputel.analysis.align.spans import LogMark, of_marks
-from gputel.analysis.runs import RunData
+from gputel.analysis.runs import RunData, read_run
 from tests.recordings.printed import SECOND, saved, step, told, validation
 
 Recorded = Callable[..., RunData]
@@ -204,3 +205,29 @@ def test_spans_have_no_gap_no_overlap_and_keep_every_step(
     training = cut.filter(pl.col("steps") > 0)
     assert training["step"].to_list() == [mark.step for mark in records]
     assert training["steps"].to_list() == [mark.steps for mark in records]
+
+
+def test_log_with_stamps_starts_at_its_first_line(tmp_path: Path) -> None:
+    """Downloads and compilation before the first step are the start."""
+    lines = [f"2026-03-01 10:00:{n:02d}.000 {step(n, dt_ms=1000.0)}" for n in range(20, 40)]
+    (tmp_path / "a.log").write_text("2026-03-01 10:00:01.000 downloading\n" + "\n".join(lines) + "\n")
+    spans = cut_spans(read_run(tmp_path / "a.log"))
+    assert spans["kind"].to_list()[:2] == ["start", "train"]
+    assert (spans["end"][0] - spans["start"][0]).total_seconds() == pytest.approx(18)
+
+
+def test_long_step_time_after_an_evaluation_is_divided_between_both(tmp_path: Path) -> None:
+    """A script that evaluates within its timed loop, without timestamps: 78 of 178 seconds are evaluation."""
+    lines = [step(n, dt_ms=79_000.0 if n == 50 else 1000.0) for n in range(100)]
+    (tmp_path / "a.log").write_text("\n".join([*lines[:50], validation(50), *lines[50:]]) + "\n")
+    spans = cut_spans(read_run(tmp_path / "a.log"))
+    seconds = (pl.col("end") - pl.col("start")).dt.total_nanoseconds() / 1e9
+    totals = dict(spans.group_by("kind").agg(seconds.sum()).iter_rows())
+    assert totals["eval"] == pytest.approx(78)
+    assert totals["train"] == pytest.approx(100)
+
+
+def test_evaluation_that_no_step_time_contains_has_no_time_of_its_own(tmp_path: Path) -> None:
+    lines = [step(n, dt_ms=1000.0) for n in range(100)]
+    (tmp_path / "a.log").write_text("\n".join([*lines[:50], validation(50), *lines[50:]]) + "\n")
+    assert set(cut_spans(read_run(tmp_path / "a.log"))["kind"]) == {"train"}
