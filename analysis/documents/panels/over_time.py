@@ -17,13 +17,15 @@ from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.document import Heat, Level, Marker, Panel, PlotAxis, Section
 from gputel.analysis.documents.panels import gpus, metrics, samples, spectrogram
 from gputel.analysis.documents.panels.samples import drawn_samples
-from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
+from gputel.analysis.documents.panels.spectrogram import Aliases, LowPass, SpectrumWindows
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
 
 MARGIN_S = 5.0
+SLOWEST_HZ = 0.95  # readings below it have no spectrum of evaluations
+ENOUGH_HZ = 2.0  # readings from which on a second has several, so that it can be low-passed
 MINUTE_S, TEN_MINUTES_S = 60.0, 600.0
 
 
@@ -117,7 +119,7 @@ def _curves(stage: Stage) -> Iterator[Panel]:
 
 
 def _spectra(stage: Stage) -> Iterator[Heat | None]:
-    """From ticks in windows of a minute, and from whole seconds in windows of ten."""
+    """From ticks in windows of a minute, and thinned to one a second in windows of ten."""
     subject, start_ns = stage.report.subject, stage.time.start_ns or 0
     hz = samples.polled_hz(subject)
     if hz is None:
@@ -125,14 +127,30 @@ def _spectra(stage: Stage) -> Iterator[Heat | None]:
     refresh_hz = _power_refresh_hz(stage.report)
     longest_s = longest_silence_ns(SECOND / hz) / SECOND
     minute = SpectrumWindows(MINUTE_S, hz, 0.0, stage.length_s, longest_s)
-    ticks = samples.power(subject, start_ns)
-    title = "Power spectrum in windows of 1 min: steps"
-    yield spectrogram.panel("spectrogram-1min", title, ticks, minute, stage.time, refresh_hz)
-    if hz >= 1:
+    thinned = LowPass(hz, longest_s) if hz >= ENOUGH_HZ else None
+    power = samples.power(subject, start_ns)
+    yield spectrogram.panel(
+        "spectrogram-1min", "Power spectrum in windows of 1 min: steps",
+        thinned.through(power) if thinned else power, minute, stage.time, refresh_hz,
+        aliases=_aliases(stage.report, hz, MINUTE_S),
+    )  # fmt: skip
+    if hz >= SLOWEST_HZ:
         ten = SpectrumWindows(TEN_MINUTES_S, 1.0, 0.0, stage.length_s, longest_s)
-        seconds = samples.power_by_second(subject, start_ns)
-        title = "Power spectrum in windows of 10 min: evaluations"
-        yield spectrogram.panel("spectrogram-10min", title, seconds, ten, stage.time, refresh_hz)
+        yield spectrogram.panel(
+            "spectrogram-10min", "Power spectrum in windows of 10 min: evaluations",
+            thinned.series() if thinned else samples.power(subject, start_ns), ten, stage.time, refresh_hz,
+            highest=spectrogram.PASS_HZ if thinned else None,
+            aliases=None if thinned else _aliases(stage.report, hz, TEN_MINUTES_S),
+        )  # fmt: skip
+
+
+def _aliases(report: Report, hz: float, seconds: float) -> Aliases | None:
+    """Returns where the steps of the longest phase would appear; None if they are seen where they are."""
+    phases = report.phases.drop_nulls("step_s")
+    if phases.is_empty():
+        return None
+    longest = phases.sort("duration_s", descending=True)
+    return spectrogram.step_aliases(float(longest["step_s"][0]), hz, seconds)
 
 
 def _power_refresh_hz(report: Report) -> float | None:

@@ -65,21 +65,6 @@ def polled_hz(subject: RunData) -> float | None:
     return 1 / usual if usual > 0 else None
 
 
-def power_by_second(subject: RunData, start_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
-    """The same by whole seconds: the mean of each."""
-    recording = subject.recording
-    if recording is None:
-        ticks = drawn_samples(subject)
-        if ticks is not None and "power_w" in ticks.columns:
-            second = pl.col("time").dt.truncate("1s")
-            each = ticks.group_by("gpu", second, maintain_order=True).agg(pl.col("power_w").mean())
-            yield _together(each, "power_w", start_ns)
-        return
-    for segment in _of_first_node(recording):
-        for seconds in frames.seconds_in_turn(segment.gpu, ("power_w",), ("mean",)):
-            yield _together(seconds, "power_w_mean", start_ns)
-
-
 def _of_first_node(recording: Recording) -> list[Segment]:
     """Uses the first node only: nodes sample at different moments but run the same job."""
     segments = recording.folder.segments

@@ -18,6 +18,10 @@ MOST_COLUMNS = 480
 MOST_ROWS = 160
 KNOWN = 0.8  # of a window that must have been measured
 BEYOND = 2.0  # times the sensor's limit, up to which the picture goes
+KERNEL_S = 8  # seconds of ticks behind one value of a thinned series
+PASS_HZ, CUT_HZ = 0.4, 0.45  # of a series thinned to one value a second: passed, and half passed
+HARMONICS = 6
+UNEVEN = 0.01  # relative width of a rhythm: steps are not all of one length
 RANGE_DB = 70.0  # below the strongest; what is weaker is drawn as weakest
 
 
@@ -48,10 +52,14 @@ class SpectrumWindows:
 
 def panel(
     name: str, title: str, stretches: Iterable[tuple[Numbers, Numbers]], windows: SpectrumWindows, x: PlotAxis,
-    refresh_hz: float | None, link: str = "recording",
+    refresh_hz: float | None, link: str = "recording", *, highest: float | None = None,
+    aliases: Aliases | None = None,
 ) -> Heat | None:  # fmt: skip
-    """`stretches` are times in seconds and watts; None where not one window is full."""
-    highest = windows.hz / 2
+    """`stretches` are times in seconds and watts; None where not one window is full.
+
+    `highest` is the highest frequency drawn, else half the rate; `aliases` are left out.
+    """
+    highest = highest or windows.hz / 2
     limit = refresh_hz / 2 if refresh_hz else None
     if limit:
         highest = min(highest, BEYOND * limit)
@@ -59,6 +67,11 @@ def panel(
     if not columns or not any(np.isfinite(column).any() for column in columns):
         return None
     values = np.stack(columns, axis=1)
+    edges = np.linspace(0, highest, values.shape[0] + 1)
+    for low, high in aliases.bands if aliases else ():
+        values[(edges[1:] > low) & (edges[:-1] < high)] = np.nan
+    if not np.isfinite(values).any():
+        return None
     values = np.maximum(values, np.nanmax(values) - RANGE_DB)
     center = windows.start + windows.seconds / 2 + windows.hop * np.arange(len(columns) + 1)
     return Heat(
@@ -68,11 +81,102 @@ def panel(
         PlotAxis("frequency", "frequency", "Hz"),
         PlotAxis("density", "power density", "dB (W²/Hz)"),
         np.round(center - windows.hop / 2, 3),
-        np.linspace(0, highest, values.shape[0] + 1),
+        edges,
         values,
         levels=(_limit(refresh_hz),) if refresh_hz and limit and limit < highest else (),
+        note=_left_out(aliases),
         link=link,
     )
+
+
+def _left_out(aliases: Aliases | None) -> str:
+    if aliases is None:
+        return ""
+    return (
+        f"Frequencies are left out at which the steps ({aliases.rhythm_hz:.2f} Hz) would appear: "
+        "they are too fast for these readings."
+    )
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """Frequencies that a rhythm of the run may be folded down to, as it is too fast for the readings."""
+
+    rhythm_hz: float
+    bands: tuple[tuple[float, float], ...]
+
+
+def step_aliases(step_s: float, hz: float, seconds: float) -> Aliases | None:
+    """Returns where the steps and their harmonics appear in readings at `hz`, in windows of `seconds`.
+
+    None if they appear where they are.
+    """
+    rhythm = 1 / step_s
+    bands = []
+    for harmonic in range(1, HARMONICS + 1):
+        if (true := harmonic * rhythm) <= hz / 2:
+            continue
+        folded = abs(true - round(true / hz) * hz)
+        width = 3 / seconds + UNEVEN * true
+        bands.append((folded - width, folded + width))
+    return Aliases(rhythm, tuple(bands)) if bands else None
+
+
+class LowPass:
+    """Thins ticks to one value a second, without what is faster than PASS_HZ: it would be folded down."""
+
+    def __init__(self, hz: float, longest_s: float) -> None:
+        self._taps, self._longest_s = _kernel(max(1, round(hz))), longest_s
+        self._times, self._watts, self._following = np.zeros(0), np.zeros(0), 0.0
+        self._thinned: list[tuple[Numbers, Numbers]] = []
+
+    def through(self, stretches: Iterable[tuple[Numbers, Numbers]]) -> Iterator[tuple[Numbers, Numbers]]:
+        """Passes stretches of ticks on, and thins them on the way."""
+        for times, watts in stretches:
+            self._add(times, watts)
+            yield times, watts
+        self._take(0.0)
+
+    def series(self) -> Iterator[tuple[Numbers, Numbers]]:
+        """Yields what was thinned so far."""
+        yield from self._thinned
+
+    def _add(self, times: Numbers, watts: Numbers) -> None:
+        if not len(self._times) and len(times):
+            self._following = float(np.ceil(times[0]))
+        self._times, self._watts = np.concatenate([self._times, times]), np.concatenate([self._watts, watts])
+        self._take(KERNEL_S / 2)
+        since = np.searchsorted(self._times, self._following - KERNEL_S / 2 - self._longest_s)
+        self._times, self._watts = self._times[since:], self._watts[since:]
+
+    def _take(self, ahead_s: float) -> None:
+        """Thins up to `ahead_s` before the last tick."""
+        count = int(self._times[-1] - ahead_s - self._following) + 1 if len(self._times) else 0
+        if count <= 0:
+            return
+        rate = (len(self._taps) - 1) // KERNEL_S
+        first = self._following
+        grid = first - KERNEL_S / 2 + np.arange((count - 1) * rate + len(self._taps)) / rate
+        values = _held(self._times, self._watts, grid, rate, self._longest_s)
+        windows = np.lib.stride_tricks.sliding_window_view(values, len(self._taps))[::rate]
+        self._thinned.append((first + np.arange(count), _weighted(windows, self._taps)))
+        self._following += count
+
+
+def _weighted(windows: Numbers, taps: Numbers) -> Numbers:
+    """Weighs each window by the taps; NaN where too little was measured."""
+    known = np.isfinite(windows)
+    weight = np.where(known, taps, 0.0).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        smooth = np.where(known, windows * taps, 0.0).sum(axis=1) / weight
+    return np.where(weight > KNOWN, smooth, np.nan)
+
+
+def _kernel(rate: int) -> Numbers:
+    """Returns a windowed sinc: it passes PASS_HZ and stops half of the one value a second."""
+    at = np.arange(-KERNEL_S * rate // 2, KERNEL_S * rate // 2 + 1) / rate
+    taps: Numbers = np.sinc(2 * CUT_HZ * at) * np.hanning(len(at) + 2)[1:-1]
+    return taps / taps.sum()
 
 
 def _limit(refresh_hz: float) -> Level:
@@ -102,12 +206,16 @@ def _each(stretches: Iterable[tuple[Numbers, Numbers]], windows: SpectrumWindows
 def _on_grid(times: Numbers, watts: Numbers, windows: SpectrumWindows, number: int) -> Numbers:
     start = windows.start + number * windows.hop
     grid = start + np.arange(windows.samples) / windows.hz
+    return _held(times, watts, grid, windows.hz, windows.longest_s)
+
+
+def _held(times: Numbers, watts: Numbers, grid: Numbers, hz: float, longest_s: float) -> Numbers:
     if not len(times):
         return np.full(len(grid), np.nan)
-    place = np.searchsorted(times, grid + 0.25 / windows.hz, side="right") - 1
-    alone = np.append(np.diff(times) > windows.longest_s, True)
+    place = np.searchsorted(times, grid + 0.25 / hz, side="right") - 1
+    alone = np.append(np.diff(times) > longest_s, True)
     begun = np.maximum(place, 0)
-    held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / windows.hz))
+    held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / hz))
     return np.where(held, watts[begun], np.nan)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gputel.analysis.document import Heat, Numbers, PlotAxis
 from gputel.analysis.documents.panels import spectrogram
-from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
+from gputel.analysis.documents.panels.spectrogram import LowPass, SpectrumWindows
 
 HZ = 100.0
 TIME = PlotAxis("time", "time", "s")
@@ -26,7 +26,7 @@ def wave(hz: float) -> tuple[Numbers, Numbers]:
 
 
 @pytest.mark.parametrize("hz", [0.5, 2.0, 7.3])
-def test_a_rhythm_stands_in_the_row_of_its_frequency(hz: float) -> None:
+def test_rhythm_stands_in_the_row_of_its_frequency(hz: float) -> None:
     heat = drawn(*wave(hz))
     assert heat is not None
     strongest = heat.values.argmax(axis=0)
@@ -34,7 +34,7 @@ def test_a_rhythm_stands_in_the_row_of_its_frequency(hz: float) -> None:
     assert (hz < heat.y_edges[strongest + 1] + 0.02).all()
 
 
-def test_the_line_of_aliasing_stands_at_half_the_rate_of_the_sensor() -> None:
+def test_line_of_aliasing_stands_at_half_the_rate_of_the_sensor() -> None:
     heat = drawn(*wave(2.0), refresh_hz=9.9)
     assert heat is not None
     assert [(round(level.value, 2), level.text) for level in heat.levels] == [
@@ -43,13 +43,13 @@ def test_the_line_of_aliasing_stands_at_half_the_rate_of_the_sensor() -> None:
     assert heat.y_edges[-1] == pytest.approx(9.9)
 
 
-def test_a_sensor_whose_rate_is_not_known_has_no_line() -> None:
+def test_sensor_whose_rate_is_not_known_has_no_line() -> None:
     heat = drawn(*wave(2.0), refresh_hz=None)
     assert heat is not None
     assert heat.levels == ()
 
 
-def test_a_window_with_a_hole_is_empty_and_no_other_is() -> None:
+def test_window_with_a_hole_is_empty_and_no_other_is() -> None:
     times, watts = wave(2.0)
     kept = (times < 20) | (times > 80)
     heat = drawn(times[kept], watts[kept])
@@ -84,3 +84,46 @@ def test_samples_may_come_cut_anywhere(cuts: list[int]) -> None:
     assert whole is not None
     assert pieces is not None
     assert np.allclose(whole.values, pieces.values)
+
+
+def rhythm(hz: float, polled_hz: float, minutes: float = 30) -> tuple[Numbers, Numbers]:
+    """Steps of a square wave: its harmonics reach far above what one reading a second can show."""
+    times = np.arange(0, 60 * minutes, 1 / polled_hz)
+    return times, np.where((times * hz) % 1 < 0.8, 560.0, 120.0)
+
+
+def peaks(heat: Heat) -> list[float]:
+    """The frequencies of rows that stand 15 dB above the middle of the picture, as a mean over time."""
+    level = np.nanmean(heat.values, axis=1)
+    rows = np.flatnonzero(level > np.nanmedian(level) + 15)
+    return [float(heat.y_edges[row]) for row in rows]
+
+
+def test_steps_of_0_82_hz_have_no_aliases_in_the_picture_of_ten_minutes() -> None:
+    windows = SpectrumWindows(600.0, 1.0, 0.0, 1800.0, 1.0)
+    thinned = LowPass(10.0, 1.0)
+    times, watts = rhythm(0.82, 10.0)
+    watts += np.where((times % 50) < 5, -200.0, 0.0)  # an evaluation every 50 s: 0.02 Hz and its harmonics
+    list(thinned.through([(times[:7000], watts[:7000]), (times[7000:], watts[7000:])]))
+    heat = spectrogram.panel("s", "S", thinned.series(), windows, TIME, 10.0, highest=spectrogram.PASS_HZ)
+    assert heat is not None
+    found = peaks(heat)
+    assert found
+    assert all(min(hz % 0.02, -hz % 0.02) < 0.006 for hz in found)
+
+
+def test_readings_of_one_a_second_leave_out_where_the_steps_would_appear() -> None:
+    times, watts = rhythm(0.82, 1.0)
+    windows = SpectrumWindows(600.0, 1.0, 0.0, 1800.0, 2.0)
+    aliases = spectrogram.step_aliases(1 / 0.82, 1.0, 600.0)
+    with_aliases = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None)
+    heat = spectrogram.panel("s", "S", [(times, watts)], windows, TIME, None, aliases=aliases)
+    assert with_aliases is not None
+    assert any(abs(hz - 0.18) < 0.01 for hz in peaks(with_aliases))
+    assert heat is not None
+    assert "0.82 Hz" in heat.note
+    assert np.isnan(heat.values[(heat.y_edges[:-1] > 0.176) & (heat.y_edges[1:] < 0.184)]).all()
+
+
+def test_readings_that_are_fast_enough_leave_out_nothing() -> None:
+    assert spectrogram.step_aliases(1 / 0.82, 100.0, 60.0) is None
