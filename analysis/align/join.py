@@ -18,6 +18,7 @@ from gputel.analysis import columns
 from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, divided, used
+from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry.sampling.status import SLOWED
 
 if TYPE_CHECKING:
@@ -155,15 +156,17 @@ def _together(
     if not by_gpu:
         return {"duration_s": seconds}
     joules, counted = _sum(by_gpu, "energy_j"), _sum(by_gpu, "energy_counter_j", whole=True)
+    refreshes, share = _least(by_gpu, "refreshes"), divided(_sum(by_gpu, "seconds"), len(by_gpu) * seconds)
+    comparable = (refreshes >= FEW_REFRESHES) & (share >= WHOLE)  # the counter goes on in a gap
     measures = {
         "duration_s": seconds,
-        "measured": divided(_sum(by_gpu, "seconds"), len(by_gpu) * seconds),
+        "measured": share,
         "power_mean_w": _sum(by_gpu, "power_mean_w"),
         "power_peak_w": peak,
         "energy_j": joules,
         "energy_counter_j": counted,
-        "energy_difference": divided(joules, counted) - 1,
-        "refreshes": _least(by_gpu, "refreshes"),
+        "energy_difference": np.where(comparable, divided(joules, counted) - 1, np.nan),
+        "refreshes": refreshes,
         "temp_c": _most(by_gpu, "temp_c"),
         "temp_peak_c": _most(by_gpu, "temp_peak_c"),
         "mem_peak_mib": _sum(by_gpu, "mem_peak_mib"),
@@ -281,7 +284,8 @@ def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
         _weighted("power_mean_w", seen),
         pl.col("power_peak_w").max(),
         *(_sum_of(name) for name in SUMS),
-        (pl.col("energy_j").filter(pl.col("energy_counter_j").is_not_null()).sum()).alias("_beside"),
+        pl.col("energy_j").filter(_comparable()).sum().alias("_beside"),
+        pl.col("energy_counter_j").filter(_comparable()).sum().alias("_counted"),
         _sum_of("refreshes"),
         pl.col("temp_peak_c", "mem_peak_mib").max(),
         *(_weighted(name, seen) for name in MEANS),
@@ -301,6 +305,7 @@ def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             for name in ("power_mean_w", "power_peak_w", "mem_peak_mib", "energy_j", "energy_counter_j")
         ),
         _sum_of("energy_j").alias("_beside"),
+        _sum_of("energy_counter_j").alias("_counted"),
         pl.col("throttled_s", "temp_c", "temp_peak_c").max(),
         pl.col("refreshes").min(),
         pl.col(AVERAGED).mean(),
@@ -308,11 +313,17 @@ def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return _with_difference(grouped)
 
 
+def _comparable() -> pl.Expr:
+    """Whether a span was measured throughout: the counter goes on in a gap, the integral does not."""
+    return pl.col("energy_counter_j").is_not_null() & (pl.col("measured") >= WHOLE)
+
+
 def _with_difference(grouped: pl.DataFrame) -> pl.DataFrame:
-    """Adds the relative difference of the integral from the counter, where both are known."""
-    counted = pl.col("energy_counter_j")
-    relative = pl.when(counted > 0).then(pl.col("_beside") / counted - 1)
-    return grouped.with_columns(relative.alias("energy_difference")).drop("_beside")
+    """Adds the relative difference of the integral from the counter, where both cover enough refreshes."""
+    counted = pl.col("_counted")
+    comparable = (counted > 0) & (pl.col("refreshes") >= FEW_REFRESHES)
+    relative = pl.when(comparable).then(pl.col("_beside") / counted - 1)
+    return grouped.with_columns(relative.alias("energy_difference")).drop("_beside", "_counted")
 
 
 def _sum_of(name: str) -> pl.Expr:

@@ -19,6 +19,7 @@ from gputel.analysis.report.summary import (
 
 MIB = 2**20
 TOO_FEW = "too few changes to tell"
+COVERED = 0.995  # of the time, below which the covered share is mentioned
 SHORTFALL = 0.95  # of the rate asked for, below which the difference is mentioned
 SENSORS = {
     "power_w": "power",
@@ -64,19 +65,25 @@ def sensor_refresh(rates: Mapping[str, float | None]) -> dict[str, str | None]:
 
 
 def energies(gpu: GpuTotals) -> str | None:
-    """Energy by the driver's counter and by the integral of power, and how far the integral is from the counter."""
-    counter, integral, difference = (
-        gpu.energy_counter_j,
-        gpu.energy_integral_j,
-        gpu.energy_difference,
-    )
-    if counter is None:
-        return None if integral is None else f"{text.energy(integral)} by integral (no counter)"
+    """Energy by the driver's counter and by the integral of power, and how far the integral is from the counter.
+
+    The integral covers only the time with readings, and is compared with what the counter grew by in that time.
+    """
+    counter, integral = gpu.energy_counter_j, gpu.energy_integral_j
     if integral is None:
-        return f"{text.energy(counter)} by counter"
-    both = f"{text.energy(counter)} by counter, {text.energy(integral)} by integral"
+        return None if counter is None else f"{text.energy(counter)} by counter"
+    share = (
+        ""
+        if gpu.covered is None or gpu.covered >= COVERED
+        else f" over {100 * gpu.covered:.0f} % of the time"
+    )
+    by_integral = f"{text.energy(integral)} by integral{share}"
+    if counter is None:
+        return f"{by_integral} (no counter)"
+    both = f"{text.energy(counter)} by counter, {by_integral}"
     if gpu.few_refreshes:
         return f"{both} (too short to compare)"
+    difference = gpu.energy_difference
     return both if difference is None else f"{both} ({100 * difference:+.1f} %)"
 
 

@@ -1,7 +1,7 @@
 """A recording -> totals per GPU: power, energy by integral and counter, refresh rates, memory, throttling.
 
-Sums use whole seconds; refresh rates use at most four stretches of ten minutes. GPUs are read one at a time, so ten
-days take seconds, and no more memory than an hour.
+Sums use ticks for an hour and whole seconds beyond; refresh rates use at most four stretches of ten minutes. GPUs
+are read one at a time, so ten days take seconds, and no more memory than an hour.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.samples import hold_seconds
+from gputel.analysis.align.windows import SampleAndHold, until_next
 from gputel.analysis.runs import sensors
 from gputel.analysis.runs.recording import total
 from gputel.analysis.runs.sensors import FEW_REFRESHES, Numbers, Refresh
@@ -27,6 +28,10 @@ from gputel.telemetry.store.wide import Journals
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
+MOST_CHUNKS = (
+    6  # of ten minutes, up to which ticks are integrated; of more, the edges of whole seconds do not count
+)
+LONGEST = 10  # seconds without a row of whole seconds: a gap, even of a GPU polled every few seconds
 
 
 @dataclass
@@ -38,6 +43,10 @@ class _Sums:
     counter_j: float = 0.0
     counted: bool = False
     counter: float | None = None
+    counter_at: int | None = None
+    unseen_j: float = 0.0  # growth of the counter while nothing was sampled
+    first_ns: int | None = None
+    last_ns: int = 0
     peaks: dict[str, float] = field(default_factory=dict)
     throttle_s: dict[str, int] = field(default_factory=dict)
 
@@ -55,6 +64,8 @@ class GpuTotals:
     mem_peak_mib: float | None
     temp_peak_c: float | None
     refresh_hz: Mapping[str, float | None]
+    covered: float | None  # share of the time from its first to its last sample in which power was measured
+    unseen_j: float  # growth of the counter while no power was measured
     every_poll: Sequence[str]  # readings that changed at every poll: the sensor may be faster
     throttle_s: Mapping[str, int]
     node: str | None = None
@@ -69,8 +80,10 @@ class GpuTotals:
 
     @property
     def energy_difference(self) -> float | None:
-        """The relative difference of the integral from the counter."""
-        return sensors.difference(self.energy_counter_j, self.energy_integral_j)
+        """The relative difference of the integral from the counter, while power was measured; None of too few."""
+        if self.energy_counter_j is None or self.few_refreshes:
+            return None
+        return sensors.difference(self.energy_counter_j - self.unseen_j, self.energy_integral_j)
 
     @property
     def few_refreshes(self) -> bool:
@@ -114,10 +127,18 @@ def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: floa
         energy_integral_j=sums.joules if sums.measured_s else None,
         mem_peak_mib=sums.peaks.get("mem_used_mib"),
         temp_peak_c=sums.peaks.get("temp_c"),
+        covered=_covered(sums),
+        unseen_j=sums.unseen_j,
         refresh_hz={name: rate.hz if rate else None for name, rate in refresh.items()},
         every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
         throttle_s=sums.throttle_s,
     )
+
+
+def _covered(sums: _Sums) -> float | None:
+    if sums.first_ns is None or not sums.measured_s:
+        return None
+    return min(1.0, sums.measured_s * SECOND / max(1, sums.last_ns - sums.first_ns))
 
 
 def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
@@ -134,9 +155,19 @@ def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
         power_mean_w=joules / measured if joules is not None and measured else None,
         energy_counter_j=total(part.energy_counter_j for part in parts),
         energy_integral_j=joules,
+        covered=_mean_share(parts),
+        unseen_j=math.fsum(part.unseen_j for part in parts),
         throttle_s={
             reason: sum(part.throttle_s.get(reason, 0) for part in parts) for reason in sorted(reasons)
         },
+    )
+
+
+def _mean_share(parts: Sequence[GpuTotals]) -> float | None:
+    """Averages the covered shares by time."""
+    lengths = [part.measured_s / part.covered for part in parts if part.covered]
+    return (
+        math.fsum(part.measured_s for part in parts if part.covered) / math.fsum(lengths) if lengths else None
     )
 
 
@@ -151,7 +182,34 @@ def _summed(folder: Path, gpu: str, journals: Journals) -> _Sums | None:
         if len(seconds):
             sums = sums or _Sums()
             _add(sums, seconds)
+    if sums and frames.count_chunks(folder) <= MOST_CHUNKS:
+        _integrate_ticks(sums, frames.ticks(folder, ("power_w", "energy_j"), gpu, journals))
     return sums
+
+
+def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
+    """Replaces the integral over whole seconds by that over ticks, which ends where the readings end."""
+    if ticks.is_empty() or "power_w" not in ticks.columns:
+        return
+    ordered = ticks.sort("time", maintain_order=True)
+    times = ordered["time"].dt.epoch("ns").to_numpy()
+    holds = until_next(times)
+    power = ordered["power_w"].cast(pl.Float64).to_numpy()
+    measured = ~np.isnan(power)
+    widths = holds.widths / SECOND
+    sums.joules, sums.measured_s = float((power * widths)[measured].sum()), float(widths[measured].sum())
+    sums.first_ns, sums.last_ns = int(times[0]), int(holds.ends[-1])
+    if "energy_j" in ordered.columns:
+        sums.unseen_j = _unseen(ordered["energy_j"].cast(pl.Float64).to_numpy(), power, holds)
+
+
+def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
+    """Returns the growth of the counter across gaps and ticks without power, beyond what the last tick held."""
+    rows = np.flatnonzero(~np.isnan(counter) & ~np.isnan(power))
+    before, after = rows[:-1], rows[1:]
+    torn = (after - before > 1) | (holds.ends[before] < holds.times[after])
+    grown = (counter[after] - counter[before] - power[before] * holds.widths[before] / SECOND)[torn]
+    return float(grown[grown > 0].sum())
 
 
 def _add(sums: _Sums, seconds: pl.DataFrame) -> None:
@@ -160,6 +218,9 @@ def _add(sums: _Sums, seconds: pl.DataFrame) -> None:
         covered = pl.Series(_sampled_s(seconds)).filter(present)
         sums.joules += float((seconds["power_w_mean"].filter(present) * covered).sum())
         sums.measured_s += float(covered.sum())
+    times = seconds["time"].dt.epoch("ns")
+    sums.first_ns = sums.first_ns if sums.first_ns is not None else int(times[0])
+    sums.last_ns = int(times[-1]) + SECOND
     if "energy_j_last" in seconds.columns:
         _add_counter(sums, seconds)
     for name in ("power_w", "mem_used_mib", "temp_c"):
@@ -180,7 +241,8 @@ def _sampled_s(seconds: pl.DataFrame) -> Numbers:
 
 def _add_counter(sums: _Sums, seconds: pl.DataFrame) -> None:
     """Adds growth of the counter, gaps included; growth before a reset of the driver may be lost."""
-    last = seconds["energy_j_last"].drop_nulls().to_numpy()
+    rows = seconds.filter(pl.col("energy_j_last").is_not_null())
+    last, times = rows["energy_j_last"].to_numpy(), rows["time"].dt.epoch("ns").to_numpy()
     if len(last) == 0:
         return
     if sums.counter is None:
@@ -188,7 +250,9 @@ def _add_counter(sums: _Sums, seconds: pl.DataFrame) -> None:
         sums.counter = last[0] if None in first else first[0] - first[1]
     steps = np.diff(np.insert(last, 0, sums.counter))
     sums.counter_j += float(steps[steps >= 0].sum())
-    sums.counter, sums.counted = float(last[-1]), True
+    apart = np.diff(times, prepend=times[0] if sums.counter_at is None else sums.counter_at)
+    sums.unseen_j += float(steps[(apart > LONGEST * SECOND) & (steps > 0)].sum())
+    sums.counter, sums.counter_at, sums.counted = float(last[-1]), int(times[-1]), True
 
 
 def _refresh_and_edges(folder: Path, gpu: str, journals: Journals) -> tuple[dict[str, Refresh | None], float]:

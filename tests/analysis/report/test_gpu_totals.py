@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,33 @@ def test_segments_of_one_gpu_are_added(tmp_path: Path, compose: Compose) -> None
 
 def test_folder_without_samples_has_no_totals(tmp_path: Path) -> None:
     assert folder_totals(tmp_path) == []
+
+
+def test_integral_ends_where_a_gpu_is_lost_and_agrees_with_its_counter(
+    tmp_path: Path, compose: Compose
+) -> None:
+    """Readings stop 0.4 s into a second; that second is not counted as a whole."""
+    values = [[200_000 + 1000 * (n % 2), n * 20_000, 0] if n < 54 else [None, None, None] for n in range(200)]
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, row) for n, row in enumerate(values)])
+    (row,) = folder_totals(tmp_path)
+    assert row.measured_s == pytest.approx(5.4)
+    assert row.energy_integral_j == pytest.approx(5.4 * 200.5)
+    assert row.energy_difference == pytest.approx(0, abs=0.03)
+    assert row.covered == pytest.approx(5.4 / 20)
+
+
+def test_integral_is_compared_with_the_counter_outside_of_a_gap(tmp_path: Path, compose: Compose) -> None:
+    """The counter goes on in the gap, from 10 to 30 s; the integral does not."""
+    ticks = [(0, n * SECOND // 10, [200_000 + 1000 * (n % 2), n * 20_000, 0]) for n in range(400)]
+    compose(tmp_path, [FAST], [tick for tick in ticks if not 10 * SECOND <= tick[1] < 30 * SECOND])
+    (row,) = folder_totals(tmp_path)
+    assert row.energy_integral_j == pytest.approx(20 * 200.5, rel=1e-3)
+    assert row.energy_counter_j == pytest.approx(7980, abs=30)
+    assert row.energy_difference == pytest.approx(0, abs=0.02)
+    assert row.covered == pytest.approx(0.5, abs=0.01)
+
+
+def test_few_refreshes_have_no_difference(tmp_path: Path, compose: Compose) -> None:
+    record(compose, tmp_path, 20)
+    (row,) = folder_totals(tmp_path)
+    assert replace(row, refresh_hz={"power_w": 1.0}, measured_s=5.0).energy_difference is None
