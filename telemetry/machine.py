@@ -47,6 +47,13 @@ class Answer(NamedTuple):
     fault: str | None = None
 
 
+class CounterState(NamedTuple):
+    """What was learned of a counter from its changes; `unknown` says why it gives no rate."""
+
+    refresh_hz: float | None
+    unknown: str | None = None
+
+
 class Reader(Protocol):
     """Reads some readings of one GPU, in the order in which they were requested."""
 
@@ -55,6 +62,9 @@ class Reader(Protocol):
 
     def answer(self, now: int) -> Values:
         """Decode the last `ask`, made at `now` (monotonic ns). Raises GpuLost."""
+
+    def counters(self) -> Mapping[str, CounterState]:
+        """What is known of the counters behind rates, by reading."""
 
 
 class Machine(Protocol):

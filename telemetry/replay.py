@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
 from gputel.telemetry.readings import BY_NAME, Reading
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class ReplayReader:
     def answer(self, now: int) -> Values:
         index = self._track.at(now - self._start)
         return [None if index is None else column[index] for column in self._columns]
+
+    def counters(self) -> Mapping[str, CounterState]:
+        """Nothing: its rates are rates already."""
+        return {}
 
 
 def from_frame(name: str, frame: pl.DataFrame, clock: Clock, gpus: Mapping[str, Gpu] | None = None) -> Replay:

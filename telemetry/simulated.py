@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
 
 SECOND = 1_000_000_000
@@ -189,6 +189,10 @@ class SimulatedReader:
     def answer(self, now: int) -> Values:
         values = self._model.at(now)
         return [None if name in self._lacks else values[name] for name in self._names]
+
+    def counters(self) -> Mapping[str, CounterState]:
+        """Nothing: its rates are rates already."""
+        return {}
 
 
 class GpuSimulation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gputel.analysis import text
 from gputel.analysis.document import Document, FactList, Section, Table, caution
@@ -34,7 +34,7 @@ SENSORS = {
 def record_document(summary: RecordingSummary) -> Document:
     """The end of a recording."""
     gpus = summary.gpus
-    sensors = sensor_refresh(refreshed(gpus[0])) if gpus else {}
+    sensors = sensor_refresh(refreshed(gpus[0]), gpus[0].every_poll) if gpus else {}
     facts = FactList(
         {
             "recorded": _duration(summary),
@@ -54,9 +54,18 @@ def record_document(summary: RecordingSummary) -> Document:
     )
 
 
-def sensor_refresh(rates: Mapping[str, float | None]) -> dict[str, str | None]:
-    """How often each sensor of a GPU really refreshed, and of which sensors that is not known."""
-    known = [f"{SENSORS[name]} {hz:.1f} Hz" for name, hz in rates.items() if hz is not None]
+def sensor_refresh(
+    rates: Mapping[str, float | None], every_poll: Collection[str] = ()
+) -> dict[str, str | None]:
+    """How often each sensor of a GPU really refreshed, and of which sensors that is not known.
+
+    A sensor that changed at `every_poll` may be faster than it was polled.
+    """
+    known = [
+        f"{SENSORS[name]} {'at least ' * (name in every_poll)}{hz:.1f} Hz"
+        for name, hz in rates.items()
+        if hz is not None
+    ]
     unknown = [SENSORS[name] for name, hz in rates.items() if hz is None]
     return {
         "refreshed": ", ".join(known) or None,

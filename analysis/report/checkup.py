@@ -48,6 +48,9 @@ def _gpus(facts: dict[str, Any], segment: Path) -> Check:
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
     units = {reading.name: reading.unit for reading in READINGS}
+    counters = (facts["sampling"].get("statistics") or {}).get("counters") or {}
+    known = {(gpu, name): state for gpu, states in counters.items() for name, state in states.items()}
+    refresh = {**refresh, **{key: state["refresh_hz"] for key, state in known.items()}}
     return [
         {
             "gpu": gpu,
@@ -57,7 +60,7 @@ def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None
             "source": probe["source"],
             "latency_us": probe["latency_us"],
             "refresh_hz": _rounded(refresh.get((gpu, name))),
-            "fault": probe["fault"],
+            "fault": probe["fault"] or known.get((gpu, name), {}).get("unknown"),
         }
         for gpu, readings in facts["sampling"]["readings"].items()
         for name, probe in readings.items()
@@ -65,7 +68,7 @@ def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None
 
 
 def _refresh(segment: Path) -> dict[tuple[str, str], float | None]:
-    """Returns refreshes per second by GPU and reading; None if the value hardly changed."""
+    """Returns refreshes per second by GPU and reading, as the values show; None if a value hardly changed."""
     from gputel.analysis.runs import sensors
     from gputel.telemetry.store import frames
 

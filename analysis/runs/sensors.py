@@ -72,7 +72,7 @@ def period(times: Numbers, values: Numbers) -> Refresh | None:
     if 2 * len(means) < windows:
         return None
     mean = float(np.mean(means))
-    return Refresh(1e9 / mean, mean < 1.5 * poll)
+    return Refresh(1e9 / max(mean, poll), mean < 1.5 * poll)
 
 
 def integral(times: Numbers, power: Numbers, start_ns: int, end_ns: int) -> float | None:

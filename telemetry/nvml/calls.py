@@ -3,21 +3,21 @@
 One call reads all fields. A value is None by the return code of its own call or field. The types of the fields
 are learned from the first answer, and again whenever the driver's answer changes.
 
-Byte counters become rates here. They wrap: PCIe's at 32 bits, which at full speed is fifteen times a second.
+Byte counters become rates in `counters`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int, c_uint, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 
-from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import GpuLost, Values
+from gputel.telemetry.machine import CounterState, GpuLost, Values
+from gputel.telemetry.nvml.counters import NVLINK_BYTES_S, PCIE_BYTES_S, Counter, Rates
 from gputel.telemetry.nvml.library import LOST, OK, UNKNOWN, Handle, Library, Prepared, error_name
 from gputel.telemetry.readings import Call, NvmlField, Reading, Source
 
@@ -25,8 +25,6 @@ FIELD = struct.Struct("=IIqqII8x")  # id, scope, stamp, latency, type of value, 
 TYPES = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
 UNSIGNED_INT = 1
 UNKNOWN_PSTATE = 32
-FASTEST = {1: 128e9, 1024: 2e12}
-"""Bytes per second that no PCIe link (counted in bytes) and no GPU's NVLinks (counted in KiB) exceed."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,15 @@ class ValueSlot:
 
 
 class CallReader:
-    """Reads the fields and calls of one GPU."""
+    """Reads the fields and calls of one GPU; `pcie_bytes_s` is what its PCIe link carries at most."""
 
-    def __init__(self, library: Library, handle: Handle, wanted: Sequence[tuple[Reading, Source]]) -> None:
+    def __init__(
+        self,
+        library: Library,
+        handle: Handle,
+        wanted: Sequence[tuple[Reading, Source]],
+        pcie_bytes_s: float = PCIE_BYTES_S,
+    ) -> None:
         fields = [source for _, source in wanted if isinstance(source, NvmlField)]
         calls = list(dict.fromkeys(_call_key(s) for _, s in wanted if isinstance(s, Call)))
         starts, size = _layout(calls, FIELD.size * len(fields))
@@ -102,6 +106,7 @@ class CallReader:
         self._values = _layout_of("=")
         self._in_order: Callable[[Sequence[int]], Sequence[int]] | None = None
         self._rates: Rates | None = None
+        self._pcie_bytes_s = pcie_bytes_s
         self._converters: list[tuple[int, Callable[[int], int | None]]] = []
 
     def ask(self) -> None:
@@ -118,6 +123,9 @@ class CallReader:
         if self._rates is not None:
             self._rates.into(values, now)
         return values
+
+    def counters(self) -> Mapping[str, CounterState]:
+        return {} if self._rates is None else self._rates.states()
 
     def faults(self) -> list[int]:
         """The return code of each value of the last answer."""
@@ -143,11 +151,12 @@ class CallReader:
         return True
 
     def _rates_for(self, heads: Sequence[int]) -> Rates | None:
-        counters = [
-            Counter(i, place.reading.bytes_a_count, heads[2 * (place.field or 0)] == UNSIGNED_INT)
-            for i, place in enumerate(self._slots)
-            if place.reading.bytes_a_count
-        ]
+        counters = []
+        for i, slot in enumerate(self._slots):
+            if size := slot.reading.bytes_a_count:
+                narrow = heads[2 * (slot.field or 0)] == UNSIGNED_INT
+                most = self._pcie_bytes_s if size == 1 else NVLINK_BYTES_S
+                counters.append(Counter(slot.reading.name, i, size, narrow, most))
         return Rates(counters) if counters else None
 
     def _with_gaps(self, now: int) -> Values:
@@ -252,55 +261,3 @@ def _shared(heads: tuple[int, ...]) -> tuple[int, ...]:
 def _layout_of(layout: str) -> struct.Struct:
     """One object for equal GPUs: at 100 Hz the processor's caches are cold at every tick, and objects count."""
     return struct.Struct(layout)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """One counter in a row of values: its index, the bytes per count, and whether it wraps at 32 bits."""
-
-    place: int
-    bytes_a_count: int
-    narrow: bool
-
-
-class Rates:
-    """Replaces counters in a row by KiB per second since the row before; None where the rate is unknown."""
-
-    def __init__(self, counters: Sequence[Counter]) -> None:
-        self._rows = _rows(tuple(counters))
-        self._narrow = {n for n, counter in enumerate(counters) if counter.narrow}
-        self._last: list[int | None] = [None] * len(counters)
-        self._at = 0
-
-    def into(self, values: list[int | None], now: int) -> None:
-        elapsed, last, narrow = now - self._at, self._last, self._narrow
-        self._at = now
-        for n, place, scale, most in self._rows:
-            value, before = values[place], last[n]
-            last[n] = value
-            if value is None or before is None or elapsed <= 0:
-                values[place] = None
-                continue
-            moved: float = value - before
-            if moved < 0 or n in narrow:
-                moved = self._unwrapped(n, before, moved, elapsed * most)
-            rate = moved * scale / elapsed
-            values[place] = int(rate) if rate <= most else None  # above that, the counter was reset
-
-    def _unwrapped(self, n: int, before: int, moved: float, at_most: float) -> float:
-        """Counts moved, with a wrap undone; infinite if it may have wrapped more than once."""
-        if moved < 0 and before < 1 << 32:
-            self._narrow.add(n)
-        bits = 32 if n in self._narrow else 64
-        if moved < 0:
-            moved += 1 << bits
-        return float("inf") if at_most > self._rows[n][2] * (1 << bits) else moved
-
-
-@cache
-def _rows(counters: tuple[Counter, ...]) -> tuple[tuple[int, int, float, float], ...]:
-    """Number, index, KiB per second of one count per nanosecond, and the highest rate. Equal GPUs share them."""
-    return tuple(
-        (n, counter.place, counter.bytes_a_count * SECOND / 1024, FASTEST[counter.bytes_a_count] / 1024)
-        for n, counter in enumerate(counters)
-    )

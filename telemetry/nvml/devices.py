@@ -6,14 +6,15 @@ Identifies a GPU by its UUID, because a driver restart changes its handle and ma
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
 from dataclasses import dataclass
 from typing import cast
 
-from gputel.telemetry.machine import Answer, Gpu, GpuLost, Reader, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuLost, Reader, Report, Values
 from gputel.telemetry.nvml import gpm, library
 from gputel.telemetry.nvml.calls import CallReader
+from gputel.telemetry.nvml.counters import PCIE_BYTES_S, link_bytes_s
 from gputel.telemetry.nvml.library import LOST, OK, UNINITIALIZED, Handle, Library, error_name
 from gputel.telemetry.nvml.xid import XidListener
 from gputel.telemetry.readings import READINGS, Gpm, Reading, Source
@@ -32,6 +33,7 @@ class Device:
     handle: Handle
     parent: Handle | None = None
     instance: int | None = None
+    pcie_bytes_s: float = PCIE_BYTES_S
 
 
 def open_machine() -> Nvml:
@@ -119,7 +121,7 @@ class Nvml:
         if wanted and all(isinstance(source, Gpm) for _, source in wanted):
             metrics = cast("Sequence[tuple[Reading, Gpm]]", wanted)
             return gpm.GpmReader(self._library, device.parent or device.handle, metrics, device.instance)
-        return CallReader(self._library, device.handle, wanted)
+        return CallReader(self._library, device.handle, wanted, device.pcie_bytes_s)
 
     def _by_uuid(self, uuid: str) -> Handle:
         handle = Handle()
@@ -141,7 +143,7 @@ class Nvml:
             if by_index(i, byref(handle)) != OK:
                 self._silent.append(str(i))
                 continue
-            yield Device(self._gpu(str(i), handle, driver), handle)
+            yield Device(self._gpu(str(i), handle, driver), handle, pcie_bytes_s=self._link(handle))
             yield from self._instances(i, handle, driver)
 
     def _instances(self, i: int, parent: Handle, driver: str | None) -> Iterator[Device]:
@@ -167,6 +169,10 @@ class Nvml:
         memory = (ctypes.c_uint64 * 3)()  # total, free, used
         status = self._library.function("nvmlDeviceGetMemoryInfo", c_void_p, c_void_p)(handle, memory)
         return None if status else memory[0] // MIB
+
+    def _link(self, handle: Handle) -> float:
+        generation = self._library.number("nvmlDeviceGetMaxPcieLinkGeneration", handle)
+        return link_bytes_s(generation, self._library.number("nvmlDeviceGetMaxPcieLinkWidth", handle))
 
     def _limits(self, handle: Handle) -> dict[str, float | None]:
         number = self._library.number
@@ -198,3 +204,6 @@ class Sparse:
     def answer(self, now: int) -> Values:
         values = iter(self._reader.answer(now))
         return [next(values) if present else None for present in self._present]
+
+    def counters(self) -> Mapping[str, CounterState]:
+        return self._reader.counters()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
 
-from gputel.telemetry.machine import GpuLost, Values
+from gputel.telemetry.machine import CounterState, GpuLost, Values
 from gputel.telemetry.nvml.library import LOST, NOT_SUPPORTED, OK, Handle, Library, error_name
 from gputel.telemetry.readings import Gpm, Reading
 
@@ -66,6 +66,10 @@ class GpmReader:
         if compared != OK or self._new_at - self._old_at < APART_NS:
             return [None] * len(self._readings)
         return [self._value(i, reading) for i, reading in enumerate(self._readings)]
+
+    def counters(self) -> Mapping[str, CounterState]:
+        """Nothing: GPM metrics are no counters."""
+        return {}
 
     def _sample(self) -> int:
         if self._instance is None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import Report
+from gputel.telemetry.machine import CounterState, Report
 from gputel.telemetry.sampling.plan import SamplingPlan
 
 BUCKETS_AN_OCTAVE = 16
@@ -71,6 +71,8 @@ class SamplingCost:
     missed: int = 0
     inside_ns: Counter[str] = field(default_factory=Counter)
     """Time inside the driver by tier, including stalls of the driver and of the machine."""
+    counters: dict[tuple[str, str], CounterState] = field(default_factory=dict)
+    """By GPU and reading."""
     first: int | None = None
     last: int | None = None
 
@@ -107,9 +109,16 @@ class SamplingCost:
                 "max": self.lateness.most / 1000 if self.ticks else None,
             },
             "inside_driver_s": {tier: ns / SECOND for tier, ns in self.inside_ns.items()},
+            "counters": self._counters(),
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 4),
             "resident_mib": usage.ru_maxrss / 1024,
         }
+
+    def _counters(self) -> dict[str, dict[str, object]]:
+        by_gpu: dict[str, dict[str, object]] = {}
+        for (gpu, name), state in list(self.counters.items()):
+            by_gpu.setdefault(gpu, {})[name] = state._asdict()
+        return by_gpu
 
 
 def thread_usage() -> resource.struct_rusage:

@@ -67,6 +67,8 @@ class GpuShare:
     readings: tuple[Reading, ...]
     reader: Reader | None
     blank: tuple[None, ...]
+    read_at: int = 0
+    """When its last read ended: its counters are of that moment, however long the other GPUs took."""
 
 
 @dataclass
@@ -148,13 +150,13 @@ class Loop:
             if part.reader is not None:
                 turn.entered = generation, part.gpu, now
                 part.reader.ask()
-                now = monotonic()
+                part.read_at = now = monotonic()
                 if turn.generation != generation:
                     self._come_back(part.gpu)
         turn.entered = None
         self._cost.inside_ns[tier_loop.name] += now - stamp
         self._budget.add(tier_loop.number, now - stamp)
-        values = self._answers(tier_loop.parts, now)
+        values = self._answers(tier_loop.parts)
         with turn.lock:
             if turn.generation != generation:
                 raise Stale
@@ -163,11 +165,11 @@ class Loop:
         if self._show is not None:
             self._show(tier_loop.number, values)
 
-    def _answers(self, parts: Sequence[GpuShare], now: int) -> list[int | None]:
+    def _answers(self, parts: Sequence[GpuShare]) -> list[int | None]:
         values: list[int | None] = []
         for part in parts:
             try:
-                values += part.blank if part.reader is None else part.reader.answer(now)
+                values += part.blank if part.reader is None else part.reader.answer(part.read_at)
             except GpuLost as lost:
                 values += part.blank
                 self._lose(part.gpu, lost)
@@ -194,12 +196,28 @@ class Loop:
         if now - self._looked < LOOK_AGAIN:
             return
         self._budget.judge(now)
+        self._look_at_counters()
         for gpu in self._absent():
             if gpu not in self._turn.left_out:
                 self._readmit(gpu, "answers again")
             elif self._turn.returned.get(gpu, now + 1) <= now:
                 self._readmit(gpu, "answers again after a call that hung")
         self._looked = self._clock.monotonic()
+
+    def _look_at_counters(self) -> None:
+        """Note how often each counter is refreshed, and report once those that give no rate."""
+        parts = [part for tier_loop in self._tier_loops for part in tier_loop.parts]
+        known, unknown = self._cost.counters, dict[str, list[tuple[str, str]]]()
+        for gpu, reader in ((part.gpu.index, part.reader) for part in parts if part.reader):
+            for name, state in reader.counters().items():
+                before = known.get((gpu, name))
+                known[gpu, name] = state
+                if state.unknown and not (before and before.unknown):
+                    unknown.setdefault(state.unknown, []).append((gpu, name))
+        for why, rates in unknown.items():
+            gpus, names = (list(dict.fromkeys(part)) for part in zip(*rates, strict=True))
+            text = f"GPU {', '.join(gpus)}: no {', '.join(names)}: {why}"
+            self._report("unknown_rate", text, gpus=gpus, readings=names, why=why)
 
     def _absent(self) -> set[Gpu]:
         return {part.gpu for tier_loop in self._tier_loops for part in tier_loop.parts if part.reader is None}

@@ -48,13 +48,11 @@ class Gpu(ctypes.Structure):
         *[(name, c_uint64) for name in ("memory_total", "memory_used", "throttle", "ecc")],
         *[(name, c_uint32) for name in ("power_limit_mw", "sm_mhz", "mem_mhz", "pstate", "fan")],
         ("remapped", c_uint32 * 2),
-        *[
-            (name, c_uint32)
-            for name in ("pcie_bits", "gpm", "mig_count", "gone", "hang", "xid_count", "padding")
-        ],
+        *[(name, c_uint32) for name in "pcie_bits gpm mig_count gone hang xid_count pcie_generation".split()],
         ("xids", c_uint64 * 16),
         *[(f"{link}_{way}_rate", c_uint64) for link in ("pcie", "nvlink") for way in ("rx", "tx")],
         ("counter_start", c_uint64),
+        *[(f"{link}_refresh_ns", c_int64) for link in ("pcie", "nvlink")],
         *[(name, Sensor) for name in ("power", "average", "energy")],
         ("stretches", c_uint64),
         ("durations_ns", c_int64 * 64),
@@ -169,7 +167,7 @@ class FakeNvml:
         gpu.name, gpu.uuid = kind.encode(), f"GPU-{i:08d}-fake".encode()
         gpu.memory_total, gpu.memory_used = 81920 * MIB, (1000 + i) * MIB
         gpu.power_limit_mw, gpu.sm_mhz, gpu.mem_mhz = 700_000, 1980, 2619
-        gpu.pcie_bits, gpu.gpm = 64, kind == H100
+        gpu.pcie_bits, gpu.pcie_generation, gpu.gpm = 64, 5, kind == H100
         gpu.power = Sensor(*SENSORS[kind], 0)
         gpu.average = (
             gpu.power if kind == V100 else Sensor(SECOND, 100 * MS, 0)

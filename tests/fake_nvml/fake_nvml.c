@@ -34,10 +34,11 @@ typedef struct {
     char name[64], uuid[80];
     uint64_t memory_total, memory_used, throttle, ecc;
     uint32_t power_limit_mw, sm_mhz, mem_mhz, pstate, fan, remapped[2];
-    uint32_t pcie_bits, gpm, mig_count, gone, hang, xid_count, padding;
+    uint32_t pcie_bits, gpm, mig_count, gone, hang, xid_count, pcie_generation;
     uint64_t xids[XIDS];
     uint64_t pcie_rx_rate, pcie_tx_rate, nvlink_rx_rate, nvlink_tx_rate; /* bytes a second */
     uint64_t counter_start;                                            /* of the byte counters */
+    int64_t pcie_refresh_ns, nvlink_refresh_ns;                        /* of the byte counters; 0: at each call */
     Sensor power, average, energy;
     uint64_t stretches;
     int64_t durations_ns[STRETCHES], levels_mw[STRETCHES];
@@ -147,8 +148,9 @@ static double load(const Gpu *gpu, int64_t start, int64_t end) { /* 0 at the low
     return (mean - low) / (high - low);
 }
 
-static uint64_t counted(const Gpu *gpu, uint64_t bytes_a_second, uint64_t bytes_a_count) {
-    return gpu->counter_start + (uint64_t)((double)now_ns() / 1e9 * bytes_a_second / bytes_a_count);
+static uint64_t counted(const Gpu *gpu, uint64_t bytes_a_second, uint64_t bytes_a_count, int64_t refresh_ns) {
+    int64_t until = refresh_ns ? now_ns() / refresh_ns * refresh_ns : now_ns();
+    return gpu->counter_start + (uint64_t)((double)until / 1e9 * bytes_a_second / bytes_a_count);
 }
 
 /* The interface. */
@@ -234,6 +236,9 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *d, unsigned i, void **handle) {
 }
 int nvmlDeviceGetGpuInstanceId(void *d, unsigned *id) { ENTER(d, Facts); *id = ((Device *)d)->mig + 7; return OK; }
 
+int nvmlDeviceGetMaxPcieLinkGeneration(void *d, unsigned *generation) { ENTER(d, Facts); *generation = GPU(d)->pcie_generation; return OK; }
+int nvmlDeviceGetMaxPcieLinkWidth(void *d, unsigned *lanes) { ENTER(d, Facts); *lanes = 16; return OK; }
+
 #define ON_A_WHOLE_GPU(d) do { if (((Device *)(d))->mig >= 0) return NOT_SUPPORTED; } while (0)
 
 static void field(Gpu *gpu, FieldValue *f) {
@@ -248,7 +253,7 @@ static void field(Gpu *gpu, FieldValue *f) {
     case 82: f->value.u32 = 40 + power_mw(gpu, gpu->average) / 15000; break;
     case 190: f->value.u32 = gpu->power_limit_mw; break;
     case 197: case 198: {
-        uint64_t bytes = counted(gpu, f->id == 198 ? gpu->pcie_rx_rate : gpu->pcie_tx_rate, 1);
+        uint64_t bytes = counted(gpu, f->id == 198 ? gpu->pcie_rx_rate : gpu->pcie_tx_rate, 1, gpu->pcie_refresh_ns);
         f->type = gpu->pcie_bits == 32 ? 1 : 3;
         f->value.u64 = gpu->pcie_bits == 64 ? bytes : bytes & 0xFFFFFFFF;
         break;
@@ -256,7 +261,7 @@ static void field(Gpu *gpu, FieldValue *f) {
     case 138: case 139:
         if (f->scope != UINT32_MAX) { f->status = INVALID; break; }
         f->type = 3;
-        f->value.u64 = counted(gpu, f->id == 139 ? gpu->nvlink_rx_rate : gpu->nvlink_tx_rate, 1024);
+        f->value.u64 = counted(gpu, f->id == 139 ? gpu->nvlink_rx_rate : gpu->nvlink_tx_rate, 1024, gpu->nvlink_refresh_ns);
         break;
     default: f->status = NOT_SUPPORTED;
     }

@@ -1,16 +1,12 @@
-"""Readings of a GPU: watts, joules, refreshes, rates, nulls."""
-
-from collections.abc import Sequence
+"""Readings of a GPU: watts, joules, refreshes, nulls."""
 
 import numpy as np
 import pytest
 
-from gputel.telemetry.nvml.calls import Counter, Rates
 from gputel.telemetry.readings import BY_NAME
 from tests.fake_nvml import (
     A100,
     H100,
-    MIB,
     MS,
     NO_PERMISSION,
     NOT_SUPPORTED,
@@ -83,44 +79,3 @@ def test_pstate_that_the_driver_does_not_know_is_null(fake: MakeFake) -> None:
     driver = fake()
     driver.state.gpus[0].pstate = 32
     assert sample(driver, 0.01, ["pstate", "power_limit_w"]) == [[None, 700_000]]
-
-
-@pytest.mark.parametrize("bits", [32, 0, 64])  # 0: sent as 64 bits, but it wraps at 32
-def test_byte_counters_give_the_rate_also_where_they_wrap(fake: MakeFake, bits: int) -> None:
-    driver = fake()
-    gpu = driver.state.gpus[0]
-    gpu.pcie_bits, gpu.pcie_rx_rate, gpu.pcie_tx_rate = bits, 25_000 * MIB, 3 * MIB
-    gpu.nvlink_rx_rate, gpu.nvlink_tx_rate, gpu.counter_start = 300_000 * MIB, 5 * MIB, 2**32 - 10 * MIB
-    rows = sample(driver, 1, ["pcie_rx_mib_s", "pcie_tx_mib_s", "nvlink_rx_mib_s", "nvlink_tx_mib_s"])
-    assert rows[0] == [None] * 4
-    for row in rows[1:]:
-        assert [(value or 0) / 1024 for value in row] == pytest.approx([25_000, 3, 300_000, 5], abs=0.2)
-
-
-def rates(
-    bytes_a_count: int, readings: Sequence[tuple[float, int | None]], narrow: bool = False
-) -> list[int | None]:
-    """KiB a second of a counter that was read at these seconds."""
-    made, seen = Rates([Counter(0, bytes_a_count, narrow)]), []
-    for second, value in readings:
-        row = [value]
-        made.into(row, round(second * SECOND))
-        seen += row
-    return seen
-
-
-def test_counter_that_may_have_gone_round_twice_gives_no_rate() -> None:
-    assert rates(1, [(1, 0), (2, 1024)], narrow=True) == [None, None]
-    assert rates(1, [(1, 0), (2, 1024)], narrow=False) == [None, 1]
-
-
-def test_counter_that_begins_anew_gives_no_rate_that_no_link_could_reach() -> None:
-    assert rates(1024, [(1, 2**40), (1.01, 5), (2.01, 1029)]) == [None, None, 1024]
-
-
-def test_rate_restarts_after_a_null_without_bridging_the_gap() -> None:
-    assert rates(1, [(1, 0), (2, 1024), (3, None), (4, 9999), (5, 9999 + 2048)]) == [None, 1, None, None, 2]
-
-
-def test_two_readings_at_one_moment_have_no_rate_between_them() -> None:
-    assert rates(1, [(1, 0), (1, 1024)]) == [None, None]

@@ -1,9 +1,9 @@
 """Readings go into tiers by what they cost, and over the budget what can wait does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputel.telemetry.machine import Answer, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
 from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan
 from tests.telemetry.conftest import SteppedClock
@@ -47,6 +47,9 @@ class PricedReader:
 
     def answer(self, now: int) -> Values:
         return [1] * len(self.names)
+
+    def counters(self) -> Mapping[str, CounterState]:
+        return {}
 
 
 def planned(

@@ -225,6 +225,24 @@ def test_real_process_records_the_fake_drivers_watts_xids_and_throttling(
 
 
 @pytest.mark.needs("cc")
+def test_pcie_rate_that_20_hz_cannot_follow_is_null_and_an_event(folder: Path, fake: MakeFake) -> None:
+    driver = fake(H100, H100)
+    for gpu in driver.gpus:
+        gpu.pcie_bits, gpu.pcie_refresh_ns, gpu.pcie_rx_rate, gpu.pcie_tx_rate = 32, 20_000_000, 10**9, 10**9
+    process = Process(folder, "nvml", hz=20, env=driver.environment)
+    until(lambda: "unknown_rate" in kinds(folder), "its event")
+    process.end()
+    assert set(column(folder, "pcie_rx_mib_s", "1")) == {None}
+    (event,) = (event for event in events.read(folder) if event["kind"] == "unknown_rate")
+    assert event["text"] == (
+        "GPU 0, 1: no pcie_rx_mib_s, pcie_tx_mib_s: its counter of 32 bits may wrap every 67 ms, "
+        "and it is read every 50 ms"
+    )
+    statistics = run_folder.describe(folder)["sampling"]["statistics"]  # type: ignore[index]
+    assert statistics["counters"]["1"]["pcie_rx_mib_s"]["unknown"] == event["why"]
+
+
+@pytest.mark.needs("cc")
 def test_lost_gpu_is_null_in_the_store_and_an_event(folder: Path, fake: MakeFake) -> None:
     driver = fake(H100, H100)
     process = Process(folder, "nvml", env=driver.environment)
