@@ -39,6 +39,7 @@ def record_document(summary: RecordingSummary) -> Document:
         {
             "recorded": _duration(summary),
             **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
+            "not sampled": "\n".join(summary.not_sampled),
             "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
             "overhead": _overhead(summary.sampling),
             "stopped": summary.stopped["text"] if summary.stopped else None,

@@ -37,13 +37,15 @@ def counted(gpus: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _gpus(facts: dict[str, Any], segment: Path) -> Check:
-    from gputel.analysis.report.summary import polled_hz
+    from gputel.analysis.report.summary import not_sampled, polled_hz
 
     names = counted(facts["gpus"])
     machine = f"SIMULATED: {names}" if facts["simulated"] else f"{names}, driver {facts['gpus'][0]['driver']}"
     hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
     polling = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
-    return Check("GPUs", "good", f"{machine}; {polling}")
+    missing = not_sampled(segment)
+    found = "; ".join([machine, polling, *missing])
+    return Check("GPUs", "poor", found, "check `dmesg`") if missing else Check("GPUs", "good", found)
 
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:

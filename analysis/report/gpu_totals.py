@@ -246,8 +246,7 @@ def _add_counter(sums: _Sums, seconds: pl.DataFrame) -> None:
     if len(last) == 0:
         return
     if sums.counter is None:
-        first = seconds["energy_j_last"][0], seconds["energy_j"][0]
-        sums.counter = last[0] if None in first else first[0] - first[1]
+        sums.counter = last[0] - (rows["energy_j"][0] or 0.0)
     steps = np.diff(np.insert(last, 0, sums.counter))
     sums.counter_j += float(steps[steps >= 0].sum())
     apart = np.diff(times, prepend=times[0] if sums.counter_at is None else sums.counter_at)

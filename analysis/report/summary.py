@@ -52,6 +52,7 @@ class RecordingSummary:
     exit_code: int | None
     stopped: Mapping[str, Any] | None
     sampling: SamplingSummary | None
+    not_sampled: Sequence[str]  # what says that telemetry is missing, of a GPU or of a segment
     energy_j: float | None
     gpus: Sequence[GpuTotals]
     events: Mapping[str, int]
@@ -134,6 +135,7 @@ def recording_summary(path: Path) -> RecordingSummary:
         exit_code=last.get("exit_code"),
         stopped=last.get("stopped"),
         sampling=sampling(recording),
+        not_sampled=[text for segment in segments for text in not_sampled(segment.path)],
         energy_j=total(gpu.energy_j for gpu in gpus),
         gpus=gpus,
         events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
@@ -163,6 +165,17 @@ def sampling(recording: Recording) -> SamplingSummary | None:
         resident_mib=statistics["resident_mib"],
         lowered=statistics["lowered"],
     )
+
+
+def not_sampled(segment: Path) -> list[str]:
+    """Returns what says that a segment ended without its telemetry, or without that of a GPU."""
+    texts: dict[object, str] = {}
+    for event in events.read(segment):
+        if event.get("kind") in ("gpu_lost", "no_telemetry"):
+            texts[event.get("gpu")] = str(event.get("text"))
+        elif event.get("kind") == "gpu_back":
+            texts.pop(event.get("gpu"), None)
+    return list(texts.values())
 
 
 def polled_hz(folders: Iterable[Path]) -> float | None:

@@ -1,12 +1,15 @@
 """The real machine: its GPUs, and MIG instances as GPUs of their own.
 
-Identifies a GPU by its UUID, because a driver restart changes its handle and may change its index.
+Identifies a GPU by its UUID, because a driver restart changes its handle and may change its index. Opens each GPU
+in a thread of its own: a GPU whose call hangs is left out, and joins when the call returns.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
 from dataclasses import dataclass
 from typing import cast
@@ -23,6 +26,8 @@ MIG_ENABLED = 1
 SLOWDOWN, SHUTDOWN = 1, 0
 SM, MEMORY = 1, 2
 MIB = 1024 * 1024
+OPENING_S = 1.0
+"""A GPU that is not open this long after the others is left out; the first may take as long as it needs."""
 
 
 @dataclass
@@ -34,6 +39,24 @@ class Device:
     parent: Handle | None = None
     instance: int | None = None
     pcie_bytes_s: float = PCIE_BYTES_S
+
+
+class Opening:
+    """A GPU while it is opened; `opened` gets the opening when it has ended."""
+
+    def __init__(
+        self, index: str, work: Callable[[], list[Device]], opened: queue.SimpleQueue[Opening] | None = None
+    ) -> None:
+        self.index = index
+        self.devices: list[Device] | None = None
+        self._work, self._opened = work, opened
+        threading.Thread(target=self._open, name=f"opening {index}", daemon=True).start()
+
+    def _open(self) -> None:
+        devices = self._work()
+        self.devices = devices
+        if self._opened is not None:
+            self._opened.put(self)
 
 
 def open_machine() -> Nvml:
@@ -49,10 +72,15 @@ class Nvml:
     def __init__(self, nvml: Library) -> None:
         self._library = nvml
         self._silent: list[str] = []
+        self._openings: dict[str, Opening] = {}
         self._devices = {device.gpu.index: device for device in self._find()}
         self._sources: dict[tuple[str, str], Source | None] = {}
         self._listener: XidListener | None = None
-        self.gpus = tuple(device.gpu for device in self._devices.values())
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs; one that is not open yet has no name."""
+        return tuple(device.gpu for device in self._devices.values())
 
     def probe(self, gpu: Gpu, reading: Reading) -> Answer:
         """The answer of the first source that works; if none does, the fault of the preferred one."""
@@ -77,8 +105,10 @@ class Nvml:
 
     def revive(self, gpu: Gpu) -> None:
         device = self._devices[gpu.index]
-        if gpu.parent is None:
-            device.handle = self._by_uuid(gpu.uuid)
+        if gpu.index in self._openings:
+            self._join(gpu.index)
+        elif gpu.parent is None:
+            device.handle = self._by_uuid(device.gpu.uuid)
         alive = [
             reading for reading in READINGS if reading.sources and self._source(gpu, reading) is not None
         ]
@@ -89,12 +119,18 @@ class Nvml:
     def listen(self, report: Report) -> None:
         for index in self._silent:
             report("gpu_lost", f"GPU {index} does not answer", gpu=index)
-        whole = {d.handle.value or 0: d.gpu.index for d in self._devices.values() if d.parent is None}
-        self._listener = XidListener(self._library, whole, report)
+        for index in self._openings:
+            text = f"GPU {index} is left out: the driver has not opened it within {OPENING_S:g} s"
+            report("gpu_lost", text, gpu=index, cause="hang")
+        whole = {d.handle.value: d.gpu.index for d in self._devices.values() if not d.parent}
+        self._listener = XidListener(
+            self._library, {handle: gpu for handle, gpu in whole.items() if handle}, report
+        )
 
     def close(self) -> None:
-        """Shut NVML down, unless the listener still waits inside a call: that would crash."""
-        if self._listener is None or self._listener.end():
+        """Shut NVML down, unless a thread still waits inside a call: that would crash."""
+        opening = any(opening.devices is None for opening in self._openings.values())
+        if (self._listener is None or self._listener.end()) and not opening:
             self._library.stop()
 
     def _source(self, gpu: Gpu, reading: Reading) -> Source | None:
@@ -104,6 +140,8 @@ class Nvml:
 
     def _try(self, gpu: Gpu, reading: Reading, source: Source) -> tuple[int, int | None]:
         device = self._devices[gpu.index]
+        if device.handle.value is None:
+            raise GpuLost("it is not open")
         if isinstance(source, Gpm):
             status = gpm.support(self._library, device.parent or device.handle)
             value = None
@@ -137,14 +175,41 @@ class Nvml:
         count = c_uint()
         self._library.function("nvmlDeviceGetCount_v2", c_void_p)(byref(count))
         driver = self._library.text("nvmlSystemGetDriverVersion")
-        by_index = self._library.function("nvmlDeviceGetHandleByIndex_v2", c_uint, c_void_p)
-        for i in range(count.value):
-            handle = Handle()
-            if by_index(i, byref(handle)) != OK:
-                self._silent.append(str(i))
-                continue
+        opened: queue.SimpleQueue[Opening] = queue.SimpleQueue()
+        openings = [self._opening(str(i), driver, opened) for i in range(count.value)]
+        _wait(opened, len(openings))
+        for opening in openings:
+            if opening.devices is None:
+                self._openings[opening.index] = opening
+                yield Device(Gpu(opening.index, "unknown", f"index {opening.index}", driver), Handle())
+            else:
+                self._silent += [] if opening.devices else [opening.index]
+                yield from opening.devices
+
+    def _opening(
+        self, index: str, driver: str | None, opened: queue.SimpleQueue[Opening] | None = None
+    ) -> Opening:
+        return Opening(index, lambda: list(self._open(int(index), driver)), opened)
+
+    def _open(self, i: int, driver: str | None) -> Iterator[Device]:
+        """The GPU and its MIG instances; none if it does not answer."""
+        handle = Handle()
+        if self._library.function("nvmlDeviceGetHandleByIndex_v2", c_uint, c_void_p)(i, byref(handle)) == OK:
             yield Device(self._gpu(str(i), handle, driver), handle, pcie_bytes_s=self._link(handle))
             yield from self._instances(i, handle, driver)
+
+    def _join(self, index: str) -> None:
+        """Take in a GPU whose opening has ended; raises GpuLost if it has not, or if it failed."""
+        opening, device = self._openings[index], self._devices[index]
+        if opening.devices is None:
+            raise GpuLost("it is not open")
+        if not opening.devices:
+            self._openings[index] = self._opening(index, device.gpu.driver)
+            raise GpuLost("it does not answer")
+        del self._openings[index]
+        self._devices[index] = opening.devices[0]
+        if self._listener is not None:
+            self._listener.add(opening.devices[0].handle.value or 0, index)
 
     def _instances(self, i: int, parent: Handle, driver: str | None) -> Iterator[Device]:
         mode, pending, most = c_uint(), c_uint(), c_uint()
@@ -190,6 +255,15 @@ class Nvml:
             "temp_slowdown_c": number("nvmlDeviceGetTemperatureThreshold", handle, SLOWDOWN),
             "temp_shutdown_c": number("nvmlDeviceGetTemperatureThreshold", handle, SHUTDOWN),
         }
+
+
+def _wait(opened: queue.SimpleQueue[Opening], count: int) -> None:
+    """Wait until all GPUs are open, or until no other has followed the last one for OPENING_S."""
+    for number in range(count):
+        try:
+            opened.get(timeout=OPENING_S if number else None)
+        except queue.Empty:
+            return
 
 
 class Sparse:

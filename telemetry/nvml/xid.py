@@ -40,8 +40,9 @@ class XidListener:
     """Reports Xid errors. `devices` maps each handle's address to the GPU's index."""
 
     def __init__(self, library: Library, devices: Mapping[int, str], report: Report) -> None:
-        self._library, self._devices, self._report = library, devices, report
+        self._library, self._devices, self._report = library, dict(devices), report
         self._ended = threading.Event()
+        self._grown = False
         self._wait = library.function("nvmlEventSetWait_v2", c_void_p, c_void_p, c_uint)
         self._thread = threading.Thread(target=self._listen, name="xid", daemon=True)
         self._thread.start()
@@ -51,14 +52,20 @@ class XidListener:
         self._ended.set()
         return not self._thread.is_alive()
 
+    def add(self, device: int, gpu: str) -> None:
+        """Listen to one more GPU, within a second."""
+        self._devices[device] = gpu
+        self._grown = True
+
     def _listen(self) -> None:
         while not self._ended.is_set():
+            self._grown = False
             events = self._subscribe()
             if events is None:
                 return
-            while not self._ended.is_set() and self._wait_once(events):
+            while not self._ended.is_set() and not self._grown and self._wait_once(events):
                 pass
-            self._ended.wait(1.0)  # the driver or a GPU went away: subscribe again
+            self._ended.wait(1.0)  # a GPU came, or it or the driver went away: subscribe again
 
     def _subscribe(self) -> c_void_p | None:
         """An event set for the Xid errors of all GPUs; None if no GPU supports them."""
@@ -66,7 +73,7 @@ class XidListener:
         if self._library.function("nvmlEventSetCreate", c_void_p)(byref(events)) != OK:
             return None
         register = self._library.function("nvmlDeviceRegisterEvents", c_void_p, c_ulonglong, c_void_p)
-        statuses = [register(Handle(device), XID, events) for device in self._devices]
+        statuses = [register(Handle(device), XID, events) for device in list(self._devices)]
         return events if OK in statuses else None
 
     def _wait_once(self, events: c_void_p) -> bool:

@@ -11,9 +11,9 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import Gpu, GpuLost, Machine, Reader, Report, Values
@@ -40,6 +40,10 @@ DriverCall = tuple[int, Gpu, int]
 """A call into the driver that has not returned: generation, GPU, start. A plain tuple, the fastest to make."""
 
 
+class Stale(Exception):  # noqa: N818 - ends a thread that lost its turn
+    """Another thread samples now."""
+
+
 @dataclass
 class Turn:
     """Whose turn it is to sample: only the thread of the current generation may write."""
@@ -54,9 +58,21 @@ class Turn:
     """GPUs of `left_out` whose call has returned, and when to try them again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @contextlib.contextmanager
+    def calling(self, gpu: Gpu, generation: int, clock: Clock) -> Iterator[None]:
+        """Enter a call into the driver, which the watchdog sees. Raises Stale if it gave up on the call."""
+        self.entered = generation, gpu, clock.monotonic()
+        try:
+            yield
+        finally:
+            if self.generation != generation:
+                self.come_back(gpu, clock.monotonic())
+            self.entered = None
 
-class Stale(Exception):  # noqa: N818 - ends a thread that lost its turn
-    """Another thread samples now."""
+    def come_back(self, gpu: Gpu, now: int) -> NoReturn:
+        """A call returned after the watchdog gave up on it: schedule the next try, later each time."""
+        self.returned[gpu] = now + min(60, 2 ** self.hangs.get(gpu, 1) // 2) * SECOND
+        raise Stale
 
 
 @dataclass
@@ -152,7 +168,7 @@ class Loop:
                 part.reader.ask()
                 part.read_at = now = monotonic()
                 if turn.generation != generation:
-                    self._come_back(part.gpu)
+                    turn.come_back(part.gpu, now)
         turn.entered = None
         self._cost.inside_ns[tier_loop.name] += now - stamp
         self._budget.add(tier_loop.number, now - stamp)
@@ -174,17 +190,6 @@ class Loop:
                 values += part.blank
                 self._lose(part.gpu, lost)
         return values
-
-    def _leave(self, gpu: Gpu) -> None:
-        if self._turn.generation != self._generation:
-            self._come_back(gpu)
-        self._turn.entered = None
-
-    def _come_back(self, gpu: Gpu) -> None:
-        """A call returned after the watchdog gave up on it: schedule the next try, later each time."""
-        wait = min(60, 2 ** self._turn.hangs.get(gpu, 1) // 2) * SECOND
-        self._turn.returned[gpu] = self._clock.monotonic() + wait
-        raise Stale
 
     def _lose(self, gpu: Gpu, lost: GpuLost) -> None:
         for part in self._parts(gpu):
@@ -223,14 +228,12 @@ class Loop:
         return {part.gpu for tier_loop in self._tier_loops for part in tier_loop.parts if part.reader is None}
 
     def _readmit(self, gpu: Gpu, how: str) -> None:
-        self._turn.entered = (self._generation, gpu, self._clock.monotonic())
         try:
-            self._machine.revive(gpu)
-            readers = [self._machine.reader(gpu, part.readings) for part in self._parts(gpu)]
+            with self._turn.calling(gpu, self._generation, self._clock):
+                self._machine.revive(gpu)
+                readers = [self._machine.reader(gpu, part.readings) for part in self._parts(gpu)]
         except GpuLost:
             return
-        finally:
-            self._leave(gpu)
         for part, reader in zip(self._parts(gpu), readers, strict=True):
             part.reader = reader
         self._turn.left_out.discard(gpu)
@@ -251,13 +254,11 @@ class Loop:
         """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""
         if gpu in self._turn.left_out:
             return None
-        self._turn.entered = (self._generation, gpu, self._clock.monotonic())
         try:
-            return self._machine.reader(gpu, readings)
+            with self._turn.calling(gpu, self._generation, self._clock):
+                return self._machine.reader(gpu, readings)
         except GpuLost:
             return None
-        finally:
-            self._leave(gpu)
 
 
 def raise_priority() -> str:

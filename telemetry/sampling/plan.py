@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
 from gputel.telemetry.readings import READINGS, Reading, ReadingRate
 from gputel.telemetry.store.tiers import GpuColumn, Tier
+
+Calling = Callable[[Gpu], AbstractContextManager[None]]
 
 PROBES = 5
 SLOWER_THAN_FAST_NS = 500_000
@@ -91,40 +94,40 @@ class SamplingPlan:
 
 
 def make(
-    machine: Machine,
-    gpus: Sequence[Gpu],
-    hz: float,
-    clock: Clock,
-    *,
-    max_overhead: float = 0.02,
-    entering: Callable[[Gpu], object] = id,
+    machine: Machine, gpus: Sequence[Gpu], hz: float, clock: Clock, *, max_overhead: float = 0.02
 ) -> SamplingPlan:
-    """Probe the GPUs and arrange their readings; calls `entering` with each GPU before its first driver call."""
-    findings: list[Probe] = []
-    for gpu in gpus:
-        entering(gpu)
-        findings += probe(machine, gpu, clock)
+    """Probe the GPUs and arrange their readings."""
+    findings = [finding for gpu in gpus for finding in probe(machine, gpu, clock)]
     return arrange(findings, hz, max_overhead)
 
 
-def probe(machine: Machine, gpu: Gpu, clock: Clock) -> list[Probe]:
-    """Probe every reading of one GPU."""
+def probe(machine: Machine, gpu: Gpu, clock: Clock, calling: Calling | None = None) -> list[Probe]:
+    """Probe every reading of one GPU, each call into the driver within `calling`."""
+    calling = calling or (lambda _: nullcontext())
     try:
-        return [_probe(machine, gpu, reading, clock) for reading in READINGS]
+        return [_probe(machine, gpu, reading, clock, calling) for reading in READINGS]
     except GpuLost as lost:
-        return [Probe(gpu, reading, Answer(None, None, str(lost)), lost=True) for reading in READINGS]
+        return silent(gpu, str(lost))
 
 
-def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock) -> Probe:
-    answer = machine.probe(gpu, reading)
+def silent(gpu: Gpu, fault: str) -> list[Probe]:
+    """What is planned for a GPU that does not answer: every reading, as it may come back."""
+    return [Probe(gpu, reading, Answer(None, None, fault), lost=True) for reading in READINGS]
+
+
+def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock, calling: Calling) -> Probe:
+    with calling(gpu):
+        answer = machine.probe(gpu, reading)
     if answer.fault is not None:
         return Probe(gpu, reading, answer)
-    reader = machine.reader(gpu, [reading])
+    with calling(gpu):
+        reader = machine.reader(gpu, [reading])
     latencies = []
     for _ in range(PROBES):
-        before = clock.monotonic()
-        reader.ask()
-        latencies.append(clock.monotonic() - before)
+        with calling(gpu):
+            before = clock.monotonic()
+            reader.ask()
+            latencies.append(clock.monotonic() - before)
     return Probe(gpu, reading, answer, round(statistics.median(latencies)))
 
 

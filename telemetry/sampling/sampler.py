@@ -23,8 +23,10 @@ from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling import probing, watchdog
 from gputel.telemetry.sampling.budget import Budget, SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_priority
+from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
@@ -102,7 +104,8 @@ class Sampler:
         self._began = clock.monotonic()
         self._turn, self.cost = Turn(), SamplingCost(round(SECOND / spec.hz))
         self._folder_writer = FolderWriter(spec.folder, clock)
-        self._watchdog = Watchdog(self._turn, self._succeed, self._folder_writer.event)
+        self._watchdog = Watchdog(self._turn, self._succeed, self._event)
+        self._prober: Prober | None = None
         self._ready: Ready | None = None
         self._fault: GputelError | None = None
         self._thread = self._thread_for(self._start)
@@ -139,8 +142,8 @@ class Sampler:
 
     def _look(self, now: int) -> None:
         self._board.beat(now)
-        if self._ready is not None:
-            self._watchdog.look(now)
+        if self._prober is not None:
+            self._watchdog.look(now, probing.LIMIT if self._ready is None else watchdog.LIMIT)
         elif now - self._began > START_LIMIT:
             self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
 
@@ -156,7 +159,12 @@ class Sampler:
 
     def _seal(self) -> None:
         self._turn.stopping = True
+        waited_s = (self._clock.monotonic() - self._began) / SECOND
         self._thread.join(2.0)
+        if self._ready is None:
+            text = f"the driver had not answered within {waited_s:.1f} s, when the recording ended"
+            fault = self._fault
+            self._event("no_telemetry", f"{fault.place}: {fault.fault}" if fault else text)
         with self._turn.lock:
             self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:
@@ -167,31 +175,56 @@ class Sampler:
         self._folder_writer.close()
 
     def _start(self) -> None:
-        """Open the machine, probe it and sample, all in the thread that a hanging call may take."""
-        ready = self._prepare()
-        ready.facts["priority"] = raise_priority()  # started earlier, the other threads would inherit it
-        self._folder_writer.describe(sampling=ready.facts)
-        gc.freeze()  # keeps collections short: existing objects are not scanned again
-        loop = self._loop(ready)
-        self._ready = ready
-        loop.run()
+        """Open the machine, probe it and sample, all in threads that a hanging call may take."""
+        self._prober = self._open()
+        self._go_on()
 
-    def _prepare(self) -> Ready:
-        spec, clock, report = self._spec, self._clock, self._folder_writer.event
-        machine = open_machine(spec.machine, clock)
-        gpus = choose(machine.gpus, spec.gpus)
+    def _open(self) -> Prober:
+        machine = open_machine(self._spec.machine, self._clock)
+        gpus = choose(machine.gpus, self._spec.gpus)
         if not gpus:
             hint = "check `nvidia-smi -L`, or try --simulate 2xH100"
             raise GputelError("NVML", "the driver reports no GPU", hint)
-        plan = planning.make(machine, gpus, spec.hz, clock, max_overhead=spec.max_overhead)
+        return Prober(machine, gpus, self._clock, self._turn)
+
+    def _go_on(self) -> None:
+        """Sample; the thread that takes over from a stuck one goes on from where that was."""
+        assert self._prober is not None
+        ready = self._ready
+        if ready is None:
+            ready = self._prepare(self._prober)
+            ready.facts["priority"] = raise_priority()  # started earlier, the other threads would inherit it
+            self._folder_writer.describe(sampling=ready.facts)
+            gc.freeze()  # keeps collections short: existing objects are not scanned again
+            self._ready = ready
+        else:
+            raise_priority()
+        self._loop(ready).run()
+
+    def _prepare(self, prober: Prober) -> Ready:
+        spec, clock, report = self._spec, self._clock, self._event
+        plan = planning.arrange(prober.findings(), spec.hz, spec.max_overhead)
         if not plan.tiers:
             raise GputelError("NVML", "no GPU has a reading that can be recorded", "run `gputel doctor`")
         facts = {**plan.as_json(), "starts": self._starts()}
-        self._folder_writer.describe(gpus=[gpu.as_json() for gpu in gpus], simulated=machine.simulated)
+        self._describe_gpus(prober)
+        self._folder_writer.describe(simulated=prober.machine.simulated)
         tiers = [planned.tier for planned in plan.tiers]
         store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
-        machine.listen(report)
-        return Ready(machine, plan, Budget(plan, report), store, StatusWriter(gpus, plan, report), facts)
+        prober.machine.listen(report)
+        budget, status = Budget(plan, report), StatusWriter(prober.gpus, plan, report)
+        return Ready(prober.machine, plan, budget, store, status, facts)
+
+    def _event(self, kind: str, text: str, **facts: object) -> None:
+        """Write an event. A GPU that is back may have become known only now."""
+        self._folder_writer.event(kind, text, **facts)
+        if kind == "gpu_back" and self._prober is not None:
+            self._describe_gpus(self._prober)
+
+    def _describe_gpus(self, prober: Prober) -> None:
+        indexes = {gpu.index for gpu in prober.gpus}
+        gpus = [gpu.as_json() for gpu in prober.machine.gpus if gpu.index in indexes]
+        self._folder_writer.describe(gpus=gpus)
 
     def _starts(self) -> int:
         """How often this segment's sampler was started; reports the gap after the first start."""
@@ -209,11 +242,6 @@ class Sampler:
         """Start a thread that takes over from the stuck one."""
         self._thread = self._thread_for(self._go_on)
 
-    def _go_on(self) -> None:
-        raise_priority()
-        if self._ready is not None:
-            self._loop(self._ready).run()
-
     def _loop(self, ready: Ready) -> Loop:
         return Loop(
             ready.machine,
@@ -223,7 +251,7 @@ class Sampler:
             cost=self.cost,
             budget=ready.budget,
             turn=self._turn,
-            report=self._folder_writer.event,
+            report=self._event,
             show=ready.news.show,
         )
 

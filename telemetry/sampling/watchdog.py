@@ -17,19 +17,19 @@ LOOK_EVERY_S = 0.05
 
 
 class Watchdog:
-    """Calls `succeed` when a call into the driver has lasted longer than `limit` nanoseconds."""
+    """Calls `succeed` when a call into the driver does not return."""
 
-    def __init__(self, turn: Turn, succeed: Callable[[], None], report: Report, limit: int = LIMIT) -> None:
-        self._turn, self._succeed, self._report, self._limit = turn, succeed, report, limit
+    def __init__(self, turn: Turn, succeed: Callable[[], None], report: Report) -> None:
+        self._turn, self._succeed, self._report = turn, succeed, report
 
-    def look(self, now: int) -> None:
-        """Check the call in flight; called every 50 ms."""
+    def look(self, now: int, limit: int = LIMIT) -> None:
+        """Check whether the call in flight has lasted longer than `limit` nanoseconds; called every 50 ms."""
         turn = self._turn
         entry = turn.entered
         if entry is None:
             return
         generation, gpu, since = entry
-        if now - since < self._limit or generation != turn.generation:
+        if now - since < limit or generation != turn.generation:
             return
         with turn.lock:
             if turn.entered is not entry:
@@ -38,7 +38,7 @@ class Watchdog:
             turn.entered = None
         turn.left_out.add(gpu)
         turn.hangs[gpu] = turn.hangs.get(gpu, 0) + 1
-        waited = self._limit / SECOND
+        waited = limit / SECOND
         text = f"GPU {gpu.index} is left out: a call into the driver has not returned for {waited:g} s"
         self._report("gpu_lost", text, gpu=gpu.index, cause="hang")
         self._succeed()

@@ -155,6 +155,10 @@ class FakeNvml:
     def fault(self, call: str, status: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].call_status[CALLS.index(call)] = status
 
+    def hang(self, gpu: int = 0, call: str | None = None) -> None:
+        """No call, or only this one, returns from now on."""
+        self.state.gpus[gpu].hang = 1 if call is None else CALLS.index(call) + 2
+
     def xid(self, number: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number
         self.state.gpus[gpu].xid_count += 1

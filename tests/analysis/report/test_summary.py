@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.report.summary import polled_hz, recording_summary, refreshed, run_contents
-from gputel.telemetry import run_folder
+from gputel.analysis.report.summary import (
+    not_sampled,
+    polled_hz,
+    recording_summary,
+    refreshed,
+    run_contents,
+)
+from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import clock
@@ -80,3 +86,11 @@ def test_json_has_a_row_per_gpu_with_its_name_and_both_energies(recorded: Path) 
     assert list(answer)[:3] == ["run", "path", "simulated"]
     assert (gpu["node"], gpu["gpu"], gpu["name"], gpu["few_refreshes"]) == (None, "0", H100["name"], False)
     assert (gpu["energy_counter_j"], gpu["energy_integral_j"]) == (None, pytest.approx(6000))
+
+
+def test_gpu_that_is_lost_at_the_end_is_not_sampled_and_one_that_came_back_is(tmp_path: Path) -> None:
+    for wall, (kind, gpu) in enumerate([("gpu_lost", "0"), ("gpu_lost", "1"), ("gpu_back", "0")]):
+        events.append(tmp_path, wall, kind, f"GPU {gpu}: {kind}", gpu=gpu)
+    assert not_sampled(tmp_path) == ["GPU 1: gpu_lost"]
+    events.append(tmp_path, 9, "no_telemetry", "no driver")
+    assert not_sampled(tmp_path) == ["GPU 1: gpu_lost", "no driver"]

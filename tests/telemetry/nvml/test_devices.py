@@ -1,10 +1,12 @@
 """The real machine: sources, faults, MIG, GPUs that are lost and come back."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from gputel.telemetry.machine import GpuLost
+from gputel.telemetry.nvml import devices
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget, SamplingCost
@@ -21,6 +23,7 @@ from tests.fake_nvml import (
     SECOND,
     V100,
 )
+from tests.recordings import until
 from tests.telemetry.conftest import MakeFake, Rows, Spending, SteppedClock
 from tests.telemetry.nvml.driver import STEPS, Recording, numbers, truth
 
@@ -137,6 +140,35 @@ def test_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFake)
     assert rows.column(second)[0] is None
     assert rows.column(second)[-1] == 300_000
     assert events == ["gpu_back"]
+
+
+def test_gpu_that_hangs_while_it_is_opened_is_left_out_and_joins_later(
+    fake: MakeFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "OPENING_S", 0.05)
+    driver = fake(H100, A100, H100)
+    driver.hang(1)
+    machine = driver.open()
+    events: list[tuple[str, str]] = []
+    machine.listen(lambda kind, text, **_: events.append((kind, text)))
+    assert [gpu.name for gpu in machine.gpus] == [H100, "unknown", H100]
+    assert events == [("gpu_lost", "GPU 1 is left out: the driver has not opened it within 0.05 s")]
+    left_out = machine.gpus[1]
+    findings = plan.probe(machine, left_out, SteppedClock())
+    assert {(f.lost, f.answer.fault) for f in findings} == {(True, "it is not open")}
+    with pytest.raises(GpuLost):
+        machine.revive(left_out)
+    driver.state.gpus[1].hang = 0
+
+    def revived() -> bool:
+        with contextlib.suppress(GpuLost):
+            machine.revive(left_out)
+            return True
+        return False
+
+    until(revived, "the GPU to answer")
+    assert [gpu.name for gpu in machine.gpus] == [H100, A100, H100]
+    assert machine.probe(left_out, READINGS[0]).value == 300_000
 
 
 def test_three_hundred_seconds_of_eight_gpus_are_sampled_without_a_sleep(fake: MakeFake) -> None:

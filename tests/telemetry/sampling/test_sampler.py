@@ -174,6 +174,9 @@ def test_missing_driver_library_fails_with_a_hint(folder: Path) -> None:
         "fault": "the NVIDIA driver's library was not found",
         "hint": "install the driver, or try --simulate 2xH100",
     }
+    assert [(event["kind"], event["text"]) for event in events.read(folder)] == [
+        ("no_telemetry", "libnvidia-ml.so.1: the NVIDIA driver's library was not found")
+    ]
 
 
 @pytest.mark.needs("cc")
@@ -275,13 +278,42 @@ def test_sampler_seals_and_ends_despite_a_call_that_never_returns(folder: Path, 
 
 
 @pytest.mark.needs("cc")
-def test_driver_that_hangs_while_it_is_probed_can_be_stopped(folder: Path, fake: MakeFake) -> None:
+@pytest.mark.parametrize("call", [None, "Utilization"], ids=["opened", "probed"])
+def test_gpu_that_hangs_while_it_is_opened_or_probed_costs_the_others_a_second(
+    folder: Path, fake: MakeFake, call: str | None
+) -> None:
+    driver = fake(H100, H100, H100)
+    driver.hang(1, call)
+    process = Process(folder, "nvml", env=driver.environment)
+    process.sampling(20)
+    (lost,) = (event for event in events.read(folder) if event["kind"] == "gpu_lost")
+    assert (lost["gpu"], lost["cause"]) == ("1", "hang")
+    driver.state.gpus[1].hang = 0
+    until(lambda: "gpu_back" in kinds(folder), "its event")
+    ticks = process.sampling(0)["ticks"]
+    assert isinstance(ticks, int)
+    process.sampling(ticks + 100)
+    code, _ = process.end()
+    assert code == 0
+    assert set(column(folder, "power_w", "0")) == set(column(folder, "power_w", "2")) == {300_000}
+    assert column(folder, "power_w", "1")[0] is None
+    assert column(folder, "power_w", "1")[-1] == 300_000
+    assert [gpu["name"] for gpu in run_folder.describe(folder)["gpus"]] == [H100] * 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.needs("cc")
+def test_driver_that_never_answers_can_be_stopped_and_the_folder_says_why_it_is_empty(
+    folder: Path, fake: MakeFake
+) -> None:
     driver = fake()
-    driver.state.gpus[0].hang = 1
+    driver.hang()
     process = Process(folder, "nvml", env=driver.environment)
     assert process.next()["state"] == "probing"
     code, last = process.end()
     assert (code, last["ticks"]) == (0, 0)
+    (event,) = events.read(folder)
+    assert event["kind"] == "no_telemetry"
+    assert str(event["text"]).startswith("the driver had not answered within ")
 
 
 def test_heart_beats_while_it_samples(folder: Path) -> None:
