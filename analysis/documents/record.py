@@ -14,6 +14,7 @@ from gputel.analysis.report.summary import (
     RunContents,
     SamplingSummary,
     SegmentContents,
+    TierRows,
     refreshed,
 )
 
@@ -39,6 +40,7 @@ def record_document(summary: RecordingSummary) -> Document:
         {
             "recorded": _duration(summary),
             **{_gpu_name(gpu): _gpu(gpu) for gpu in gpus},
+            "rows": "\n".join(_rows(tier) for tier in summary.sampling.tiers) if summary.sampling else None,
             "not sampled": "\n".join(summary.not_sampled),
             "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
             "overhead": _overhead(summary.sampling),
@@ -119,6 +121,16 @@ def _polling(sampling: SamplingSummary) -> str:
     return words
 
 
+def _rows(tier: TierRows) -> str:
+    """The rows of a tier over the time, and by the minute where their rate changed."""
+    words = f"{tier.tier} {tier.rows:,}" + (f", {tier.hz:.1f} Hz" if tier.hz else "")
+    first, *changes = tier.minutes or [None]
+    if first and changes:
+        later = ", ".join(f"{change.hz:g} Hz from minute {change.minute + 1}" for change in changes)
+        words += f"; {first.hz:g} Hz at first, {later}"
+    return words
+
+
 def _gpu_name(gpu: GpuTotals) -> str:
     return f"GPU {gpu.gpu}" if gpu.node is None else f"node {gpu.node} GPU {gpu.gpu}"
 
@@ -139,7 +151,9 @@ def _overhead(sampling: SamplingSummary | None) -> str | None:
     if not sampling or sampling.cpu_share is None or sampling.driver_share is None:
         return None
     whole, driver = 100 * sampling.cpu_share, 100 * sampling.driver_share
-    words = f"{whole:.1f} % of a core, {driver:.2f} % of it in the driver"
+    words = f"{whole:.1f} % of a core, {driver:.2f} % of the time in calls into the driver"
+    if sampling.startup_cpu_s:
+        words += f", after {sampling.startup_cpu_s:.2f} s of CPU to start"
     words += f"; {text.size(sampling.resident_mib * MIB)} resident"
     lowered = [f"{tier['tier']} to {tier['hz']:g} Hz" for tier in sampling.lowered]
     return words + (f"; lowered to stay within --max-overhead: {', '.join(lowered)}" if lowered else "")

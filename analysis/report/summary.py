@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputel.analysis import document, text
 from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
@@ -23,6 +23,26 @@ TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """Readings whose refresh rate is shown."""
 
 
+class MinuteRate(NamedTuple):
+    """From which minute on a tier had this rate."""
+
+    minute: int
+    hz: float
+
+
+@dataclass(frozen=True)
+class TierRows:
+    """The rows that exist of a tier, over the time, and by the minute where their rate changed."""
+
+    tier: str
+    rows: int
+    hz: float | None
+    minutes: Sequence[MinuteRate]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "minutes": [change._asdict() for change in self.minutes]}
+
+
 @dataclass(frozen=True)
 class SamplingSummary:
     """How fast and at what cost the GPUs were sampled, from the last sampler with statistics."""
@@ -33,10 +53,15 @@ class SamplingSummary:
     late: int
     missed: int
     lateness_max_ms: float | None
-    cpu_share: float | None  # of one core
+    cpu_share: float | None  # of one core, start-up left out
+    startup_cpu_s: float | None
     driver_share: float | None
     resident_mib: float
     lowered: Sequence[Mapping[str, Any]]  # tiers whose rate was lowered, with their rates
+    tiers: Sequence[TierRows]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "tiers": [tier.as_json() for tier in self.tiers]}
 
 
 @dataclass(frozen=True)
@@ -61,7 +86,7 @@ class RecordingSummary:
 
     def as_json(self) -> dict[str, Any]:
         parts = {
-            "sampling": self.sampling and vars(self.sampling),
+            "sampling": self.sampling and self.sampling.as_json(),
             "gpus": [gpu.as_json() for gpu in self.gpus],
         }
         return dict(document.as_json({**vars(self), **parts}))
@@ -151,7 +176,9 @@ def sampling(recording: Recording) -> SamplingSummary | None:
     if not with_statistics:
         return None
     plan, statistics = with_statistics[-1]
-    seconds = statistics.get("sampled_s")
+    seconds, startup = statistics.get("sampled_s"), statistics.get("startup")
+    before = startup or {"sampled_s": 0.0, "cpu_s": 0.0}
+    steady_s = seconds and seconds - before["sampled_s"]
     lateness_us = statistics["lateness_us"]["max"]
     return SamplingSummary(
         asked_hz=plan["hz"],
@@ -160,11 +187,18 @@ def sampling(recording: Recording) -> SamplingSummary | None:
         late=statistics["late"],
         missed=statistics["missed"],
         lateness_max_ms=lateness_us and lateness_us / 1000,
-        cpu_share=seconds and statistics["cpu_s"] / seconds,
+        cpu_share=steady_s and (statistics["cpu_s"] - before["cpu_s"]) / steady_s,
+        startup_cpu_s=startup and startup["cpu_s"],
         driver_share=seconds and sum(statistics["inside_driver_s"].values()) / seconds,
         resident_mib=statistics["resident_mib"],
         lowered=statistics["lowered"],
+        tiers=[_tier(name, counted, seconds) for name, counted in statistics.get("tiers", {}).items()],
     )
+
+
+def _tier(name: str, counted: Mapping[str, Any], seconds: float | None) -> TierRows:
+    minutes = [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
+    return TierRows(name, counted["rows"], seconds and counted["rows"] / seconds, minutes)
 
 
 def not_sampled(segment: Path) -> list[str]:

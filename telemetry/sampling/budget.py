@@ -28,6 +28,9 @@ WORTH_LOWERING = 0.1
 ROOM = 0.8
 """A rate is raised again only if all tiers then take less than this share of the budget."""
 SLOWEST_S = 10
+MINUTE = 60 * SECOND
+CHANGED = 0.05
+"""A minute whose rate of rows differs from the last by more than this is listed."""
 
 Spending = Callable[[], resource.struct_rusage]
 
@@ -65,8 +68,10 @@ class SamplingCost:
     period_ns: int
     lateness: Durations = field(default_factory=Durations)
     ticks: int = 0
-    rows: int = 0
-    """Rows of the fastest tier; after its rate was lowered, not every tick has one."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """By tier; after its rate was lowered, not every tick has one."""
+    minutes: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """By tier: the rate of rows in the first minute, and in each in which it was another."""
     late: int = 0
     missed: int = 0
     inside_ns: Counter[str] = field(default_factory=Counter)
@@ -75,6 +80,11 @@ class SamplingCost:
     """By GPU and reading."""
     first: int | None = None
     last: int | None = None
+    startup: tuple[float, float] | None = None
+    """Seconds after the first tick, and what the process had cost by then: start-up is no part of the overhead."""
+    _minute: int = 0
+    _closed: int | None = None
+    _rows_before: Counter[str] = field(default_factory=Counter)
 
     def tick(self, deadline: int, now: int) -> None:
         """Count a tick that fired at `now`."""
@@ -85,6 +95,21 @@ class SamplingCost:
         self.first = self.first or now
         self.last = now
 
+    def look(self, now: int) -> None:
+        """Close a minute when it is over; called about once per second."""
+        if self.first is None:
+            return
+        self.startup = self.startup or ((now - self.first) / SECOND, _processor_s())
+        if now - self.first >= (self._minute + 1) * MINUTE:
+            whole, self._minute = self._minute, (now - self.first) // MINUTE
+            seconds, self._closed = (now - (self._closed or self.first)) / SECOND, now
+            for tier, rows in self.rows.items():
+                hz = round((rows - self._rows_before[tier]) / seconds, 1)
+                minutes = self.minutes.setdefault(tier, [])
+                if not minutes or abs(hz - minutes[-1][1]) > CHANGED * minutes[-1][1]:
+                    minutes.append((whole, hz))
+            self._rows_before = Counter(self.rows)
+
     @property
     def sampled_s(self) -> float:
         """Seconds from the first tick to the last."""
@@ -93,11 +118,11 @@ class SamplingCost:
     @property
     def hz(self) -> float | None:
         """Rows of the fastest tier per second."""
-        return (self.rows - 1) / self.sampled_s if self.sampled_s and self.rows else None
+        most = max(self.rows.values(), default=0)
+        return (most - 1) / self.sampled_s if self.sampled_s and most else None
 
     def as_json(self) -> dict[str, object]:
         p50, p99 = self.lateness.quantile(0.5), self.lateness.quantile(0.99)
-        usage = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "ticks": self.ticks,
             "sampled_s": round(self.sampled_s, 3),
@@ -110,8 +135,13 @@ class SamplingCost:
             },
             "inside_driver_s": {tier: ns / SECOND for tier, ns in self.inside_ns.items()},
             "counters": self._counters(),
-            "cpu_s": round(usage.ru_utime + usage.ru_stime, 4),
-            "resident_mib": usage.ru_maxrss / 1024,
+            "tiers": {
+                tier: {"rows": rows, "minutes": self.minutes.get(tier, [])}
+                for tier, rows in self.rows.items()
+            },
+            "cpu_s": round(_processor_s(), 4),
+            "startup": self.startup and {"sampled_s": self.startup[0], "cpu_s": round(self.startup[1], 4)},
+            "resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
 
     def _counters(self) -> dict[str, dict[str, object]]:
@@ -219,6 +249,12 @@ class Budget:
 
     def _hz(self, every: int) -> float:
         return round(self._plan.hz / every, 4)
+
+
+def _processor_s() -> float:
+    """Processor time of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _processor_ns(spent: resource.struct_rusage) -> int:

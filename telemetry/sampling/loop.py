@@ -177,7 +177,7 @@ class Loop:
             if turn.generation != generation:
                 raise Stale
             self._store.append(tier_loop.number, deadline, stamp, values)
-        self._cost.rows += tier_loop.number == 0
+        self._cost.rows[tier_loop.name] += 1
         if self._show is not None:
             self._show(tier_loop.number, values)
 
@@ -200,6 +200,7 @@ class Loop:
         now = self._clock.monotonic()
         if now - self._looked < LOOK_AGAIN:
             return
+        self._cost.look(now)
         self._budget.judge(now)
         self._look_at_counters()
         for gpu in self._absent():

@@ -29,6 +29,11 @@ STATISTICS = {
     "cpu_s": 0.2,
     "resident_mib": 27.4,
     "lowered": [{"tier": "slow", "hz": 0.25, "planned_hz": 1.0}],
+    "tiers": {
+        "fast": {"rows": 1000, "minutes": [[0, 100.0], [3, 12.5], [5, 100.0]]},
+        "slow": {"rows": 10, "minutes": [[0, 1.0]]},
+    },
+    "startup": {"sampled_s": 1.0, "cpu_s": 0.11},
 }
 FACTS: dict[str, Any] = {
     "run": "d16",
@@ -78,8 +83,10 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "recorded": "10.0 s; polled 100.0 Hz, at most 12.3 ms late, 2 ticks missed",
         "GPU 0": "400 W mean, 405 W peak, 3,995.9 J by counter, 4,000.0 J by integral (+0.1 %), 60 °C peak",
         "sensors": "refreshed: power 10.0 Hz, energy 10.0 Hz\ntoo few changes to tell: temperature",
-        "overhead": "2.0 % of a core, 0.60 % of it in the driver; 27.4 MiB resident; "
-        "lowered to stay within --max-overhead: slow to 0.25 Hz",
+        "rows": "fast 1,000, 100.0 Hz; 100 Hz at first, 12.5 Hz from minute 4, 100 Hz from minute 6\n"
+        "slow 10, 1.0 Hz",
+        "overhead": "1.0 % of a core, 0.60 % of the time in calls into the driver, "
+        "after 0.11 s of CPU to start; 27.4 MiB resident; lowered to stay within --max-overhead: slow to 0.25 Hz",
         "events": "1 mark",
         "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
     }

@@ -78,6 +78,33 @@ def test_rate_that_is_shown_counts_rows_and_not_ticks() -> None:
     assert round(recording.cost.hz, 1) == 21.2  # 10 s at 100 Hz, 90 s at 12.5
 
 
+def test_rows_of_each_tier_are_counted_and_listed_by_the_minute_in_which_their_rate_changed() -> None:
+    recording = Recording()
+    recording.run(150)
+    recording.run(90, power_w=1 * MS)
+    recording.run(180)
+    tiers = recording.cost.as_json()["tiers"]
+    assert isinstance(tiers, dict)
+    assert {tier: counts["rows"] for tier, counts in tiers.items()} == {
+        tier: len(recording.rows.stamps(number)) for number, tier in enumerate(("fast", "gpm", "slow"))
+    }
+    assert [minute for minute, _ in tiers["fast"]["minutes"]] == [0, 2, 3, 4, 5]
+    assert tiers["fast"]["minutes"][0] == (0, 100.0)
+    assert tiers["fast"]["minutes"][2] == (3, 12.5)
+    assert tiers["fast"]["minutes"][-1] == (5, 100.0)
+    assert tiers["slow"]["minutes"] == [(0, 1.0)]
+
+
+def test_start_up_is_what_the_process_cost_by_the_first_second_of_sampling() -> None:
+    recording = Recording()
+    assert recording.cost.as_json()["startup"] is None
+    recording.run(5)
+    startup = recording.cost.as_json()["startup"]
+    assert isinstance(startup, dict)
+    assert 0.9 <= startup["sampled_s"] <= 1.1
+    assert startup["cpu_s"] > 0
+
+
 def test_slow_reading_gives_way_before_a_fast_one() -> None:
     recording = Recording()
     assert recording.run(60, ecc=50 * MS) == 6000
