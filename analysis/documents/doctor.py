@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from gputel.analysis.document import Document, FactList, Section, Table
@@ -14,13 +15,13 @@ UNREFRESHED = "no refresh rate: too few changes to tell"
 
 
 def doctor_document(checks: Sequence[Check], readings: Sequence[Mapping[str, Any]]) -> Document:
-    """`readings` are rows as `check_gpus` returns them; a reading that is not there has its fault as its source."""
+    """`readings` are rows as `check_gpus` returns them; a reading that is missing has its fault as its source.
+
+    GPUs of one model whose readings come from the same sources are one block, with the range of their figures.
+    """
     states = Counter(check.state for check in checks)
     counts = ", ".join(f"{states[state]} {state}" for state in ("good", "poor", "bad"))
-    names = ("gpu", "reading", "unit", "tier", "source", "latency_us", "refresh_hz")
-    rows = [[reading[name] for name in names] for reading in readings]
-    for row, reading in zip(rows, readings, strict=True):
-        row[names.index("source")] = reading["source"] or reading["fault"]
+    rows = [row for gpus in _alike(readings) for row in _block(gpus, readings)]
     return Document(
         title="gputel doctor",
         about=f"{len(checks)} checks: {counts}",
@@ -29,6 +30,50 @@ def doctor_document(checks: Sequence[Check], readings: Sequence[Mapping[str, Any
             Section(items=[Table("Readings", READINGS, rows, UNREFRESHED)] if rows else []),
         ],
     )
+
+
+def _alike(readings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The GPUs in groups whose readings differ in their figures only."""
+    signatures: dict[str, list[object]] = {}
+    for reading in readings:
+        facts = tuple(reading[name] for name in ("name", "reading", "tier", "source", "fault"))
+        signatures.setdefault(reading["gpu"], []).append(facts)
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for gpu, signature in signatures.items():
+        groups.setdefault(tuple(signature), []).append(gpu)
+    return list(groups.values())
+
+
+def _block(gpus: Sequence[str], readings: Sequence[Mapping[str, Any]]) -> Iterator[list[object]]:
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for reading in readings:
+        if reading["gpu"] in gpus:
+            by_name.setdefault(reading["reading"], []).append(reading)
+    for name, alike in by_name.items():
+        source = alike[0]["source"] or alike[0]["fault"]
+        figures = (_spread([row[figure] for row in alike]) for figure in ("latency_us", "refresh_hz"))
+        yield [numbers(gpus), name, alike[0]["unit"], alike[0]["tier"], source, *figures]
+
+
+def numbers(gpus: Sequence[str]) -> str:
+    """Formats `0-3, 5`; MIG instances stand by themselves."""
+    runs: list[list[str]] = []
+    for gpu in gpus:
+        follows = runs and gpu.isdigit() and runs[-1][-1].isdigit() and int(gpu) == int(runs[-1][-1]) + 1
+        if follows:
+            runs[-1].append(gpu)
+        else:
+            runs.append([gpu])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _spread(figures: Sequence[float | None]) -> object:
+    """One figure, or from the lowest to the highest where they differ by more than a twentieth."""
+    known = [figure for figure in figures if figure is not None]
+    if not known:
+        return None
+    low, high = min(known), max(known)
+    return round(median(known), 2) if high - low <= 0.05 * high else f"{low:.3g} to {high:.3g}"
 
 
 def _found(check: Check) -> str:

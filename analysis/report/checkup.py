@@ -50,12 +50,14 @@ def _gpus(facts: dict[str, Any], segment: Path) -> Check:
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
     units = {reading.name: reading.unit for reading in READINGS}
+    names = {gpu["gpu"]: gpu["name"] for gpu in facts["gpus"]}
     counters = (facts["sampling"].get("statistics") or {}).get("counters") or {}
     known = {(gpu, name): state for gpu, states in counters.items() for name, state in states.items()}
     refresh = {**refresh, **{key: state["refresh_hz"] for key, state in known.items()}}
     return [
         {
             "gpu": gpu,
+            "name": names.get(gpu),
             "reading": name,
             "unit": units[name],
             "tier": probe["tier"],

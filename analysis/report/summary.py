@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from gputel.analysis import document, text
 from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
+from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.recording import Recording, open_recording, total
 from gputel.telemetry import events
 from gputel.telemetry.readings import READINGS
@@ -239,7 +240,7 @@ def run_contents(path: Path) -> RunContents:
         tags=first.get("tags") or {},
         duration_s=recording.duration_s,
         downtime_s=recording.downtime_s,
-        gpus=[gpu for facts in recording.descriptions for gpu in facts.get("gpus") or []],
+        gpus=distinct_gpus(recording.descriptions),
         segments=[
             SegmentContents(**row, **_files_and_events(segment))
             for row, segment in zip(rows, recording.folder.segments, strict=True)

@@ -70,7 +70,7 @@ def run_facts(
     `readings` is a table of GPU readings beside the log, `gpu_names` what that table calls its GPUs.
     """
     config = log.config
-    recorded = _gpus(descriptions)
+    recorded = distinct_gpus(descriptions)
     name = _recorded(next((gpu.get("name") for gpu in recorded), None)) or _of_table(
         next(iter(gpu_names), None)
     )
@@ -114,12 +114,12 @@ def _recorded(value: Any) -> Fact | None:
     return None if value is None else Fact(value, RECORDED)
 
 
-def _gpus(descriptions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def distinct_gpus(descriptions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Lists every GPU once, even if several segments describe it."""
     seen: dict[object, dict[str, Any]] = {}
     for facts in descriptions:
         for gpu in facts.get("gpus") or []:
-            seen[gpu.get("uuid") or (facts.get("node_rank"), gpu["gpu"])] = gpu
+            seen[facts.get("node_rank"), gpu.get("uuid") or gpu["gpu"]] = gpu
     return list(seen.values())
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.terminal import Screen
+from gputel.telemetry.sampling.status import SHOWN
 
 STATUS_EVERY = SECOND
+FEW = 2
+"""GPUs that have their own values on the line; more are shown together."""
 
 
 class StatusReporter:
@@ -60,34 +64,68 @@ class StatusReporter:
 def status_line(
     news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, color: bool
 ) -> str:
-    """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80.0 GiB | 100.0 Hz | 3.1 MiB`, cut to the terminal's width."""
+    """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80 GiB | 100.0 Hz | 3.1 MB`; what does not fit is left out whole."""
     news = news or {}
-    whole = int(elapsed_s)
-    parts = [f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"]
-    gpus = news.get("gpus")
-    parts += [_gpu(gpu) for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    rate, stored = news.get("hz"), news.get("bytes")
-    if isinstance(rate, (int, float)):
-        parts.append(f"{rate:.1f} Hz")
-    total = output_bytes + (stored if isinstance(stored, int) else 0)
-    parts.append(f"{total / 1e6:.1f} MB")
-    simulated = bool(news.get("simulated"))
-    line = " | ".join(parts)
-    head = "SIMULATED " if simulated else ""
-    line = line[: max(0, width - 1 - len(head))]
+    head = "SIMULATED " if news.get("simulated") else ""
+    line = next((line for line in _lines(news, elapsed_s, output_bytes) if len(head + line) < width), "")
+    head = head if len(head + line) < width else ""
     return (f"\x1b[33m{head}\x1b[0m" if color and head else head) + line
 
 
-def _gpu(gpu: dict[str, object]) -> str:
+def _lines(news: dict[str, object], elapsed_s: float, output_bytes: int) -> Iterator[str]:
+    """The line with everything, then with less and less."""
+    whole, shown, rate, stored = int(elapsed_s), news.get("gpus"), news.get("hz"), news.get("bytes")
+    time_words = f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    gpus = [gpu for gpu in shown if isinstance(gpu, dict)] if isinstance(shown, list) else []
+    each, together = [" ".join(_gpu(gpu)) for gpu in gpus], _together(gpus) if gpus else []
+    total = output_bytes + (stored if isinstance(stored, int) else 0)
+    rest = [f"{rate:.1f} Hz"] if isinstance(rate, (int, float)) else []
+    rest.append(f"{total / 1e6:.1f} MB")
+    for parts in ([each] if len(gpus) <= FEW else []) + ([[" ".join(together)]] if together else []):
+        for kept in range(len(rest), -1, -1):
+            yield " | ".join([time_words, *parts, *rest[:kept]])
+    for words in range(len(together) - 1, 0, -1):
+        yield " | ".join([time_words, " ".join(together[:words])])
+    yield time_words
+
+
+def _gpu(gpu: dict[str, object]) -> list[str]:
     """One GPU's values; leaves out what was not measured."""
     words = [f"GPU {gpu.get('gpu')}"]
     for name, unit in (("power_w", "W"), ("temp_c", "°C"), ("util", "%")):
-        value = gpu.get(name)
-        if isinstance(value, (int, float)):
-            words.append(f"{value:.0f} {unit}")
-    used, total = gpu.get("mem_used_mib"), gpu.get("mem_total_mib")
-    if isinstance(used, (int, float)):
-        words.append(
-            f"{used / 1024:.1f}" + (f"/{total / 1024:.0f} GiB" if isinstance(total, (int, float)) else " GiB")
-        )
-    return " ".join(words)
+        value = _number(gpu, name)
+        words += [] if value is None else [f"{value:.0f} {unit}"]
+    return words + _memory(gpu)
+
+
+def _together(gpus: Sequence[dict[str, object]]) -> list[str]:
+    """All GPUs: watts in sum, then the hottest, the slowest and the fullest. Only GPUs that answer count."""
+    answering = [gpu for gpu in gpus if any(_number(gpu, name) is not None for name in SHOWN)]
+    if len(gpus) == 1 or not answering:
+        return _gpu(gpus[0]) if len(gpus) == 1 else [f"{len(gpus)} GPUs"]
+    watts, heat, busy = (
+        [value for gpu in answering if (value := _number(gpu, name)) is not None]
+        for name in ("power_w", "temp_c", "util")
+    )
+    words = [f"{len(gpus)} GPUs" if len(answering) == len(gpus) else f"{len(answering)} of {len(gpus)} GPUs"]
+    words += [f"{sum(watts):,.0f} W"] if len(watts) == len(answering) else []
+    words += [f"hottest {max(heat):.0f} °C"] if heat else []
+    words += [f"slowest {min(busy):.0f} %"] if busy else []
+    return words + [f"fullest {memory}" for memory in _memory(max(answering, key=_fullness))]
+
+
+def _memory(gpu: dict[str, object]) -> list[str]:
+    used, total = _number(gpu, "mem_used_mib"), _number(gpu, "mem_total_mib")
+    if used is None:
+        return []
+    return [f"{used / 1024:.1f}" + (f"/{total / 1024:.0f} GiB" if total else " GiB")]
+
+
+def _fullness(gpu: dict[str, object]) -> float:
+    used, total = _number(gpu, "mem_used_mib"), _number(gpu, "mem_total_mib")
+    return -1.0 if used is None else used / total if total else 0.0
+
+
+def _number(gpu: dict[str, object], name: str) -> float | None:
+    value = gpu.get(name)
+    return value if isinstance(value, (int, float)) else None

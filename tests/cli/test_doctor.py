@@ -17,19 +17,19 @@ def doctor(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_each_reading_of_each_gpu_has_its_latency_or_says_why_not(tmp_path: Path) -> None:
     answer = doctor("--simulate", "2xH100", "--json", cwd=tmp_path)
-    told = json.loads(answer.stdout)
-    readings = {(row["gpu"], row["reading"]): row for row in told["readings"]}
+    report = json.loads(answer.stdout)
+    readings = {(row["gpu"], row["reading"]): row for row in report["readings"]}
     assert {gpu for gpu, _ in readings} == {"0", "1"}
     assert readings["1", "power_w"]["latency_us"] > 0
     assert readings["1", "power_w"]["tier"] == "fast"
     assert readings["0", "fan"]["fault"] == "NotSupported"
-    assert all((row["latency_us"] is None) == (row["fault"] is not None) for row in told["readings"])
+    assert all((row["latency_us"] is None) == (row["fault"] is not None) for row in report["readings"])
 
 
-def test_the_true_refresh_of_a_sensor_is_told(tmp_path: Path) -> None:
+def test_refresh_is_that_of_the_sensor(tmp_path: Path) -> None:
     """The simulated H100 measures its power every 100 ms, however often it is asked."""
-    told = json.loads(doctor("--simulate", "1xH100", "--json", cwd=tmp_path).stdout)
-    (power,) = (row for row in told["readings"] if row["reading"] == "power_w")
+    report = json.loads(doctor("--simulate", "1xH100", "--json", cwd=tmp_path).stdout)
+    (power,) = (row for row in report["readings"] if row["reading"] == "power_w")
     assert power["refresh_hz"] == pytest.approx(10, rel=0.05)
 
 

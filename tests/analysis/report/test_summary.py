@@ -94,3 +94,8 @@ def test_gpu_that_is_lost_at_the_end_is_not_sampled_and_one_that_came_back_is(tm
     assert not_sampled(tmp_path) == ["GPU 1: gpu_lost"]
     events.append(tmp_path, 9, "no_telemetry", "no driver")
     assert not_sampled(tmp_path) == ["GPU 1: gpu_lost", "no driver"]
+
+
+def test_gpu_of_two_segments_is_one_gpu(recorded: Path) -> None:
+    run_folder.add_segment(recorded, {"run": "d12", "gpus": [H100], "started": clock(40), "ended": clock(50)})
+    assert run_contents(recorded)["gpus"] == [H100]

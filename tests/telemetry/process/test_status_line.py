@@ -1,5 +1,7 @@
 """The status line says what was measured, and fits the terminal."""
 
+import pytest
+
 from gputel.telemetry.process.status_line import status_line
 
 NEWS: dict[str, object] = {
@@ -35,6 +37,45 @@ def test_status_line_says_what_was_measured_and_nothing_else() -> None:
     assert status_line(None, 1, 0, width=80, color=True) == "00:00:01 | 0.0 MB"
 
 
-def test_status_line_fits_the_terminal() -> None:
-    assert len(status_line(NEWS, 3725, 0, width=40, color=False)) == 39
+def eight() -> dict[str, object]:
+    gpus = [
+        {
+            "gpu": str(n),
+            "power_w": 600.0 + n,
+            "temp_c": 60 + n,
+            "util": 99 - n,
+            "mem_used_mib": 1024 * (70 + n),
+            "mem_total_mib": 81_920,
+        }
+        for n in range(8)
+    ]
+    return {"hz": 99.96, "bytes": 1_500_000, "gpus": gpus}
+
+
+def test_more_than_two_gpus_are_shown_together() -> None:
+    assert status_line(eight(), 3725, 500_000, width=120, color=False) == (
+        "01:02:05 | 8 GPUs 4,828 W hottest 67 °C slowest 92 % fullest 77.0/80 GiB | 100.0 Hz | 2.0 MB"
+    )
+
+
+def test_gpus_that_do_not_answer_are_counted_and_not_summed() -> None:
+    news = eight()
+    gpus = news["gpus"]
+    assert isinstance(gpus, list)
+    gpus[3] = {"gpu": "3", "power_w": None, "temp_c": None, "util": None, "mem_used_mib": None}
+    line = status_line(news, 0, 0, width=120, color=False)
+    assert line.startswith("00:00:00 | 7 of 8 GPUs 4,225 W hottest 67 °C ")
+
+
+@pytest.mark.parametrize("news", [NEWS, eight(), None], ids=["two", "eight", "no news"])
+def test_status_line_fits_any_width_and_never_cuts_a_word(news: dict[str, object] | None) -> None:
+    words = set(status_line(news, 3725, 0, width=500, color=False).split())
+    words |= {"2", "GPUs", "412", "W", "hottest", "61", "°C", "slowest", "98", "%", "fullest", "1,013"}
+    longest = 0
+    for width in range(1, 130):
+        line = status_line(news, 3725, 0, width=width, color=False)
+        assert len(line) < width
+        assert len(line) >= longest
+        assert set(line.split()) <= words
+        longest = len(line) if width < 40 else 0
     assert status_line(NEWS, 0, 0, width=40, color=True).startswith("\x1b[33mSIMULATED \x1b[0m")

@@ -1,0 +1,45 @@
+"""The doctor's page: a block for each kind of GPU."""
+
+from typing import Any
+
+import pytest
+
+from gputel.analysis.document import Table
+from gputel.analysis.documents.doctor import doctor_document, numbers
+
+
+def reading(gpu: str, name: str = "power_w", **facts: Any) -> dict[str, Any]:
+    known = {"name": "H100", "unit": "W", "tier": "fast", "source": "field 186", "fault": None}
+    return {"gpu": gpu, "reading": name, **known, "latency_us": 1.0, "refresh_hz": 10.0, **facts}
+
+
+def rows(*readings: dict[str, Any]) -> list[list[object]]:
+    (table,) = doctor_document([], readings).sections[1].items
+    assert isinstance(table, Table)
+    return [list(row) for row in table.rows]
+
+
+def test_equal_gpus_are_one_block_with_the_range_of_their_figures() -> None:
+    readings = [
+        reading(str(gpu), name, latency_us=1.0 + gpu / 4) for gpu in range(8) for name in ("power_w", "util")
+    ]
+    assert rows(*readings) == [
+        ["0-7", "power_w", "W", "fast", "field 186", "1 to 2.75", 10.0],
+        ["0-7", "util", "W", "fast", "field 186", "1 to 2.75", 10.0],
+    ]
+
+
+@pytest.mark.parametrize(
+    "difference", [{"name": "A100"}, {"source": None, "fault": "NotSupported"}, {"tier": "medium"}]
+)
+def test_gpu_of_another_kind_has_a_block_of_its_own(difference: dict[str, Any]) -> None:
+    assert [row[0] for row in rows(reading("0"), reading("1", **difference), reading("2"))] == ["0, 2", "1"]
+
+
+def test_figure_that_one_gpu_lacks_is_that_of_the_others() -> None:
+    (row,) = rows(reading("0", refresh_hz=None), reading("1"))
+    assert row[-1] == 10.0
+
+
+def test_gpus_in_a_row_are_a_range() -> None:
+    assert numbers(["0", "1", "2", "5", "7:0", "7:1"]) == "0-2, 5, 7:0, 7:1"
