@@ -18,13 +18,25 @@ from operator import itemgetter
 
 from gputel.telemetry.machine import CounterState, GpuLost, Values
 from gputel.telemetry.nvml.counters import NVLINK_BYTES_S, PCIE_BYTES_S, Counter, Rates
-from gputel.telemetry.nvml.library import LOST, OK, UNKNOWN, Handle, Library, Prepared, error_name
+from gputel.telemetry.nvml.library import (
+    INT64,
+    LOST,
+    OK,
+    UNAVAILABLE,
+    UNKNOWN,
+    Handle,
+    Library,
+    Prepared,
+    error_name,
+    whole,
+)
 from gputel.telemetry.readings import Call, NvmlField, Reading, Source
 
 FIELD = struct.Struct("=IIqqII8x")  # id, scope, stamp, latency, type of value, return code; then the value
 TYPES = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
 UNSIGNED_INT = 1
-UNKNOWN_PSTATE = 32
+UNSIGNED_CODES = ("I", "I4x")
+SLOWEST_PSTATE = 15
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ SHAPES = {
     Call("nvmlDeviceGetMemoryInfo", "used"): CallShape("Q", 24, at=16),
     Call("nvmlDeviceGetClockInfo", "sm"): CallShape("I", 4, arguments=(SM_CLOCK,)),
     Call("nvmlDeviceGetClockInfo", "memory"): CallShape("I", 4, arguments=(MEMORY_CLOCK,)),
-    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, convert=lambda p: None if p == UNKNOWN_PSTATE else p),
+    Call("nvmlDeviceGetPerformanceState"): CallShape("I", 4, convert=lambda p: p if p <= SLOWEST_PSTATE else None),
     Call("nvmlDeviceGetCurrentClocksEventReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetCurrentClocksThrottleReasons"): CallShape("Q", 8),
     Call("nvmlDeviceGetEnforcedPowerLimit"): CallShape("I", 4),
@@ -117,6 +129,8 @@ class CallReader:
         if (self._statuses != self._well or heads != self._expected) and not self._settle(heads):
             return self._with_gaps(now)
         raw = self._values.unpack_from(self._buffer)
+        if UNAVAILABLE in raw or max(raw, default=0) > INT64:
+            return self._with_gaps(now)
         values: list[int | None] = list(raw if self._in_order is None else self._in_order(raw))
         for place, convert in self._converters:
             values[place] = convert(values[place])  # type: ignore[arg-type]
@@ -145,7 +159,7 @@ class CallReader:
             [(p.at, c) for p, c in zip(self._slots, codes, strict=True)]
         )
         self._converters = [(i, p.convert) for i, p in enumerate(self._slots) if p.convert is not int]
-        self._converters += [(i, round) for i, code in enumerate(codes) if code == "d"]
+        self._converters += [(i, whole) for i, code in enumerate(codes) if code == "d"]
         self._rates = self._rates or self._rates_for(heads)
         self._expected = _shared(heads)
         return True
@@ -178,7 +192,9 @@ class CallReader:
         code = place.code or TYPES.get(heads[2 * (place.field or 0)])
         if status != OK or code is None:
             return None
-        return place.convert(round(struct.unpack_from("=" + code, self._buffer, place.at)[0]))
+        raw = struct.unpack_from("=" + code, self._buffer, place.at)[0]
+        value = None if raw == UNAVAILABLE and code in UNSIGNED_CODES else whole(raw)
+        return None if value is None else place.convert(value)
 
     def _fields_call(self, library: Library, handle: Handle, fields: Sequence[NvmlField]) -> Prepared:
         for i, field in enumerate(fields):

@@ -14,11 +14,21 @@ from ctypes import byref, c_uint, c_void_p
 from dataclasses import dataclass
 from typing import cast
 
+from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuLost, Reader, Report, Values
 from gputel.telemetry.nvml import gpm, library
 from gputel.telemetry.nvml.calls import CallReader
 from gputel.telemetry.nvml.counters import PCIE_BYTES_S, link_bytes_s
-from gputel.telemetry.nvml.library import LOST, OK, UNINITIALIZED, Handle, Library, error_name
+from gputel.telemetry.nvml.library import (
+    INT64,
+    LOST,
+    OK,
+    UNAVAILABLE,
+    UNINITIALIZED,
+    Handle,
+    Library,
+    error_name,
+)
 from gputel.telemetry.nvml.xid import XidListener
 from gputel.telemetry.readings import READINGS, Gpm, Reading, Source
 
@@ -173,7 +183,10 @@ class Nvml:
 
     def _find(self) -> Iterator[Device]:
         count = c_uint()
-        self._library.function("nvmlDeviceGetCount_v2", c_void_p)(byref(count))
+        status = self._library.function("nvmlDeviceGetCount_v2", c_void_p)(byref(count))
+        if status != OK:
+            fault = f"the driver answers {error_name(status)} when it is asked for its GPUs"
+            raise GputelError("NVML", fault, library.HINT)
         driver = self._library.text("nvmlSystemGetDriverVersion")
         opened: queue.SimpleQueue[Opening] = queue.SimpleQueue()
         openings = [self._opening(str(i), driver, opened) for i in range(count.value)]
@@ -233,7 +246,7 @@ class Nvml:
     def _memory(self, handle: Handle) -> int | None:
         memory = (ctypes.c_uint64 * 3)()  # total, free, used
         status = self._library.function("nvmlDeviceGetMemoryInfo", c_void_p, c_void_p)(handle, memory)
-        return None if status else memory[0] // MIB
+        return None if status or memory[0] > INT64 else memory[0] // MIB
 
     def _link(self, handle: Handle) -> float:
         generation = self._library.number("nvmlDeviceGetMaxPcieLinkGeneration", handle)
@@ -245,7 +258,7 @@ class Nvml:
         constraints = self._library.function(
             "nvmlDeviceGetPowerManagementLimitConstraints", c_void_p, c_void_p, c_void_p
         )
-        known = constraints(handle, byref(lowest), byref(highest)) == OK
+        known = constraints(handle, byref(lowest), byref(highest)) == OK and highest.value != UNAVAILABLE
         power = number("nvmlDeviceGetEnforcedPowerLimit", handle)
         return {
             "power_w": None if power is None else power / 1000,

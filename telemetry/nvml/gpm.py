@@ -7,13 +7,12 @@ structure has room for every metric of the future: 19,104 bytes, of which three 
 from __future__ import annotations
 
 import ctypes
-import math
 import struct
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
 
 from gputel.telemetry.machine import CounterState, GpuLost, Values
-from gputel.telemetry.nvml.library import LOST, NOT_SUPPORTED, OK, Handle, Library, error_name
+from gputel.telemetry.nvml.library import LOST, NOT_SUPPORTED, OK, Handle, Library, error_name, whole
 from gputel.telemetry.readings import Gpm, Reading
 
 VERSION = 1
@@ -78,7 +77,7 @@ class GpmReader:
 
     def _value(self, i: int, reading: Reading) -> int | None:
         _, status, value = METRIC.unpack_from(self._buffer, HEAD.size + i * METRIC.size)
-        return round(value * reading.per_unit) if status == OK and math.isfinite(value) else None
+        return whole(value * reading.per_unit) if status == OK else None
 
 
 def _allocate(library: Library) -> c_void_p:

@@ -7,6 +7,7 @@ Constants and error names come from pynvml. A function that this driver lacks re
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_int, c_uint, c_void_p
 
@@ -33,6 +34,7 @@ LOST = frozenset(
 )
 """Return codes that make a handle useless: the GPU fell off the bus, or its driver was restarted."""
 
+HINT = "check whether `nvidia-smi` works"
 FAULTS = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
         "the NVIDIA driver is not loaded",
@@ -47,6 +49,11 @@ FAULTS = {
         "check who may read /dev/nvidiactl and /dev/nvidia0",
     ),
 }
+
+UNAVAILABLE = 0xFFFFFFFF
+"""What the driver writes into an unsigned int that it does not know; into a longer one, all ones."""
+INT64 = (1 << 63) - 1
+"""The highest value that the store keeps."""
 
 Call = Callable[..., int]
 Handle = c_void_p
@@ -63,6 +70,11 @@ ERRORS: dict[int, str] = {
     for name, value in vars(pynvml).items()
     if name.startswith("NVML_ERROR_") and isinstance(value, int)
 }
+
+
+def whole(value: float) -> int | None:
+    """The nearest integer; None for what is none, or beyond what the store keeps."""
+    return round(value) if math.isfinite(value) and -INT64 <= value <= INT64 else None
 
 
 class Library:
@@ -110,11 +122,11 @@ class Library:
         return None if status else buffer.value.decode(errors="replace")
 
     def number(self, name: str, handle: Handle, *arguments: int) -> int | None:
-        """An unsigned int that the function writes to its last argument; None where it fails."""
+        """An unsigned int that the function writes to its last argument; None where it has none."""
         answer = c_uint()
         types = [c_void_p, *[c_uint] * len(arguments), c_void_p]
         status = self.function(name, *types)(handle, *arguments, byref(answer))
-        return None if status else answer.value
+        return None if status or answer.value == UNAVAILABLE else answer.value
 
     def start(self) -> int:
         return self.function("nvmlInit_v2")()
@@ -128,9 +140,7 @@ def load() -> Library:
     library = Library(_open())
     status = library.start()
     if status != OK:
-        fault, hint = FAULTS.get(
-            status, (f"it answers {error_name(status)}", "check whether `nvidia-smi` works")
-        )
+        fault, hint = FAULTS.get(status, (f"it answers {error_name(status)}", HINT))
         raise GputelError("NVML", fault, hint)
     return library
 
