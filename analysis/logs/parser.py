@@ -318,8 +318,8 @@ def _is_ready(chunks: list[Chunk]) -> bool:
     return len(chunks) == 1 and chunks[0].starts is not None and chunks[0].data.endswith(b"\n")
 
 
-def infer(sample: bytes, known: int) -> Inferred | None:
+def infer(sample: bytes, records: int) -> Inferred | None:
     """Infers a format; the import waits until it is needed, as most logs are of a known format."""
     from gputel.analysis.logs import infer as guess
 
-    return guess.infer(sample, known=known)
+    return guess.infer(sample, records=records)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import shapes
-from gputel.analysis.logs.infer.candidates import Candidate, LineTable, candidate, compile_line, quoted
+from gputel.analysis.logs.infer.candidates import Candidate, LineTable, compile_line, make_candidate, quoted
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.places import is_place
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
@@ -41,21 +41,21 @@ class Inferred:
     def understood(self, hits: int, candidates: int) -> str:
         """What was inferred, in one line."""
         step = f'step = "{self.step}"' if self.step else "no step"
-        known = f"inferred ({len(self.metrics)} metrics, {step})"
-        return f"{known}, {hits:,} of {candidates:,} candidate lines"
+        summary = f"inferred ({len(self.metrics)} metrics, {step})"
+        return f"{summary}, {hits:,} of {candidates:,} candidate lines"
 
 
-def infer(data: bytes, title: str = "inferred", known: int = 0) -> Inferred | None:
+def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | None:
     """Infers the format of clean lines; None where nothing in them looks like training.
 
-    Other formats have read `known` records of the same log. The lines that are left must then say more to be
+    Other formats have read this many `records` of the same log. The lines that are left must then say more to be
     records.
     """
     lines = data.split(b"\n", MOST_LINES)[:MOST_LINES]
     bare = shapes.strip_prefixes(lines)
-    candidates = [c for shape in _frequent(line_shapes(lines, bare)) if (c := candidate(shape, bare))]
+    candidates = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
     main = _main(candidates, lines)
-    if known and not (main and _stands_beside(main, known)):
+    if records and not (main and _stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]
         main = max(chosen, key=lambda c: c.shape.count, default=None)
     else:
@@ -86,107 +86,109 @@ def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
 def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate | None:
     """The shape of the records: the most frequent one that gives a loss or its like, preferably with the step."""
     few = len(lines) <= EXCERPT
-    boxed = few and any(one.shape.is_boxed and one.place for one in candidates)
+    boxed = few and any(line.shape.is_boxed and line.place for line in candidates)
     records = [
-        one
-        for one in candidates
-        if one.role in ("train", "mixed") and (_is_alive(one, few) or (boxed and _is_boxed_loss(one)))
+        line
+        for line in candidates
+        if line.role in ("train", "mixed") and (_is_alive(line, few) or (boxed and _is_boxed_loss(line)))
     ]
     if not records:
-        evals = [one for one in candidates if one.role == "eval" and one.place and one.is_measured]
-        return max((one for one in evals if one.changing), key=lambda one: one.shape.count, default=None)
+        evals = [line for line in candidates if line.role == "eval" and line.place and line.is_measured]
+        return max((line for line in evals if line.changing), key=lambda line: line.shape.count, default=None)
 
-    def weight(one: Candidate) -> float:
-        known = 1 + 2 * ("loss" in one.columns) + 2 * (one.place is not None)
-        return known * one.shape.count
+    def weight(line: Candidate) -> float:
+        says = 1 + 2 * ("loss" in line.columns) + 2 * (line.place is not None)
+        return says * line.shape.count
 
     heaviest = max(records, key=weight)
     whole = [
-        one for one in records if one.place and one.loses and 5 * one.shape.count >= heaviest.shape.count
+        line for line in records if line.place and line.loses and 5 * line.shape.count >= heaviest.shape.count
     ]
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
 
 
-def _is_boxed_loss(one: Candidate) -> bool:
+def _is_boxed_loss(line: Candidate) -> bool:
     """Whether it is a loss in a box; a box that says the step holds a record."""
-    return one.shape.is_boxed and "loss" in one.columns
+    return line.shape.is_boxed and "loss" in line.columns
 
 
-def _is_alive(one: Candidate, few: bool) -> bool:
+def _is_alive(line: Candidate, few: bool) -> bool:
     """Whether it measures training: settings do not change, and any program may print a rate."""
-    if not one.evidence:
+    if not line.evidence:
         return False
-    if one.place and "loss" in one.columns and one.shape.count < 3:
-        rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(one.columns)) > 2
-        return (few or rich) and not one.is_quoted
-    return one.shape.count > 1 and one.speaks and bool(one.changing)
+    if line.place and "loss" in line.columns and line.shape.count < 3:
+        rich = len({"loss", "lr", "grad_norm", "dt_ms", "tok_per_sec", "mfu"} & set(line.columns)) > 2
+        return (few or rich) and not line.is_quoted
+    return line.shape.count > 1 and line.speaks and bool(line.changing)
 
 
-def _stands_beside(main: Candidate, known: int) -> bool:
+def _stands_beside(main: Candidate, records: int) -> bool:
     """Whether it is a second kind of record in a log of a known format: frequent, with step and loss."""
-    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, known // 10)
+    return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
 
 
-def _evaluates_beside(one: Candidate) -> bool:
+def _evaluates_beside(line: Candidate) -> bool:
     """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss."""
-    again = one.shape.count > 1 and bool(one.changing)
-    bare = one.columns == ["val_loss"] and one.is_terse and not SUMMARY.search(one.shape.example)
-    return one.role in ("eval", "mixed") and one.is_measured and (again or bare)
+    again = line.shape.count > 1 and bool(line.changing)
+    bare = line.columns == ["val_loss"] and line.is_terse and not SUMMARY.search(line.shape.example)
+    return line.role in ("eval", "mixed") and line.is_measured and (again or bare)
 
 
 def _chosen(candidates: Sequence[Candidate], main: Candidate) -> list[Candidate]:
     header = _header(candidates, main)
-    candidates = [_placed(one, main) for one in candidates]
+    candidates = [_placed(line, main) for line in candidates]
     chosen = [replace(main, role="part" if header else _record_role(main))]
     first = _opening(candidates, header)
     if header and first:
         chosen.append(replace(first, role="train"))
         chosen += [replace(header, role="part")] if first is not header else []
-    for one in candidates:
-        if one not in (main, header, first):
-            role = role_beside(one, main, header)
-            role = "bar" if role == "train" and one.shape.is_bar else role
-            kept = _besides(one, main) if role == "part" else one
-            chosen += [replace(kept, role=role)] if role and kept.columns else []
+    for line in candidates:
+        if line not in (main, header, first):
+            role = role_beside(line, main, header)
+            role = "bar" if role == "train" and line.shape.is_bar else role
+            part = _besides(line, main) if role == "part" else line
+            chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
-    chosen.sort(key=lambda one: (-one.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[one.role]))
+    chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
     chosen = _within_epochs(chosen[:MOST_PATTERNS])
-    return sorted(chosen, key=lambda one: (-len(one.columns), -one.shape.count))
+    return sorted(chosen, key=lambda line: (-len(line.columns), -line.shape.count))
 
 
-def _placed(one: Candidate, main: Candidate) -> Candidate:
+def _placed(line: Candidate, main: Candidate) -> Candidate:
     """Gives a line the place of the records if it differs from them only in units."""
-    lacks_place = main.place and one is not main and one.place is None
-    if not lacks_place or [*map(without_unit, one.shape.literals)] != [
+    lacks_place = main.place and line is not main and line.place is None
+    if not lacks_place or [*map(without_unit, line.shape.literals)] != [
         *map(without_unit, main.shape.literals)
     ]:
-        return one
+        return line
     named = [
         replace(place, slot=named.slot) if is_place(place) else named
-        for named, place in zip(one.named, main.named, strict=True)
+        for named, place in zip(line.named, main.named, strict=True)
     ]
-    return replace(one, named=tuple(named))
+    return replace(line, named=tuple(named))
 
 
 def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
     """Makes `Batch 567/17168` an index within the epoch, where lines above it say the epoch."""
-    if not any(one.role == "epoch" for one in chosen):
+    if not any(line.role == "epoch" for line in chosen):
         return chosen
     named = {"total_steps": "length", **dict.fromkeys(("step", "iteration", "batch"), "index")}
     return [
-        replace(one, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in one.named))
-        if one.role == "train" and "total_steps" in one.columns and "epoch" not in one.columns
-        else one
-        for one in chosen
+        replace(line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named))
+        if line.role == "train" and "total_steps" in line.columns and "epoch" not in line.columns
+        else line
+        for line in chosen
     ]
 
 
-def _besides(one: Candidate, main: Candidate) -> Candidate:
+def _besides(line: Candidate, main: Candidate) -> Candidate:
     """Drops the columns that the records have already, from a part that has a place."""
-    if one.place is None:
-        return one
-    known = {*main.columns, "index", "length"}
-    return replace(one, named=tuple(replace(n, column=None) if n.column in known else n for n in one.named))
+    if line.place is None:
+        return line
+    present = {*main.columns, "index", "length"}
+    return replace(
+        line, named=tuple(replace(n, column=None) if n.column in present else n for n in line.named)
+    )
 
 
 def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | None:
@@ -194,12 +196,12 @@ def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | Non
     if main.place:
         return None
     above = [
-        one
-        for one in candidates
-        if one.role in ("place", "other", "train") and one.place and not one.shape.is_bar
+        line
+        for line in candidates
+        if line.role in ("place", "other", "train") and line.place and not line.shape.is_bar
     ]
-    near = [one for one in above if 0.5 <= one.shape.count / main.shape.count <= 2]
-    return max(near, key=lambda one: (-one.place_rank, one.shape.count), default=None)
+    near = [line for line in above if 0.5 <= line.shape.count / main.shape.count <= 2]
+    return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
 
 
 def _opening(candidates: Sequence[Candidate], header: Candidate | None) -> Candidate | None:
@@ -207,9 +209,11 @@ def _opening(candidates: Sequence[Candidate], header: Candidate | None) -> Candi
     if header is None or header.shape.words[0].lstrip()[:1] != b"|":
         return header
     boxed = [
-        one for one in candidates if one.place is None and 0.8 <= one.shape.count / header.shape.count <= 1.2
+        line
+        for line in candidates
+        if line.place is None and 0.8 <= line.shape.count / header.shape.count <= 1.2
     ]
-    return min([header, *boxed], key=lambda one: one.shape.first)
+    return min([header, *boxed], key=lambda line: line.shape.first)
 
 
 def _record_role(main: Candidate) -> str:
@@ -222,12 +226,12 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
     head = f"title = {quoted(title)}\ngrammar = 'inferred from the log itself'\n"
     counts: dict[str, int] = {}
     tables = []
-    for one in chosen:
-        counts[one.role] = counts.get(one.role, 0) + 1
-        label = one.role if counts[one.role] == 1 else f"{one.role}_{counts[one.role]}"
-        is_main = one.shape is main.shape
-        line = compile_line(label, one.role, one.shape, list(one.named), looks=is_main, unlike=others)
-        tables.append(line.toml())
+    for line in chosen:
+        counts[line.role] = counts.get(line.role, 0) + 1
+        label = line.role if counts[line.role] == 1 else f"{line.role}_{counts[line.role]}"
+        is_main = line.shape is main.shape
+        table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
+        tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role == "mixed" else [])])
 
 
@@ -241,79 +245,83 @@ _BEST = re.compile(
 )  # repeats an evaluation
 
 
-def role_beside(one: Candidate, main: Candidate, header: Candidate | None) -> str | None:
+def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> str | None:
     """The role of a shape in a log with this main shape; None if it says nothing of the training."""
-    return next((role for applies, role in _RULES if applies(one, main, header)), None)
+    return next((role for applies, role in _RULES if applies(line, main, header)), None)
 
 
-def _is_copy(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A summary, which repeats what was printed before, or a record that breaks off."""
-    is_rare = one.shape.count <= max(2, main.shape.count // 50)
-    return (is_rare and _sums_up(one) and not _sums_up(main)) or is_torn(one.shape, main.shape)
+    is_rare = line.shape.count <= max(2, main.shape.count // 50)
+    return (is_rare and _sums_up(line) and not _sums_up(main)) or is_torn(line.shape, main.shape)
 
 
-def _is_known_epoch(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """An epoch's own line in a log whose records say where they stand without it."""
     stated = main.place is not None and main.place.column in ("step", "epoch")
-    return one.role == "epoch" and stated and not main.restarts
+    return line.role == "epoch" and stated and not main.restarts
 
 
-def _is_evaluation(one: Candidate, *_: Candidate | None) -> bool:
+def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
-    repeats = one.place is None and _BEST.search(one.shape.example)
-    return one.role == "eval" and one.is_measured and not repeats
+    repeats = line.place is None and _BEST.search(line.shape.example)
+    return line.role == "eval" and line.is_measured and not repeats
 
 
-def _evaluates_epoch(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
+def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """A line of a whole epoch that also gives an evaluation."""
-    return _is_of_epoch(one, main, header) and one.role == "mixed" and one.is_measured
+    return _is_of_epoch(line, main, header) and line.role == "mixed" and line.is_measured
 
 
-def _is_part(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
-    return one.place is None and _belongs(one, main, header)
+def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    return line.place is None and _belongs(line, main, header)
 
 
-def _is_no_record(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
-    lacks = one.place is None or not one.evidence or not one.speaks
-    return lacks or one.is_quoted > main.is_quoted or _is_average(one, main)
+    lacks = line.place is None or not line.evidence or not line.speaks
+    return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
 
 
-def _evaluates_rarely(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that gives training and evaluation losses, among more frequent records that only train."""
-    is_rarer = one.role == "mixed" != main.role and one.shape.count <= main.shape.count / 2
-    return is_rarer and "lr" not in one.columns
+    is_rarer = line.role == "mixed" != main.role and line.shape.count <= main.shape.count / 2
+    return is_rarer and "lr" not in line.columns
 
 
-def _is_record(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """Another kind of record: it shares metrics with the main one, or recurs with other values."""
     columns = {named.column for named in main.metrics}
-    shared = [named for named in one.metrics if named.column in columns]
-    fraction = any(b"." in value or b"n" in value for named in shared for value in one.shape.column(named.at))
-    alike = any(named.column == "loss" for named in shared) or 2 * len(shared) >= len(one.metrics)
-    return (fraction and alike) or (one.shape.count > 2 and bool(one.changing))
+    shared = [named for named in line.metrics if named.column in columns]
+    fraction = any(
+        b"." in value or b"n" in value for named in shared for value in line.shape.column(named.at)
+    )
+    alike = any(named.column == "loss" for named in shared) or 2 * len(shared) >= len(line.metrics)
+    return (fraction and alike) or (line.shape.count > 2 and bool(line.changing))
 
 
-def _follows(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line right below each record that repeats its loss and does not know its step."""
-    if main.place is None or one.place is None or one.place_rank <= main.place_rank or not one.loses:
+    if main.place is None or line.place is None or line.place_rank <= main.place_rank or not line.loses:
         return False
     above = set(main.shape.lines)
-    return "loss" in main.columns and all(number - 1 in above for number in one.shape.lines)
+    return "loss" in main.columns and all(number - 1 in above for number in line.shape.lines)
 
 
-def _is_of_epoch(one: Candidate, main: Candidate, _: Candidate | None) -> bool:
+def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line about a whole epoch, where the records are finer than that."""
-    return main.is_fine and not one.is_fine and one.place is not None and one.shape.count <= main.shape.count
+    return (
+        main.is_fine and not line.is_fine and line.place is not None and line.shape.count <= main.shape.count
+    )
 
 
 # The first rule that applies gives the role; None: the line says nothing of the training.
 _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], str | None], ...] = (
     (_is_copy, None),
     (_is_known_epoch, None),
-    (lambda one, *_: one.role == "epoch", "epoch"),
+    (lambda line, *_: line.role == "epoch", "epoch"),
     (_is_evaluation, "eval"),
-    (lambda one, *_: one.role == "eval", None),
+    (lambda line, *_: line.role == "eval", None),
     (_follows, "part"),
     (_evaluates_epoch, "eval"),
     (_is_of_epoch, None),
@@ -324,30 +332,30 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
 )
 
 
-def _sums_up(one: Candidate) -> bool:
+def _sums_up(line: Candidate) -> bool:
     """Whether it summarizes the run; words behind the first figure do not count, as `best` may stand there."""
-    measured = [n.at for n in one.metrics if MEASURE.search(n.column or "")]
-    said = one.shape.words[: measured[0] + 1] if one.role == "eval" and measured else [one.shape.example]
-    return SUMMARY.search(b" ".join(said)) is not None
+    measured = [n.at for n in line.metrics if MEASURE.search(n.column or "")]
+    words = line.shape.words[: measured[0] + 1] if line.role == "eval" and measured else [line.shape.example]
+    return SUMMARY.search(b" ".join(words)) is not None
 
 
-def _belongs(one: Candidate, main: Candidate, header: Candidate | None) -> bool:
+def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
     """Whether a line without a step is part of the record above it."""
-    share = one.shape.count / main.shape.count
+    share = line.shape.count / main.shape.count
     if header:
         return share >= 0.2
-    boxed = one.shape.words[0].lstrip()[:1] == b"|"
-    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(one.columns)
+    boxed = line.shape.words[0].lstrip()[:1] == b"|"
+    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
     return 0.5 <= share <= 2 and (boxed or bool(spoken))
 
 
-def _is_average(one: Candidate, main: Candidate) -> bool:
+def _is_average(line: Candidate, main: Candidate) -> bool:
     """Whether it gives means over an epoch: its names begin with `train_` and those of the records do not."""
 
-    def trained(candidate: Candidate) -> float:
-        return sum(n.source.lower().startswith("train") for n in candidate.metrics) / len(candidate.metrics)
+    def trained(other: Candidate) -> float:
+        return sum(n.source.lower().startswith("train") for n in other.metrics) / len(other.metrics)
 
-    return one.shape.count < main.shape.count and trained(one) > 0.5 > trained(main)
+    return line.shape.count < main.shape.count and trained(line) > 0.5 > trained(main)
 
 
 def is_torn(shape: LineShape, whole: LineShape) -> bool:

@@ -49,16 +49,16 @@ class Candidate:
 
     @property
     def columns(self) -> list[str]:
-        return [one.column for one in self.named if one.column]
+        return [cell.column for cell in self.named if cell.column]
 
     @property
     def metrics(self) -> list[Named]:
-        return [one for one in self.named if one.column and not is_place(one)]
+        return [cell for cell in self.named if cell.column and not is_place(cell)]
 
     @property
     def place(self) -> Named | None:
-        places = [one for one in self.named if one.column in _PLACES]
-        return min(places, key=lambda one: _PLACES.index(one.column or "")) if places else None
+        places = [cell for cell in self.named if cell.column in _PLACES]
+        return min(places, key=lambda cell: _PLACES.index(cell.column or "")) if places else None
 
     @property
     def place_rank(self) -> int:
@@ -114,25 +114,27 @@ class Candidate:
         return self.loses or named or (self.is_terse and bool(parts))
 
 
-def candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
+def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
     """The shape with names and a role; None where nothing in it can matter."""
     words = vocabulary()
     named = naming.column_name(shape, lines, words) or name(shape, words)
-    if not any(one.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(one) for one in named):
+    if not any(
+        cell.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(cell) for cell in named
+    ):
         return None
     evidence = _is_record(shape, named)
     if evidence is None:
         return None
-    one = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
-    return _with_role(one, headed=_is_headed(shape, lines))
+    made = Candidate(shape, tuple(named), "train" if evidence else "other", evidence)
+    return _with_role(made, headed=_is_headed(shape, lines))
 
 
-def _may_matter(one: Named) -> bool:
-    return one.column is not None and (
-        is_place(one)
-        or one.column in EVIDENCE
-        or MEASURE.search(one.column) is not None
-        or "/" in (one.unit or "")
+def _may_matter(cell: Named) -> bool:
+    return cell.column is not None and (
+        is_place(cell)
+        or cell.column in EVIDENCE
+        or MEASURE.search(cell.column) is not None
+        or "/" in (cell.unit or "")
     )
 
 
@@ -154,56 +156,60 @@ def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
     return bool(above) and all(_EVALUATION.match(line) and _HEADING.fullmatch(line) for line in above)
 
 
-def _with_role(one: Candidate, *, headed: bool) -> Candidate:
+def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
     """Gives the shape the role that its own words and names say."""
-    if not one.metrics:
-        return replace(one, role="epoch" if _is_epoch(one) else "place")
-    evals = [named for named in one.metrics if names.is_evaluation(named.column or "")]
-    if evals and (not one.evidence or len(evals) == len(one.metrics)):
-        return replace(one, role="eval", named=tuple(_without_samples(one)))
+    if not candidate.metrics:
+        return replace(candidate, role="epoch" if _is_epoch(candidate) else "place")
+    evals = [named for named in candidate.metrics if names.is_evaluation(named.column or "")]
+    if evals and (not candidate.evidence or len(evals) == len(candidate.metrics)):
+        return replace(candidate, role="eval", named=tuple(_without_samples(candidate)))
     if evals:
-        return replace(one, role="mixed")
-    if _evaluates(one, headed=headed):
-        return replace(one, role="eval", named=tuple(_as_evaluation(one)))
-    return one
+        return replace(candidate, role="mixed")
+    if _evaluates(candidate, headed=headed):
+        return replace(candidate, role="eval", named=tuple(_as_evaluation(candidate)))
+    return candidate
 
 
-def _evaluates(one: Candidate, *, headed: bool) -> bool:
+def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     """Whether its words, and not its names, say that it evaluates."""
-    speaks = headed or _EVALUATION.search(b" ".join(one.shape.words)) is not None
-    if not speaks or not any(MEASURE.search(named.column or "") for named in one.metrics):
+    speaks = headed or _EVALUATION.search(b" ".join(candidate.shape.words)) is not None
+    if not speaks or not any(MEASURE.search(named.column or "") for named in candidate.metrics):
         return False
-    trains = any("train" in named.source.lower() for named in one.metrics)
-    begins = _BEGINS.match(one.shape.words[0]) is not None
-    return not trains and (begins or not {"lr", "grad_norm"} & set(one.columns))
+    trains = any("train" in named.source.lower() for named in candidate.metrics)
+    begins = _BEGINS.match(candidate.shape.words[0]) is not None
+    return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
 
 
-def _as_evaluation(one: Candidate) -> list[Named]:
+def _as_evaluation(candidate: Candidate) -> list[Named]:
     losses = ("loss", "loss_avg")
-    return _once([replace(n, column="val_loss") if n.column in losses else n for n in one.named])
+    return _once([replace(n, column="val_loss") if n.column in losses else n for n in candidate.named])
 
 
-def _without_samples(one: Candidate) -> list[Named]:
+def _without_samples(candidate: Candidate) -> list[Named]:
     """Drops the count of samples seen so far, which is no evaluation."""
     return [
-        replace(n, column=None) if SAMPLES.search(n.source) and integers(one.shape.column(n.at)) else n
-        for n in one.named
+        replace(n, column=None) if SAMPLES.search(n.source) and integers(candidate.shape.column(n.at)) else n
+        for n in candidate.named
     ]
 
 
-def _is_epoch(one: Candidate) -> bool:
+def _is_epoch(candidate: Candidate) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
-    begins = one.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
-    return begins and set(one.columns) <= {"epoch", "epochs"} and len(b"".join(one.shape.words).split()) <= 6
+    begins = candidate.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
+    return (
+        begins
+        and set(candidate.columns) <= {"epoch", "epochs"}
+        and len(b"".join(candidate.shape.words).split()) <= 6
+    )
 
 
 def _once(named: Sequence[Named]) -> list[Named]:
     """Keeps the first value of each column."""
     taken: set[str | None] = set()
     once = []
-    for one in named:
-        once.append(replace(one, column=None) if one.column in taken else one)
-        taken.add(one.column)
+    for cell in named:
+        once.append(replace(cell, column=None) if cell.column in taken else cell)
+        taken.add(cell.column)
     return once
 
 
@@ -229,9 +235,9 @@ def compile_line(
     name: str, role: str, shape: LineShape, named: list[Named], *, looks: bool, unlike: Sequence[bytes] = ()
 ) -> LineTable:
     """Compiles a shape; `unlike` are lines of other kinds, which `looks` must not match."""
-    kept = [one.at for one in named if one.column]
-    ordinals = (at for at in range(kept[0]) if shape.words[at].endswith(b"#"))
-    start, end = next(ordinals, kept[0]), kept[-1]  # `Test net output #1: loss` belongs together
+    used = [cell.at for cell in named if cell.column]
+    ordinals = (at for at in range(used[0]) if shape.words[at].endswith(b"#"))
+    start, end = next(ordinals, used[0]), used[-1]  # `Test net output #1: loss` belongs together
     parts = [_start(shape, start)]
     literals: list[str] = [_key_text(shape, start)]
     for at in range(start, end + 1):
@@ -240,7 +246,7 @@ def compile_line(
         parts.append(_between(shape.words[at + 1]) if at < end else _end(shape, end))
     torn = _looks(parts, unlike) if looks and any(c.isalpha() for c in literals[0]) else None
     needle = _needle(literals[:1] if torn else literals) or _common(shape)
-    fractions = any(one.column == "epoch" and _has_fractions(shape.column(one.at)) for one in named)
+    fractions = any(cell.column == "epoch" and _has_fractions(shape.column(cell.at)) for cell in named)
     return LineTable(name, role, "".join(parts), needle, torn, fractions)
 
 
@@ -270,13 +276,13 @@ def _key_text(shape: LineShape, at: int) -> str:
     return pieces[-1].lstrip() if any(c.isalpha() for c in pieces[-1]) else text.lstrip()
 
 
-def _value(shape: LineShape, one: Named) -> str:
-    if one.column is None:
-        return _IGNORED.get(one.slot.kind, _ANY)
-    unit = "clock" if one.slot.kind == "clock" else values.plain(one.unit or "")
-    source = re.sub(r"[<>:]", "", one.source) if one.source != one.column else ""
-    slot = "<" + f"{one.column}:{unit}:{source}".rstrip(":") + ">"
-    gaps = any(value in _NOTHING for value in shape.column(one.at))
+def _value(shape: LineShape, cell: Named) -> str:
+    if cell.column is None:
+        return _IGNORED.get(cell.slot.kind, _ANY)
+    unit = "clock" if cell.slot.kind == "clock" else values.plain(cell.unit or "")
+    source = re.sub(r"[<>:]", "", cell.source) if cell.source != cell.column else ""
+    slot = "<" + f"{cell.column}:{unit}:{source}".rstrip(":") + ">"
+    gaps = any(value in _NOTHING for value in shape.column(cell.at))
     return f"(?:{slot}|{'|'.join(word.decode() for word in _NOTHING)})" if gaps else slot
 
 

@@ -62,19 +62,23 @@ def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     return _distinct(_one_time(places.find(_held_out(_loss(_global(named))), shape)))
 
 
-def _held_out(found: list[Named]) -> list[Named]:
+def _held_out(cells: list[Named]) -> list[Named]:
     """Names the only loss of an evaluation `val_loss`, whatever the set is called: `validation.lst-loss`."""
-    losses = [one for one in found if one.column and is_evaluation(one.column) and _ENDS.search(one.column)]
+    losses = [
+        cell for cell in cells if cell.column and is_evaluation(cell.column) and _ENDS.search(cell.column)
+    ]
     if len(losses) != 1:
-        return found
-    return [replace(one, column="val_loss") if one in losses else one for one in found]
+        return cells
+    return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
 
 
-def _global(found: list[Named]) -> list[Named]:
+def _global(cells: list[Named]) -> list[Named]:
     """Keeps the global step where a line has two."""
-    steps = [one for one in found if one.column == "step"]
-    best = next((one for one in steps if "global" in one.source.lower()), None)
-    return [replace(one, column=None) if best and one in steps and one is not best else one for one in found]
+    steps = [cell for cell in cells if cell.column == "step"]
+    best = next((cell for cell in steps if "global" in cell.source.lower()), None)
+    return [
+        replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
+    ]
 
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:
@@ -91,11 +95,11 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(FOREIGN)
 
 
-def _one_time(found: list[Named]) -> list[Named]:
+def _one_time(cells: list[Named]) -> list[Named]:
     """Prefers a step time with a name to one that only has a unit."""
-    times = [one for one in found if one.column == "dt_ms"]
-    bare = [one for one in times if one.slot.key is None]
-    return [replace(one, column=None) if len(times) > len(bare) and one in bare else one for one in found]
+    times = [cell for cell in cells if cell.column == "dt_ms"]
+    bare = [cell for cell in times if cell.slot.key is None]
+    return [replace(cell, column=None) if len(times) > len(bare) and cell in bare else cell for cell in cells]
 
 
 def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
@@ -159,21 +163,21 @@ def _assumed_unit(what: Field) -> str | None:
     """The unit that the vocabulary assumes where no unit is printed."""
     scale = Scale(what.shift, what.times, what.over)
     table = values.CANONICAL.get(what.column.rpartition("_")[2], {})
-    return next((unit for unit, known in table.items() if known == scale and scale != values.KEPT), None)
+    return next((unit for unit, factor in table.items() if factor == scale and scale != values.KEPT), None)
 
 
-def _sane(one: Named, column: Sequence[bytes]) -> Named:
+def _sane(cell: Named, column: Sequence[bytes]) -> Named:
     """Corrects a column by its values: `iter: 0.31` is a step time, `1.2e5` is no step."""
-    if one.column in ("step", "iteration", "batch") and integers(column) is None:
+    if cell.column in ("step", "iteration", "batch") and integers(column) is None:
         fractions = any(b"." in value for value in column)
-        return replace(one, column="dt_ms" if fractions else None, unit=one.unit or "s")
-    if one.column == "step" and one.source.lower().endswith("steps") and _falls(column):
-        return replace(one, column=legal(one.source))  # counted within each episode
-    if one.column == "lr" and "/" in (one.unit or ""):
-        return replace(one, column=legal(one.source))
-    if one.column in PLACES and one.unit not in (None, "s"):
-        return replace(one, column=None)
-    return one
+        return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
+    if cell.column == "step" and cell.source.lower().endswith("steps") and _falls(column):
+        return replace(cell, column=legal(cell.source))  # counted within each episode
+    if cell.column == "lr" and "/" in (cell.unit or ""):
+        return replace(cell, column=legal(cell.source))
+    if cell.column in PLACES and cell.unit not in (None, "s"):
+        return replace(cell, column=None)
+    return cell
 
 
 def _is_loss(slot: Slot) -> bool:
@@ -202,28 +206,28 @@ def _rises(column: Sequence[bytes]) -> bool:
     return len(values) > 3 and rising >= 0.9 * (len(values) - 1) and values[-1] > 3 * max(values[0], 1e-9)
 
 
-def _loss(found: list[Named]) -> list[Named]:
+def _loss(cells: list[Named]) -> list[Named]:
     """Names the measure that is trained on `loss`, where no value is called so: nll, cross entropy, cost."""
-    if {"loss", "loss_avg"} & {one.column for one in found}:
-        return found
-    normal = [_normal(one) for one in found]
-    plain = _with_rate(found, [_plain(word, alone=len(found) == 1) for word in normal])
+    if {"loss", "loss_avg"} & {cell.column for cell in cells}:
+        return cells
+    normal = [_normal(cell) for cell in cells]
+    plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
     trained = next((word for word in LOSSES if word in plain), None)
     if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
-        return found
+        return cells
     means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
     renamed = [
-        _as_loss(one, word, trained, not all(means) and _is_mean(whole))
-        for one, word, whole in zip(found, plain, normal, strict=True)
+        _as_loss(cell, word, trained, not all(means) and _is_mean(whole))
+        for cell, word, whole in zip(cells, plain, normal, strict=True)
     ]
-    return _once_named(found, renamed)
+    return _once_named(cells, renamed)
 
 
-def _normal(one: Named) -> str:
+def _normal(cell: Named) -> str:
     """The name by which a measure may be the loss; empty for a percentage and for a place."""
-    if one.slot.unit == "%" or is_place(one):
+    if cell.slot.unit == "%" or is_place(cell):
         return ""
-    return re.sub(r"[^a-z0-9]+", "_", one.source.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", cell.source.lower()).strip("_")
 
 
 def _plain(word: str, *, alone: bool) -> str:
@@ -232,10 +236,10 @@ def _plain(word: str, *, alone: bool) -> str:
     return TRAINED.sub("trained_", bare)
 
 
-def _with_rate(found: list[Named], plain: list[str]) -> list[str]:
+def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
     """Takes the only measure beside a learning rate for the one that is trained on."""
     measures = [word for word in plain if f"trained_{word}" in LOSSES]
-    if len(measures) != 1 or not any(one.column == "lr" for one in found):
+    if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
         return plain
     return [f"trained_{word}" if word in measures else word for word in plain]
 
@@ -245,33 +249,33 @@ def _is_mean(word: str) -> bool:
     return AVERAGED.search(word) is not None and not CURRENT.match(word).group()  # type: ignore[union-attr]
 
 
-def _as_loss(one: Named, word: str, trained: str, is_mean: bool) -> str | None:
+def _as_loss(cell: Named, word: str, trained: str, is_mean: bool) -> str | None:
     """The column of the measure, of its average and of its evaluation."""
     if word == trained:
-        return "loss_avg" if one.source.endswith("()") or is_mean else "loss"
+        return "loss_avg" if cell.source.endswith("()") or is_mean else "loss"
     kind, _, measure = word.rpartition("_")
     evaluated = kind.split("_")[0] in SETS - {"train", "training"}
-    return "val_loss" if evaluated and measure == trained.split("_")[-1] else one.column
+    return "val_loss" if evaluated and measure == trained.split("_")[-1] else cell.column
 
 
-def _once_named(found: list[Named], columns: list[str | None]) -> list[Named]:
+def _once_named(cells: list[Named], columns: list[str | None]) -> list[Named]:
     named: list[Named] = []
-    for one, column in zip(found, columns, strict=True):
-        changed = column != one.column and column not in [other.column for other in named]
-        named.append(replace(one, column=column, unit=one.slot.unit) if changed else one)
+    for cell, column in zip(cells, columns, strict=True):
+        changed = column != cell.column and column not in [other.column for other in named]
+        named.append(replace(cell, column=column, unit=cell.slot.unit) if changed else cell)
     return named
 
 
-def _distinct(found: list[Named]) -> list[Named]:
+def _distinct(cells: list[Named]) -> list[Named]:
     """Gives a column to the first of two values; the second keeps its own name, or is dropped if that is taken."""
     taken: set[str] = set()
     named: list[Named] = []
-    for one in found:
-        column = one.column if one.column not in taken else legal(one.source)
+    for cell in cells:
+        column = cell.column if cell.column not in taken else legal(cell.source)
         if column and (column in taken or not column[0].isalpha()):
             column = None
         taken.add(column or "")
-        named.append(replace(one, column=column))
+        named.append(replace(cell, column=column))
     return named
 
 
@@ -289,12 +293,12 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     label = _LABEL.fullmatch(shape.words[0])
     labelled = int(label is not None)
     for line in _above(lines, shape.lines[0]):
-        cells = _cells(line, places[-1] + 1 + labelled)
-        if not cells and not asides and not label:
+        titles = _cells(line, places[-1] + 1 + labelled)
+        if not titles and not asides and not label:
             ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
-            cells = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
-        if cells:
-            keys = [None if at in asides else cells[places[at] + labelled] for at in range(shape.slots)]
+            titles = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
+        if titles:
+            keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
     return None
@@ -356,7 +360,7 @@ def _under(heading: bytes, row: bytes) -> list[str] | None:
 
 def _split(text: str, width: int) -> list[str] | None:
     for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
-        cells = [cell.strip(" \"'") for cell in re.split(between, text)]
-        if len(cells) == width and all(cell == "#" or any(c.isalpha() for c in cell) for cell in cells):
-            return cells
+        titles = [title.strip(" \"'") for title in re.split(between, text)]
+        if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
+            return titles
     return None

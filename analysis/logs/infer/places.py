@@ -36,99 +36,99 @@ class Named:
         return self.slot.at
 
 
-def find(found: list[Named], shape: LineShape) -> list[Named]:
+def find(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the values that are places."""
     if shape.is_bar:
-        return _totals(_in_bar(found, shape))
-    moving = _without_settings(found, shape)
+        return _totals(_in_bar(cells, shape))
+    moving = _without_settings(cells, shape)
     return _counted(_totals(_pairs(_epochs(moving, shape), shape)), shape)
 
 
-def is_place(one: Named) -> bool:
-    return one.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
+def is_place(cell: Named) -> bool:
+    return cell.column in (*PLACES, *PLACES.values(), "index", "length", "count", "total")
 
 
-def _without_settings(found: list[Named], shape: LineShape) -> list[Named]:
+def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
     """Takes a number of steps that stays the same, while another one counts, for a setting."""
-    counts = [one for one in found if one.column in _STEPS]
+    counts = [cell for cell in cells if cell.column in _STEPS]
     if len(shape.rows) < 3 or len(counts) < 2:
-        return found
-    standing = [one for one in counts if len(set(shape.column(one.at))) == 1]
+        return cells
+    standing = [cell for cell in counts if len(set(shape.column(cell.at))) == 1]
     if len(standing) == len(counts):
-        return found
-    return [replace(one, column=legal(one.source)) if one in standing else one for one in found]
+        return cells
+    return [replace(cell, column=legal(cell.source)) if cell in standing else cell for cell in cells]
 
 
-def _epochs(found: list[Named], shape: LineShape) -> list[Named]:
+def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the epoch in `[3, 2000] loss` and `Train: 3 [100/1251]`, which have no word for it."""
-    if any(one.column == "epoch" for one in found) or len(found) < 2:
-        return found
-    if _is_place_in_epoch(found, shape):
-        return [replace(found[0], column="epoch", source="#"), *found[1:]]
-    first, second = found[0], found[1]
+    if any(cell.column == "epoch" for cell in cells) or len(cells) < 2:
+        return cells
+    if _is_place_in_epoch(cells, shape):
+        return [replace(cells[0], column="epoch", source="#"), *cells[1:]]
+    first, second = cells[0], cells[1]
     if integers(shape.column(0)) is None or integers(shape.column(1)) is None:
-        return found
+        return cells
     between = shape.literals[1].strip()
     if (first.slot.key or "").lower() in SETS and between.endswith(b"["):
-        return [replace(first, column="epoch"), *found[1:]]
+        return [replace(first, column="epoch"), *cells[1:]]
     if between == b"," and first.column is second.column is None and first.slot.column is None:
         batch = replace(second, column="batch", source="#")
-        return [replace(first, column="epoch", source="#"), batch, *found[2:]]
-    return found
+        return [replace(first, column="epoch", source="#"), batch, *cells[2:]]
+    return cells
 
 
-def _is_place_in_epoch(found: list[Named], shape: LineShape) -> bool:
+def _is_place_in_epoch(cells: list[Named], shape: LineShape) -> bool:
     """Whether the line begins with `[14/300][250/1251]` or `1/3 ( 33%) [ 49/323 ( 15%)]`, after any word."""
-    first = [one for one in found if one.slot.column != "share"][:4]
-    if [one.slot.column for one in first] != [None, "total", None, "total"]:
+    first = [cell for cell in cells if cell.slot.column != "share"][:4]
+    if [cell.slot.column for cell in first] != [None, "total", None, "total"]:
         return False
     bracketed = shape.words[0].rstrip().endswith(b"[") and first[0].column == legal(first[0].source)
     nameless = (bracketed or first[0].slot.key is None) and first[2].slot.key is None
-    return nameless and all(integers(shape.column(one.at)) for one in first)
+    return nameless and all(integers(shape.column(cell.at)) for cell in first)
 
 
-def _pairs(found: list[Named], shape: LineShape) -> list[Named]:
+def _pairs(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names `12/100`: an index within the epoch that the line names, or the step and how many there will be."""
-    epoch = next((one for one in found if one.column == "epoch" and integers(shape.column(one.at))), None)
-    counted = any(one.column in _STEPS for one in found)
-    named = list(found)
-    for at, (one, total) in enumerate(pairwise(found)):
-        if total.slot.column == "total" and one.column != "epoch":
-            named[at : at + 2] = _pair(one, total, epoch, shape, counted=counted) or named[at : at + 2]
+    epoch = next((cell for cell in cells if cell.column == "epoch" and integers(shape.column(cell.at))), None)
+    counted = any(cell.column in _STEPS for cell in cells)
+    named = list(cells)
+    for at, (cell, total) in enumerate(pairwise(cells)):
+        if total.slot.column == "total" and cell.column != "epoch":
+            named[at : at + 2] = _pair(cell, total, epoch, shape, counted=counted) or named[at : at + 2]
     return named
 
 
 def _pair(
-    one: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
+    cell: Named, total: Named, epoch: Named | None, shape: LineShape, *, counted: bool
 ) -> tuple[Named, Named] | None:
     """A value and its total as places, else None; `counted` says that the line names a step already."""
-    values, totals = integers(shape.column(one.at)), integers(shape.column(total.at))
-    is_nameless = one.slot.key is None or _counts_unnamed(one, shape)
+    values, totals = integers(shape.column(cell.at)), integers(shape.column(total.at))
+    is_nameless = cell.slot.key is None or _counts_unnamed(cell, shape)
     if not values or not totals or (values == totals and len(values) > 1):  # a count that was reached
         return None
     if is_nameless and (total.unit or counted):
         return None
-    if not is_nameless and not (one.column in _STEPS and epoch and _restarts(values, one, epoch, shape)):
+    if not is_nameless and not (cell.column in _STEPS and epoch and _restarts(values, cell, epoch, shape)):
         return None
     if is_nameless and epoch and _runs_on(values, epoch, shape):
-        return _as_places(one, total, "step", "total_steps", guessed=True)
+        return _as_places(cell, total, "step", "total_steps", guessed=True)
     if is_nameless and is_samples(values, totals[0]):
-        return replace(one, column="samples", source="#"), total
+        return replace(cell, column="samples", source="#"), total
     place, whole = ("index", "length") if epoch else ("step", "total_steps")
-    return _as_places(one, total, place, whole, guessed=is_nameless)
+    return _as_places(cell, total, place, whole, guessed=is_nameless)
 
 
-def _as_places(one: Named, total: Named, place: str, whole: str, *, guessed: bool) -> tuple[Named, Named]:
+def _as_places(cell: Named, total: Named, place: str, whole: str, *, guessed: bool) -> tuple[Named, Named]:
     return (
-        replace(one, column=place, source=one.source or "#", guessed=guessed),
+        replace(cell, column=place, source=cell.source or "#", guessed=guessed),
         replace(total, column=whole, source=total.source or "#"),
     )
 
 
-def _counts_unnamed(one: Named, shape: LineShape) -> bool:
+def _counts_unnamed(cell: Named, shape: LineShape) -> bool:
     """Whether the line begins like `Process 100/3161`, and the value counts; `Correct 81/100` does not."""
-    unknown = one.column == legal(one.source) and not MEASURE.search(one.source)
-    return one.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [one.slot]) is not None
+    unknown = cell.column == legal(cell.source) and not MEASURE.search(cell.source)
+    return cell.at == 0 and unknown and len(shape.rows) > 2 and counter(shape, [cell.slot]) is not None
 
 
 def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
@@ -140,64 +140,64 @@ def _runs_on(values: Sequence[int], epoch: Named, shape: LineShape) -> bool:
     return bool(turns) and all(0 < turn <= most for turn in turns)
 
 
-def _restarts(values: Sequence[int], one: Named, epoch: Named, shape: LineShape) -> bool:
+def _restarts(values: Sequence[int], cell: Named, epoch: Named, shape: LineShape) -> bool:
     """Whether the index begins again with a new epoch; assumed of batches and iterations if there is one epoch."""
     epochs = integers(shape.column(epoch.at)) or []
     turns = [b <= a for a, b, e, f in zip(values, values[1:], epochs, epochs[1:], strict=False) if f > e]
-    return sum(turns) >= 0.5 * len(turns) if turns else one.column != "step"
+    return sum(turns) >= 0.5 * len(turns) if turns else cell.column != "step"
 
 
-def _in_bar(found: list[Named], shape: LineShape) -> list[Named]:
+def _in_bar(cells: list[Named], shape: LineShape) -> list[Named]:
     """A bar's own count and total; its clock and its rate say nothing of the record (docs/parse.md, rule 4)."""
     drawn = next(at for at, literal in enumerate(shape.literals) if BAR in literal)
-    named = [replace(one, column=None) if _is_of_bar(one) else one for one in found]
-    for at, (one, total) in enumerate(pairwise(found)):
-        if total.slot.column == "total" and at + 1 >= drawn and one.slot.key is None:
-            named[at] = replace(one, column="count", source="#")
+    named = [replace(cell, column=None) if _is_of_bar(cell) else cell for cell in cells]
+    for at, (cell, total) in enumerate(pairwise(cells)):
+        if total.slot.column == "total" and at + 1 >= drawn and cell.slot.key is None:
+            named[at] = replace(cell, column="count", source="#")
             named[at + 1] = replace(total, column="total", source="#")
             break
     return named
 
 
-def _is_of_bar(one: Named) -> bool:
-    timed = one.slot.key is None or one.column in ("index", "dt_ms")
-    return timed or any(_RATE.search(text) for text in (one.slot.unit or "", one.source))
+def _is_of_bar(cell: Named) -> bool:
+    timed = cell.slot.key is None or cell.column in ("index", "dt_ms")
+    return timed or any(_RATE.search(text) for text in (cell.slot.unit or "", cell.source))
 
 
-def _totals(found: list[Named]) -> list[Named]:
+def _totals(cells: list[Named]) -> list[Named]:
     """Names the total that follows a place."""
-    named = list(found)
-    for at, one in enumerate(found):
+    named = list(cells)
+    for at, cell in enumerate(cells):
         before = named[at - 1] if at else None
-        if one.slot.column == "total" and one.column is None and before and before.column in PLACES:
-            named[at] = replace(one, column=PLACES[before.column])
+        if cell.slot.column == "total" and cell.column is None and before and before.column in PLACES:
+            named[at] = replace(cell, column=PLACES[before.column])
     return named
 
 
-def _batch_beside(found: list[Named], shape: LineShape) -> list[Named]:
+def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the batch: where the epoch is the only place and rarely changes, the counter right behind it."""
-    places = [one for one in found if one.column in (*PLACES, "index")]
+    places = [cell for cell in cells if cell.column in (*PLACES, "index")]
     epochs = shape.column(places[0].at)
-    if [one.column for one in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:
-        return found
+    if [cell.column for cell in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:
+        return cells
     behind = places[0].at + 1
-    behind += behind < len(found) and found[behind].column == "epochs"
-    unknown = [one for one in found[behind : behind + 1] if one.column == legal(one.source)]
-    at = counter(shape, [one.slot for one in unknown])
-    return [replace(one, column="batch", guessed=True) if at and one.slot == at else one for one in found]
+    behind += behind < len(cells) and cells[behind].column == "epochs"
+    unknown = [cell for cell in cells[behind : behind + 1] if cell.column == legal(cell.source)]
+    at = counter(shape, [cell.slot for cell in unknown])
+    return [replace(cell, column="batch", guessed=True) if at and cell.slot == at else cell for cell in cells]
 
 
-def _counted(found: list[Named], shape: LineShape) -> list[Named]:
+def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the step where no value is a place: a counter without a name, or the first value if it counts."""
     if shape.slots < 2:
-        return found
-    if any(one.column in (*PLACES, "index") for one in found):
-        return _batch_beside(found, shape)
+        return cells
+    if any(cell.column in (*PLACES, "index") for cell in cells):
+        return _batch_beside(cells, shape)
     strange = [
-        one for one in found if one.column is None or (one.at == 0 and one.column == legal(one.source))
+        cell for cell in cells if cell.column is None or (cell.at == 0 and cell.column == legal(cell.source))
     ]
-    at = counter(shape, [one.slot for one in strange])
+    at = counter(shape, [cell.slot for cell in strange])
     return [
-        replace(one, column="step", guessed=True, source=one.source or "#") if one.slot == at else one
-        for one in found
+        replace(cell, column="step", guessed=True, source=cell.source or "#") if cell.slot == at else cell
+        for cell in cells
     ]

@@ -45,16 +45,16 @@ _FEW = 8
 def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
     """Every line without what stands before its record."""
     bare = [_strip_known(line) for line in lines]
-    own = _own_margin(bare)
-    if own is None:
+    margin = _own_margin(bare)
+    if margin is None:
         return bare
-    rests = [own.sub(b"", line, count=1) for line in bare]
+    rests = [margin.sub(b"", line, count=1) for line in bare]
     return [_strip_known(rest) if rest != line else line for rest, line in zip(rests, bare, strict=True)]
 
 
 def _strip_known(line: bytes) -> bytes:
-    found = _PREFIX.match(line)
-    return line[found.end() :] if found else line.lstrip()
+    prefix = _PREFIX.match(line)
+    return line[prefix.end() :] if prefix else line.lstrip()
 
 
 def _may_be(head: bytes) -> bool:
@@ -64,7 +64,7 @@ def _may_be(head: bytes) -> bool:
 
 def _own_margin(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
     """A regex for a prefix that most lines have, such as `node-12: ` or `3: `, with any digits."""
-    heads = [found.group() for line in lines if (found := _OWN.match(line)) and _may_be(found.group())]
+    heads = [match.group() for line in lines if (match := _OWN.match(line)) and _may_be(match.group())]
     kinds = Counter(re.sub(rb"\d+", b"0", head) for head in heads)
     if not kinds:
         return None
@@ -156,34 +156,34 @@ class LineShape:
 
 def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape]:
     """The shapes in order of first appearance; `bare` are the lines without prefixes."""
-    found: dict[tuple[bytes, ...], LineShape] = {}
-    known: dict[bytes, LineShape | None] = {}  # by line with all digits alike, most of which recur
+    shapes: dict[tuple[bytes, ...], LineShape] = {}
+    by_text: dict[bytes, LineShape | None] = {}  # by line with all digits alike, most of which recur
     for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
         if len(line) > LONGEST:
             continue
         alike = rest.translate(_ALIKE)
-        shape = known[alike] if alike in known else _shape(found, number, line, rest)
-        if len(known) < MOST_SHAPES:
-            known[alike] = shape
+        shape = by_text[alike] if alike in by_text else _shape(shapes, number, line, rest)
+        if len(by_text) < MOST_SHAPES:
+            by_text[alike] = shape
         if shape is None:
             continue
         shape.count += 1
         if shape.count <= KEPT_ROWS:
             shape.rows.append(cut(rest)[1])
             shape.lines.append(number)
-    return list(found.values())
+    return list(shapes.values())
 
 
 def _shape(
-    found: dict[tuple[bytes, ...], LineShape], number: int, line: bytes, rest: bytes
+    shapes: dict[tuple[bytes, ...], LineShape], number: int, line: bytes, rest: bytes
 ) -> LineShape | None:
     """The shape of this line; None where it has no value, or there are too many shapes already."""
     words, values = cut(rest)
     literals = masked(words)
-    if values and literals not in found and len(found) < MOST_SHAPES:
+    if values and literals not in shapes and len(shapes) < MOST_SHAPES:
         prefixed = len(rest) < len(line.lstrip())
-        found[literals] = LineShape(literals, words, number, prefixed)
-    return found.get(literals) if values else None
+        shapes[literals] = LineShape(literals, words, number, prefixed)
+    return shapes.get(literals) if values else None
 
 
 def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
@@ -199,7 +199,7 @@ def cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
 def _spans(text: bytes) -> tuple[tuple[int, int], ...]:
     """Where the values of a line stand, in text whose digits are all alike."""
     value = _CELL if b"," in text and _PLAIN_ROW.fullmatch(text) else VALUE
-    return tuple(found.span() for found in value.finditer(text))
+    return tuple(match.span() for match in value.finditer(text))
 
 
 def without_unit(literal: bytes) -> bytes:

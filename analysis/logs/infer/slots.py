@@ -56,7 +56,7 @@ class Slot:
 
 def find_slots(shape: LineShape) -> list[Slot]:
     """Every value of the shape, in order; one without a name has no key."""
-    found: list[Slot] = []
+    row: list[Slot] = []
     left = shape.words[0].decode(errors="replace")
     for at in range(shape.slots):
         counted = COUNTED.match(shape.words[at + 1])
@@ -67,21 +67,21 @@ def find_slots(shape: LineShape) -> list[Slot]:
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:
             slot, behind = replace(slot, key=counted.group().decode()), behind[counted.end() :]
-        if found and left == "-":
-            slot = slot if slot.key else replace(slot, key=found[-1].key)  # `Batch [0-100]`: the end counts
-            found[-1] = replace(found[-1], key=None, column="range")
-        elif slot.key is None and found:
-            slot = _beside(slot, found[-1], left)
-            both = _BOTH.fullmatch(found[-1].key or "") if slot.column == "total" else None
+        if row and left == "-":
+            slot = slot if slot.key else replace(slot, key=row[-1].key)  # `Batch [0-100]`: the end counts
+            row[-1] = replace(row[-1], key=None, column="range")
+        elif slot.key is None and row:
+            slot = _beside(slot, row[-1], left)
+            both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
-                found[-1], slot = replace(found[-1], key=both[1]), replace(slot, key=both[2], column=None)
+                row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
         if (_SOURCE.search(left) or _FILE.search(left)) and behind[:1] in (")", "]"):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
             slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
-        found.append(slot)
+        row.append(slot)
         left = behind
-    return _neighbors(found, shape)
+    return _neighbors(row, shape)
 
 
 def is_text(column: Sequence[bytes]) -> bool:
@@ -134,11 +134,11 @@ def _kind(column: Sequence[bytes]) -> str:
 def _unit(right: bytes) -> tuple[str | None, str, bytes]:
     scale = SUFFIX.match(right)
     rest = right[scale.end() :] if scale else right
-    found = UNIT.match(rest)
+    unit = UNIT.match(rest)
     short = scale["suffix"].decode() if scale else ""
-    if not found:
+    if not unit:
         return None, short, rest
-    return found["unit"].decode(errors="replace"), short, rest[found.end() :]
+    return unit["unit"].decode(errors="replace"), short, rest[unit.end() :]
 
 
 def _left_key(left: str, after_value: bool) -> str | None:
@@ -185,22 +185,22 @@ def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:
     return replace(slot, column="share") if slot.unit == "%" else slot
 
 
-def _neighbors(found: list[Slot], shape: LineShape) -> list[Slot]:
+def _neighbors(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Corrects names that two values share, or that stand beside the wrong one."""
-    for at in range(1, len(found)):
-        before, slot = found[at - 1], found[at]
+    for at in range(1, len(row)):
+        before, slot = row[at - 1], row[at]
         if slot.column == "total" and (before.key or "").lower() in _PARTS:
-            found[at - 1], found[at] = replace(before, key=None), replace(slot, key=None)
+            row[at - 1], row[at] = replace(before, key=None), replace(slot, key=None)
         elif before.key and slot.key:
-            found[at] = replace(slot, key=_shared(before.key, slot.key))
+            row[at] = replace(slot, key=_shared(before.key, slot.key))
         elif before.key and not _A_STEP.search(before.key) and _is_counter_first(slot, shape):
-            found[at - 1], found[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
+            row[at - 1], row[at] = replace(before, key=None), replace(slot, key=before.key, column=None)
         elif slot.key and at > 1 and before.column is None and integers(shape.column(at - 1)) is None:
             average = _AVERAGED.fullmatch(slot.key)
             bare = slot.key in _AVERAGES
-            found[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)
-            found[at] = replace(slot, key="loss()") if bare else slot
-    return found
+            row[at - 1] = replace(before, key="loss" if bare else average[1] if average else None)
+            row[at] = replace(slot, key="loss()") if bare else slot
+    return row
 
 
 def _shared(before: str, key: str) -> str:
@@ -232,40 +232,40 @@ _MEASURED_AT = re.compile(
 _NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
 
 
-def find(found: list[Slot], shape: LineShape) -> list[Slot]:
+def find(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Completes names of which a part stands further to the left."""
-    return _of_sets(_before_the_step(found, shape), shape)
+    return _of_sets(_before_the_step(row, shape), shape)
 
 
-def _before_the_step(found: list[Slot], shape: LineShape) -> list[Slot]:
-    named = list(found)
-    for at, (place, value) in enumerate(pairwise(found)):
+def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
+    named = list(row)
+    for at, (place, value) in enumerate(pairwise(row)):
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
-        ranged = at > 0 and found[at - 1].column == "range"  # `for minibatches 40-49`
-        said = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
-        if said:
+        ranged = at > 0 and row[at - 1].column == "range"  # `for minibatches 40-49`
+        title = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
+        if title:
             named[at], named[at + 1] = (
-                replace(place, key=said["place"]),
-                replace(value, key=said["what"].strip()),
+                replace(place, key=title["place"]),
+                replace(value, key=title["what"].strip()),
             )
     return named
 
 
-def _of_sets(found: list[Slot], shape: LineShape) -> list[Slot]:
+def _of_sets(row: list[Slot], shape: LineShape) -> list[Slot]:
     """Puts the set before the name (`val loss`), in lines that are about several sets."""
-    sets = [_set(_words(shape, slot.at)) for slot in found]
+    sets = [_set(_words(shape, slot.at)) for slot in row]
     if not any(sets[1:]):
-        return found
+        return row
     named: list[Slot] = []
-    open_set, said = None, set[str]()
-    for slot, begins in zip(found, sets, strict=True):
+    open_set, keys = None, set[str]()
+    for slot, begins in zip(row, sets, strict=True):
         open_set, key = begins or open_set, slot.key or ""
-        measured = MEASURE.search(key) is not None or (key in said and not _PLACES.fullmatch(key))
+        measured = MEASURE.search(key) is not None or (key in keys and not _PLACES.fullmatch(key))
         held_out = open_set is not None and not open_set.lower().startswith("train")
         apart = held_out and measured and not _OWN.search(key)
         named.append(replace(slot, key=f"{open_set} {key}") if apart else slot)
-        said.add(key)
+        keys.add(key)
     return named
 
 
