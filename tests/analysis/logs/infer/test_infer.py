@@ -18,8 +18,8 @@ from gputel.analysis.logs import formats, infer, regex_engine
 from gputel.analysis.logs.lines import Splitter
 from gputel.analysis.logs.parser import Parser
 
-REAL_LOGS = Path(__file__).resolve().parents[4] / "shared" / "logs"
-LOGS = sorted((Path(__file__).resolve().parents[2] / "logs" / "inferred").glob("*.log"))
+REAL_LOGS = Path(__file__).resolve().parents[5] / "shared" / "logs"
+LOGS = sorted((Path(__file__).resolve().parents[3] / "logs" / "inferred").glob("*.log"))
 
 
 def clean(log: bytes) -> bytes:

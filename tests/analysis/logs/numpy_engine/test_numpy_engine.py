@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from gputel.analysis.logs import formats, numpy_engine, regex_engine
 from gputel.analysis.logs.lines import Splitter
 from gputel.analysis.logs.names import Vocabulary
-from gputel.analysis.logs.numpy_engine import shapes
 from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pairs, Pattern
 
 PAIRS = re.compile(rb"(?P<key>[A-Za-z_][\w ]*): *(?P<value>[^|\s(]+)(?: \((?P<also>[^)]*)\))?")
@@ -308,45 +306,3 @@ def test_engines_agree_on_real_logs_with_broken_lines(real_logs: Path) -> None:
             log = clean(path.read_bytes()[: 512 << 10])
             both(log)
             both(clean(mutated(log[: 64 << 10], len(log))))
-
-
-@pytest.mark.parametrize(
-    ("regex", "seen"),
-    [
-        (rb"step (\d+)/(\d+) \(([\d.]+)%\)", "blind"),
-        (rb"\d{1,3}(?:,\d{3})+(?!\d)|[^\s|]+", "blind"),
-        (rb"(?i)\bloss\b(?=\s*[:=])", "blind"),
-        (rb"(['\"])?x(?(1)y|z)", "blind"),
-        (rb"(?:bf16_)?mfu: (\S+)", "after letters"),
-        (rb"\[rank[0-3]\]", "after letters"),
-        (rb"loss 8", "sees"),
-        (rb"[1-5]", "sees"),
-        (rb"[^0]", "sees"),
-        (rb"(\d)\1", "sees"),
-        (rb"a0?", "sees"),
-    ],
-)
-def test_sight_says_what_a_regex_sees_of_digits(regex: bytes, seen: str) -> None:
-    assert shapes.sight(re.compile(regex)) == seen
-
-
-def test_a_regex_that_names_no_digit_is_blind() -> None:
-    named = [
-        regex.pattern
-        for pattern in formats.patterns(formats.shipped())
-        for regex in (pattern.regex, pattern.looks, pattern.pairs and pattern.pairs.regex)
-        if regex and shapes.names_no_digit(regex.pattern)
-    ]
-    assert named
-    assert {shapes.sight_of(source) for source in named} == {"blind"}
-
-
-@given(st.text(alphabet=r"ab01\d[]{}(),^$?+*-P=<>|:", max_size=24).map(str.encode))
-def test_a_regex_that_names_no_digit_is_blind_however_it_is_written(source: bytes) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what may mean something else in a later Python
-        try:
-            re.compile(source)
-        except (re.error, OverflowError):
-            return
-        assert not shapes.names_no_digit(source) or shapes.sight_of(source) == "blind"

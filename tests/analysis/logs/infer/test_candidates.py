@@ -1,0 +1,56 @@
+"""A shape becomes a record, an evaluation, a place or nothing; and its pattern reads its lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs import formats
+from gputel.analysis.logs.infer import candidates, shapes
+
+
+def candidate(*lines: str) -> candidates.Candidate | None:
+    rows = [line.encode() for line in lines]
+    *_, shape = shapes.line_shapes(rows, rows)
+    return candidates.make_candidate(shape, rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("step 3 loss 2.5 lr 1e-4", "train"),
+        ("val loss 2.5", "eval"),
+        ("Test: step 3 loss 2.5", "eval"),
+        ("epoch 3 train loss 2.5 val loss 2.6", "mixed"),
+        ("Epoch 3/10", "epoch"),
+        ("at step 30 now", "place"),
+    ],
+)
+def test_words_and_names_of_a_line_give_its_role(line: str, role: str) -> None:
+    made = candidate(line)
+    assert made is not None
+    assert made.role == role
+
+
+def test_line_below_a_heading_of_a_test_is_an_evaluation() -> None:
+    made = candidate("Test Error:", "loss 2.5 acc 0.5")
+    assert made is not None
+    assert (made.role, made.columns) == ("eval", ["val_loss", "acc"])
+
+
+def test_line_that_says_nothing_of_training_is_no_candidate() -> None:
+    assert candidate("listening on port 8080") is None
+
+
+def test_pattern_reads_every_line_of_the_shape_and_not_the_timestamps_before_it() -> None:
+    lines = [f"12:00:0{i} it={i} >> nll {9 / i:.4f} lr <{i}e-4>".encode() for i in range(1, 9)]
+    (shape,) = shapes.line_shapes(lines, shapes.strip_prefixes(lines))
+    made = candidates.make_candidate(shape, lines)
+    assert made is not None
+    table = candidates.compile_line("train", "train", shape, list(made.named), looks=True)
+    pattern = formats.load(table.toml(), "mine", "mine").patterns[0]
+    for line in lines:
+        match = pattern.regex.search(line)
+        assert match is not None
+        assert line[match.start() :].startswith(b"it=")
+    assert pattern.looks is not None
+    assert pattern.looks.search(b"it=9 >> nll")

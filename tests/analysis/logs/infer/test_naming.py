@@ -1,0 +1,52 @@
+"""The columns that the values of a line get from their printed names, units and headings."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import naming, shapes
+
+
+def columns(*lines: str) -> list[str | None]:
+    rows = [line.encode() for line in lines]
+    (shape,) = shapes.line_shapes(rows, rows)
+    return [cell.column for cell in naming.name(shape, naming.vocabulary())]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("upd 3 nll 2.5 l_r 1e-4", ["step", "loss", "lr"]),
+        ("iter 3 train/loss 2.5 optim/grad_norm 0.5", ["iteration", "loss", "grad_norm"]),
+        ("epoch 1 validLoss 2.5 trainLoss 2.0", ["epoch", "val_loss", "loss"]),
+        ("step 3 policy 0.5 value 0.2 total 0.7", ["step", "policy", "value", "loss"]),
+        ("step 3 loss 2.5 total 0.7", ["step", "loss", "total_"]),
+        ("step 3 loss 2.5 81.2k tok/s", ["step", "loss", "tok_per_sec"]),
+        ("step 3 loss 2.5 took 0.25", ["step", "loss", "dt_ms"]),
+        ("step 3 loss 2.5 error rate 0.1", ["step", "loss", "error_rate"]),
+        ("step 3 rmse 2.5 val_rmse 2.6 lr 0.1", ["step", "loss", "val_loss", "lr"]),
+    ],
+)
+def test_values_get_the_columns_that_all_formats_share(line: str, names: list[str | None]) -> None:
+    assert columns(line) == names
+
+
+def test_a_time_that_runs_on_is_no_step_time() -> None:
+    lines = [f"step {i} loss {9 / i:.3f} time {100 * i}.5" for i in range(1, 9)]
+    assert "dt_ms" not in columns(*lines)
+
+
+@pytest.mark.parametrize("between", [",", " | ", "  "])
+def test_rows_of_numbers_are_named_by_the_heading_above_them(between: str) -> None:
+    table = [between.join(cells) for cells in (("epoch", "loss", "val_loss"), ("1", "2.5", "2.75"))]
+    lines = [line.encode() for line in table]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    shape.lines = [1]
+    cells = naming.column_name(shape, lines, naming.vocabulary())
+    assert [cell.column for cell in cells or ()] == ["epoch", "loss", "val_loss"]
+
+
+def test_words_between_numbers_are_no_table() -> None:
+    lines = [b"epoch  loss", b"1 and 2.5"]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    assert naming.column_name(shape, lines, naming.vocabulary()) is None

@@ -1,0 +1,46 @@
+"""Which values say where the training is, once their values are seen."""
+
+from __future__ import annotations
+
+from gputel.analysis.logs.infer import naming, shapes
+
+
+def columns(*lines: str) -> list[str | None]:
+    rows = [line.encode() for line in lines]
+    (shape,) = shapes.line_shapes(rows, rows)
+    return [cell.column for cell in naming.name(shape, naming.vocabulary())]
+
+
+def test_index_that_begins_again_with_each_epoch_is_an_index_within_it() -> None:
+    lines = [f"Train: {e} [{i}/40] loss {9 - e}.5" for e in (1, 2, 3) for i in (0, 10, 20, 30)]
+    assert columns(*lines) == ["epoch", "index", "length", "loss"]
+
+
+def test_index_that_runs_on_over_epochs_is_the_step() -> None:
+    lines = [f"Train: {i // 40} [{i}/120] loss {9 - i / 40}" for i in range(5, 120, 5)]
+    assert columns(*lines) == ["epoch", "step", "total_steps", "loss"]
+
+
+def test_index_that_grows_by_whole_batches_counts_samples() -> None:
+    lines = [f"Train Epoch: {e} [{i}/60000] loss {9 - e}.5" for e in (1, 2) for i in range(0, 60000, 640)]
+    assert columns(*lines)[:2] == ["epoch", "samples"]
+
+
+def test_value_that_only_counts_is_the_step() -> None:
+    assert columns(*(f"{i} {9 / i:.4f} loss" for i in range(100, 900, 100)))[0] == "step"
+
+
+def test_share_of_correct_answers_is_no_place() -> None:
+    lines = [f"step {i} loss {9 / i:.3f} Correct {60 + i}/100" for i in range(1, 9)]
+    assert columns(*lines)[:2] == ["step", "loss"]
+    assert not {"index", "total_steps", "length"} & set(columns(*lines))
+
+
+def test_count_of_a_bar_is_no_step_of_its_own() -> None:
+    lines = [f"{i}0%|{'#' * i:10}| {i}/10 [00:0{i}<00:09, 1.0it/s, loss={9 / i:.3f}]" for i in range(1, 9)]
+    assert [name for name in columns(*lines) if name] == ["count", "total", "loss"]
+
+
+def test_number_of_steps_that_stays_the_same_is_a_setting() -> None:
+    lines = [f"step {i} of all, warmup steps 100, loss {9 / i:.3f}" for i in range(1, 9)]
+    assert columns(*lines)[:2] == ["step", "warmup_steps"]

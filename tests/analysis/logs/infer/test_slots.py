@@ -1,0 +1,51 @@
+"""The values of a line and the names that are printed for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import shapes, slots
+
+
+def keys(*lines: str) -> list[str | None]:
+    rows = [line.encode() for line in lines]
+    (shape,) = shapes.line_shapes(rows, rows)
+    return [slot.key for slot in slots.find(slots.find_slots(shape), shape)]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("step 3 | loss: 2.5 | lr = 1e-4", ["step", "loss", "lr"]),
+        ("806.66 avg loss, 3 epochs", ["avg loss", "epochs"]),
+        ("loss 0.31 (0.35)", ["loss", "loss()"]),
+        ("The loss is 2.5", ["The loss"]),
+        ("step 10, loss_train, 0.838", ["step", "loss_train"]),
+        ("loss tensor(2.5)", ["loss"]),
+        ("Validation loss at step 200: 1.3", ["step", "Validation loss"]),
+        ("train: loss 1.2 | val: loss 1.3", ["loss", "val loss"]),
+        ("loss train: 1.2, val: 1.3", ["loss train", "val loss"]),
+        ("nll 1.2 (avg 1.3)", ["nll", "nll()"]),
+        ("epoch/iter: 9/2579", ["epoch", "iter"]),
+    ],
+)
+def test_a_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
+    assert keys(line) == names
+
+
+def test_a_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
+    assert keys(*(f"Train loss {i} {9 / i:.3f}" for i in range(10, 60, 10))) == [None, "Train loss"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "counts"), [(range(0, 90, 10), True), ((3, 1, 4, 1, 5, 9, 2), False)], ids=["rising", "random"]
+)
+def test_a_counter_rises_mostly_by_the_same_amount(steps: range | tuple[int, ...], counts: bool) -> None:
+    rows = [f"at {step} of it".encode() for step in steps]
+    (shape,) = shapes.line_shapes(rows, rows)
+    assert (slots.counter(shape, slots.find_slots(shape)) is not None) is counts
+
+
+def test_an_index_of_samples_grows_by_multiples_of_32() -> None:
+    assert slots.is_samples(range(0, 6400, 64), 60_000)
+    assert not slots.is_samples(range(0, 100, 10), 1000)

@@ -1,0 +1,73 @@
+"""Printed names and units become columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs import names
+from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.values import read
+
+
+@pytest.mark.parametrize(
+    ("key", "unit", "column"),
+    [
+        ("lm loss", "", "loss"),
+        ("loss/train/total", "", "loss"),
+        ("Learning-Rate", "", "lr"),
+        ("eval_loss", "", "val_loss"),
+        ("loss()", "", "loss_avg"),
+        ("acc()", "%", "acc_pct"),
+        ("router entropy", "", "router_entropy"),
+        ("cache", "MiB", "cache_mib"),
+        ("elapsed time per iteration (ms)", "", "dt_ms"),
+        ("timestamp", "", "time"),
+        ("index", "", "index_"),
+    ],
+)
+def test_printed_name_gives_its_column(key: str, unit: str, column: str) -> None:
+    field = Vocabulary().field(key.encode(), unit.encode())
+    assert field is not None
+    assert field.column == column
+
+
+@pytest.mark.parametrize(
+    ("key", "unit", "text", "value"),
+    [
+        ("dt", "s", b"0.4066", 406.6),
+        ("step_time_s", "", b"2", 2000.0),
+        ("tok/sec", "K", b"11.5", 11500.0),
+        ("tokens", "B", b"85.8", 85.8e9),
+        ("eta", "h", b"2", 120.0),
+        ("elapsed", "clock", b"1:30:00", 90.0),
+    ],
+)
+def test_value_is_brought_to_the_unit_of_its_column(key: str, unit: str, text: bytes, value: float) -> None:
+    field = Vocabulary().field(key.encode(), unit.encode())
+    assert field is not None
+    assert read(text, field) == value
+
+
+def test_own_names_of_a_format_take_precedence() -> None:
+    vocabulary = Vocabulary({"time": "dt_ms s", "eta": ""}, {"mfu": ["-100.00"]})
+    time, mfu = vocabulary.field(b"time", b""), vocabulary.field(b"mfu", b"")
+    assert time is not None
+    assert mfu is not None
+    assert (time.column, read(b"2", time)) == ("dt_ms", 2000.0)
+    assert vocabulary.field(b"eta", b"") is None
+    assert read(b"-100.00", mfu) is None
+
+
+def test_time_of_day_is_no_value() -> None:
+    assert Vocabulary().field(b"at", b"clock") is None
+
+
+@pytest.mark.parametrize(
+    ("column", "evaluates"), [("val_acc", True), ("acc_test", True), ("core_metric", True), ("lr", False)]
+)
+def test_evaluations_are_known_by_their_set(column: str, evaluates: bool) -> None:
+    assert names.is_evaluation(column) is evaluates
+
+
+def test_total_beside_parts_is_the_title_of_the_loss() -> None:
+    assert [names.title(word) for word in ("total", "box loss", "")] == ["loss", "box_loss", "value"]

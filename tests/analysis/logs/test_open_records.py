@@ -1,0 +1,70 @@
+"""Records taken column by column are those taken line by line, and bars count by their last redraws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+from gputel.analysis.logs.hits import Aside, HitRun
+from gputel.analysis.logs.open_records import Columnwise
+
+LOGS = {
+    "rising": "".join(f"iter {i}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)),
+    "restart": "".join(f"iter {i % 15}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)),
+    "copies": "".join(f"iter {i // 2}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)),
+    "evaluations": "".join(
+        f"iter {i}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n"
+        + f"step {i}: train loss {i}.25, val loss {i}.5\n" * (i % 5 == 0)
+        for i in range(40)
+    ),
+    "ranks": "".join(
+        f"[rank{i % 2}]: iter {i // 2}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(40)
+    ),
+    "stepless": "".join(f"{{'loss': {9 - i}.5, 'learning_rate': 1e-05, 'epoch': {i}.25}}\n" for i in range(40)),
+    "too large": "".join(f"iter {i * 10**18}: loss {9 - i}.5, time 10.00ms, mfu 20.00%\n" for i in range(12)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_columns_at_once_give_the_rows_of_one_line_after_the_other(
+    name: str, read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = read(LOGS[name])
+    monkeypatch.setattr(Columnwise, "take", lambda *_: False)
+    by_line = read(LOGS[name])
+    for frame in ("records", "evals", "partials"):
+        left, right = getattr(at_once, frame), getattr(by_line, frame)
+        assert left.equals(right.select(left.columns), null_equal=True), frame
+    assert at_once.records.height >= 12
+
+
+def test_columns_at_once_take_most_of_a_log_that_only_rises(
+    read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take = Columnwise.take
+
+    def counted(self: Columnwise, run: HitRun, asides: list[Aside]) -> bool:
+        taken.append(run.end - run.first)
+        return take(self, run, asides)
+
+    monkeypatch.setattr(Columnwise, "take", counted)
+    read(LOGS["rising"])
+    assert sum(taken) == 38
+
+
+def test_redraws_before_the_last_are_partial_rows(read: Callable[[str], Any]) -> None:
+    bar = "\r 10%|#| 1/10 [00:01<00:09,  1.0it/s, loss={}]"
+    log = read(bar.format(2.5) + bar.format(2.25) + bar.format(2.0) + "\n")
+    assert log.records["loss"].to_list() == [2.0]
+    assert log.partials["loss"].to_list() == [2.5, 2.25]
+
+
+def test_bar_of_another_length_after_a_finished_epoch_is_a_test(read: Callable[[str], Any]) -> None:
+    train = "Epoch 1/2\n" + "".join(f"{i}/10 [==>..] - ETA: 3s - loss: 0.{i}\r" for i in (5, 10)) + "\n"
+    log = read(train + "4/4 [====] - 3s 2ms/step - loss: 0.75\n")
+    assert log.records.height == 1
+    assert log.evals.filter(pl.col("name") == "val_loss")["value"].to_list() == [0.75]
