@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gputel.analysis.logs.frames import Row
-from gputel.analysis.logs.line_kinds import PLACES, STEPS, LinePlan
+from gputel.analysis.logs.line_kinds import PLACES, LinePlan
 from gputel.analysis.logs.patterns import Pattern
 
 
@@ -95,8 +95,8 @@ class OpenRecord:
 
 
 def _is_counted(line: ParsedLine) -> bool:
-    """Whether the line prints a step, and not only the epoch, which many records may share."""
-    return any(name in line.cells for name in STEPS)
+    """Whether the line prints a step in full, and not only the epoch or thousands, which many records share."""
+    return line.shape.place is not None and not line.shape.is_rounded(line.shape.place)
 
 
 _NEVER = float("-inf")

@@ -27,6 +27,10 @@ CIRCUMSTANCES = frozenset(
     "dt_ms eta_min total_time_min tok_per_sec mfu lr data_time data_time_s memory memory_mb tflops total_weights "
     "memory_gib memory_pct train_time_ms epoch_time_s".split()
 )
+_SO_FAR = re.compile(r"(?:min|max|best|lowest|highest)_", re.IGNORECASE)
+_PART = re.compile(
+    r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$"
+)  # of a loss, without the word
 _RATE = re.compile(
     r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|throughput", re.IGNORECASE
 )
@@ -46,18 +50,24 @@ class LinePlan:
         """Columns that only serve to find the step, and are left out of the record."""
         if "index" in self.columns and "length" in self.columns:
             return frozenset({"step", "index", "length", "count", "total", "epochs"})
-        used = next((place for place in STEPS if place in self.columns), "step")
-        return frozenset({used, "index", "length", "count", "total", "epochs"})
+        return frozenset({self.place or "step", "index", "length", "count", "total", "epochs"})
+
+    @cached_property
+    def place(self) -> str | None:
+        """The column that gives the step; one that is printed in full goes before one in thousands."""
+        places = [place for place in STEPS if place in self.columns]
+        return next((place for place in places if not self.is_rounded(place)), next(iter(places), None))
+
+    def is_rounded(self, place: str | None) -> bool:
+        """Whether a count is printed in thousands or more, so that later lines may print it again."""
+        return place is not None and self.columns[place].shift > 0
 
     def step(self, cells: Mapping[str, Number], zero_based: bool) -> Number | None:
         """docs/parse.md, rules 10 and 11; the epoch that stands for a step is another matter."""
         if "index" in cells and "length" in cells and "epoch" in cells:
             done = cells["epoch"] if zero_based else cells["epoch"] - 1
             return done * cells["length"] + cells["index"]
-        for place in STEPS:
-            if place in cells:
-                return cells[place]
-        return None
+        return None if self.place is None else cells[self.place]
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +84,8 @@ def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
         return LinePlan(places, evals, texts, False)
     evals = {name: what for name, what in columns.items() if names.is_evaluation(name)}
     rest = {name: what for name, what in columns.items() if name not in evals}
-    evidence = [name for name in rest if _is_evidence(name, rest[name], bool(evals))]
+    timed = pattern.role == "bar" or bool(evals)  # beside an evaluation, speed and time belong to that
+    evidence = [name for name in rest if _is_evidence(name, rest[name], timed)]
     return LinePlan(rest, evals, texts, bool(evidence))
 
 
@@ -95,16 +106,19 @@ def _as_evaluation(name: str) -> str:
     return "train_loss" if name == "loss" else name
 
 
-def _is_evidence(name: str, what: Field, beside_evaluation: bool) -> bool:
-    """Whether a column makes a line a record; beside an evaluation, speed and time belong to that."""
+def _is_evidence(name: str, what: Field, timed: bool) -> bool:
+    """Whether a column makes a line a record; speed and time do not where it has them anyway."""
+    if _SO_FAR.match(name):
+        return False
     if name in ("dt_ms", "tok_per_sec", "step_avg_ms"):
-        return not beside_evaluation
+        return not timed
     if (
         name in EVIDENCE
         or ("loss" in name.lower().split("_") and "scale" not in name)
+        or _PART.search(name)
         or name.startswith(COLUMN)
     ):
         return True
-    if beside_evaluation or name in PLACES:
+    if timed or name in PLACES:
         return False
     return _RATE.search(what.source) is not None or "/s" in (what.unit or "")

@@ -179,17 +179,18 @@ def _expand(line: str, words: Vocabulary) -> tuple[re.Pattern[bytes], dict[str, 
         kind = {"text": "text", "word": "text", "clock": "clock"}.get(unit or "", "number")
         group = column if column not in fields else f"{column}_{len(fields)}"
         fields[group] = words.named(column, source or column, None if kind != "number" else unit, kind)
-        grammar = _grammar(column, unit if unit == "word" else kind)
+        whole = column in _WHOLE and unit not in values.COUNTS  # `1.5K` of steps is a fraction of thousands
+        grammar = _grammar(unit if unit == "word" else kind, whole=whole)
         return f"(?P<{group}>{grammar})"
 
     return lazy_regex(_SLOT.sub(slot, line).encode()), fields
 
 
-def _grammar(column: str, kind: str) -> str:
+def _grammar(kind: str, *, whole: bool) -> str:
     if kind == "text":
         return r"\S.*?"
     if kind == "word":
         return r"\S+"
     if kind == "clock":
         return values.TIME_GRAMMAR.decode()
-    return r"\d+(?:,\d{3})*" if column in _WHOLE else f"(?:{values.GRAMMAR.decode()})"
+    return r"\d+(?:,\d{3})*" if whole else f"(?:{values.GRAMMAR.decode()})"

@@ -93,7 +93,7 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
         if line.role in ("train", "mixed") and (_is_alive(line, few) or (boxed and _is_boxed_loss(line)))
     ]
     if not records:
-        evals = [line for line in candidates if line.role == "eval" and line.place and line.is_measured]
+        evals = [line for line in candidates if line.role == "eval" and _is_placed(line) and line.is_measured]
         return max((line for line in evals if line.changing), key=lambda line: line.shape.count, default=None)
 
     def weight(line: Candidate) -> float:
@@ -105,6 +105,11 @@ def _main(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> Candidate 
         line for line in records if line.place and line.loses and 5 * line.shape.count >= heaviest.shape.count
     ]
     return heaviest if heaviest.place else max(whole, key=weight, default=heaviest)
+
+
+def _is_placed(line: Candidate) -> bool:
+    """Whether an evaluation says where it stands, or recurs with a loss; any program may print a score."""
+    return line.place is not None or ("val_loss" in line.columns and line.shape.count > 2)
 
 
 def _is_boxed_loss(line: Candidate) -> bool:
@@ -130,7 +135,7 @@ def _stands_beside(main: Candidate, records: int) -> bool:
 def _evaluates_beside(line: Candidate) -> bool:
     """Whether it evaluates, in a log of a known format: it recurs with other values, or says only the loss."""
     again = line.shape.count > 1 and bool(line.changing)
-    bare = line.columns == ["val_loss"] and line.is_terse and not SUMMARY.search(line.shape.example)
+    bare = line.columns == ["val_loss"] and line.is_terse and not SUMMARY.search(line.shape.spoken)
     return line.role in ("eval", "mixed") and line.is_measured and (again or bare)
 
 
@@ -150,7 +155,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate) -> list[Candidate]
             chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
-    chosen = _within_epochs(chosen[:MOST_PATTERNS])
+    chosen = _average_as_loss(_within_epochs(chosen[:MOST_PATTERNS]))
     return sorted(chosen, key=lambda line: (-len(line.columns), -line.shape.count))
 
 
@@ -162,7 +167,7 @@ def _placed(line: Candidate, main: Candidate) -> Candidate:
     ]:
         return line
     named = [
-        replace(place, slot=named.slot) if is_place(place) else named
+        replace(place, slot=named.slot, unit=named.slot.unit or place.unit) if is_place(place) else named
         for named, place in zip(line.named, main.named, strict=True)
     ]
     return replace(line, named=tuple(named))
@@ -176,6 +181,25 @@ def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
     return [
         replace(line, named=tuple(replace(n, column=named.get(n.column or "", n.column)) for n in line.named))
         if line.role == "train" and "total_steps" in line.columns and "epoch" not in line.columns
+        else line
+        for line in chosen
+    ]
+
+
+def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
+    """Calls an average the loss where the records print no other."""
+    records = [line for line in chosen if line.role in ("train", "part", "bar")]
+    if any("loss" in line.columns for line in records):
+        return chosen
+    return [
+        replace(
+            line,
+            named=tuple(
+                replace(n, column="loss") if n.column == "loss_avg" and not n.source.endswith("()") else n
+                for n in line.named
+            ),
+        )
+        if line in records
         else line
         for line in chosen
     ]
@@ -264,7 +288,7 @@ def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bo
 
 def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
     """An evaluation with a figure, and not the best one so far once more."""
-    repeats = line.place is None and _BEST.search(line.shape.example)
+    repeats = line.place is None and _BEST.search(line.shape.spoken)
     return line.role == "eval" and line.is_measured and not repeats
 
 
@@ -335,7 +359,7 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
 def _sums_up(line: Candidate) -> bool:
     """Whether it summarizes the run; words behind the first figure do not count, as `best` may stand there."""
     measured = [n.at for n in line.metrics if MEASURE.search(n.column or "")]
-    words = line.shape.words[: measured[0] + 1] if line.role == "eval" and measured else [line.shape.example]
+    words = line.shape.english[: measured[0] + 1] if line.role == "eval" and measured else [line.shape.spoken]
     return SUMMARY.search(b" ".join(words)) is not None
 
 

@@ -140,7 +140,7 @@ def _may_matter(cell: Named) -> bool:
 
 def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
     """Whether such a line is a record; None where its pattern does not match the line it was made from."""
-    line = compile_line("try", "train", shape, named, looks=False)
+    line = compile_line("try", "bar" if shape.is_bar else "train", shape, named, looks=False)
     try:
         pattern = formats.load(line.toml(), "try", "inferred").patterns[0]
     except GputelError:
@@ -172,11 +172,11 @@ def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
 
 def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
     """Whether its words, and not its names, say that it evaluates."""
-    speaks = headed or _EVALUATION.search(b" ".join(candidate.shape.words)) is not None
+    speaks = headed or _EVALUATION.search(b" ".join(candidate.shape.english)) is not None
     if not speaks or not any(MEASURE.search(named.column or "") for named in candidate.metrics):
         return False
     trains = any("train" in named.source.lower() for named in candidate.metrics)
-    begins = _BEGINS.match(candidate.shape.words[0]) is not None
+    begins = _BEGINS.match(candidate.shape.english[0]) is not None
     return not trains and (begins or not {"lr", "grad_norm"} & set(candidate.columns))
 
 

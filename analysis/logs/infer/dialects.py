@@ -14,16 +14,18 @@ FOREIGN = {
     **dict.fromkeys("iter_no iteration_no iter_number iteration_number".split(), "iteration"),
     **dict.fromkeys("e epoch_no epoch_number epoch_num epoch_idx".split(), "epoch"),
     **dict.fromkeys("b minibatches mini_batches".split(), "batch"),
-    **dict.fromkeys("tot_loss loss_tot minibatch_loss mini_batch_loss".split(), "loss"),
-    **dict.fromkeys("sen".split(), "samples"),
+    **dict.fromkeys(
+        "tot_loss loss_tot minibatch_loss mini_batch_loss rl_loss score_at_iteration".split(), "loss"
+    ),
+    **dict.fromkeys("sen smpl".split(), "samples"),
     **dict.fromkeys("ms_batch".split(), "dt_ms ms"),
     **dict.fromkeys(
         "s_batch s_b sec_batch sec_iter time_batch time_step time_iter batch_cost avg_batch_cost step_cost".split(),
         "dt_ms s",
     ),
-    **dict.fromkeys("iter_cost interval_runtime".split(), "dt_ms s"),
+    **dict.fromkeys("iter_cost interval_runtime updt_s".split(), "dt_ms s"),
     **dict.fromkeys("tgs ips_tokens words_s tokens_s toks_s w_s".split(), "tok_per_sec"),
-    **dict.fromkeys("grad grad_l2 total_grad_norm".split(), "grad_norm"),
+    **dict.fromkeys("grad grad_l2 total_grad_norm grdn".split(), "grad_norm"),
     **dict.fromkeys("base_lr rate l_r optim0_lr0".split(), "lr"),
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
     **dict.fromkeys("val valid test".split(), "val_loss"),
@@ -38,7 +40,7 @@ LOSSES = (
     "nll xent cross_entropy crossentropy ce ce_loss crossentropyloss cost objective objective_function objf "
     "trained_nll trained_xent trained_ce trained_ce_loss trained_cross_entropy trained_crossentropyloss "
     "trained_logloss trained_log_loss trained_mlogloss trained_binary_logloss trained_multi_logloss "
-    "trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error "
+    "trained_multiclass trained_rmse trained_mse trained_mae trained_l2 trained_l1 trained_error "
     "learn criterion nll_loss bits_per_token main_loss l train total"
 ).split()
 TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
@@ -46,8 +48,11 @@ TRAINED = re.compile(r"^train(?:ing|ed)?(?:_s)?_")
 CURRENT = re.compile(r"^(?:(?:current|cur|this)_)?(?:(?:mini)?batch_)?")
 AVERAGED = re.compile(r"(?:^|_)(?:overall|global|running|average|avg|mean|smoothed|moving)(?=_|$)")
 OF = re.compile(r"_(?:for|over|on)_.*$")
-# Beside one of these, `total` is their sum: the loss.
-PARTS = re.compile(r"(?i)(?:^|_)(?:policy|value|mse|reg|kl|bce|ce|nll|box|obj|cls|recon|rec|adv)(?:$|_)")
+# Beside one of these, `total` is their sum: the loss. Two of them are parts, and neither is the loss.
+PARTS = re.compile(
+    r"(?i)(?:^|_)(?:policy|value|mse|reg|kl|bce|ce|nll|cross_?entropy|xent|smooth_?l1|l1|l2|dice|focal|box|obj|cls"
+    r"|recon|rec|adv)(?:$|_)"
+)
 
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
@@ -59,3 +64,5 @@ TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
 RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the unit says so
 TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}
+# Measures that say what they are only together with the place.
+NAMED_AT = {"score at iteration"}

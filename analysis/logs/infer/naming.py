@@ -19,6 +19,7 @@ from gputel.analysis.logs.infer.dialects import (
     ENTIRE,
     FOREIGN,
     LOSSES,
+    MEASURE,
     OF,
     PARTS,
     RATES,
@@ -35,6 +36,7 @@ from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale, seconds
 
 SHORT = 5
+SHORTENED = ("k", "K", "M", "B")  # behind a count; `G` and `T` are of memory
 _ENDS = re.compile(r"_loss$")
 _GLUED = re.compile(  # `learningRate`, `validloss`
     r"(?<=[a-z])(?=[A-Z][a-z])"
@@ -88,7 +90,22 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         word = "step" if key == "#" else key
         what = replace(slot, key=word, column=None if word else "aside")
         named.append(_name(what, shape, words))
-    return _distinct(_loss(named))
+    return _distinct(_only_measure(_loss(named)))
+
+
+def _only_measure(cells: list[Named]) -> list[Named]:
+    """Calls the measure `loss` that is trained on, in a table that gives a place and nothing but measures."""
+    if not cells or not is_place(cells[0]) or {"loss", "loss_avg"} & {cell.column for cell in cells}:
+        return cells
+    measures = [cell for cell in cells[1:] if cell.column and not is_place(cell)]
+    trained = [cell for cell in measures if f"trained_{_normal(cell)}" in LOSSES]
+    if len(trained) != 1 or len(measures) != len(cells) - 1 or not all(map(_is_measure, measures)):
+        return cells
+    return [replace(cell, column="loss") if cell is trained[0] else cell for cell in cells]
+
+
+def _is_measure(cell: Named) -> bool:
+    return MEASURE.search(cell.source) is not None or f"trained_{_normal(cell)}" in LOSSES
 
 
 def vocabulary() -> Vocabulary:
@@ -145,6 +162,7 @@ def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
 
 def _ends(key: str) -> list[str]:
     """Ends of a name, such as `grad_norm` of `optim/grad_norm`; none with `loss`, which may be a part of it."""
+    key = key.removesuffix(" so far")
     ends = [key, _GLUED.sub(" ", key)]
     parts = re.split(r"[/ .:]+", key.removesuffix("()"))
     if parts[0].lower() in ("train", "training") and key[len(parts[0]) :][:1] == " ":
@@ -168,6 +186,8 @@ def _assumed_unit(what: Field) -> str | None:
 
 def _sane(cell: Named, column: Sequence[bytes]) -> Named:
     """Corrects a column by its values: `iter: 0.31` is a step time, `1.2e5` is no step."""
+    if cell.column in PLACES and (cell.unit or "") in SHORTENED:
+        return cell
     if cell.column in ("step", "iteration", "batch") and integers(column) is None:
         fractions = any(b"." in value for value in column)
         return replace(cell, column="dt_ms" if fractions else None, unit=cell.unit or "s")
@@ -213,7 +233,8 @@ def _loss(cells: list[Named]) -> list[Named]:
     normal = [_normal(cell) for cell in cells]
     plain = _with_rate(cells, [_plain(word, alone=len(cells) == 1) for word in normal])
     trained = next((word for word in LOSSES if word in plain), None)
-    if trained is None or (trained == "total" and not any(PARTS.search(word) for word in normal)):
+    parts = {word.removesuffix("_loss") for word in plain if PARTS.search(word) and not is_evaluation(word)}
+    if trained is None or (trained == "total" and not parts) or (len(parts) > 1 and PARTS.search(trained)):
         return cells
     means = [is_mean for word, is_mean in zip(plain, map(_is_mean, normal), strict=True) if word == trained]
     renamed = [

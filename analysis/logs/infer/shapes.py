@@ -14,9 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from gputel.analysis.logs import values
+from gputel.analysis.logs.infer.languages import english
 
 _CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
@@ -137,6 +138,18 @@ class LineShape:
     def line(self, row: list[bytes]) -> bytes:
         """A line of this shape with these values, in the words of the first."""
         return b"".join(part for pair in zip(self.words, [*row, b""], strict=True) for part in pair)
+
+    @cached_property
+    def english(self) -> tuple[bytes, ...]:
+        """The words in English, as far as rules look for them."""
+        return tuple(map(english, self.words))
+
+    @property
+    def spoken(self) -> bytes:
+        """The first such line in English, without its prefix."""
+        return b"".join(
+            part for pair in zip(self.english, [*self.rows[0], b""], strict=True) for part in pair
+        )
 
     @property
     def is_bar(self) -> bool:

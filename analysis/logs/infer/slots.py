@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import values
-from gputel.analysis.logs.infer.dialects import MEASURE, TOKEN_RATES
+from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 
 _STRIPPED = " \t'\"=:([{<|>~*@-"
@@ -57,12 +57,12 @@ class Slot:
 def find_slots(shape: LineShape) -> list[Slot]:
     """Every value of the shape, in order; one without a name has no key."""
     row: list[Slot] = []
-    left = shape.words[0].decode(errors="replace")
+    left = shape.english[0].decode(errors="replace")
     for at in range(shape.slots):
-        counted = COUNTED.match(shape.words[at + 1])
-        glued = at + 1 < shape.slots and UNIT.fullmatch(shape.words[at + 1])  # to the next value: `E01 B0010`
-        plain = counted or glued
-        unit, scale, rest = (None, "", shape.words[at + 1]) if plain else _unit(shape.words[at + 1])
+        right = shape.english[at + 1]
+        counted = COUNTED.match(right)
+        glued = at + 1 < shape.slots and UNIT.fullmatch(right)  # to the next value: `E01 B0010`
+        unit, scale, rest = (None, "", right) if counted or glued else _unit(right)
         behind = rest.decode(errors="replace")
         slot = Slot(at, _kind(shape.column(at)), _left_key(left, at > 0), unit, scale=scale)
         if counted:
@@ -229,6 +229,7 @@ _PLACES = re.compile(rf"(?i){_PLACE}")
 _MEASURED_AT = re.compile(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
 )
+_LOGGER = re.compile(r"\s-\s|\]\s")  # between a logger's name and its message
 _NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
 
 
@@ -245,10 +246,10 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
         ranged = at > 0 and row[at - 1].column == "range"  # `for minibatches 40-49`
         title = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
         if title:
-            named[at], named[at + 1] = (
-                replace(place, key=title["place"]),
-                replace(value, key=title["what"].strip()),
-            )
+            what = _LOGGER.split(title["what"])[-1].strip()
+            measured_at = f"{what} at {title['place']}"
+            what = measured_at if measured_at.lower() in NAMED_AT else what
+            named[at], named[at + 1] = replace(place, key=title["place"]), replace(value, key=what)
     return named
 
 
@@ -276,4 +277,4 @@ def _set(words: str) -> str | None:
 
 
 def _words(shape: LineShape, at: int) -> str:
-    return shape.words[at].decode(errors="replace")
+    return shape.english[at].decode(errors="replace")

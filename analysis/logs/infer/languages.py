@@ -1,0 +1,59 @@
+"""Words of a training in other languages -> English, so that lines are named by the same rules everywhere.
+
+Only the words that rules look for are translated: loss, step, epoch, accuracy, learning rate, the sets, and the
+signs of full width between them. What a pattern matches stays as the log prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_WORDS: dict[str, str] = {  # English -> how others write it, as a regex
+    "learning rate": "学习率|學習率|学習率|학습률|lernrate|taux d.apprentissage|tasa de aprendizaje"
+    "|скорость обучения",
+    "loss": "损失函数值|损失值|损失|損失値|損失值|損失|ロス|손실값|손실|로스|verlust|pertes?|p[ée]rdida"
+    "|функция потерь|потер[яьи]|лосс",
+    "step": "步数|步數|步骤|步|ステップ|스텝|schritt|[ée]tape|paso|шаг",
+    "iteration": "迭代次数|迭代|疊代|反復|イテレーション|it[ée]ration|iteraci[oó]n|итерация",
+    "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
+    "batch": "批次|バッチ|배치|lote|батч",
+    "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud|точность",
+    "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|валидаци[яиюей]+",
+    "test": "测试集|测试|測試|テスト|테스트|тест",
+    "training": "训练集|训练|訓練|学習|훈련|학습|entra[îi]nement|entrenamiento|обучени[яеию]+",
+    "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",
+    "time": "耗时|耗時|用时|用時|时间|時間|시간|zeit|temps|tiempo|время",
+    "best": "最佳|最优|最優|最好|最良|最高|最低|최고|최적|bester?|meilleure?|mejor|лучш\\w+",
+    "saving": "保存|저장|gespeichert|enregistr\\w+|guardad\\w+|сохран\\w+",
+    "": "当前|當前|目前|現在の|현재|第|aktuelle?r?|текущ\\w+",
+}
+_SIGNS = str.maketrans("：，；（）｜。、＝【】％／", ":,;()|.,=[]%/")
+_LATIN = r"(?<![^\W\d_])(?:%s)(?![^\W\d_])"
+
+
+def _pattern() -> re.Pattern[str]:
+    groups = []
+    for number, words in enumerate(_WORDS.values()):
+        apart = [word for word in words.split("|") if word[0].isascii() or "а" <= word[0] <= "я"]
+        glued = [word for word in words.split("|") if word not in apart]
+        forms = ([_LATIN % "|".join(apart)] if apart else []) + glued
+        groups.append(f"(?P<w{number}>{'|'.join(forms)})")
+    return re.compile("|".join(groups), re.IGNORECASE)
+
+
+_FOREIGN = _pattern()
+_ENGLISH = tuple(_WORDS)
+
+
+@lru_cache(maxsize=4096)
+def english(text: bytes) -> bytes:
+    """The text with known words in English; others stay."""
+    read = text.decode(errors="replace")
+    if not _FOREIGN.search(read):
+        return text if read.isascii() else read.translate(_SIGNS).encode()
+    spoken = _FOREIGN.sub(
+        lambda word: f" {_ENGLISH[int((word.lastgroup or 'w0')[1:])]} ", read.translate(_SIGNS)
+    )
+    spoken = re.sub(r"(?<=\S) {2,}(?=\S)", " ", spoken) if "  " not in read else spoken
+    return (spoken if read[:1].isspace() else spoken.lstrip()).encode()
