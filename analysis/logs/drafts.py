@@ -6,6 +6,7 @@ steps fall.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -188,3 +189,34 @@ class Stages:
     def _next_attempt(self) -> None:
         self._attempt += 1
         self._last, self._epochs, self._last_eval = {}, {}, _NEVER
+
+
+TOTALS = ("length", "total_steps", "total")
+
+
+class EvaluationLoop:
+    """A loop that a line announces as evaluation; its lines look like records, but count to another total."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._total: float | None = None  # of the records before it
+
+    def counts(self, cells: Mapping[str, float]) -> None:
+        """Notes the total of a record."""
+        self._total = _total(cells) or self._total
+
+    def begin(self) -> None:
+        self.is_open = self._total is not None
+
+    def end(self) -> None:
+        self.is_open = False
+
+    def takes(self, line: ParsedLine) -> bool:
+        """Whether the line is of the loop; a record with the total from before ends the loop."""
+        total = _total(line.cells)
+        self.is_open = line.pattern.role == "part" or (total is not None and total != self._total)
+        return self.is_open
+
+
+def _total(cells: Mapping[str, float]) -> float | None:
+    return next((cells[name] for name in TOTALS if name in cells), None)

@@ -32,7 +32,7 @@ _PART = re.compile(
     r"(?i)^(?:cross_?entropy|smooth_?l1|nll|bce|xent)(?:_avg)?$"
 )  # of a loss, without the word
 _RATE = re.compile(
-    r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|throughput", re.IGNORECASE
+    r"(?:per|_)_?s(?:ec|econd)?(?:_|$)(?!.*time)|/s(?:ec|econd)?\b|\btps\b|\bfps\b|throughput", re.IGNORECASE
 )
 
 
@@ -86,7 +86,7 @@ def plan(pattern: Pattern, fields: tuple[Field, ...]) -> LinePlan:
     rest = {name: what for name, what in columns.items() if name not in evals}
     timed = pattern.role == "bar" or bool(evals)  # beside an evaluation, speed and time belong to that
     evidence = [name for name in rest if _is_evidence(name, rest[name], timed)]
-    return LinePlan(rest, evals, texts, bool(evidence))
+    return LinePlan(rest, evals, texts, bool(evidence) or pattern.is_record)
 
 
 def _distinct(fields: Iterable[Field]) -> dict[str, Field]:

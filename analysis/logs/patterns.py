@@ -26,7 +26,19 @@ import numpy as np
 import numpy.typing as npt
 
 Role = Literal[
-    "train", "part", "bar", "eval", "task", "summary", "config", "epoch", "header", "begins", "names", "again"
+    "train",
+    "part",
+    "bar",
+    "eval",
+    "task",
+    "summary",
+    "config",
+    "epoch",
+    "header",
+    "begins",
+    "names",
+    "again",
+    "evaluates",
 ]
 Kind = Literal["number", "clock", "text"]
 
@@ -101,6 +113,7 @@ class Pattern:
     first_epoch: int | None = (
         None  # what epochs are counted from; None: from 0 where a 0 was seen, else from 1
     )
+    is_record: bool = False  # whether each of its lines is a record, whatever it gives
 
 
 @dataclass(frozen=True)

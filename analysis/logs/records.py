@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gputel.analysis.logs import names
 from gputel.analysis.logs.counting import Counting, Evaluations
-from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
+from gputel.analysis.logs.drafts import EvaluationLoop, OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.frames import Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, stretches
 from gputel.analysis.logs.line_kinds import LinePlan
@@ -18,7 +18,10 @@ from gputel.analysis.logs.open_records import Columnwise, OpenRecords
 from gputel.analysis.logs.patterns import EngineResult, Field
 from gputel.analysis.logs.prefixes import Stamps
 
-ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names", "again")
+ROLES = ("train", "part", "bar", "eval", "task", "epoch", "header", "begins", "names", "again", "evaluates")
+
+
+RECORDS = ("train", "part", "bar")
 
 
 class Assembler:
@@ -35,6 +38,7 @@ class Assembler:
             self._records, self._counting, self.stages, self.evaluations, self._heads, self.sources
         )
         self._handed_over = False  # whether steps have been handed over
+        self._loop = EvaluationLoop()
         self._repeats_after: int | None = (
             None  # a line that announces that the next one repeats earlier figures
         )
@@ -89,7 +93,14 @@ class Assembler:
 
     def _stretch(self, run: HitRun, asides: list[Aside]) -> None:
         """Takes a run; its first and last lines, which have other neighbors, one by one."""
-        _, _, first, end = run
+        table, shape, first, end = run
+        while self._loop.is_open and first < end:
+            step = run.within(first, first + 1)
+            self._one_by_one(step, [aside.within(first, first + 1) for aside in asides])
+            first += 1
+        if first == end:
+            return
+        self._loop.counts(table.cells(shape, end - 1) if table.pattern.role in RECORDS else {})
         self._one_by_one(run.within(first, first + 1), [aside.within(first, first + 1) for aside in asides])
         first += 1
         asides = [aside.within(first, end) for aside in asides]
@@ -117,13 +128,16 @@ class Assembler:
         )
 
     def _take(self, line: ParsedLine) -> None:
-        if self._repeats_after == line.number - 1:
+        if self._repeats_after == line.number - 1 or self._evaluates(line):
             return
         if line.pattern.stage or "stage" in line.texts:
             self._announce(line)
         self._counting.see(line.cells)
         match line.pattern.role:
+            case "evaluates":
+                self._loop.begin()
             case "epoch":
+                self._loop.end()
                 self._counting.begin_epoch(line.cells)
                 self.epoch_lines.append(line)
             case "header":
@@ -136,6 +150,10 @@ class Assembler:
                 self._records.take(line)
             case "again":
                 self._repeats_after = line.number
+
+    def _evaluates(self, line: ParsedLine) -> bool:
+        """Whether it looks like a record, but is of a loop that was announced as evaluation."""
+        return self._loop.is_open and line.pattern.role in RECORDS and self._loop.takes(line)
 
     def _announce(self, line: ParsedLine) -> None:
         stage = line.pattern.stage or line.texts["stage"]

@@ -34,6 +34,7 @@ _SLOT = re.compile(r"(?<!\?P)<([A-Za-z]\w*)(?::(\w*))?(?::([^<>]+))?>")
 _WHOLE = ("step", "total_steps", "iteration", "batch", "index", "length", "count", "total", "epochs")
 _LINE_KEYS = {
     "name", "role", "line", "needle", "pairs", "must", "need", "looks", "stage", "epochs", "first_epoch", "names",
+    "record",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
 
@@ -165,6 +166,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             stage=line.get("stage"),
             whole_epochs=line.get("epochs", "whole") == "whole",
             first_epoch=line.get("first_epoch"),
+            is_record=line.get("record") == "always",
         )
     except KeyError as error:
         raise GputelError(place, f"a line has no {error}", "see docs/log-formats.md") from None

@@ -19,7 +19,7 @@ from gputel.analysis.logs.infer import naming
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
-from gputel.analysis.logs.infer.shapes import PADDED, UNIT, LineShape
+from gputel.analysis.logs.infer.shapes import PADDED, UNIT, LineShape, is_numbered
 from gputel.analysis.logs.infer.slots import SAMPLES, integers
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
@@ -37,6 +37,11 @@ _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _LONGEST_END = 60
+_REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
+_EPISODE = re.compile(r"(?i)episodes?|time_?steps?|\bgames?\b")
+_OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
+# Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
+SETTINGS = re.compile(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 
@@ -98,6 +103,20 @@ class Candidate:
     def is_terse(self) -> bool:
         """Whether it has few words for its values, unlike prose."""
         return len(b"".join(self.shape.words).split()) <= 6 + 2 * self.shape.slots
+
+    @property
+    def rewards(self) -> bool:
+        """Whether it gives a reward for each step or episode, and so a record where a log has no loss at all."""
+        counts = any(_EPISODE.search(cell.source) for cell in self.named) or (
+            self.place is not None and not self.place.guessed
+        )
+        rewarded = any(_REWARD.search(cell.source) and cell.column in self.changing for cell in self.metrics)
+        return self.shape.count > 2 and self.is_terse and counts and rewarded
+
+    @property
+    def is_settings(self) -> bool:
+        """Whether it is a printed configuration: many names with values in brackets, once."""
+        return self.shape.count == 1 and SETTINGS.search(self.shape.example) is not None
 
     @property
     def is_quoted(self) -> bool:
@@ -223,11 +242,13 @@ class LineTable:
     needle: str
     looks: str | None = None
     fractions: bool = False  # whether epochs have fractions, so that none is a step
+    is_record: bool = False  # whatever it gives
 
     def toml(self) -> str:
         rows = [("name", self.name), ("role", self.role), ("needle", self.needle), ("line", self.line)]
         rows += [("looks", self.looks)] if self.looks else []
         rows += [("epochs", "fractions")] if self.fractions else []
+        rows += [("record", "always")] if self.is_record else []
         return "[[lines]]\n" + "".join(f"{key} = {quoted(value)}\n" for key, value in rows)
 
 
@@ -295,16 +316,17 @@ def _between(text: bytes) -> str:
 def _literal(text: bytes) -> str:
     """A regex for the text, in which blanks, bars and digits within words may differ; escapes `<`."""
     words = _LOOSE.split(text.decode(errors="replace"))
-    return "".join(_piece(word, at == 0 or at == len(words) - 2) for at, word in enumerate(words))
+    exact = is_numbered(text)
+    return "".join(_piece(word, at == 0 or at == len(words) - 2, exact) for at, word in enumerate(words))
 
 
-def _piece(word: str, at_edge: bool) -> str:
+def _piece(word: str, at_edge: bool, exact: bool) -> str:
     if not word:
         return ""
     if word.isspace():
         return r"\s*" if at_edge or len(word) > 1 else r"\s+"
     if word.isdigit():
-        return r"\d+"
+        return word if exact else r"\d+"
     if len(word) > 2 and word[0] in "[|" and word[-1] in "]|" and _LOOSE.fullmatch(word):
         return re.escape(word[0]) + r"[^\w|\]]*" + re.escape(word[-1])
     if "─" <= word[0] <= "▟":

@@ -64,5 +64,10 @@ TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
 RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the unit says so
 TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}
+# A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
+LOSS = re.compile(
+    r"(?i)^(?!(?:min|max|best|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
+    r"\w+_loss$"
+)
 # Measures that say what they are only together with the place.
 NAMED_AT = {"score at iteration"}

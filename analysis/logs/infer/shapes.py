@@ -112,6 +112,7 @@ _GLYPH = rb"\xe2(?:\x94[\x80\x81\x84-\xbf]|[\x95-\x97][\x80-\xbf])"  # box drawi
 _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
 _DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
+NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
 _WIDE = re.compile(rb"\t\s*|\s\s+")
 
 
@@ -174,7 +175,7 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
     for number, (line, rest) in enumerate(zip(lines, bare, strict=True)):
         if len(line) > LONGEST:
             continue
-        alike = rest.translate(_ALIKE)
+        alike = _alike(rest)
         shape = by_text[alike] if alike in by_text else _shape(shapes, number, line, rest)
         if len(by_text) < MOST_SHAPES:
             by_text[alike] = shape
@@ -185,6 +186,13 @@ def line_shapes(lines: Sequence[bytes], bare: Sequence[bytes]) -> list[LineShape
             shape.rows.append(cut(rest)[1])
             shape.lines.append(number)
     return list(shapes.values())
+
+
+def _alike(text: bytes) -> bytes:
+    """The text with all digits alike, but for those of a name such as `top5: `."""
+    name = NUMBERED.match(text)
+    alike = text.translate(_ALIKE)
+    return name.group() + alike[name.end() :] if name else alike
 
 
 def _shape(
@@ -221,6 +229,11 @@ def without_unit(literal: bytes) -> bytes:
     return literal[unit.end() :] if unit else literal
 
 
+def is_numbered(literal: bytes) -> bool:
+    """Whether it is nothing but a name with a number in it, as one of several measures has."""
+    return NUMBERED.fullmatch(literal.rstrip()) is not None
+
+
 def masked(literals: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Literals with normalized blanks and digits."""
     last = len(literals) - 1
@@ -234,7 +247,7 @@ def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
         return b" " if literal else b""
     text = _GLYPHS.sub(BAR, literal)
     text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
-    text = re.sub(rb"\d+", b"0", text)
+    text = text if is_numbered(literal) else re.sub(rb"\d+", b"0", text)
     text = _WIDE.sub(b"  ", text)
     if after_value and text[:1].isspace():
         text = b" " + text.lstrip()

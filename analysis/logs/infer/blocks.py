@@ -1,0 +1,61 @@
+"""Records of several lines: a header that says the step, and indented or bulleted lines below it.
+
+The lines below a header are its body. A shape whose lines all stand in bodies is a part of the record, however
+many of its lines one body has; a shape that also stands elsewhere (under the heading of an evaluation) is nline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gputel.analysis.logs.infer.candidates import Candidate
+
+_INSIDE = re.compile(
+    rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])"
+)  # indented, or behind a bullet; \xe2 begins drawn ones
+_LONGEST = 200  # lines of a body
+_MOSTLY = 0.8
+
+
+def header_above(
+    candidates: Sequence[Candidate], main: Candidate, lines: Sequence[bytes]
+) -> Candidate | None:
+    """The header of the blocks that the lines of `main` stand in; `lines` keep their indentation."""
+    headers = [
+        line
+        for line in candidates
+        if line.place
+        and line.place.column != "epoch"
+        and not line.shape.is_bar
+        and not line.shape.is_boxed
+        and not line.metrics
+    ]
+    below = [line for line in headers if line.shape.count > 1 and len(members([main], line, lines)) == 1]
+    return max(below, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def members(candidates: Sequence[Candidate], header: Candidate, lines: Sequence[bytes]) -> list[Candidate]:
+    """The shapes whose lines stand in the bodies of the header."""
+    bodies: set[int] = set()
+    for number in header.shape.lines:
+        bodies.update(_body(lines, number))
+    last = header.shape.lines[-1] + _LONGEST
+    inside = [
+        (line, [number for number in line.shape.lines if number <= last])
+        for line in candidates
+        if line is not header and not line.place
+    ]
+    return [
+        line
+        for line, numbers in inside
+        if numbers and len(bodies.intersection(numbers)) >= _MOSTLY * len(numbers)
+    ]
+
+
+def _body(lines: Sequence[bytes], number: int) -> range:
+    """The numbers of the lines below a header that are indented or bulleted."""
+    end = number + 1
+    while end < min(len(lines), number + _LONGEST) and _INSIDE.match(lines[end]):
+        end += 1
+    return range(number + 1, end if end > number + 2 else number + 1)

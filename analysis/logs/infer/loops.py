@@ -1,0 +1,87 @@
+"""Loops that are no training: a line announces an evaluation, and the lines below it count to another total.
+
+`12/46` beside records of `12/180` is a loop of its own. Where its lines have a shape of their own, they are left
+out; where they look like the records, the line that announces them becomes a pattern, so that they are told apart
+by their total while the log is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from gputel.analysis.logs.infer.candidates import Candidate, LineTable
+from gputel.analysis.logs.infer.languages import english
+from gputel.analysis.logs.infer.slots import integers
+
+TOTALS = ("length", "total_steps", "total")
+_ABOVE = 4  # lines between the announcement and the first line of the loop
+_ANNOUNCES = re.compile(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
+_FIGURE = re.compile(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
+_LONGEST = 200
+_LETTERS = re.compile(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
+
+
+def total(candidate: Candidate) -> int | None:
+    """The total that most lines of the shape count to."""
+    totals = _totals(candidate)
+    return Counter(totals).most_common(1)[0][0] if totals else None
+
+
+def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
+    """Leaves out shapes whose lines an evaluation announces, if others count to another total unannounced."""
+    counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses and total(c) is not None]
+    announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
+    totals = {total(c) for c in counting if c not in announced}
+    return [c for c in candidates if c not in announced or not totals - {total(c)}]
+
+
+def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether a line above says that an evaluation begins, nearly each time that the count begins anew."""
+    begins = [candidate.shape.lines[row] for row in _beginnings(candidate)]
+    return sum(_announcement(lines, number) is not None for number in begins) >= 0.5 * len(begins)
+
+
+def announcements(main: Candidate, lines: Sequence[bytes]) -> list[LineTable]:
+    """A pattern for each line that announces a loop whose lines look like the records."""
+    totals = _totals(main)
+    usual = total(main)
+    texts: dict[str, None] = {}
+    for row in range(1, len(totals)):
+        if totals[row] != usual and totals[row - 1] == usual:
+            text = _announcement(lines, main.shape.lines[row])
+            if text is not None:
+                texts[re.sub(r"\d+", "0", text)] = None
+    return [table for at, text in enumerate(texts) for table in _pattern(text, at)]
+
+
+def _totals(candidate: Candidate) -> list[int]:
+    at = next((cell.at for cell in candidate.named if cell.column in TOTALS), None)
+    return [] if at is None else integers(candidate.shape.column(at)) or []
+
+
+def _beginnings(candidate: Candidate) -> Iterator[int]:
+    """The rows where the count begins anew."""
+    counts = (integers(candidate.shape.column(candidate.place.at)) if candidate.place else None) or []
+    yield 0
+    yield from (row for row, (before, count) in enumerate(pairwise(counts), start=1) if count < before)
+
+
+def _announcement(lines: Sequence[bytes], number: int) -> str | None:
+    """The line above that says that an evaluation begins, and measures nothing itself."""
+    for line in lines[max(0, number - _ABOVE) : number][::-1]:
+        if _FIGURE.search(line) or len(line) > _LONGEST:
+            return None
+        if _ANNOUNCES.search(english(line)):
+            return line.decode(errors="replace").strip()
+    return None
+
+
+def _pattern(text: str, at: int) -> Iterator[LineTable]:
+    needle = max(_LETTERS.findall(text), key=len, default="")
+    if needle and "�" not in text:
+        parts = [re.escape(part).replace("<", r"\x3c").replace(r"\-", "-") for part in text.split("0")]
+        name = "evaluates" if at == 0 else f"evaluates_{at + 1}"
+        yield LineTable(name, "evaluates", r"\d+".join(parts).replace(r"\ ", " "), needle)

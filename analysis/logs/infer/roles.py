@@ -1,0 +1,141 @@
+"""What the other shapes of a log are beside its records: evaluations, parts, other records, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.shapes import LineShape
+
+SUMMARY = re.compile(
+    rb"(?i)\b(?:best|minimum|maximum|finished|summary|total training|training took|early stop|train_runtime)"
+    rb"|^\W*wandb:"
+)
+
+_BEST = re.compile(
+    rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
+)  # repeats an evaluation
+
+
+def role_beside(line: Candidate, main: Candidate, header: Candidate | None) -> str | None:
+    """The role of a shape in a log with this main shape; None if it says nothing of the training."""
+    return next((role for applies, role in _RULES if applies(line, main, header)), None)
+
+
+def _is_copy(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A summary, which repeats what was printed before, or a record that breaks off."""
+    is_rare = line.shape.count <= max(2, main.shape.count // 50)
+    return (is_rare and _sums_up(line) and not _sums_up(main)) or is_torn(line.shape, main.shape)
+
+
+def _is_known_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """An epoch's own line in a log whose records say where they stand without it."""
+    stated = main.place is not None and main.place.column in ("step", "epoch")
+    return line.role == "epoch" and stated and not main.restarts
+
+
+def _is_evaluation(line: Candidate, *_: Candidate | None) -> bool:
+    """An evaluation with a figure, and not the best one so far once more."""
+    repeats = line.place is None and _BEST.search(line.shape.spoken)
+    return line.role == "eval" and line.is_measured and not repeats
+
+
+def _evaluates_epoch(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """A line of a whole epoch that also gives an evaluation."""
+    return _is_of_epoch(line, main, header) and line.role == "mixed" and line.is_measured
+
+
+def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    return line.place is None and _belongs(line, main, header)
+
+
+def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
+    lacks = line.place is None or not line.evidence or not line.speaks
+    return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
+
+
+def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line that gives training and evaluation losses, among more frequent records that only train."""
+    is_rarer = line.role == "mixed" != main.role and line.shape.count <= main.shape.count / 2
+    return is_rarer and "lr" not in line.columns
+
+
+def _is_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """Another kind of record: it shares metrics with the main one, or recurs with other values."""
+    columns = {named.column for named in main.metrics}
+    shared = [named for named in line.metrics if named.column in columns]
+    fraction = any(
+        b"." in value or b"n" in value for named in shared for value in line.shape.column(named.at)
+    )
+    alike = any(named.column == "loss" for named in shared) or 2 * len(shared) >= len(line.metrics)
+    return (fraction and alike) or (line.shape.count > 2 and bool(line.changing))
+
+
+def _follows(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line right below each record that repeats its loss and does not know its step."""
+    if main.place is None or line.place is None or line.place_rank <= main.place_rank or not line.loses:
+        return False
+    above = set(main.shape.lines)
+    return "loss" in main.columns and all(number - 1 in above for number in line.shape.lines)
+
+
+def _is_of_epoch(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
+    """A line about a whole epoch, where the records are finer than that."""
+    return (
+        main.is_fine and not line.is_fine and line.place is not None and line.shape.count <= main.shape.count
+    )
+
+
+# The first rule that applies gives the role; None: the line says nothing of the training.
+_RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], str | None], ...] = (
+    (_is_copy, None),
+    (lambda line, *_: line.is_settings, None),
+    (_is_known_epoch, None),
+    (lambda line, *_: line.role == "epoch", "epoch"),
+    (_is_evaluation, "eval"),
+    (lambda line, *_: line.role == "eval", None),
+    (_follows, "part"),
+    (_evaluates_epoch, "eval"),
+    (_is_of_epoch, None),
+    (_is_part, "part"),
+    (_is_no_record, None),
+    (_evaluates_rarely, "eval"),
+    (_is_record, "train"),
+)
+
+
+def _sums_up(line: Candidate) -> bool:
+    """Whether it summarizes the run; words behind the first figure do not count, as `best` may stand there."""
+    measured = [n.at for n in line.metrics if MEASURE.search(n.column or "")]
+    words = line.shape.english[: measured[0] + 1] if line.role == "eval" and measured else [line.shape.spoken]
+    return SUMMARY.search(b" ".join(words)) is not None
+
+
+def _belongs(line: Candidate, main: Candidate, header: Candidate | None) -> bool:
+    """Whether a line without a step is part of the record above it."""
+    share = line.shape.count / main.shape.count
+    if header:
+        return share >= 0.2
+    boxed = line.shape.words[0].lstrip()[:1] == b"|"
+    spoken = {"loss", "lr", "grad_norm", "tok_per_sec"} & set(line.columns)
+    return 0.5 <= share <= 2 and (boxed or bool(spoken))
+
+
+def _is_average(line: Candidate, main: Candidate) -> bool:
+    """Whether it gives means over an epoch: its names begin with `train_` and those of the records do not."""
+
+    def trained(other: Candidate) -> float:
+        return sum(n.source.lower().startswith("train") for n in other.metrics) / len(other.metrics)
+
+    return line.shape.count < main.shape.count and trained(line) > 0.5 > trained(main)
+
+
+def is_torn(shape: LineShape, whole: LineShape) -> bool:
+    """Whether it is a record that breaks off, or has a `?` for a number: a reject and no shape of its own."""
+    if shape.count > 2 or whole.count < 50 * shape.count or shape.first < whole.first:
+        return False
+    questioned = tuple(literal.replace(b"?", b"") for literal in shape.literals) == whole.literals
+    return questioned or shape.literals[:-1] == whole.literals[: shape.slots]

@@ -1,0 +1,36 @@
+"""Words of a training in other languages are read in English; the rest stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer.languages import english
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("当前损失值：", "loss :"),
+        ("验证损失: ", "validation loss : "),
+        ("學習率: ", "learning rate : "),
+        ("学習率：", "learning rate :"),
+        ("検証損失 ", "validation loss "),
+        ("검증 손실: ", "validation loss : "),
+        ("Verlust: ", "loss : "),
+        ("taux d'apprentissage : ", "learning rate : "),
+        ("Época ", "epoch "),
+        ("потери = ", "loss = "),
+        ("轮，损失：", "epoch , loss :"),
+    ],
+)
+def test_words_of_a_training_are_read_in_english(text: str, meaning: str) -> None:
+    assert " ".join(english(text.encode()).decode().split()) == " ".join(meaning.split())
+
+
+@pytest.mark.parametrize("text", ["train loss: ", "Zeitgeist ", "caf\u00e9 ", "\u2588\u2588| ", ""])
+def test_other_words_stay(text: str) -> None:
+    assert english(text.encode()) == text.encode()
+
+
+def test_bytes_that_are_no_text_do_not_break_it() -> None:
+    assert b"loss" in english(b"loss \xff\xfe: ")

@@ -1,0 +1,41 @@
+"""Loops of evaluation are told apart by the line that announces them and by their total."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import candidates, loops, shapes
+
+
+def found(*lines: str) -> tuple[list[candidates.Candidate], list[bytes]]:
+    rows = [line.encode() for line in lines]
+    made = (candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
+    return [candidate for candidate in made if candidate], rows
+
+
+def epoch(number: int, announcement: str) -> list[str]:
+    train = [f"epoch: {number} iter: {i}/18 loss: {9 / i:.3f}" for i in range(1, 19)]
+    return [*train, announcement, *(f"iter: {i}/46 loss: {1 / i:.3f}" for i in range(1, 47))]
+
+
+@pytest.mark.parametrize(
+    ("announcement", "left"),
+    [(">>>> Start Evaluation >>>>", [18]), ("开始验证", [18]), ("Saving the model", [18, 46])],
+)
+def test_loop_below_an_announcement_is_left_out(announcement: str, left: list[int]) -> None:
+    made, lines = found(*epoch(1, announcement), *epoch(2, announcement))
+    assert [loops.total(line) for line in loops.without_evaluations(made, lines)] == left
+
+
+def test_loop_that_looks_like_the_records_is_announced_by_a_pattern() -> None:
+    lines = [f"step {i}/60 - loss: {9 / i:.3f}" for i in range(10, 70, 10)]
+    evaluation = [f"step {i}/30 - loss: {1 / i:.3f}" for i in (10, 20, 30)]
+    made, rows = found(*lines, "Eval 1 begins...", *evaluation, *lines, "Eval 2 begins...", *evaluation)
+    (table,) = loops.announcements(made[0], rows)
+    assert (table.role, table.line, table.needle) == ("evaluates", r"Eval \d+ begins\.\.\.", "begins")
+
+
+def test_evaluation_that_has_given_its_figure_announces_nothing() -> None:
+    lines = [f"step {i}/60 - loss: {9 / i:.3f}" for i in range(10, 70, 10)]
+    made, rows = found(*lines, "eval loss: 0.5", *(line.replace("/60", "/50") for line in lines))
+    assert loops.announcements(made[0], rows) == []

@@ -1,0 +1,40 @@
+"""What other shapes are beside the records of a log."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import candidates, roles, shapes
+
+RECORDS = [f"step {i} loss {9 / i:.3f} lr 3e-4" for i in range(1, 61)]
+
+
+def role(*lines: str) -> str | None:
+    """The role of the last shape beside the records above it."""
+    rows = [line.encode() for line in [*RECORDS, *lines]]
+    main, *_, other = (candidates.make_candidate(shape, rows) for shape in shapes.line_shapes(rows, rows))
+    assert main is not None
+    assert other is not None
+    return roles.role_beside(other, main, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("step 60 val loss 2.5", "eval"),
+        ("new best val loss 2.5", None),
+        ("best loss so far 2.5", None),
+        ("Config(lr=0.1, val_split=0.5, eval_loss='mse', seed=1, steps=60)", None),
+        ("epoch 1", "epoch"),
+        ("mean over all steps: loss 2.5", None),
+    ],
+)
+def test_role_of_a_line_beside_records(line: str, expected: str | None) -> None:
+    assert role(line) == (None if expected == "epoch" else expected)
+
+
+def test_record_that_breaks_off_is_torn() -> None:
+    rows = [line.encode() for line in [*RECORDS, "step 61 loss 0.1 l"]]
+    whole, torn = shapes.line_shapes(rows, rows)
+    assert roles.is_torn(torn, whole)
+    assert not roles.is_torn(whole, torn)
