@@ -9,11 +9,14 @@ reader never sees half a file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import shutil
+import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gputel.telemetry.clock import Stamp
@@ -22,6 +25,15 @@ from gputel.telemetry.file_names import file_name
 
 SCHEMA = 1
 DESCRIPTION = "run.json"
+LOCK = f".{DESCRIPTION}.lock"
+RECORDER = ".recorder"
+"""A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
+RESERVE = f".{DESCRIPTION}.reserve"
+"""Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
+RESERVED_BYTES = 32 * 1024
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PRIVATE, SHARED = 0o700, 0o750
+"""Modes of a run folder: for its user alone, or for their group to read."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,8 @@ class Segment:
     path: Path
     node: str | None = None
     number: int = 1
+    made: tuple[Path, ...] = field(default=(), compare=False)
+    """The folders that were made for it, innermost first."""
 
     @property
     def output(self) -> Path:
@@ -70,8 +84,35 @@ def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
     return path
 
 
-def create(path: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
-    """Create a run, or with `node` this node's part of it. Refuses a folder that already holds a run."""
+def create(
+    path: Path, facts: Mapping[str, object], *, node: str | None = None, mode: int = PRIVATE
+) -> Segment:
+    """Create a run, or with `node` this node's part of it. Refuses a folder that already holds a run.
+
+    A folder that is there already keeps its mode.
+    """
+    made = _make_folder(path, mode)
+    segment = _create(path, facts, node)
+    return replace(segment, made=(*segment.made, *made))
+
+
+def _make_folder(path: Path, mode: int) -> tuple[Path, ...]:
+    """Make the folder of a run; returns it and its parents that were not there, innermost first."""
+    made = tuple(folder for folder in (path, *path.parents) if not folder.exists())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return made
+
+
+def unwritable(path: Path, error: OSError) -> GputelError:
+    return GputelError(str(path), f"cannot write here: {error.strerror}", "choose another --out")
+
+
+def _create(path: Path, facts: Mapping[str, object], node: str | None) -> Segment:
     if node is not None:
         return _next_segment(path / "nodes" / node, facts, node)
     if is_run(path):
@@ -82,8 +123,13 @@ def create(path: Path, facts: Mapping[str, object], *, node: str | None = None) 
 
 
 def add_segment(run: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
-    """Create the next segment of a run that is resumed."""
-    open_folder(run)
+    """Create the next segment of a run that is resumed. Refuses while this node's last one is being recorded."""
+    for segment in open_folder(run).segments:
+        recorder = recorder_of(segment.path) if segment.node == node else None
+        if recorder is not None:
+            raise GputelError(
+                str(run), f"is still being recorded by {recorder}", "wait for its end, or stop it"
+            )
     return _next_segment(run if node is None else run / "nodes" / node, facts, node)
 
 
@@ -101,6 +147,7 @@ def _next_segment(home: Path, facts: Mapping[str, object], node: str | None) -> 
 
 def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int) -> Segment:
     """The first recorder to link run.json into place owns the folder; a second one gets FileExistsError."""
+    made = tuple(folder for folder in (path, *path.parents) if not folder.exists())
     try:
         path.mkdir(parents=True, exist_ok=True)
         draft = path / f".{DESCRIPTION}.{os.getpid()}"
@@ -113,23 +160,92 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
     except FileExistsError:
         raise
     except OSError as error:
-        raise GputelError(
-            str(path), f"cannot write here: {error.strerror}", "choose another --out"
-        ) from error
-    return Segment(path, node, number)
+        raise unwritable(path, error) from error
+    return Segment(path, node, number, made)
+
+
+def discard(segment: Segment) -> None:
+    """Remove what was made for a recording that did not begin, and nothing else."""
+    shutil.rmtree(segment.gpu, ignore_errors=True)
+    for name in (DESCRIPTION, LOCK, RECORDER, RESERVE, "output.log", "output.idx", "events.jsonl"):
+        (segment.path / name).unlink(missing_ok=True)
+    for folder in segment.made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def reserve(segment: Path) -> None:
+    """Take room on the disk for the end of the run. Raises OSError if there is none."""
+    path = segment / RESERVE
+    try:
+        path.write_bytes(bytes(RESERVED_BYTES))
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def release(segment: Path) -> None:
+    """Give the reserved room back."""
+    with contextlib.suppress(OSError):
+        (segment / RESERVE).unlink(missing_ok=True)
+
+
+def hold(segment: Path) -> int:
+    """Lock the segment for its recorder; returns a descriptor, whose last copy unlocks it. Raises OSError."""
+    handle = os.open(segment / RECORDER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with contextlib.suppress(OSError):
+        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+    return handle
+
+
+def recorder_of(segment: Path) -> str | None:
+    """Who records a segment now, such as `process 4242 on node7`; None if nobody does."""
+    try:
+        handle = os.open(segment / RECORDER, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(handle, 300).decode(errors="replace") or "another process"
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return None
 
 
 def update(segment: Path, **facts: object) -> None:
     """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
-    with locked(segment / f".{DESCRIPTION}.lock"):
-        whole = {**describe(segment), **facts}
+    with locked(segment / LOCK):
+        whole = _text({**describe(segment), **facts})
         draft = segment / f".{DESCRIPTION}.{os.getpid()}"
         try:
-            draft.write_text(_text(whole))
+            draft.write_text(whole)
             draft.replace(segment / DESCRIPTION)
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+
+def update_end(segment: Path, **facts: object) -> None:
+    """Merge the facts of the end into run.json, on a full disk in the room that was reserved."""
+    try:
+        update(segment, **facts)
+        return
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+    with locked(segment / LOCK):
+        whole = _text({**describe(segment), **facts}).encode()
+        with (segment / RESERVE).open("r+b") as file:
+            file.write(whole)
+            file.truncate()
+        (segment / RESERVE).replace(segment / DESCRIPTION)
+        with contextlib.suppress(OSError):
+            reserve(segment)  # in the room of the old run.json, for what the sampler writes at its end
 
 
 def describe(segment: Path) -> dict[str, object]:

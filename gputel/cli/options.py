@@ -107,10 +107,18 @@ def _was_typed(option: str) -> bool:
     return source is click.core.ParameterSource.COMMANDLINE
 
 
-def write(page: Document, kinds: list[str], out: Path, name: str, *, force: bool = False) -> None:
+def write(
+    page: Document,
+    kinds: list[str],
+    out: Path,
+    name: str,
+    *,
+    force: bool = False,
+    look: PictureLook | None = None,
+) -> None:
     from gputel.analysis.render import files
 
-    for path in files.write_page(page, kinds, out, name, picture_look(), force=force):
+    for path in files.write_page(page, kinds, out, name, look or picture_look(), force=force):
         show.note(f"wrote {path}")
 
 

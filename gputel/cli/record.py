@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     metavar="LOG",
 )
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
+@click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--max-overhead",
@@ -103,28 +105,35 @@ def _record(
 
     A run folder that was made for a recording in which nothing happened is removed again.
     """
+    from gputel.telemetry import run_folder
+    from gputel.telemetry.errors import GputelError
     from gputel.telemetry.process import spawn, viewer
 
     spawn.require_linux()
     if argv:
         spawn.check(argv)
     path, segment = _folder(argv, asked)
-    outcome = viewer.record(
-        viewer.Job(
-            segment.path,
-            _sampler(segment, asked),
-            argv=argv,
-            env=_environment(path),
-            follow=Path(asked["follow"]) if asked["follow"] else None,
-            pid=asked["pid"],
-            duration_s=asked["duration"],
-            pty=asked["pty"],
-            show=show,
-            beside=guard.beside(orders, path, segment.path) if orders else None,
-        )
+    job = viewer.Job(
+        segment.path,
+        _sampler(segment, asked),
+        argv=argv,
+        env=_environment(path),
+        follow=Path(asked["follow"]) if asked["follow"] else None,
+        pid=asked["pid"],
+        duration_s=asked["duration"],
+        pty=asked["pty"],
+        show=show,
+        beside=guard.beside(orders, path, segment.path) if orders else None,
     )
+    try:
+        outcome = viewer.record(job)
+    except GputelError:
+        run_folder.discard(segment)
+        raise
     if outcome.fault and not (argv or asked["follow"]):
-        _abandon(segment, outcome.fault)
+        run_folder.discard(segment)
+        usage = outcome.fault["place"].startswith("--")
+        raise GputelError(**outcome.fault, exit_code=2 if usage else 1)
     return path, outcome
 
 
@@ -141,7 +150,8 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
         path = sources.one_run(asked["onto"])
         return path, run_folder.add_segment(path, facts, node=node)
     path = Path(asked["out"]) if asked["out"] else run_folder.default_path(SystemClock().stamp(), name)
-    return path, run_folder.create(path, facts, node=node)
+    mode = run_folder.SHARED if asked["share_group"] else run_folder.PRIVATE
+    return path, run_folder.create(path, facts, node=node, mode=mode)
 
 
 def _default_name(argv: tuple[str, ...], follow: str | None) -> str:
@@ -172,59 +182,33 @@ def _environment(path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
 
 
-def _abandon(segment: Segment, fault: dict[str, str]) -> None:
-    """Removes what was made for a recording that could not begin, and nothing else."""
-    import shutil
-
-    from gputel.telemetry import events, run_folder
-    from gputel.telemetry.errors import GputelError
-
-    shutil.rmtree(segment.gpu, ignore_errors=True)
-    for name in (events.NAME, f".{run_folder.DESCRIPTION}.lock", run_folder.DESCRIPTION):
-        (segment.path / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        segment.path.rmdir()
-    usage = fault["place"].startswith("--")
-    raise GputelError(fault["place"], fault["fault"], fault["hint"], exit_code=2 if usage else 1)
-
-
 def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
-    """Prints the summary. A full disk or another Ctrl-C here must not cost the command its exit code."""
-    from gputel.analysis.documents.record import record_document
-    from gputel.analysis.report.summary import recording_summary
-    from gputel.cli import show
+    """Prints the report. Whatever goes wrong here must not cost the command its exit code."""
+    from gputel.cli import final_report, show
 
+    fault = None
     try:
         for line in _shortcomings(run, outcome):
             show.note(line)
-        if outcome.cut_short:
-            return
-        if kinds:
-            _write_report(run, kinds)
-        summary = recording_summary(run)
-        if as_json:
-            show.as_json(summary.as_json())
-        else:
-            show.note("")
-            show.document(record_document(summary), sys.stderr)
+        if not outcome.cut_short:
+            look = asdict(options.picture_look()) if kinds else {}
+            order = final_report.ReportOrder(str(run), kinds, as_json, look)
+            fault = final_report.show_report(order)
     except (Exception, KeyboardInterrupt) as error:
-        with contextlib.suppress(OSError):
-            show.error(f"{run}: no report: {str(error) or 'interrupted'}; see 'gputel info {run}'")
-
-
-def _write_report(run: Path, kinds: list[str]) -> None:
-    """Writes the page of `gputel report` into the run's own folder."""
-    from gputel.analysis.documents.report import report_document
-    from gputel.analysis.report import make_report
-    from gputel.analysis.runs import read_run
-
-    options.write(report_document(make_report(read_run(run))), kinds, run, "gputel-report", force=True)
+        fault = final_report.why(error)
+    if fault:
+        with contextlib.suppress(Exception, KeyboardInterrupt):
+            show.error(final_report.no_report(str(run), fault))
 
 
 def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
     lines = [f"{run}: closing was cut short; see 'gputel info {run}'"] if outcome.cut_short else []
     if outcome.lost:
         lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: the disk did not take them in time")
+    if outcome.uncompacted:
+        lines.append(
+            f"{run}: telemetry was not compacted: {outcome.uncompacted}; it is whole, and read as it is"
+        )
     if outcome.left_behind:
         lines.append(f"{run}: the command has ended, but not its output; a keeper stays behind and writes on")
     return lines
@@ -235,6 +219,7 @@ def _exit(outcome: CommandEnd) -> None:
     from gputel.telemetry.process import signals
 
     if outcome.signal:
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
         signals.end_by(outcome.signal)
     raise click.exceptions.Exit(outcome.exit_code)

@@ -54,7 +54,8 @@ class KeeperHandle:
         group: int | None,
     ) -> None:
         """`process` is a pidfd of what is recorded; `command` its process id if it is our descendant."""
-        self.state, self.keeper_pid, self.process = state, keeper_pid, process
+        self.state, self.process = state, process
+        self.keeper_pid: int | None = keeper_pid
         self.command, self._group = command, group
         self._seen_tail, self._moved = 0, 0
         self._lives = 1
@@ -71,6 +72,16 @@ class KeeperHandle:
             if self._lives > 2:  # a keeper that dies at once must not take the whole machine
                 time.sleep(0.05)
             self._lives += 1
+            self._replace_keeper()
+
+    def look(self) -> None:
+        """Replace a keeper for whose successor there was no room; called about four times per second."""
+        if self.keeper_pid is None:
+            self._replace_keeper()
+
+    def _replace_keeper(self) -> None:
+        self.keeper_pid = None
+        with contextlib.suppress(OSError):
             self.keeper_pid = spawn.succeed(self.state, self.process, self._group)
 
     def send(self, number: int) -> None:
@@ -115,6 +126,7 @@ def wrap(
     env: Mapping[str, str],
     signals: Signals,
     news: int,
+    lock: int,
     pseudo: PseudoTerminal | None,
 ) -> KeeperHandle:
     """Start a command with a keeper for its output."""
@@ -125,7 +137,7 @@ def wrap(
         with contextlib.suppress(OSError):  # a user may own only so many pages of pipes
             fcntl.fcntl(ours, spawn.SET_PIPE_SIZE, PIPE_BYTES)
     os.set_blocking(ours, False)
-    state = _state(folder, OutputPipe(ours), Ledger(), signals, news)
+    state = _state(folder, OutputPipe(ours), Ledger(), signals, news, lock)
     own_group = pseudo is not None or not spawn.has_terminal()
     started = spawn.start_keeper(spawn.Launch(argv, env, theirs, pseudo is not None, own_group), state)
     os.close(theirs)
@@ -135,12 +147,12 @@ def wrap(
     )
 
 
-def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int) -> KeeperHandle:
+def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int, lock: int) -> KeeperHandle:
     """Start a keeper that copies a growing log, until the process or the recording ends."""
     ledger = Ledger()
     source = AttachedLog(log, ledger)
     process = None if pid is None else open_pidfd(pid)
-    state = _state(folder, source, ledger, signals, news)
+    state = _state(folder, source, ledger, signals, news, lock)
     return KeeperHandle(state, spawn.succeed(state, None, None), process, command=None, group=None)
 
 
@@ -154,7 +166,9 @@ def open_pidfd(pid: int) -> int:
         ) from None
 
 
-def _state(folder: Path, source: OutputSource, ledger: Ledger, signals: Signals, news: int) -> KeeperState:
+def _state(
+    folder: Path, source: OutputSource, ledger: Ledger, signals: Signals, news: int, lock: int
+) -> KeeperState:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     try:
         log, index = (os.open(folder / name, flags, 0o644) for name in ("output.log", "output.idx"))
@@ -162,17 +176,18 @@ def _state(folder: Path, source: OutputSource, ledger: Ledger, signals: Signals,
         raise GputelError(
             str(folder), f"cannot write here: {error.strerror}", "choose another --out"
         ) from None
-    return KeeperState(folder, source, log, index, news, signals, ledger)
+    return KeeperState(folder, source, log, index, news, signals, lock, ledger)
 
 
 class Supervisor:
     """Keeps one sampler running: forks it, and restarts it when it dies or its heartbeat stops."""
 
-    def __init__(self, sample: Sample, life: int) -> None:
-        """`life` is a pidfd of what is recorded."""
+    def __init__(self, sample: Sample) -> None:
         self.board = Board()
         self._enough = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._sample, self._life, self._viewer = sample, life, os.pidfd_open(os.getpid())
+        self._sample = sample
+        self.life: int | None = None
+        """A pidfd of what is recorded, with which sampling ends; None for this process."""
         self._lives = 0
         self.pid: int | None = None
         self.finished = False
@@ -182,18 +197,25 @@ class Supervisor:
         self._restart_at: int | None = None
 
     def start(self) -> None:
-        """Fork a sampler."""
+        """Fork a sampler; try again later if the system has no room for a process."""
         self._born = self._looked = time.monotonic_ns()
         self._silent, self._restart_at = 0, None
         self._lives += 1
         self.board.publish({"state": "starting"})
         spawn.flush()
-        pid = os.fork()
+        try:
+            if self._lives == 2 or self.life is None:
+                # a restarted sampler takes a sample even if the command has ended, so ours stops it
+                self.life = os.pidfd_open(os.getpid())
+            stops = [self.life, self._enough]
+            pid = os.fork()
+        except OSError as error:
+            fault = {"place": "sampler", "fault": f"cannot start: {error.strerror}", "hint": ""}
+            self.board.publish({"state": "failed", "error": fault})
+            self._restart_at = self._born + PATIENCE[-1]
+            return
         if pid == 0:
-            # a restarted sampler takes a sample even if the command has ended, so the viewer's pidfd stops it
-            _be_sampler(
-                self._sample, self.board, [self._life if self._lives == 1 else self._viewer, self._enough]
-            )
+            _be_sampler(self._sample, self.board, stops)
         self.pid = pid
 
     @property

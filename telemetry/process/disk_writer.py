@@ -114,5 +114,5 @@ def drain(ring: Ring, descriptor: int) -> None:
 def record_end(folder: Path, ledger: Ledger) -> None:
     """Write the end into run.json; the keeper or the viewer does it, whichever survives."""
     if ledger.ended:
-        run_folder.update(folder, ended=ledger.ended.as_json(), exit_code=ledger.exit_code)
+        run_folder.update_end(folder, ended=ledger.ended.as_json(), exit_code=ledger.exit_code)
         ledger.recorded = True

@@ -87,12 +87,20 @@ class KeeperState:
     news: int
     """An eventfd that is raised when output.log has grown."""
     signals: Signals
+    lock: int
+    """Held while the run is recorded."""
     ledger: Ledger = field(default_factory=Ledger)
     output: Ring = field(default_factory=lambda: Ring(QUEUE_BYTES))
     stamps: Ring = field(default_factory=lambda: Ring(STAMP_BYTES))
 
     def descriptors(self) -> set[int]:
-        return self.source.descriptors() | {self.log, self.index, self.news, self.signals.descriptor}
+        return self.source.descriptors() | {
+            self.log,
+            self.index,
+            self.news,
+            self.lock,
+            self.signals.descriptor,
+        }
 
 
 def take_over(state: KeeperState) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import socket
 import struct
@@ -28,6 +29,12 @@ from gputel.telemetry.process.shared_memory import Ledger
 from gputel.telemetry.process.signals import Signals
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+MOST_DESCRIPTORS = 1 << 20
+SHELL = "/bin/sh"
+FIRST_BYTES = 128
+"""Of a file without `#!`, among which a NUL shows that it is no script."""
+KEEPERS = 5
+"""How many keepers may die one after the other before any of them has started the command."""
 
 
 def check(argv: Sequence[str], path: str | None = None) -> None:
@@ -45,7 +52,7 @@ def refusal(program: str, number: int) -> GputelError:
         return GputelError(program, "command not found", "check its spelling and PATH", exit_code=NOT_FOUND)
     hint = {
         errno.EACCES: "make it executable with `chmod +x`, or name its interpreter",
-        errno.ENOEXEC: "begin it with a #! line, or name its interpreter",
+        errno.ENOEXEC: "it is a program for another system, or none",
     }.get(number, "")
     return GputelError(program, f"cannot be run: {os.strerror(number)}", hint, exit_code=NOT_EXECUTABLE)
 
@@ -82,11 +89,27 @@ def _become(
         os.dup2(output, 1)
         os.dup2(output, 2)
         signals.restore()
-        os.execvpe(argv[0], list(argv), dict(env))
+        _execute(argv, env)
     except OSError as error:
         os.write(tell, struct.pack("i", error.errno or errno.EIO))
     finally:
         os._exit(NOT_FOUND)
+
+
+def _execute(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Exec; as a shell does, give a text without a `#!` line to /bin/sh. Raises OSError."""
+    try:
+        os.execvpe(argv[0], list(argv), dict(env))
+    except OSError as error:
+        path = shutil.which(argv[0], path=env.get("PATH"))
+        if error.errno != errno.ENOEXEC or path is None or not _is_text(path):
+            raise
+        os.execve(SHELL, [SHELL, path, *argv[1:]], dict(env))
+
+
+def _is_text(path: str) -> bool:
+    with open(path, "rb") as file:  # noqa: PTH123
+        return b"\0" not in file.read(FIRST_BYTES)
 
 
 def keep_only(keep: set[int]) -> None:
@@ -98,7 +121,7 @@ def keep_only(keep: set[int]) -> None:
     for descriptor in sorted(keep):
         os.closerange(begin, descriptor)
         begin = descriptor + 1
-    os.closerange(begin, _highest() + 1)
+    os.closerange(begin, max(begin, _beyond()))
 
 
 def fill_standard() -> None:
@@ -119,8 +142,36 @@ def flush() -> None:
             stream.flush()
 
 
-def _highest() -> int:
-    return max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+def _beyond() -> int:
+    """A number above every open descriptor; without /proc the limit, which may be a billion, up to a million."""
+    with contextlib.suppress(OSError):
+        return 1 + max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
+
+
+def require_descriptors(count: int) -> None:
+    """Raise GputelError if the limit leaves fewer descriptors than a recording needs."""
+    opened: list[int] = []
+    try:
+        while len(opened) < count:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        raise cannot_start(error) from None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def cannot_start(error: OSError | MemoryError) -> GputelError:
+    """The error of a recording for which the system has no room: memory, processes or descriptors."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno or errno.EIO
+    hint = {
+        errno.EMFILE: "raise `ulimit -n`",
+        errno.ENOMEM: "raise `ulimit -v`",
+        errno.EAGAIN: "raise `ulimit -u`",
+    }
+    return GputelError("gputel record", f"cannot start: {os.strerror(number).lower()}", hint.get(number, ""))
 
 
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which fcntl names on Linux alone
@@ -153,10 +204,13 @@ class StartedCommand:
 
 
 def start_keeper(launch: Launch, state: KeeperState) -> StartedCommand:
-    """Start a keeper and its command; replaces a keeper that dies at once. Raises GputelError if exec fails."""
-    while True:
+    """Start a keeper and its command; replaces a keeper that dies at once.
+
+    Raises GputelError if the command cannot be started.
+    """
+    for _ in range(KEEPERS):
         ours, theirs = socket.socketpair()
-        keeper = _fork_keeper(launch, state, theirs)
+        keeper = _fork_keeper(launch, state, ours, theirs)
         theirs.close()
         with ours:
             message, processes, _, _ = socket.recv_fds(ours, HANDSHAKE.size, 1)
@@ -164,13 +218,14 @@ def start_keeper(launch: Launch, state: KeeperState) -> StartedCommand:
             pid, fault = HANDSHAKE.unpack(message)
             if fault:
                 os.waitpid(keeper, 0)
-                raise refusal(launch.argv[0], fault)
+                raise refusal(launch.argv[0], fault) if pid else cannot_start(OSError(fault, ""))
             return StartedCommand(keeper, keeper, pid, processes[0])
         os.waitpid(keeper, 0)
         if (orphan := _orphan(state)) is not None:
             process = os.pidfd_open(orphan)
             successor = succeed(state, process, keeper if launch.own_group else None)
             return StartedCommand(successor, keeper, orphan, process)
+    raise GputelError("gputel record", f"cannot start: {KEEPERS} keepers were killed", "see `dmesg`")
 
 
 def succeed(state: KeeperState, process: int | None, group: int | None) -> int:
@@ -194,11 +249,12 @@ def start_beside(argv: Sequence[str], env: Mapping[str, str]) -> int:
     return os.posix_spawn(argv[0], list(argv), env, file_actions=null, setsid=True, setsigmask=())
 
 
-def _fork_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> int:
+def _fork_keeper(launch: Launch, state: KeeperState, viewers: socket.socket, tell: socket.socket) -> int:
     flush()
     pid = os.fork()
     if pid == 0:
         try:
+            viewers.close()
             _be_keeper(launch, state, tell)
         finally:
             os._exit(1)
@@ -208,9 +264,13 @@ def _fork_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> int
 def _be_keeper(launch: Launch, state: KeeperState, tell: socket.socket) -> None:
     if launch.own_group:
         os.setpgid(0, 0)
-    pid, fault = start(
-        launch.argv, launch.env, launch.output, state.signals, state.ledger, terminal=launch.terminal
-    )
+    try:
+        pid, fault = start(
+            launch.argv, launch.env, launch.output, state.signals, state.ledger, terminal=launch.terminal
+        )
+    except OSError as error:
+        tell.send(HANDSHAKE.pack(0, error.errno or errno.EIO))
+        os._exit(0)
     process = os.pidfd_open(pid)
     socket.send_fds(tell, [HANDSHAKE.pack(pid, fault)], [process])
     tell.close()

@@ -21,20 +21,19 @@ FEW = 2
 class StatusReporter:
     """Draws the status line, and notes each fault of sampler and disk once."""
 
-    def __init__(
-        self, screen: Screen, sampling: Supervisor, keeper: KeeperHandle | None, began: Stamp, *, status: bool
-    ) -> None:
+    def __init__(self, screen: Screen, sampling: Supervisor, began: Stamp, *, status: bool) -> None:
         """`status` is whether there is a terminal for a status line."""
-        self._screen, self._sampling, self._keeper, self._began = screen, sampling, keeper, began
+        self._screen, self._sampling, self._began = screen, sampling, began
+        self.keeper: KeeperHandle | None = None
         self._status, self._drawn = status, time.monotonic_ns()
         self._fault_shown = self._disk_shown = False
 
     def report(self) -> None:
         """Show what is due; called about four times per second."""
         self._screen.write_notes()
-        if self._keeper:
+        if self.keeper:
             self._note_fault()
-            self._note_disk(self._keeper)
+            self._note_disk(self.keeper)
         now = time.monotonic_ns()
         if self._status and now - self._drawn >= STATUS_EVERY:
             self._drawn = now
@@ -56,7 +55,7 @@ class StatusReporter:
 
     def _draw(self, elapsed_s: float) -> None:
         width, color = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
-        written = self._keeper.state.output.head if self._keeper else 0
+        written = self.keeper.state.output.head if self.keeper else 0
         news = self._sampling.board.read()
         self._screen.draw(status_line(news, elapsed_s, written, width=width, color=color))
 

@@ -76,9 +76,10 @@ class PseudoTerminal:
 class Screen:
     """Shows the command's output, and a status line that never mixes with it."""
 
-    def __init__(self, state: KeeperState | None, show: int | None) -> None:
+    def __init__(self, show: int | None) -> None:
         """`show` is the descriptor for the output, None to hide it."""
-        self._state, self._show = state, show
+        self.state: KeeperState | None = None
+        self._show = show
         self._writer = PatientWriter()
         self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
         self._offset = 0
@@ -136,19 +137,19 @@ class Screen:
                 self._writer.write(STANDARD_ERROR, CLEAR)
 
     def _next(self) -> bytes:
-        assert self._state
+        assert self.state
         if self._on_disk() > 0:
-            return os.pread(self._state.log, SHOWN_AT_ONCE, self._offset)
-        piece = self._state.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
+            return os.pread(self.state.log, SHOWN_AT_ONCE, self._offset)
+        piece = self.state.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
         went_to_disk = self._on_disk() > 0  # then its memory may have been reused while it was copied
         return b"" if went_to_disk else piece
 
     def _on_disk(self) -> int:
-        return os.fstat(self._state.log).st_size - self._offset if self._state else 0
+        return os.fstat(self.state.log).st_size - self._offset if self.state else 0
 
     def _is_stalled(self) -> bool:
         """Whether the queue holds output that the disk has not taken for a while."""
-        behind = self._state.output.head - self._offset if self._state else 0
+        behind = self.state.output.head - self._offset if self.state else 0
         if behind <= 0:
             self._moved = time.monotonic_ns()
         return behind > 0 and time.monotonic_ns() - self._moved > STALL

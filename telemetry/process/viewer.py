@@ -25,6 +25,11 @@ from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTe
 from gputel.telemetry.store import compact
 
 TICK_MS = 250
+RETRY_S = 0.05
+DESCRIPTORS = 10
+"""How many descriptors a recording opens at most, in this process."""
+FAULTS_AT_END = 20
+"""How many turns in a row may fail once the command has ended, before the closing is given up."""
 FIRST_REPORT = 2 * SECOND
 """How long a command that ends at once waits for the sampler to report whether there is a GPU."""
 
@@ -64,13 +69,24 @@ class CommandEnd:
     """Whether a keeper still writes the output of a process that outlived the command."""
     cut_short: bool
     """Whether the user interrupted the closing."""
+    uncompacted: str | None = None
+    """Why the telemetry was not compacted."""
 
 
 def record(job: Job) -> CommandEnd:
-    """Record until the command, the process or the time ends, or the user stops it. Reaps all of our children."""
+    """Record until the command, the process or the time ends, or the user stops it. Reaps all of our children.
+
+    Raises GputelError if the recording cannot start. Once the command runs it returns how the command ended,
+    whatever else fails.
+    """
     spawn.require_linux()
     spawn.fill_standard()
-    viewer = Viewer(job)
+    spawn.require_descriptors(DESCRIPTORS)
+    try:
+        viewer = Viewer(job)
+        viewer.start()
+    except (OSError, MemoryError) as error:
+        raise spawn.cannot_start(error) from None
     try:
         return viewer.view()
     finally:
@@ -86,23 +102,40 @@ class Viewer:
         libc.become_subreaper()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._began = self._clock.stamp()
+        self._lock = run_folder.hold(job.folder)
+        with contextlib.suppress(OSError):
+            run_folder.reserve(job.folder)
         with contextlib.suppress(OSError):
             run_folder.update(job.folder, started=self._began.as_json())
         self._pseudo = PseudoTerminal() if job.pty and job.argv else None
-        self._keeper = self._keep()
-        if job.beside:
-            spawn.start_beside(job.beside((self._keeper and self._keeper.command) or 0), job.env)
-        self._forwarder = Forwarder(self._keeper.ledger, self._keeper.send) if self._keeper else None
-        state = self._keeper.state if self._keeper else None
-        self._screen = Screen(state, job.show if job.argv else None)
-        self._sampling = Supervisor(job.sample, self._life())
+        self._sampling = Supervisor(job.sample)
+        self._screen = Screen(job.show if job.argv else None)
+        status = self._pseudo is None and os.isatty(STANDARD_ERROR)
+        self._reporter = StatusReporter(self._screen, self._sampling, self._began, status=status)
+        self._keeper: children.KeeperHandle | None = None
+        self._forwarder: Forwarder | None = None
         self._stopped: Stamp | None = None
         self._cut = False
+        self._faults = 0
+        self._uncompacted: str | None = None
         self._looked = time.monotonic_ns()
-        status = self._pseudo is None and os.isatty(STANDARD_ERROR)
-        self._reporter = StatusReporter(
-            self._screen, self._sampling, self._keeper, self._began, status=status
-        )
+
+    def start(self) -> None:
+        """Start keeper and command. From then on a failure of ours costs no more than what failed."""
+        job = self._job
+        if job.pid and not job.follow:
+            self._sampling.life = children.open_pidfd(job.pid)
+        self._keeper = keeper = self._keep()
+        if keeper:
+            if keeper.process is not None:
+                self._sampling.life = keeper.process
+            self._forwarder = Forwarder(keeper.ledger, keeper.send)
+            self._screen.state, self._reporter.keeper = keeper.state, keeper
+        if job.beside:
+            try:
+                spawn.start_beside(job.beside((keeper and keeper.command) or 0), job.env)
+            except (OSError, MemoryError) as error:
+                self._screen.note(f"the guard cannot start, and will stop nothing: {error}")
 
     def view(self) -> CommandEnd:
         """Run until everything has ended."""
@@ -110,13 +143,14 @@ class Viewer:
         if self._pseudo:
             self._pseudo.begin()
         while not self._cut and not self._is_over():
-            self._turn()
+            self._try_turn()
         if self._keeper:
             self._keeper.write_end()
         elif self._stopped:
             with contextlib.suppress(OSError):
-                run_folder.update(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
+                run_folder.update_end(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
         self._close()
+        run_folder.release(self._job.folder)
         return self._outcome()
 
     def leave(self) -> None:
@@ -129,20 +163,18 @@ class Viewer:
     def _keep(self) -> children.KeeperHandle | None:
         job = self._job
         if job.argv:
-            return children.wrap(job.folder, job.argv, job.env, self._signals, self._news, self._pseudo)
+            return children.wrap(
+                job.folder, job.argv, job.env, self._signals, self._news, self._lock, self._pseudo
+            )
         if job.follow:
-            return children.follow(job.folder, job.follow, job.pid, self._signals, self._news)
+            return children.follow(job.folder, job.follow, job.pid, self._signals, self._news, self._lock)
         return None
-
-    def _life(self) -> int:
-        """A pidfd of the process with which sampling ends: the command, the followed process, or this one."""
-        if self._keeper and self._keeper.process is not None:
-            return self._keeper.process
-        return children.open_pidfd(self._job.pid or os.getpid())
 
     def _is_over(self) -> bool:
         if self._job.argv:
             assert self._keeper
+            if self._keeper.is_over() and self._faults > FAULTS_AT_END:
+                return True
             return self._keeper.is_over() and not self._screen.pending and self._sampler_has_reported()
         if self._sampling.fault and not self._sampling.ever_sampled and not self._job.follow:
             return True
@@ -151,6 +183,18 @@ class Viewer:
     def _sampler_has_reported(self) -> bool:
         reported = self._sampling.finished or self._sampling.ever_sampled
         return reported or time.monotonic_ns() - self._began.monotonic > FIRST_REPORT
+
+    def _try_turn(self) -> None:
+        """Take a turn. What fails for lack of memory, processes or descriptors is tried again in the next one."""
+        try:
+            self._turn()
+            self._faults = 0
+        except (OSError, MemoryError) as error:
+            if not self._faults:
+                with contextlib.suppress(OSError, MemoryError):
+                    self._screen.note(f"gputel record: {error or 'out of memory'}; the command goes on")
+            self._faults += 1
+            time.sleep(RETRY_S)
 
     def _turn(self) -> None:
         since, self._looked = self._looked, time.monotonic_ns()
@@ -166,6 +210,8 @@ class Viewer:
                 self._pseudo.pass_on()
         self._settle()
         self._sampling.look()
+        if self._keeper:
+            self._keeper.look()
         if self._has_ended():
             self._sampling.finish()
         self._look_at_end()
@@ -258,18 +304,26 @@ class Viewer:
 
     def _close(self) -> None:
         """Wait for the sampler's seal, then compact; another Ctrl-C leaves compaction to readers."""
-        while not self._cut and self._sampling.pid is not None:
-            self._turn()
+        while not self._cut and self._sampling.pid is not None and self._faults <= FAULTS_AT_END:
+            self._try_turn()
         if self._sampling.ever_sampled and not self._cut:
-            self._compact()
+            try:
+                self._uncompacted = self._compact()
+            except (OSError, MemoryError) as error:
+                self._uncompacted = str(error) or "out of memory"
 
-    def _compact(self) -> None:
+    def _compact(self) -> str | None:
+        """Wait for the process that compacts; returns why it failed."""
         child = compact.finish(self._job.folder / "gpu")
         while not self._cut and child.poll() is None:
-            self._turn()
+            self._try_turn()
         if self._cut:
             child.kill()
-        child.communicate()
+        _, said = child.communicate()
+        if self._cut or not child.returncode:
+            return None
+        lines = said.decode(errors="replace").splitlines()
+        return lines[-1] if lines else f"its process ended with {child.returncode}"
 
     def _outcome(self) -> CommandEnd:
         keeper = self._keeper
@@ -281,4 +335,5 @@ class Viewer:
             lost=keeper.ledger.lost if keeper else 0,
             left_behind=bool(keeper and not keeper.ledger.drained),
             cut_short=self._cut,
+            uncompacted=self._uncompacted,
         )

@@ -13,8 +13,8 @@ from gputel.cli.defaults import HARMLESS
 
 # Every option that a folder's file may not set. A new option fails here until somebody has decided.
 REFUSED = {
-    "record": "gpus for out continue name tag simulate follow pid pty stop-on stop-after budget grace then "
-    "prometheus",
+    "record": "gpus for out continue name tag simulate follow pid share-group pty stop-on stop-after budget grace "
+    "then prometheus",
     "parse": "learn out force",
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus",
     "report": "gpu log offset out force",

@@ -77,15 +77,102 @@ def test_a_command_that_is_not_there_is_127_and_makes_no_run() -> None:
     assert not Path("run").exists()
 
 
-def test_a_command_that_cannot_be_run_is_126() -> None:
+def test_command_that_cannot_be_run_is_126_and_leaves_no_folder() -> None:
     Path("text").write_text("hello")
     answer = call("record", "--out", "run", "--", "./text")
     assert answer.returncode == 126
     assert "./text: cannot be run: Permission denied; make it executable with `chmod +x`" in answer.stderr
+    Path("text").write_bytes(b"\0\1\2")
     Path("text").chmod(0o755)
-    answer = call("record", "--out", "again", "--", "./text")
+    answer = call("record", "--out", "here/and/there", "--", "./text")
     assert answer.returncode == 126
-    assert "begin it with a #! line" in answer.stderr
+    assert "./text: cannot be run: Exec format error; it is a program for another system" in answer.stderr
+    assert not Path("here").exists()
+
+
+def test_script_without_interpreter_line_runs_as_in_a_shell() -> None:
+    Path("job").write_text('echo "$0 $1"; exit 5\n')
+    Path("job").chmod(0o755)
+    answer = call("record", "--out", "run", "--", "./job", "a b")
+    assert (answer.returncode, answer.stdout) == (5, "./job a b\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--pid", str(2**22 - 1)),
+        ("--follow", "none.log"),
+        ("--follow", sys.executable, "--pid", str(2**22 - 1)),
+    ],
+)
+def test_start_that_fails_leaves_no_folder(words: tuple[str, ...]) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("kept")
+    for out in ("runs/a/b", "mine"):
+        answer = call("record", "--simulate", "H100", "--out", out, *words)
+        assert answer.returncode == 1
+        assert answer.stderr.count("\n") == 1
+    assert [path.name for path in Path().rglob("*")] == ["mine", "notes.txt"]
+
+
+def test_run_folder_is_for_its_user_alone_unless_shared() -> None:
+    for words, mode in (((), 0o700), (("--share-group",), 0o750)):
+        assert call("record", "--out", f"run{mode}", *words, "--", "true").returncode == 0
+        assert Path(f"run{mode}").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize(
+    "limit", ["-n 15", "-n 16", pytest.param("-v 300000", marks=pytest.mark.long), "-v 500000"]
+)
+def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
+    """The report may be missing; it is made in another process, which may even abort."""
+    record = f"{sys.executable} -m gputel record --simulate H100 --out run -- sh -c 'echo hi; exit 3'"
+    answer = subprocess.run(
+        ["bash", "-c", f"ulimit {limit}; exec {record}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, answer.stdout) == (3, "hi\n")
+    assert json.loads(Path("run/run.json").read_text())["exit_code"] == 3
+    assert "next: gputel info run" in answer.stderr or "no report: " in answer.stderr
+
+
+def test_too_few_descriptors_are_one_line_and_no_folder() -> None:
+    record = f"{sys.executable} -m gputel record --out run -- true"
+    answer = subprocess.run(
+        ["bash", "-c", f"ulimit -n 11; exec {record}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert answer.stderr == "error: gputel record: cannot start: too many open files; raise `ulimit -n`\n"
+    assert not Path("run").exists()
+
+
+def test_output_and_exit_code_are_kept_without_proc() -> None:
+    record = f"{sys.executable} -m gputel record --out run -- sh -c 'echo hi; exit 3'"
+    hide = ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs none /proc || exit 99; exec {record}"]
+    answer = subprocess.run(hide, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if answer.returncode in (1, 99) and not Path("run").exists():
+        pytest.skip(f"hiding /proc needs root: {answer.stderr.strip()}")
+    assert (answer.returncode, answer.stdout) == (3, "hi\n")
+    assert Path("run/output.log").read_text() == "hi\n"
+
+
+def test_continue_is_refused_while_the_run_is_recorded() -> None:
+    go_on = "record --simulate H100 --continue run -- true"
+    inner = f"{sys.executable} -m gputel {go_on}; echo $?"
+    answer = call("record", "--simulate", "H100", "--out", "run", "--", "bash", "-c", inner)
+    assert answer.stdout.splitlines()[-1] == "1"
+    assert "error: run: is still being recorded by process " in answer.stdout
+    assert "; wait for its end, or stop it" in answer.stdout
+    answer = call(*go_on.split())
+    assert answer.returncode == 0
+    assert Path("run/segments").is_dir()
 
 
 def test_without_a_gpu_a_plain_recording_is_one_line_and_leaves_nothing() -> None:

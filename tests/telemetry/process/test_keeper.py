@@ -21,7 +21,9 @@ def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
     news = os.eventfd(0, os.EFD_NONBLOCK)
-    state = KeeperState(tmp_path, OutputPipe(reading), log, index, news, Quiet())
+    state = KeeperState(
+        tmp_path, OutputPipe(reading), log, index, news, Quiet(), os.open(os.devnull, os.O_RDWR)
+    )
     pid = os.fork()
     if pid == 0:
         os.close(writing)

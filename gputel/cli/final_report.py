@@ -1,0 +1,118 @@
+"""The report that ends a recording, made in a process of its own.
+
+The recorder starts it when the command has ended. It imports numpy and polars, which abort where memory is short:
+then the report is missing, one line says so, and the exit code is still the command's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+START = "import sys; sys.path[:1] = []; from gputel.cli.final_report import main; main(sys.argv[1])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+MOST_THREADS = 4
+
+
+@dataclass(frozen=True)
+class ReportOrder:
+    """What the report is made of, and how it is shown."""
+
+    run: str
+    kinds: Sequence[str]
+    """Which files are written: html, png, svg, pdf."""
+    as_json: bool
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a `PictureLook`."""
+
+
+def show_report(order: ReportOrder) -> str | None:
+    """Starts the process and waits for it. Returns why there is no report; None if there is one.
+
+    The first Ctrl-C ends the process, from a terminal it has reached it already; the second does not wait for it.
+    """
+    argv = [sys.executable, "-c", START, json.dumps(asdict(order))]
+    pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(), setsigdef=(signal.SIGINT,))
+    number = signal.SIGINT
+    while True:
+        try:
+            return _fault(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        except KeyboardInterrupt:
+            os.kill(pid, number)
+            number = signal.SIGKILL
+
+
+def _environment() -> dict[str, str]:
+    """Our modules, and few threads, each of which takes memory: 128 cores would have 128 of them."""
+    path = os.pathsep.join(str(Path(place).resolve()) for place in sys.path if place)
+    threads = str(min(MOST_THREADS, os.cpu_count() or 1))
+    few = {"OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": threads}
+    return {**few, **os.environ, "PYTHONPATH": path}
+
+
+def _fault(status: int) -> str | None:
+    if status == 0:
+        return None
+    if status == -signal.SIGINT:
+        return "interrupted"
+    return f"its process ended by {signal.Signals(-status).name}" if status < 0 else "its process failed"
+
+
+def main(order: str) -> None:
+    """Makes the report in this process; `order` is the JSON of a `ReportOrder`."""
+    from gputel.cli import show
+
+    wanted = ReportOrder(**json.loads(order))
+    try:
+        _make(wanted)
+    except BaseException as error:  # polars panics with exceptions that are no Exception
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with contextlib.suppress(OSError):
+            show.error(no_report(wanted.run, why(error)))
+
+
+def why(error: BaseException) -> str:
+    """One line about an exception; some have no text, others a page of it."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def no_report(run: str, fault: str) -> str:
+    """The line that stands in place of a report."""
+    return f"{run}: no report: {fault}; see 'gputel info {run}'"
+
+
+def _make(order: ReportOrder) -> None:
+    from gputel.analysis.documents.record import record_document
+    from gputel.analysis.report.summary import recording_summary
+    from gputel.cli import show
+
+    run = Path(order.run)
+    if order.kinds:
+        _write_page(run, order)
+    summary = recording_summary(run)
+    if order.as_json:
+        show.as_json(summary.as_json())
+    else:
+        show.note("")
+        show.document(record_document(summary), sys.stderr)
+
+
+def _write_page(run: Path, order: ReportOrder) -> None:
+    """Writes the page of `gputel report` into the run's own folder."""
+    from gputel.analysis.documents.report import report_document
+    from gputel.analysis.render.style import PictureLook
+    from gputel.analysis.report import make_report
+    from gputel.analysis.runs import read_run
+    from gputel.cli import options
+
+    page, look = report_document(make_report(read_run(run))), PictureLook(**order.look)
+    options.write(page, list(order.kinds), run, "gputel-report", force=True, look=look)
