@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 MASK = "***"
 KEPT = ("NCCL_", "CUDA_", "PYTORCH_", "TORCH_", "NVIDIA_", "OMP_", "SLURM_", "PET_", "GLOO_", "UCX_", "FI_")
 KEPT_EXACTLY = frozenset(
@@ -85,7 +86,12 @@ def facts(
         "argv": mask_argv(argv),
         "cwd": str(cwd),
         "git": git(cwd),
-        "host": {"name": socket.gethostname(), "cpus": os.cpu_count(), "kernel": platform.release()},
+        "host": {
+            "name": socket.gethostname(),
+            "cpus": os.cpu_count(),
+            "kernel": platform.release(),
+            "boot": boot(),
+        },
         "node_rank": None if this_node.rank is None else int(this_node.rank),
         "nodes": this_node.nodes,
         "packages": packages(argv[0] if argv else None),
@@ -98,6 +104,14 @@ def facts(
         "ended": None,
         "exit_code": None,
     }
+
+
+def boot() -> str | None:
+    """The kernel's name for the time since the machine was started; clocks are compared within one."""
+    try:
+        return BOOT.read_text().strip()
+    except OSError:
+        return None
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gputel.telemetry.clock import Stamp
+from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_name
 
@@ -273,6 +273,31 @@ def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
     moment = facts.get(name)
     wall = moment.get("wall_ns") if isinstance(moment, dict) else None
     return wall if isinstance(wall, int) else None
+
+
+def between_s(
+    earlier: Mapping[str, object], start: str, later: Mapping[str, object], end: str
+) -> float | None:
+    """Seconds from moment `start` of one description to moment `end` of another; None if unknown.
+
+    By the boot clock if one boot of one machine saw both, else by the wall clock, which may have been set in
+    between: then a negative time is unknown.
+    """
+    first, last = earlier.get(start), later.get(end)
+    if not (isinstance(first, dict) and isinstance(last, dict)):
+        return None
+    same_boot = earlier is later or _boot(earlier) == _boot(later) is not None
+    for clock in ("boot_ns", "wall_ns") if same_boot else ("wall_ns",):
+        begin, finish = first.get(clock), last.get(clock)
+        if isinstance(begin, int) and isinstance(finish, int):
+            return (finish - begin) / SECOND if finish >= begin else None
+    return None
+
+
+def _boot(facts: Mapping[str, object]) -> object:
+    """The kernel's name for the time since the machine was started."""
+    host = facts.get("host")
+    return host.get("boot") if isinstance(host, dict) else None
 
 
 def is_run(path: Path) -> bool:

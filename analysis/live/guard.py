@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ class Guard:
 
     def __init__(self, instructions: Instructions) -> None:
         self._instructions = instructions
-        self._began = time.monotonic()
+        self._began = _recording_began(Path(instructions.segment))
         self._rules = rules.load(rules.presets(), instructions.alarms)
         command, recorder = instructions.command, instructions.recorder
         self._command, self._recorder = open_process(command), open_process(recorder)
@@ -54,11 +55,20 @@ class Guard:
     def run(self) -> None:
         """Judges the run until command and recorder have ended, up to the last line printed."""
         with contextlib.closing(Follower([self._instructions.run])) as follower, self._serving():
+            self._wake_at_limit(follower)
             for updates in follower.updates(self._is_over):
                 self._take(follower, updates)
             while updates := follower.read():
                 self._take(follower, updates)
         self._run_then()
+
+    def _wake_at_limit(self, follower: Follower) -> None:
+        """Wakes the follower when the time limit is reached; it may sleep for a second."""
+        if self._instructions.stop_after_s is not None:
+            left_s = self._began + self._instructions.stop_after_s - time.monotonic()
+            timer = threading.Timer(max(left_s, 0), follower.wake)
+            timer.daemon = True
+            timer.start()
 
     def _take(self, follower: Follower, updates: Sequence[Update]) -> None:
         for followed in follower.runs:
@@ -90,7 +100,7 @@ class Guard:
             self._exporter.show([(view, [alarm.rule for alarm in run_alarms.active])])
         limits, now = self._instructions, time.monotonic()
         if limits.stop_after_s is not None and now - self._began >= limits.stop_after_s:
-            self._stop("time", f"time limit of {text.duration(limits.stop_after_s)} reached")
+            self._stop("time", f"time limit of {limit_text(limits.stop_after_s)} reached")
         if view.cost and limits.budget is not None and view.cost.spent >= limits.budget:
             spent, budget = text.money(view.cost.spent), text.money(limits.budget)
             self._stop("budget", f"{spent} spent of a budget of {budget}")
@@ -128,6 +138,20 @@ class Guard:
                 subprocess.run(then, stdin=subprocess.DEVNULL, stdout=2, check=False)
             except OSError as error:
                 say(f"error: --then {then[0]}: {(error.strerror or str(error)).lower()}")
+
+
+def _recording_began(segment: Path) -> float:
+    """When the recording began, on the monotonic clock in seconds; our own start comes a second later."""
+    with contextlib.suppress(GputelError, OSError):
+        started = run_folder.describe(segment).get("started")
+        if isinstance(started, dict) and isinstance(began := started.get("monotonic_ns"), int):
+            return began / clock.SECOND
+    return time.monotonic()
+
+
+def limit_text(seconds: float) -> str:
+    """A time limit as a person would type it: `3 s`, `1.5 s`, `31 h 00 min`."""
+    return f"{seconds:g} s" if 1 <= seconds < 60 else text.duration(seconds)
 
 
 def say(words: str) -> None:

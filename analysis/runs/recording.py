@@ -121,24 +121,21 @@ class Recording:
         import polars as pl
 
         rows = []
-        ended: dict[str | None, int | None] = {}
+        previous: dict[str | None, dict[str, Any]] = {}
         for segment, facts in zip(self.folder.segments, self.descriptions, strict=True):
-            start, end = run_folder.wall_ns(facts, "started"), run_folder.wall_ns(facts, "ended")
-            previous_end = ended.get(segment.node)
+            before = previous.get(segment.node)
             rows.append(
                 {
                     "node": segment.node,
                     "attempt": segment.number,
-                    "started": start,
-                    "ended": end,
-                    "duration_s": None if start is None or end is None else (end - start) / 1e9,
-                    "downtime_s": None
-                    if start is None or previous_end is None
-                    else (start - previous_end) / 1e9,
+                    "started": run_folder.wall_ns(facts, "started"),
+                    "ended": run_folder.wall_ns(facts, "ended"),
+                    "duration_s": run_folder.between_s(facts, "started", facts, "ended"),
+                    "downtime_s": before and run_folder.between_s(before, "ended", facts, "started"),
                     "exit_code": facts.get("exit_code"),
                 }
             )
-            ended[segment.node] = end
+            previous[segment.node] = facts
         moment = pl.Datetime("ns", "UTC")
         schema: dict[str, Any] = {
             "node": pl.String,

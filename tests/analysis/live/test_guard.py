@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gputel.analysis.live.guard import Stopper, descendants
+from gputel.analysis.live.guard import Stopper, descendants, limit_text
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
 
@@ -79,3 +79,11 @@ def test_a_command_that_has_ended_is_left_alone(polite: Process) -> None:
     polite.wait()
     assert not stopper.ask(0.0)
     assert not stopper.look(1.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.5, "500 ms"), (3, "3 s"), (1.5, "1.5 s"), (90, "1 min 30 s"), (111_600, "1 d 07 h")],
+)
+def test_time_limit_is_printed_as_it_was_typed(seconds: float, words: str) -> None:
+    assert limit_text(seconds) == words
