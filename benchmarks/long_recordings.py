@@ -16,7 +16,7 @@ import polars as pl
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store import parquet, parts, wide
@@ -126,7 +126,7 @@ def _log(segment: run_folder.Segment, steps: int, seconds_long: float) -> None:
     with segment.output.open("wb") as output, segment.index.open("wb") as index:
         for at, line in _lines(steps, seconds_long - 20.0):
             output.write(line.encode())
-            index.write(keeper.pack(START_NS + int((at + 5.0) * SECOND), output.tell()))
+            index.write(output_index.pack(START_NS + int((at + 5.0) * SECOND), output.tell()))
 
 
 def _lines(steps: int, length: float) -> Iterator[tuple[float, str]]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gputel.telemetry.process import keeper  # noqa: E402
+from gputel.telemetry.process import output_index  # noqa: E402
 from tests.recordings import Recorder, is_alive  # noqa: E402
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def measure(rate: int, loops: int) -> dict[str, object]:
         )
         spent = cost_until_end(recorder)
         assert recorder.wait() == 0
-        lines = list(keeper.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
+        lines = list(output_index.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
         took = (int(lines[-1][1].split()[0]) - int(lines[0][1].split()[0])) / 1e9 or 1.0
     errors = sorted((wall - int(text.split()[0])) / 1e6 for wall, text in lines if wall is not None)
     return {

@@ -24,7 +24,7 @@ import polars as pl
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import blocks, frames, journal, parts, wide
 from gputel.telemetry.store.parts import Part
@@ -113,13 +113,13 @@ class Output:
         """Reads new records of the index and drops those of lines already dated."""
         try:
             with self._index.open("rb") as file:
-                file.seek(self._indexed * keeper.RECORD.size)
+                file.seek(self._indexed * output_index.RECORD.size)
                 data = file.read()
         except FileNotFoundError:
             return
-        count = len(data) // keeper.RECORD.size
+        count = len(data) // output_index.RECORD.size
         if count:
-            new = np.frombuffer(data[: count * keeper.RECORD.size], dtype="<i8").reshape(count, 2)
+            new = np.frombuffer(data[: count * output_index.RECORD.size], dtype="<i8").reshape(count, 2)
             ahead = self._ends > self._position
             self._walls = np.concatenate([self._walls[ahead], np.where(new[:, 0] == 0, _UNKNOWN, new[:, 0])])
             self._ends = np.concatenate([self._ends[ahead], new[:, 1]])

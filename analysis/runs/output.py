@@ -21,7 +21,7 @@ from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.parser import make_parser
 from gputel.analysis.logs.patterns import Reject
 from gputel.telemetry import run_folder
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
@@ -102,7 +102,7 @@ def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:
 
 def _moments(index: Path, line_ends: npt.NDArray[np.int64]) -> pl.Series | None:
     """Returns when each line was recorded; None without an index beside the output."""
-    reads = keeper.read(index)
+    reads = output_index.read(index)
     if not reads:
         return None
     walls = pl.Series([wall for wall, _ in reads], dtype=pl.Int64)

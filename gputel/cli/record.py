@@ -204,7 +204,9 @@ def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) 
 def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
     lines = [f"{run}: closing was cut short; see 'gputel info {run}'"] if outcome.cut_short else []
     if outcome.lost:
-        lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: the disk did not take them in time")
+        lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: neither disk nor memory took them")
+    if outcome.missing:
+        lines.append(f"{run}: {outcome.missing:,} bytes of output are not in output.log: the disk was full")
     if outcome.uncompacted:
         lines.append(
             f"{run}: telemetry was not compacted: {outcome.uncompacted}; it is whole, and read as it is"

@@ -1,13 +1,14 @@
 """Follows a log that another process writes, as a source of output for the keeper; stamps new lines as they come.
 
-Copies the existing content first, without timestamps. A log that was rotated or truncated is read from its
-beginning.
+Copies the existing content first, without timestamps; lines that come meanwhile are stamped at once. A log that
+was rotated or truncated is read from its beginning.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from gputel.telemetry.errors import GputelError
@@ -28,10 +29,26 @@ class AttachedLog:
                 str(path), f"cannot be read: {error.strerror}", "name a log that is being written"
             ) from None
         self.descriptor = libc.watch(path.parent)
+        self._stamped = 0
+
+    waits = True
 
     @property
-    def fresh(self) -> bool:
-        return self._ledger.position > self.before
+    def more(self) -> bool:
+        return os.fstat(self._file).st_size > self._ledger.position
+
+    def stamps(self, count: int) -> list[tuple[int | None, int]]:
+        """Stamps all that the log has grown by, though the copy may be far behind."""
+        size, begin = os.fstat(self._file).st_size, self._ledger.position - count
+        wall = time.time_ns()
+        ends: list[tuple[int | None, int]] = []
+        if self._stamped < self.before:
+            self._stamped = self.before
+            ends.append((None, self.before - begin))
+        if self._stamped < size:
+            self._stamped = size
+            ends.append((wall, size - begin))
+        return ends
 
     def read(self, room: list[memoryview]) -> int | None:
         with contextlib.suppress(BlockingIOError):
@@ -49,9 +66,6 @@ class AttachedLog:
         return {self.descriptor, self._file}
 
     def _fetch(self, room: list[memoryview]) -> int:
-        limit = self.before - self._ledger.position
-        if limit > 0:
-            room = _first(room, limit)
         count = os.preadv(self._file, room, self._ledger.position)
         self._ledger.position += count
         return count
@@ -69,14 +83,5 @@ class AttachedLog:
         descriptor = os.open(self._path, os.O_RDONLY)
         os.dup2(descriptor, self._file, inheritable=False)
         os.close(descriptor)
-        self._ledger.position = self.before = 0
+        self._ledger.position = self.before = self._stamped = 0
         return True
-
-
-def _first(room: list[memoryview], limit: int) -> list[memoryview]:
-    """The first `limit` bytes of the buffers."""
-    parts = []
-    for buffer in room:
-        parts.append(buffer[:limit])
-        limit -= len(parts[-1])
-    return [part for part in parts if len(part)]

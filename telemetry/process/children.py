@@ -117,7 +117,15 @@ class KeeperHandle:
         """Record the end in run.json, if the keeper could not."""
         if not self.ledger.recorded:
             with contextlib.suppress(OSError, GputelError):
-                record_end(self.state.folder, self.ledger)
+                record_end(self.state.folder, self.state.queues)
+
+    def write_rest(self) -> None:
+        """Write what the keeper had to leave in memory, if there is room by now; else note how much is missing."""
+        if self.ledger.drained and not self.state.queues.empty:
+            with contextlib.suppress(OSError):
+                self.state.queues.write()
+            with contextlib.suppress(OSError, GputelError):
+                record_end(self.state.folder, self.state.queues)
 
 
 def wrap(

@@ -1,38 +1,124 @@
 """Writes the keeper's queues into output.log and output.idx, in a thread of its own, because a disk may hang.
 
 A failed write is retried every second, while the queue holds the data. It never raises: a full disk becomes an
-event, written when there is room again.
+event, written when there is room again. Where a full disk would fill the queue, the oldest bytes that the screen
+has shown are given up, so that the screen never lacks anything and the last 64 MiB are still there when there is
+room again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.process.output_index import RECORD, UNKNOWN
 from gputel.telemetry.process.shared_memory import Ledger, Ring
 
 AT_ONCE = 1 << 20
 RETRY_S = 1.0
 OUTLIVED = SECOND // 2
 """Output that comes this long after the command's end is from another process; the end is recorded without it."""
+FREE_BYTES = 8 << 20
+"""How much of the queue is kept free for new output while the disk is full."""
+LONGEST_LINE = 1 << 16
+
+
+class OutputQueues:
+    """The queues of output and timestamps and the files into which they go.
+
+    An offset in output.log is a position in the stream less `ledger.skipped`, for every byte that is still queued.
+    """
+
+    def __init__(self, output: Ring, stamps: Ring, log: int, index: int, ledger: Ledger) -> None:
+        self._output, self._stamps, self._log, self._index = output, stamps, log, index
+        self.ledger = ledger
+
+    @property
+    def empty(self) -> bool:
+        return self._output.head == self._output.tail and self._stamps.head == self._stamps.tail
+
+    @property
+    def missing(self) -> int:
+        """Bytes of output that are not in output.log."""
+        return self.ledger.lost + self.ledger.skipped + self._output.head - self._output.tail
+
+    def write(self) -> None:
+        """Write everything. Raises OSError when a file takes no more."""
+        try:
+            self._end_torn_line()
+            drain(self._output, self._log)
+        finally:
+            self._write_stamps()
+
+    def make_room(self) -> None:
+        """Give up the oldest lines that were shown, as many as new output may soon need."""
+        output, ledger = self._output, self.ledger
+        count = FREE_BYTES - (output.size - (output.head - output.tail))
+        if count <= 0 or ledger.shown <= output.tail:
+            return
+        count += output.copy(output.tail + count, LONGEST_LINE).find(b"\n") + 1
+        count = min(count, ledger.shown - output.tail)
+        gap_end, offset = ledger.gap
+        if gap_end != output.tail:
+            offset = output.tail - ledger.skipped
+        ledger.gap = output.tail + count, offset
+        ledger.skipped += count
+        output.take(count)
+
+    def _end_torn_line(self) -> None:
+        """After a gap, end the line before it, so that the next one does not run into it."""
+        gap_end, offset = self.ledger.gap
+        if not gap_end or gap_end != self._output.tail or os.fstat(self._log).st_size != offset:
+            return
+        if offset and os.pread(self._log, 1, offset - 1) != b"\n":
+            self.ledger.skipped -= 1
+            try:
+                os.write(self._log, b"\n")
+            except OSError:
+                self.ledger.skipped += 1
+                raise
+
+    def _write_stamps(self) -> None:
+        """Write the timestamps of what is in output.log, with offsets in that file."""
+        stamps = self._stamps
+        while piece := b"".join(stamps.oldest(AT_ONCE)):
+            data = b"".join(self._stamps_on_disk(piece))
+            if not data:
+                return
+            count = os.write(self._index, data)
+            torn = count % RECORD.size
+            stamps.take(count - torn)
+            if torn:
+                os.ftruncate(self._index, os.fstat(self._index).st_size - torn)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _stamps_on_disk(self, records: bytes) -> Iterator[bytes]:
+        """The first of the records, as far as output.log reaches; what was given up has no time."""
+        gap_end, offset = self.ledger.gap
+        for wall, end in RECORD.iter_unpack(records):
+            if end > self._output.tail:
+                return
+            in_gap = end <= gap_end
+            yield RECORD.pack(UNKNOWN, offset) if in_gap else RECORD.pack(wall, end - self.ledger.skipped)
 
 
 class DiskWriter(threading.Thread):
     """Writes queues into files, in a thread."""
 
-    def __init__(self, folder: Path, files: list[tuple[Ring, int]], ledger: Ledger, news: int) -> None:
-        """`files` are queues and their descriptors, in the order in which they are written."""
+    def __init__(self, folder: Path, queues: OutputQueues, news: int) -> None:
         super().__init__(name="disk-writer", daemon=True)
-        self._folder, self._files, self._ledger, self._news = folder, files, ledger, news
+        self._folder, self._queues, self._ledger, self._news = folder, queues, queues.ledger, news
         self._wake = threading.Event()
         self._deadline: float | None = None
-        self._reported_lost = ledger.lost
+        self._reported_lost = queues.ledger.lost
         self._unwritten_events: list[tuple[str, str]] = []
 
     def wake(self) -> None:
@@ -53,11 +139,12 @@ class DiskWriter(threading.Thread):
 
     def _turn(self) -> None:
         try:
-            for ring, descriptor in self._files:
-                drain(ring, descriptor)
+            self._queues.write()
             self._ledger.fault = None
         except OSError as error:
             self._failed(error)
+            if error.errno in run_folder.NO_ROOM:
+                self._queues.make_room()
         self._write_events()
         self._record_end()
         with contextlib.suppress(BlockingIOError):
@@ -67,10 +154,8 @@ class DiskWriter(threading.Thread):
         if self._deadline is None:
             return False
         if time.monotonic() > self._deadline and self._ledger.fault:
-            ring = self._files[0][0]
-            self._ledger.lost += ring.head - ring.tail
             return True
-        return not self._ledger.fault and all(ring.head == ring.tail for ring, _ in self._files)
+        return not self._ledger.fault and self._queues.empty
 
     def _failed(self, error: OSError) -> None:
         if not self._ledger.fault:
@@ -83,7 +168,7 @@ class DiskWriter(threading.Thread):
         lost = self._ledger.lost
         if lost > self._reported_lost and not self._ledger.fault:
             text = (
-                f"{lost - self._reported_lost} bytes of output were lost: the disk did not take them in time"
+                f"{lost - self._reported_lost} bytes of output were lost: neither disk nor memory took them"
             )
             self._unwritten_events.append(("gap", text))
             self._reported_lost = lost
@@ -99,10 +184,10 @@ class DiskWriter(threading.Thread):
             return
         if self._is_whole() or self._ledger.fault or time.monotonic_ns() - ended.monotonic > OUTLIVED:
             with contextlib.suppress(OSError, GputelError):
-                record_end(self._folder, self._ledger)
+                record_end(self._folder, self._queues)
 
     def _is_whole(self) -> bool:
-        return self._ledger.source_ended and all(ring.head == ring.tail for ring, _ in self._files)
+        return self._ledger.source_ended and self._queues.empty
 
 
 def drain(ring: Ring, descriptor: int) -> None:
@@ -111,8 +196,12 @@ def drain(ring: Ring, descriptor: int) -> None:
         ring.take(os.writev(descriptor, parts))
 
 
-def record_end(folder: Path, ledger: Ledger) -> None:
+def record_end(folder: Path, queues: OutputQueues) -> None:
     """Write the end into run.json; the keeper or the viewer does it, whichever survives."""
+    ledger = queues.ledger
     if ledger.ended:
-        run_folder.update_end(folder, ended=ledger.ended.as_json(), exit_code=ledger.exit_code)
+        facts: dict[str, object] = {"ended": ledger.ended.as_json(), "exit_code": ledger.exit_code}
+        if queues.missing:
+            facts["output_missing_bytes"] = queues.missing
+        run_folder.update_end(folder, **facts)
         ledger.recorded = True

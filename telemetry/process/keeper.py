@@ -3,10 +3,6 @@
 It starts the command, so that it can reap it after the viewer is gone, and notes the signals that reach it. It
 never holds the command up: a queue in memory takes what the disk does not, and what the queue does not take is
 dropped and counted. The queue is shared memory, so that the successor of a killed keeper continues with it.
-
-output.idx has one record of 16 bytes per read of the output, little-endian: wall clock in nanoseconds since 1970
-(0: unknown), and the size of output.log after that read. A line's timestamp is that of the read that brought its
-last byte; none is interpolated. A torn record at the end is ignored: it is still being written.
 """
 
 from __future__ import annotations
@@ -14,15 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import struct
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.process.disk_writer import DiskWriter
+from gputel.telemetry.process.disk_writer import DiskWriter, OutputQueues
+from gputel.telemetry.process.output_index import RECORD, pack
 from gputel.telemetry.process.shared_memory import Ledger, Ring
 from gputel.telemetry.process.signals import Signals, note_arrivals
 
@@ -46,11 +41,18 @@ class OutputSource(Protocol):
         """A descriptor that is readable when there may be more output."""
 
     @property
-    def fresh(self) -> bool:
-        """Whether the last read was new output, which gets a timestamp."""
+    def waits(self) -> bool:
+        """Whether output that is not read stays where it is, so that none is ever dropped."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more to read, though nothing wakes the descriptor."""
 
     def read(self, room: list[memoryview]) -> int | None:
         """Number of bytes read into `room`; None if there are none yet, 0 at the end."""
+
+    def stamps(self, count: int) -> list[tuple[int | None, int]]:
+        """(wall ns, or None for no time; where it ends, counted from the begin of the `count` bytes just read)."""
 
     def descriptors(self) -> set[int]: ...
 
@@ -58,7 +60,7 @@ class OutputSource(Protocol):
 class OutputPipe:
     """Output from a pipe or a pseudo-terminal; the latter signals its end by EIO."""
 
-    fresh = True
+    waits = more = False
 
     def __init__(self, descriptor: int) -> None:
         """`descriptor` must be non-blocking."""
@@ -71,6 +73,9 @@ class OutputPipe:
             return None
         except OSError:
             return 0
+
+    def stamps(self, count: int) -> list[tuple[int | None, int]]:
+        return [(time.time_ns(), count)]
 
     def descriptors(self) -> set[int]:
         return {self.descriptor}
@@ -93,6 +98,10 @@ class KeeperState:
     output: Ring = field(default_factory=lambda: Ring(QUEUE_BYTES))
     stamps: Ring = field(default_factory=lambda: Ring(STAMP_BYTES))
 
+    @property
+    def queues(self) -> OutputQueues:
+        return OutputQueues(self.output, self.stamps, self.log, self.index, self.ledger)
+
     def descriptors(self) -> set[int]:
         return self.source.descriptors() | {
             self.log,
@@ -105,9 +114,11 @@ class KeeperState:
 
 def take_over(state: KeeperState) -> None:
     """Continue where a keeper was killed: publish what it had read but not published."""
-    state.stamps.recover(os.fstat(state.index).st_size, 0)
+    whole = os.fstat(state.index).st_size // RECORD.size * RECORD.size
+    os.ftruncate(state.index, whole)
+    state.stamps.recover(whole, 0)
     state.stamps.forget_unpublished(RECORD.size)
-    if state.output.recover(os.fstat(state.log).st_size, PIPE_BYTES):
+    if state.output.recover(os.fstat(state.log).st_size + state.ledger.skipped, PIPE_BYTES):
         state.stamps.put(pack(time.time_ns(), state.output.head))
 
 
@@ -117,11 +128,10 @@ class Keeper:
     def __init__(self, state: KeeperState, process: int | None, *, parent: bool) -> None:
         """`process` is a pidfd of the command. Only its parent can reap it; for a successor the viewer does."""
         self._state, self._process, self._parent = state, process, parent
-        self._writer = DiskWriter(
-            state.folder, [(state.output, state.log), (state.stamps, state.index)], state.ledger, state.news
-        )
+        self._writer = DiskWriter(state.folder, state.queues, state.news)
         self._discarded = bytearray(PIPE_BYTES)
         self._unstamped: int | None = None
+        self._dropping = False
         self._last_read = self._resume = self._process_gone = 0
         self._listening, self._pausing = select.poll(), select.poll()
         self._listening.register(state.source.descriptor, select.POLLIN)
@@ -148,7 +158,7 @@ class Keeper:
         if pause > 0:
             ready = self._pausing.poll(pause / 1e6)
         else:
-            ready = self._listening.poll(LOOK_MS)
+            ready = self._listening.poll(0 if self._state.source.more else LOOK_MS)
             if not ready:
                 self._look()
         for descriptor, _ in ready:
@@ -173,20 +183,36 @@ class Keeper:
             poll.register(descriptor, select.POLLIN)
 
     def _read(self) -> None:
-        output, ledger = self._state.output, self._state.ledger
+        output, source = self._state.output, self._state.source
+        if self._dropping:
+            self._end_dropped_line()
         room = output.room(PIPE_BYTES)
-        count = self._state.source.read(room or [memoryview(self._discarded)])
-        wall = time.time_ns()
+        if not room and source.waits:
+            self._resume = time.monotonic_ns() + PAUSE
+            return
+        count = source.read(room or [memoryview(self._discarded)])
         if count == 0:
-            ledger.source_ended = True
-            self._listening.unregister(self._state.source.descriptor)
+            self._state.ledger.source_ended = True
+            self._listening.unregister(source.descriptor)
         elif count and not room:
-            ledger.lost += count
+            self._state.ledger.lost += count
+            self._dropping = True
+            self._writer.wake()
         elif count:
-            self._stamp(wall if self._state.source.fresh else None, output.head + count)
+            for wall, end in source.stamps(count):
+                self._stamp(wall, output.head + end)
             output.publish(count)
             self._writer.wake()
         self._pause(count or 0)
+
+    def _end_dropped_line(self) -> None:
+        """End the line of which a part was dropped, so that the next one does not run into it."""
+        output = self._state.output
+        if output.copy(output.head - 1, 1) == b"\n":
+            self._dropping = False
+        elif output.put(b"\n"):
+            self._state.ledger.lost -= 1  # the difference between what was printed and what was queued
+            self._dropping = False
 
     def _stamp(self, wall: int | None, end: int) -> None:
         """Queue a timestamp. If no more fit, as after minutes of a hung disk, lines have none."""
@@ -228,35 +254,3 @@ def _survive_memory_pressure() -> None:
     """Ask the kernel to kill other processes first when memory runs out, if that is allowed."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-900")
-
-
-RECORD = struct.Struct("<QQ")
-UNKNOWN = 0
-
-
-def pack(wall_ns: int | None, end: int) -> bytes:
-    """One record of output.idx."""
-    return RECORD.pack(UNKNOWN if wall_ns is None else wall_ns, end)
-
-
-def read(index: Path) -> list[tuple[int | None, int]]:
-    """(wall ns, end) of every read, oldest first; empty if there is no index."""
-    try:
-        data = index.read_bytes()
-    except FileNotFoundError:
-        return []
-    whole = memoryview(data)[: len(data) // RECORD.size * RECORD.size]
-    return [(wall or None, end) for wall, end in RECORD.iter_unpack(whole)]
-
-
-def lines(log: Path, index: Path) -> Iterator[tuple[int | None, bytes]]:
-    """Every line of a log with its timestamp; the last line may lack a newline."""
-    records = iter(read(index))
-    wall, covered = next(records, (None, None))
-    end = 0
-    with log.open("rb") as texts:
-        for text in texts:
-            end += len(text)
-            while covered is not None and covered < end:
-                wall, covered = next(records, (None, None))
-            yield wall, text

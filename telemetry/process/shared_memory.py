@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gputel.telemetry.clock import Stamp
 
 COMMAND, STATUS, KNOWN, ENDED, SOURCE_ENDED, DRAINED, RECORDED, LOST, FAULT, POSITION = range(10)
+SKIPPED, SHOWN, GAP_END, GAP_OFFSET = range(10, 14)
 ENDED_AT = 16  # three words: wall, monotonic, boot clock
 SIGNALS = 64  # the first of three words per signal: when, code, sender
 
@@ -100,8 +101,39 @@ class Ledger:
         self._words[RECORDED] = value
 
     @property
+    def skipped(self) -> int:
+        """Bytes that were shown and then given up for output.log, to make room in the queue while the disk is full.
+
+        What comes after them in the stream stands that much earlier in output.log.
+        """
+        return self._get(SKIPPED)
+
+    @skipped.setter
+    def skipped(self, count: int) -> None:
+        self._words[SKIPPED] = count
+
+    @property
+    def shown(self) -> int:
+        """Up to where in the stream the screen needs the queue no more; EVERYTHING if there is no screen."""
+        return self._get(SHOWN)
+
+    @shown.setter
+    def shown(self, position: int) -> None:
+        self._words[SHOWN] = position
+
+    @property
+    def gap(self) -> tuple[int, int]:
+        """Where in the stream the last skipped bytes end, and where in output.log they would stand."""
+        return self._get(GAP_END), self._get(GAP_OFFSET)
+
+    @gap.setter
+    def gap(self, end_and_offset: tuple[int, int]) -> None:
+        self._words[GAP_OFFSET] = end_and_offset[1]
+        self._words[GAP_END] = end_and_offset[0]
+
+    @property
     def lost(self) -> int:
-        """Bytes of output that the disk did not take in time."""
+        """Bytes of output that neither disk nor queue took."""
         return self._get(LOST)
 
     @lost.setter
@@ -140,6 +172,7 @@ class Ledger:
 
 assert SIGNALS + 3 * signal.NSIG <= mmap.PAGESIZE // 8
 
+EVERYTHING = 1 << 62
 HEAD, TAIL, ORIGIN = range(3)
 ZEROS = bytes(1 << 20)
 

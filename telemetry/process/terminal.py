@@ -17,6 +17,7 @@ import tty
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process.keeper import KeeperState
 from gputel.telemetry.process.libc import PatientWriter
+from gputel.telemetry.process.shared_memory import EVERYTHING
 
 KEYBOARD, STANDARD_ERROR = 0, 2
 AT_ONCE = 4096
@@ -78,33 +79,41 @@ class Screen:
 
     def __init__(self, show: int | None) -> None:
         """`show` is the descriptor for the output, None to hide it."""
-        self.state: KeeperState | None = None
+        self._state: KeeperState | None = None
         self._show = show
         self._writer = PatientWriter()
         self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
-        self._offset = 0
+        self._position = 0
         self._at_line_start = True
         self._drawn = False
         self._notes = b""
         self._moved = time.monotonic_ns()
 
+    def attach(self, state: KeeperState) -> None:
+        """Show the output of this keeper."""
+        self._state = state
+        if self._show is None and not state.source.waits:
+            state.ledger.shown = EVERYTHING
+
     @property
     def pending(self) -> bool:
         """Whether there is output to show and its reader is still there (`| head` may have gone)."""
-        return self._show is not None and (self._on_disk() > 0 or self._is_stalled())
+        return self._show is not None and (self._on_disk() > 0 or self._waits_in_queue())
 
     def advance(self) -> None:
         """Show the next piece of output, as far as the reader takes it."""
-        if self._show is None or not (piece := self._next()):
+        if self._show is None or self._state is None or not (piece := self._next(self._state)):
             return
         self.clear()
         try:
             taken = self._writer.write(self._show, piece)
         except OSError:
             self._show = None
+            self._state.ledger.shown = EVERYTHING
             return
         if taken:
-            self._offset += taken
+            self._position += taken
+            self._state.ledger.shown = self._position
             self._at_line_start = piece[taken - 1] == ord("\n")
             self._moved = time.monotonic_ns()
 
@@ -136,23 +145,28 @@ class Screen:
             with contextlib.suppress(OSError):
                 self._writer.write(STANDARD_ERROR, CLEAR)
 
-    def _next(self) -> bytes:
-        assert self.state
+    def _next(self, state: KeeperState) -> bytes:
         if self._on_disk() > 0:
-            return os.pread(self.state.log, SHOWN_AT_ONCE, self._offset)
-        piece = self.state.output.copy(self._offset, SHOWN_AT_ONCE) if self._is_stalled() else b""
+            return os.pread(state.log, SHOWN_AT_ONCE, self._position - state.ledger.skipped)
+        piece = state.output.copy(self._position, SHOWN_AT_ONCE) if self._waits_in_queue() else b""
         went_to_disk = self._on_disk() > 0  # then its memory may have been reused while it was copied
         return b"" if went_to_disk else piece
 
     def _on_disk(self) -> int:
-        return os.fstat(self.state.log).st_size - self._offset if self.state else 0
+        """How much of what was not shown is in output.log; only what was shown is ever skipped there."""
+        if self._state is None:
+            return 0
+        return os.fstat(self._state.log).st_size - (self._position - self._state.ledger.skipped)
 
-    def _is_stalled(self) -> bool:
-        """Whether the queue holds output that the disk has not taken for a while."""
-        behind = self.state.output.head - self._offset if self.state else 0
-        if behind <= 0:
-            self._moved = time.monotonic_ns()
-        return behind > 0 and time.monotonic_ns() - self._moved > STALL
+    def _waits_in_queue(self) -> bool:
+        """Whether the queue holds output that the disk does not take, or has not taken for a while."""
+        if self._state is None:
+            return False
+        ledger, now = self._state.ledger, time.monotonic_ns()
+        if self._state.output.head <= self._position:
+            self._moved = now
+            return False
+        return bool(ledger.fault) or ledger.drained or now - self._moved > STALL
 
 
 def _is_in_front() -> bool:

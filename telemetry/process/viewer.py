@@ -64,7 +64,9 @@ class CommandEnd:
     fault: dict[str, str] | None
     """Why nothing was sampled."""
     lost: int
-    """Bytes of output that were lost."""
+    """Bytes of output that were lost: neither disk nor memory took them."""
+    missing: int
+    """Bytes of output that are missing in output.log, though they were shown."""
     left_behind: bool
     """Whether a keeper still writes the output of a process that outlived the command."""
     cut_short: bool
@@ -130,7 +132,8 @@ class Viewer:
             if keeper.process is not None:
                 self._sampling.life = keeper.process
             self._forwarder = Forwarder(keeper.ledger, keeper.send)
-            self._screen.state, self._reporter.keeper = keeper.state, keeper
+            self._screen.attach(keeper.state)
+            self._reporter.keeper = keeper
         if job.beside:
             try:
                 spawn.start_beside(job.beside((keeper and keeper.command) or 0), job.env)
@@ -150,6 +153,8 @@ class Viewer:
             with contextlib.suppress(OSError):
                 run_folder.update_end(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
         self._close()
+        if self._keeper:
+            self._keeper.write_rest()
         run_folder.release(self._job.folder)
         return self._outcome()
 
@@ -333,6 +338,7 @@ class Viewer:
             signal=-status if status is not None and -status in ENDING else None,
             fault=None if self._sampling.ever_sampled else self._sampling.fault,
             lost=keeper.ledger.lost if keeper else 0,
+            missing=keeper.state.queues.missing - keeper.ledger.lost if keeper else 0,
             left_behind=bool(keeper and not keeper.ledger.drained),
             cut_short=self._cut,
             uncompacted=self._uncompacted,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import polars as pl
 
 from gputel.telemetry import run_folder
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 
 START = 1_772_359_200_000_000_000  # 1 March 2026, 10:00:00
 SECOND = 1_000_000_000
@@ -40,7 +40,8 @@ def fill(segment: run_folder.Segment, lines: Lines) -> None:
     ends = [sum(len(text) for text in texts[: i + 1]) for i in range(len(texts))]
     segment.output.write_text("".join(texts))
     reads = [
-        keeper.pack(START + round(second * SECOND), end) for (second, _), end in zip(lines, ends, strict=True)
+        output_index.pack(START + round(second * SECOND), end)
+        for (second, _), end in zip(lines, ends, strict=True)
     ]
     segment.index.write_bytes(b"".join(reads))
 

@@ -12,7 +12,7 @@ from gputel.analysis.live.view import Terms
 from gputel.analysis.logs.incremental import Increment
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 STEP = "step {:05d}/00400 (0.1%) | loss: {:.6f} | lrm: 1.00 | dt: 500.00ms | total time: {:.2f}m\n"
@@ -33,7 +33,7 @@ def record(segment: Path, text: str, wall_ns: int) -> None:
     with (segment / "output.log").open("a") as output:
         output.write(text)
     with (segment / "output.idx").open("ab") as index:
-        index.write(keeper.pack(wall_ns, (segment / "output.log").stat().st_size))
+        index.write(output_index.pack(wall_ns, (segment / "output.log").stat().st_size))
 
 
 def make_run(folder: Path) -> Path:

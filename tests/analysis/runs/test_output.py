@@ -11,7 +11,7 @@ import pytest
 
 import gputel
 from gputel.telemetry import run_folder
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 
 START = 1_772_359_200_000_000_000  # 1 March 2026, 10:00:00
 SECOND = 1_000_000_000
@@ -29,7 +29,7 @@ def fill(segment: run_folder.Segment, lines: list[str], first: int) -> None:
     """One line a second, each in a read of its own."""
     segment.output.write_text("".join(lines))
     ends = [sum(len(line) for line in lines[: i + 1]) for i in range(len(lines))]
-    reads = [keeper.pack(START + (first + i) * SECOND, end) for i, end in enumerate(ends)]
+    reads = [output_index.pack(START + (first + i) * SECOND, end) for i, end in enumerate(ends)]
     segment.index.write_bytes(b"".join(reads))
 
 

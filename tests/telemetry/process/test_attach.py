@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process import keeper
+from gputel.telemetry.process import output_index
 from tests.recordings import Recorder, until
 
 Record = Callable[..., Recorder]
 
 
 def stamped(recorder: Recorder) -> list[tuple[int | None, bytes]]:
-    return list(keeper.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
+    return list(output_index.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
 
 
 @pytest.fixture
@@ -45,6 +45,24 @@ def test_new_lines_are_stamped_and_old_ones_are_not(record: Record, log: Path) -
     assert before < third < time.time_ns()
     assert recorder.facts()["exit_code"] is None
     assert recorder.facts()["ended"]
+
+
+def test_new_lines_behind_a_big_old_log_are_stamped_at_once(record: Record, log: Path) -> None:
+    """Before the old text has been copied: the new lines' stamps are older than the copy."""
+    log.write_bytes((b"x" * 999 + b"\n") * 60_000)
+    recorder = record(options=("--simulate", "1xH100", "--follow", str(log)))
+    until(lambda: len(recorder.output()) > 0, "the begin of the copy")
+    before = time.time_ns()
+    with log.open("ab") as more:
+        more.write(b"new\n")
+    recorder.printed(b"\nnew\n")
+    recorder.kill(signal.SIGINT)
+    assert recorder.wait() == 0
+    assert recorder.output() == log.read_bytes()
+    stamps = [wall for wall, _ in stamped(recorder)]
+    assert stamps[:60_000] == [None] * 60_000
+    assert stamps[60_000] is not None
+    assert stamps[60_000] > before
 
 
 def test_log_is_followed_without_a_gpu(record: Record, log: Path) -> None:

@@ -1,5 +1,6 @@
 """A full or hanging disk costs the command nothing; output that it does not take is counted and reported."""
 
+import contextlib
 import os
 import resource
 import select
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process.disk_writer import DiskWriter
+from gputel.telemetry.process import output_index
+from gputel.telemetry.process.disk_writer import DiskWriter, OutputQueues
+from gputel.telemetry.process.output_index import RECORD
 from gputel.telemetry.process.shared_memory import Ledger, Ring
 from tests.recordings import Recorder, until
 
@@ -26,24 +29,56 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, resource.RLIM_INFINITY))
 
 
-def test_full_disk_does_not_stop_the_command_and_lost_output_is_reported(record: Record) -> None:
-    program = "import os\nfor _ in range(3000): os.write(1, b'x' * 999 + b'\\n')\nos._exit(6)"
-    recorder = record(sys.executable, "-c", program, preexec_fn=limit_files)
+def shown_through(reading: int) -> bytes:
+    """All that comes out of a pipe."""
+    shown = bytearray()
+    while piece := os.read(reading, MIB):
+        shown += piece
+    os.close(reading)
+    return bytes(shown)
+
+
+def test_full_disk_does_not_stop_the_command_and_loses_nothing_of_the_screen(record: Record) -> None:
+    program = "import os\nfor i in range(3000): os.write(1, b'%0999d\\n' % i)\nos._exit(6)"
+    reading, writing = os.pipe()
+    recorder = record(sys.executable, "-c", program, preexec_fn=limit_files, stdout=writing)
+    os.close(writing)
+    shown = shown_through(reading)
     assert recorder.wait() == 6
+    assert shown == b"".join(b"%0999d\n" % i for i in range(3000))
+    assert recorder.output() == shown[:MIB]
     assert recorder.facts()["exit_code"] == 6
-    assert len(recorder.output()) == MIB
-    assert recorder.shown.read_bytes() == recorder.output(), "both files are as long as the disk lets them"
-    assert f"{3_000_000 - MIB:,} bytes of output were lost" in recorder.said.read_text()
+    assert recorder.facts()["output_missing_bytes"] == 3_000_000 - MIB
+    assert f"{3_000_000 - MIB:,} bytes of output are not in output.log" in recorder.said.read_text()
     assert "disk_full" in [event["kind"] for event in recorder.events()]
 
 
 @pytest.mark.long
-def test_output_beyond_the_queue_is_dropped_and_counted(record: Record) -> None:
+def test_screen_misses_nothing_of_more_output_than_memory_takes(record: Record) -> None:
+    program = "import os\nfor i in range(100_000): os.write(1, b'%0999d\\n' % i)\nos._exit(6)"
+    reading, writing = os.pipe()
+    recorder = record(sys.executable, "-c", program, preexec_fn=limit_files, stdout=writing)
+    os.close(writing)
+    shown = shown_through(reading)
+    assert recorder.wait() == 6
+    lost = 100_000_000 - len(shown)
+    assert (lost == 0) == ("were lost" not in recorder.said.read_text())
+    assert recorder.facts()["output_missing_bytes"] == 100_000_000 - MIB
+    lines = [int(line) for line in shown.splitlines() if len(line) == 999]
+    assert lines == sorted(set(lines))
+
+
+@pytest.mark.long
+def test_output_that_neither_disk_nor_screen_takes_is_dropped_and_counted(record: Record) -> None:
     program = "import os\nfor _ in range(80): os.write(1, bytes(1_000_000))\nos._exit(6)"
-    recorder = record(sys.executable, "-c", program, preexec_fn=limit_files)
+    reading, writing = os.pipe()
+    recorder = record(sys.executable, "-c", program, preexec_fn=limit_files, stdout=writing)
+    os.close(writing)
+    until(lambda: recorder.facts().get("exit_code") == 6, "the end of a command that is not held")
+    shown = len(shown_through(reading))
     assert recorder.wait() == 6
     assert len(recorder.output()) == MIB
-    assert f"{80_000_000 - MIB:,} bytes of output were lost" in recorder.said.read_text()
+    assert f"{80_000_000 - shown:,} bytes of output were lost" in recorder.said.read_text()
 
 
 def test_output_that_waited_in_memory_is_written_when_there_is_room_again(
@@ -80,18 +115,84 @@ def test_disk_full_for_every_file_does_not_stop_the_command(record: Record, smal
     program = (
         "import os, time\nfor _ in range(400): os.write(1, b'x' * 9999 + b'\\n'); time.sleep(0.002)\nexit(6)"
     )
-    recorder = Recorder(small_disk / "run", sys.executable, "-c", program)
+    reading, writing = os.pipe()
+    recorder = Recorder(small_disk / "run", sys.executable, "-c", program, stdout=writing)
+    os.close(writing)
+    shown = shown_through(reading)
     assert recorder.wait() == 6
-    output = recorder.output()
-    assert output == ((b"x" * 9999 + b"\n") * 400)[: len(output)]
+    output, printed = recorder.output(), (b"x" * 9999 + b"\n") * 400
+    assert output == printed[: len(output)]
     assert len(output) > 0
+    assert shown == printed
+    assert recorder.facts()["exit_code"] == 6
+    assert recorder.facts()["ended"]
+    assert recorder.facts()["output_missing_bytes"] == len(printed) - len(output)
+
+
+def test_tail_in_memory_is_written_when_room_appears_at_the_end(small_disk: Path) -> None:
+    """The viewer, too, frees room and writes what the keeper had to leave."""
+    ring, stamps, ledger = Ring(16 * MIB), Ring(MIB), Ledger()
+    log, index = (
+        os.open(small_disk / name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        for name in ("output.log", "output.idx")
+    )
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(200_000))
+    queues = OutputQueues(ring, stamps, log, index, ledger)
+    for i in range(150):
+        line = b"%0999d\n" % i
+        stamps.put(RECORD.pack(1000 + i, ring.head + len(line)))
+        ring.put(line)
+    with pytest.raises(OSError, match="No space left"):
+        queues.write()
+    assert queues.missing == ring.head - ring.tail > 0
+    ballast.unlink()
+    queues.write()
+    assert queues.missing == 0
+    stamped = list(output_index.lines(small_disk / "output.log", small_disk / "output.idx"))
+    assert stamped == [(1000 + i, b"%0999d\n" % i) for i in range(150)]
+
+
+def test_lines_that_were_given_up_leave_a_gap_and_no_wrong_time(small_disk: Path) -> None:
+    ring, stamps, ledger = Ring(16 * MIB), Ring(MIB), Ledger()
+    log, index = (
+        os.open(small_disk / name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        for name in ("output.log", "output.idx")
+    )
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(200_000))
+    queues = OutputQueues(ring, stamps, log, index, ledger)
+    for i in range(16_000):
+        line = b"%0999d\n" % i
+        stamps.put(RECORD.pack(1000 + i, ring.head + len(line)))
+        ring.put(line)
+        if i % 1000 == 0:
+            with contextlib.suppress(OSError):
+                queues.write()
+            ledger.shown = ring.head
+            queues.make_room()
+    assert queues.missing > 0
+    assert ring.room(MIB)
+    ballast.unlink()
+    ring_bytes = ring.head - ring.tail
+    subprocess.run(["mount", "-o", "remount,size=32m", str(small_disk)], check=True)
+    queues.write()
+    stamped = list(output_index.lines(small_disk / "output.log", small_disk / "output.idx"))
+    whole = [(wall, int(text)) for wall, text in stamped if len(text) == 1000]
+    assert whole[-1] == (16_999, 15_999)
+    assert all(wall in (None, 1000 + number) for wall, number in whole)
+    assert sum(wall is not None for wall, _ in whole) >= ring_bytes // 1000
+    assert os.fstat(log).st_size == ring.head - ledger.skipped
+    assert ledger.skipped > 0
 
 
 def hanging_disk(ring: Ring, folder: Path) -> tuple[DiskWriter, int, Ledger]:
     """A pipe without a reader takes 64 KiB and then, like a hung disk, holds its writer."""
     reading, writing = os.pipe()
     ledger = Ledger()
-    writer = DiskWriter(folder, [(ring, writing)], ledger, os.eventfd(0, os.EFD_NONBLOCK))
+    index = os.open(folder / "output.idx", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    queues = OutputQueues(ring, Ring(MIB), writing, index, ledger)
+    writer = DiskWriter(folder, queues, os.eventfd(0, os.EFD_NONBLOCK))
     writer.start()
     return writer, reading, ledger
 

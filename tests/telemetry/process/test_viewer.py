@@ -144,12 +144,12 @@ def test_closed_standard_output_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_lines_are_stamped_when_they_come(record: Record) -> None:
-    from gputel.telemetry.process import keeper
+    from gputel.telemetry.process import output_index
 
     program = "import time\nfor i in range(5): print(time.time_ns()); time.sleep(0.05)"
     recorder = record(*python(program))
     assert recorder.wait() == 0
-    stamped = list(keeper.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
+    stamped = list(output_index.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
     walls = [wall for wall, _ in stamped if wall is not None]
     assert len(walls) == 5
     assert all(wall >= int(line) for wall, (_, line) in zip(walls, stamped, strict=True))
