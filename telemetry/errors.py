@@ -1,5 +1,7 @@
 """The one error that a user reads: where, what is wrong, and a hint how to fix it."""
 
+import os
+
 
 class GputelError(Exception):
     """One line, `place: fault; hint`; the command that prints it ends with `exit_code`."""
@@ -15,3 +17,9 @@ class GputelError(Exception):
 def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:
     """Exceptions pickle their `args` alone, which are the joined line here."""
     return GputelError(place, fault, hint, exit_code=exit_code)
+
+
+def reason(error: OSError) -> str:
+    """What failed, such as `No space left on device`; never empty, though an OSError may bear no text."""
+    words = error.strerror or (os.strerror(error.errno) if error.errno else str(error))
+    return words or type(error).__name__

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gputel.telemetry import run_folder
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, SystemClock, iso
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.identity import mask
@@ -37,7 +38,7 @@ def read(folder: Path) -> Iterator[dict[str, object]]:
         return
     for line in lines:
         try:
-            event = json.loads(line)
+            event = parse_json(line)
         except ValueError:
             continue
         if isinstance(event, dict):

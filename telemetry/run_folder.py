@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import file_name
@@ -252,7 +253,7 @@ def describe(segment: Path) -> dict[str, object]:
     """The content of run.json."""
     path = segment / DESCRIPTION
     try:
-        facts = json.loads(path.read_text())
+        facts = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gputel.analysis.compare.axes import AXES
+from gputel.analysis.exports import cells
 from gputel.analysis.render import files
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _csv(comparison: Comparison) -> Iterator[tuple[str, str]]:
     }
     for name, frame in frames.items():
         if frame.height:
-            yield name, frame.write_csv()
+            yield name, cells.safe(frame).write_csv()
 
 
 def _wide(comparison: Comparison) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from gputel.analysis.documents import gate
 from gputel.analysis.render import files
+from gputel.telemetry.characters import visible
 
 if TYPE_CHECKING:
     from gputel.analysis.compare.gate import GateResult
@@ -27,7 +28,7 @@ def write(run: str, checks: Sequence[GateResult], path: Path, *, force: bool) ->
 
 
 def _suite(run: str, checks: Sequence[GateResult]) -> ElementTree.Element:
-    """A broken limit is a failure; a limit that cannot be judged is a skipped test."""
+    """A broken limit is a failure; a limit that cannot be judged is a skipped test. XML holds no controls."""
     counts = {
         verdict: str(sum(check.verdict == verdict for check in checks)) for verdict in ("failed", "unknown")
     }
@@ -35,8 +36,10 @@ def _suite(run: str, checks: Sequence[GateResult]) -> ElementTree.Element:
         "testsuite", name=SUITE, tests=str(len(checks)), failures=counts["failed"], skipped=counts["unknown"]
     )
     for check in checks:
-        case = ElementTree.SubElement(suite, "testcase", classname=run, name=f"{check.kind} {check.metric}")
-        message = f"{check.why}: {', '.join(cell for cell in gate.cells(check) if cell is not None)}"
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=visible(run), name=visible(f"{check.kind} {check.metric}")
+        )
+        message = visible(f"{check.why}: {', '.join(cell for cell in gate.cells(check) if cell is not None)}")
         if check.verdict == "failed":
             ElementTree.SubElement(case, "failure", message=message)
         elif check.verdict == "unknown":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from gputel.analysis import columns, document
+from gputel.analysis.exports import cells
 from gputel.analysis.render import files
 from gputel.telemetry.file_names import file_names
 
@@ -54,7 +55,7 @@ def _plan(logs: list[Log], folder: Path, kind: Kind) -> Iterator[tuple[Path, pl.
 
 def _write(frame: pl.DataFrame, kind: Kind, path: Path) -> None:
     if kind == "csv":
-        document.timed(frame).write_csv(path)
+        cells.safe(document.timed(frame)).write_csv(path)
     else:
         frame.write_parquet(path)
 

@@ -16,6 +16,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gputel.analysis import document
+from gputel.analysis.exports import cells
 from gputel.analysis.render import files
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
@@ -73,7 +74,8 @@ def to_csv(
     table = _table(run_folder.open_folder(path), LAYOUTS[layout], done)
     if "time" in table.collect_schema():
         table = document.timed(table)
-    files.write([files.File(target, lambda draft: table.sink_csv(draft))], force=force)
+    safe = cells.safe(table)
+    files.write([files.File(target, lambda draft: safe.sink_csv(draft))], force=force)
 
 
 def to_parquet(

@@ -27,6 +27,7 @@ from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.instructions import Instructions
 from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder
+from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def say(words: str) -> None:
     """Writes a line to standard error, over the recorder's status line if there is one."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{clear}gputel: {words}\n")
+        sys.stderr.write(f"{clear}gputel: {visible_line(words)}\n")
         sys.stderr.flush()
 
 

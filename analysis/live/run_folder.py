@@ -11,7 +11,6 @@ tiers.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ import polars as pl
 
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.telemetry import events, run_folder
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
@@ -178,7 +178,7 @@ def _described(segment: Segment) -> dict[str, Any]:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 
 from gputel import __version__
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, reason
 
 COMMANDS = (
     "record",
@@ -83,6 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """The one place where an exception becomes a line and an exit code."""
     from gputel.cli import show
 
+    show.write_any_character()
     try:
         code = group.main(args, prog_name="gputel", standalone_mode=False)
     except GputelError as error:
@@ -97,4 +98,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         show.stop_writing()
         code = 0
+    except OSError as error:
+        show.error(f"{error.filename or 'gputel'}: {reason(error)}")
+        code = 1
     sys.exit(code or 0)

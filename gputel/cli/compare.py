@@ -106,7 +106,7 @@ def _read(words: Sequence[str]) -> list[RunData]:
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
     subjects: list[RunData] = []
-    for source in _with_progress(named):
+    for source in show.progress(named, "reading", least=MANY):
         subject = _subject(source)
         if subject.log.is_empty:
             show.note(f"{source.path}: nothing to compare: no record, evaluation or event in it")
@@ -127,9 +127,3 @@ def _subject(source: RunSource) -> RunData:
     if source.kind == "stdin":
         return runs.RunData(files.stream(sys.stdin.buffer, "stdin", "-"))
     return read_run(source.path)
-
-
-def _with_progress(sources: list[RunSource]) -> Any:
-    if len(sources) < MANY or not sys.stderr.isatty():
-        return sources
-    return click.progressbar(sources, label="reading", file=sys.stderr)

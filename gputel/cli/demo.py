@@ -61,7 +61,9 @@ def command(out: Path, steps: int) -> int:
         code = code or _run_act(words, about)
     if code == 0:
         pages = f"{out / 'gputel-compare.html'}, {out / 'gputel-report.html'}"
-        show.note(f"\nopen: {pages}, in any browser, offline\nnext: gputel tail {second}")
+        show.note("")
+        show.note(f"open: {pages}, in any browser, offline")
+        show.note(f"next: gputel tail {second}")
     return code
 
 
@@ -100,12 +102,9 @@ def _clear(out: Path, folders: tuple[Path, ...]) -> None:
 def _run_act(words: list[object], about: str) -> int:
     """Prints the command as one would type it, then runs it."""
     typed = [str(word) for word in words]
-    show.note("\n" + click.style(f"# {about}", bold=True))
-    show.note(
-        click.style(
-            "$ gputel " + shlex.join(["python" if w == sys.executable else w for w in typed]), fg="cyan"
-        )
-    )
+    show.note("")
+    show.note(f"# {about}", bold=True)
+    show.note("$ gputel " + shlex.join(["python" if w == sys.executable else w for w in typed]), fg="cyan")
     return subprocess.run([*GPUTEL, *typed], check=False).returncode
 
 

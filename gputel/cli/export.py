@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -37,8 +35,7 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, force
     caution = document.caution(open_recording(path).simulated)
     for target, write in ((csv, recording.to_csv), (parquet, recording.to_parquet)):
         if target is not None:
-            watched = click.progressbar(length=recording.steps(path), file=sys.stderr, label=str(target))
-            with watched if sys.stderr.isatty() else nullcontext() as bar:
-                write(path, target, layout, force=force, **({"done": bar.update} if bar else {}))
-            said = [text.size(target.stat().st_size), *([caution] if caution else [])]
-            show.note(f"{target}: {'; '.join(said)}")
+            with show.counter(recording.steps(path), str(target)) as done:
+                write(path, target, layout, force=force, done=done)
+            facts = [text.size(target.stat().st_size), *([caution] if caution else [])]
+            show.note(f"{target}: {'; '.join(facts)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "gputel-parse"
 TABLES: tuple[Kind, ...] = ("csv", "parquet")
+MANY_ROWS = 10_000  # that are printed at once
 
 
 @click.command("parse", short_help="Turn training logs of any framework into tables.")
@@ -87,7 +88,7 @@ def _read(paths: Sequence[str], chosen: str | None) -> tuple[list[Log], list[dic
         except GputelError as error:
             errors.append(_fault(error, word))
     logs: list[Log] = []
-    for log in _open(_with_progress(named), formats):
+    for log in _open(show.progress(named, "reading"), formats):
         if isinstance(log, GputelError):
             errors.append(_fault(log, ""))
             continue
@@ -112,14 +113,6 @@ def _fault(error: GputelError, path: str) -> dict[str, str]:
     return {"path": error.place or path, "message": error.fault + (f"; {error.hint}" if error.hint else "")}
 
 
-def _with_progress(named: list[RunSource]) -> Iterator[RunSource]:
-    if len(named) < 2 or not sys.stderr.isatty():
-        yield from named
-        return
-    with click.progressbar(named, label="reading", file=sys.stderr) as bar:
-        yield from bar
-
-
 def _write_tables(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> None:
     from gputel.analysis.exports.logs import write
 
@@ -136,7 +129,8 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
         fault = "nothing was inferred: the logs are of known formats, or of none"
         raise GputelError(str(path), fault, "see 'gputel formats'")
     files.write([files.File(path, learned.encode())], force=force)
-    show.note(f"wrote {path}\nnext: gputel parse LOG --format {path}")
+    show.note(f"wrote {path}")
+    show.note(f"next: gputel parse LOG --format {path}")
 
 
 def _print_json(logs: list[Log], errors: list[dict[str, str]]) -> None:
@@ -153,8 +147,9 @@ def _print_rows(logs: list[Log]) -> None:
     from gputel.analysis.logs import summary
 
     for log in logs:
-        for row in summary.rows(log):
-            sys.stdout.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+        lines = (json.dumps(row, allow_nan=False, ensure_ascii=False) for row in summary.rows(log))
+        while piece := list(islice(lines, MANY_ROWS)):
+            show.rows(piece, as_json=True)
 
 
 def _print_rejects(logs: list[Log]) -> None:

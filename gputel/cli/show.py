@@ -1,24 +1,30 @@
-"""What people read: tables and answers on standard output, notes and errors on standard error.
+"""All that commands print: tables and answers on standard output, notes and errors on standard error.
 
-Whether there is a terminal to draw on, and keys to be read from it.
+Characters that a terminal would obey are written as codes such as `\\x1b`: logs, names of files and run.json may
+hold them. Also finds out whether there is a terminal to draw on, and keys to be read from it.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+
+from gputel.telemetry.characters import escaped_json, visible, visible_line
 
 if TYPE_CHECKING:
     from gputel.analysis.document import Document, Item, Section
 
+Shown = TypeVar("Shown")
 NO_BREAK = "\N{NO-BREAK SPACE}"
 UNIT = re.compile(r"(?<=\d) (?=(%|°C|[A-Za-zµ]{1,5})(?![\w]))")
 MOST_NARROW = 40  # columns, below which nothing is folded further
@@ -27,21 +33,56 @@ LEAST_ROOM = 24  # columns of a terminal, in which sentences are still worth fol
 
 
 def error(line: str) -> None:
-    """The only place that prints an error."""
-    click.echo(click.style("error: ", fg="red", bold=True) + line, err=True, color=_color(sys.stderr))
+    """The only place that prints an error: one line."""
+    _put(click.style("error: ", fg="red", bold=True) + visible_line(line), sys.stderr)
 
 
-def note(line: str) -> None:
-    """A hint, a path, a next command: on standard error, so that data can be piped."""
-    click.echo(line, err=True, color=_color(sys.stderr))
+def note(line: str, **style: Any) -> None:
+    """A hint, a path, a next command, in one line: on standard error, so that data can be piped.
+
+    `style` is what `click.style` takes.
+    """
+    _put(click.style(visible_line(line), **style) if style else visible_line(line), sys.stderr)
 
 
 def bell() -> None:
     click.echo("\a", nl=False, err=True)
 
 
-def say(line: str, stream: TextIO | None = None) -> None:
-    click.echo(line, file=stream, color=_color(stream or sys.stdout))
+def say(text: str, stream: TextIO | None = None) -> None:
+    """An answer, in one line or several."""
+    _put(visible(text), stream or sys.stdout)
+
+
+def rows(lines: Iterable[str], *, as_json: bool) -> None:
+    """Lines of text, or of a JSON object each, on standard output at once."""
+    written = escaped_json if as_json else visible_line
+    sys.stdout.buffer.write("".join(f"{written(line)}\n" for line in lines).encode())
+    sys.stdout.buffer.flush()
+
+
+def progress(items: Iterable[Shown], label: str, *, least: int = 2) -> Iterator[Shown]:
+    """Yields the items beside a bar on standard error, if that is a terminal and there are `least` of them."""
+    listed = list(items)
+    if len(listed) < least or not sys.stderr.isatty():
+        yield from listed
+        return
+    with click.progressbar(listed, label=visible_line(label), file=sys.stderr) as bar:
+        yield from bar
+
+
+@contextmanager
+def counter(length: int, label: str) -> Iterator[Callable[[int], object]]:
+    """Yields what moves a bar on standard error on, or does nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _count: None
+        return
+    with click.progressbar(length=length, label=visible_line(label), file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _put(text: str, stream: TextIO) -> None:
+    click.echo(text, file=stream, color=_color(stream))
 
 
 def columns_of(stream: TextIO) -> int:
@@ -53,14 +94,16 @@ def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:
     """Folds each line at words, with a hanging indent; a number and its unit stay together."""
     width = max(columns_of(stream or sys.stdout), MOST_NARROW)
     return "\n".join(
-        textwrap.fill(UNIT.sub(NO_BREAK, one), width, subsequent_indent=" " * hanging, break_on_hyphens=False)
-        for one in line.splitlines() or [""]
+        textwrap.fill(
+            UNIT.sub(NO_BREAK, part), width, subsequent_indent=" " * hanging, break_on_hyphens=False
+        )
+        for part in visible(line).removesuffix("\n").split("\n")
     ).replace(NO_BREAK, " ")
 
 
 def as_json(answer: object) -> None:
     """Strict JSON: a NaN that was not made null before is a bug here."""
-    click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+    _put(escaped_json(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False)), sys.stdout)
 
 
 def document(answer: Document, stream: TextIO | None = None) -> None:
@@ -107,19 +150,14 @@ def _item(item: Item, stream: TextIO | None) -> None:
             say(folded(item.note, stream=stream), stream)
 
 
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    title: str | None = None,
-    stream: TextIO | None = None,
-) -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: TextIO | None = None) -> None:
     """Numbers to the right, words to the left, `-` where nothing was measured.
 
     Where a terminal is too narrow for it, sentences in its last column are folded, else it is cut into tables below
     each other, each with the first column; in a pipe it is as wide as it must be.
     """
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    columns = [visible_line(name) for name in columns]
+    cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
     numeric = [
         all(row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows)
         for i in range(len(columns))
@@ -134,9 +172,8 @@ def table(
     for number, block in enumerate(_blocks(widest, width)):
         if number:
             say("", stream)
-        kept = [[row[i] for i in block] for row in cells]
-        _draw([columns[i] for i in block], [numeric[i] for i in block], kept, title, width, stream)
-        title = None
+        shown = [[row[i] for i in block] for row in cells]
+        _draw([columns[i] for i in block], [numeric[i] for i in block], shown, width, stream)
 
 
 def _widest(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -167,7 +204,6 @@ def _draw(
     columns: Sequence[str],
     numeric: Sequence[bool],
     cells: Sequence[Sequence[str]],
-    title: str | None,
     width: int,
     stream: TextIO,
 ) -> None:
@@ -176,10 +212,10 @@ def _draw(
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, pad_edge=False)
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name, number in zip(columns, numeric, strict=True):
         drawn.add_column(
-            name, justify="right" if number and cells else "left", overflow="fold", no_wrap=number
+            Text(name), justify="right" if number and cells else "left", overflow="fold", no_wrap=number
         )
     for row in cells:
         drawn.add_row(*map(Text, row))
@@ -189,6 +225,7 @@ def _draw(
 
 def facts(pairs: Mapping[str, object], *, indent: int = 0, stream: TextIO | None = None) -> None:
     """`name   value` lines; nested ones indented, unknown ones left out, long ones folded under their value."""
+    pairs = {visible_line(name): value for name, value in pairs.items()}
     width = max((len(name) for name, value in pairs.items() if value is not None), default=0)
     for name, value in pairs.items():
         if isinstance(value, Mapping):
@@ -196,10 +233,17 @@ def facts(pairs: Mapping[str, object], *, indent: int = 0, stream: TextIO | None
             facts(value, indent=indent + 2, stream=stream)
         elif value is not None:
             hanging = indent + width + 2
-            first, *others = str(value).splitlines() or [""]
+            first, *others = visible(str(value)).split("\n")
             say(folded(f"{' ' * indent}{name:<{width}}  {first}", hanging, stream=stream), stream)
             for line in others:
                 say(folded(" " * hanging + line, hanging, stream=stream), stream)
+
+
+def write_any_character() -> None:
+    """Writes what an encoding such as Latin-1 lacks as a code, where Python would end with a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def stop_writing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -165,10 +164,9 @@ def _print_lines(asked: Mapping[str, Any]) -> int:
         with until_signal(follower) as received:
             for turn in session.turns(lambda: bool(received)):
                 notes.show(follower)
-                rows = "".join(line + "\n" for update in turn.updates for line in printer.rows(update))
-                alarmed = "".join(line + "\n" for line in printer.alarms(turn))
-                sys.stdout.buffer.write((rows + alarmed).encode())
-                sys.stdout.buffer.flush()
+                rows = [line for update in turn.updates for line in printer.rows(update)]
+                alarmed = list(printer.alarms(turn))
+                show.rows([*rows, *alarmed], as_json=asked["as_json"])
                 follower.shown()
                 if asked["bell"] and alarmed:
                     show.bell()

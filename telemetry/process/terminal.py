@@ -14,6 +14,7 @@ import termios
 import time
 import tty
 
+from gputel.telemetry.characters import visible_line
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process.keeper import KeeperState
 from gputel.telemetry.process.libc import PatientWriter
@@ -119,7 +120,7 @@ class Screen:
 
     def note(self, line: str) -> None:
         """Show one line beside the output, on standard error."""
-        self._notes += line.encode(errors="replace") + b"\n"
+        self._notes += visible_line(line).encode() + b"\n"
         self.clear()
         self.write_notes()
 

@@ -1,5 +1,6 @@
 """Tables on terminals of any width, and in pipes."""
 
+import json
 import os
 import re
 import sys
@@ -130,3 +131,36 @@ def test_text_of_a_section_of_panels_is_for_outputs_that_draw_them(
     bars = Bars("time", "Time", "s", ("d16",), ("train",), np.ones((1, 1)))
     show.document(Document("d16", [Section(items=(bars,), text="The bars are short.")]))
     assert capsys.readouterr().out == ""
+
+
+HOSTILE = "\x1b]52;c;QQ==\x07\u202e\u200b"
+CODES = r"\x1b]52;c;QQ==\x07\u202e\u200b"
+
+
+def test_every_part_of_a_document_shows_what_acts_as_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(HOSTILE, ("a", HOSTILE), [(HOSTILE, HOSTILE)], note=HOSTILE)
+    facts = FactList({HOSTILE: HOSTILE}, HOSTILE)
+    section = Section(HOSTILE, (table, facts), text=HOSTILE)
+    show.document(Document("d16", [section], about=HOSTILE, caution=HOSTILE, next=HOSTILE))
+    printed = capsys.readouterr()
+    assert printed.out.count(CODES) == 12
+    assert printed.err == f"next: {CODES}\n"
+    assert not {"\x1b", "\x07", "\u202e", "\u200b"} & set(printed.out)
+
+
+def test_name_of_a_column_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    show.table(("[/a]", "[bold]"), [("[red]x", "y")])
+    assert capsys.readouterr().out.split()[:2] == ["[/a]", "[bold]"]
+
+
+def test_error_and_note_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    show.error("a\nerror: b")
+    show.note("c\nd")
+    assert capsys.readouterr().err == "error: a\\x0aerror: b\nc\\x0ad\n"
+
+
+def test_json_escapes_what_acts_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    show.as_json({"name": HOSTILE + "\x9b\udcff é"})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"name": HOSTILE + "\x9b\udcff é"}
+    assert r"\u001b]52;c;QQ==\u0007\u202e\u200b\u009b\udcff é" in printed

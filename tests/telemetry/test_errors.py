@@ -1,8 +1,11 @@
 """The one error: a line of place, fault and hint, which survives pickling."""
 
+import errno
 import pickle
 
-from gputel.telemetry.errors import GputelError
+import pytest
+
+from gputel.telemetry.errors import GputelError, reason
 
 
 def test_error_is_one_line_of_place_fault_and_hint() -> None:
@@ -17,3 +20,17 @@ def test_error_is_one_line_of_place_fault_and_hint() -> None:
 def test_error_survives_the_way_between_processes() -> None:
     error = pickle.loads(pickle.dumps(GputelError("a", "b", "c", exit_code=3)))
     assert (str(error), error.exit_code) == ("a: b; c", 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.ENOSPC, ""), "No space left on device"),
+        (OSError("No space left on device (os error 28)"), "No space left on device (os error 28)"),
+        (OSError(), "OSError"),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+def test_os_error_says_what_failed_even_without_text(error: OSError, words: str) -> None:
+    assert reason(error) == words
