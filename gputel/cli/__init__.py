@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import wraps
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -25,6 +27,8 @@ COMMANDS = (
     "formats",
     "doctor",
     "demo",
+    "settings",
+    "trust",
 )
 
 
@@ -38,6 +42,7 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"gputel.cli.{name}").command
+        _add_verbose(command)
         for option in command.params:
             if isinstance(option, click.Option) and option.envvar is None:
                 option.envvar = variable(name, option)
@@ -52,7 +57,8 @@ class Commands(click.Group):
         if name and command and not ctx.resilient_parsing:
             from gputel.cli import defaults
 
-            ctx.default_map = {name: defaults.options(name, command)}
+            chosen = ctx.meta[defaults.META] = defaults.options(name, command)
+            ctx.default_map = {name: {option: default.value for option, default in chosen.items()}}
         return name, command, rest
 
 
@@ -60,6 +66,25 @@ def _meant(word: str) -> str:
     from difflib import get_close_matches
 
     return "".join(f" (did you mean '{near}'?)" for near in get_close_matches(word, COMMANDS, 1))
+
+
+def _add_verbose(command: click.Command) -> None:
+    """Adds `--verbose`, which every command has, and names the settings before the command runs."""
+    if any(option.name == "verbose" for option in command.params):
+        return
+    about = "Name the settings files that count, and what they set."
+    command.params.append(click.Option(["--verbose"], is_flag=True, help=about))
+    run = command.callback
+    assert run is not None
+
+    @wraps(run)
+    def announced(*args: Any, verbose: bool, **asked: Any) -> Any:
+        from gputel.cli import defaults
+
+        defaults.announce(click.get_current_context(), verbose=verbose)
+        return run(*args, **asked)
+
+    command.callback = announced
 
 
 def variable(command: str, option: click.Option) -> str:

@@ -1,5 +1,6 @@
 """What settings files may set: the user's own anything, a folder's only what is harmless."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,9 +10,9 @@ import click
 import pytest
 
 from gputel.cli import COMMANDS, group
-from gputel.cli.defaults import HARMLESS
+from gputel.cli.defaults import HARMLESS, HARMLESS_EVERYWHERE
 
-# Every option that a folder's file may not set. A new option fails here until somebody has decided.
+# Every option that a folder's file may not set. A new option fails here until it is in one of the two.
 REFUSED = {
     "record": "gpus for out continue name tag simulate follow pid share-group pty stop-on stop-after budget grace "
     "then prometheus",
@@ -27,6 +28,8 @@ REFUSED = {
     "formats": "",
     "doctor": "simulate out",
     "demo": "out steps",
+    "settings": "",
+    "trust": "revoke",
 }
 
 
@@ -37,16 +40,16 @@ def options(command: str) -> dict[str, click.Option]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_is_declared_harmless_or_refused_to_folders(command: str) -> None:
+def test_option_is_declared_harmless_or_refused_to_folders(command: str) -> None:
     refused, harmless = set(REFUSED[command].split()), HARMLESS.get(command, frozenset())
-    assert refused | harmless == set(options(command))
+    assert refused | harmless | HARMLESS_EVERYWHERE == set(options(command))
     assert not refused & harmless
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_harmless_option_is_a_path(command: str) -> None:
-    known = options(command)
-    assert not [name for name in HARMLESS.get(command, ()) if isinstance(known[name].type, click.Path)]
+    declared = options(command)
+    assert not [name for name in HARMLESS.get(command, ()) if isinstance(declared[name].type, click.Path)]
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project").mkdir()
     (tmp_path / "config" / "gputel").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
@@ -69,7 +73,7 @@ def gputel(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProce
 NAN = "step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: nan | dt: 100.00ms\n"
 
 
-def test_a_folder_runs_no_command_at_an_alarm(home: Path) -> None:
+def test_folder_runs_no_command_at_an_alarm(home: Path) -> None:
     Path("gputel.toml").write_text("[tail]\non-alarm = 'touch hit'\nbell = true\n")
     answer = gputel("tail", "-", stdin=NAN)
     assert "alarm:" in answer.stdout
@@ -77,11 +81,12 @@ def test_a_folder_runs_no_command_at_an_alarm(home: Path) -> None:
     assert "\a" in answer.stderr
     assert (
         f"{home}/project/gputel.toml: [tail] on-alarm is ignored, as a folder's file may not set it; "
-        f"use --on-alarm, GPUTEL_TAIL_ON_ALARM or {home}/config/gputel/config.toml\n"
+        f"allow it with 'gputel trust {home}/project/gputel.toml', "
+        f"or use --on-alarm, GPUTEL_TAIL_ON_ALARM or {home}/config/gputel/config.toml\n"
     ) in answer.stderr
 
 
-def test_a_folder_runs_no_command_after_a_recording() -> None:
+def test_folder_runs_no_command_after_a_recording() -> None:
     Path("pyproject.toml").write_text("[tool.gputel.record]\nthen = 'touch hit'\n")
     answer = gputel("record", "--simulate", "1xH100", "--out", "run", "--", "true")
     assert answer.returncode == 0
@@ -89,7 +94,7 @@ def test_a_folder_runs_no_command_after_a_recording() -> None:
     assert not Path("hit").exists()
 
 
-def test_a_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
+def test_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
     Path("a.log").write_text(NAN)
     Path("gputel.toml").write_text("[parse]\nformat = 'own.toml'\n")
     answer = gputel("parse", "a.log", "--json")
@@ -99,14 +104,15 @@ def test_a_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
     assert "is ignored" not in gputel("parse", "a.log", "--json").stderr
 
 
-def test_a_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
+def test_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
     Path("gputel.toml").write_text("[alarms.traceback]\nunless = '(a+)+$'\n[alarms.nan]\noff = true\n")
     answer = gputel("tail", "-", stdin=NAN)
     assert "alarm:" not in answer.stdout
-    assert "[alarms.traceback] unless is ignored, as a folder's file may not set it; use" in answer.stderr
+    assert "[alarms.traceback] unless is ignored, as a folder's file may not set it; allow" in answer.stderr
+    assert f"{Path.cwd()}/gputel.toml: changes alarms: nan.off = True\n" in answer.stderr
 
 
-def test_the_users_own_file_sets_anything(home: Path) -> None:
+def test_file_of_the_user_sets_anything(home: Path) -> None:
     own = home / "config" / "gputel" / "config.toml"
     own.write_text("[tail]\non-alarm = 'touch hit'\n")
     answer = gputel("tail", "-", "--exit-on-alarm", stdin=NAN)
@@ -137,7 +143,7 @@ def test_flag_then_variable_then_users_file_then_folder_then_default(home: Path)
         ('[record]\n"\\u001b[2J" = 3\n', "'record' has no option '\\x1b[2J'; see 'gputel record --help'"),
     ],
 )
-def test_a_setting_that_is_no_value_ends_in_one_line(text: str, fault: str) -> None:
+def test_setting_that_is_no_value_ends_in_one_line(text: str, fault: str) -> None:
     Path("gputel.toml").write_text(text)
     answer = gputel("record", "--", "true")
     assert answer.returncode == 2
@@ -146,7 +152,7 @@ def test_a_setting_that_is_no_value_ends_in_one_line(text: str, fault: str) -> N
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if HARMLESS.get(command)])
-def test_the_page_of_settings_names_what_a_folder_may_set(command: str) -> None:
+def test_page_of_settings_names_what_a_folder_may_set(command: str) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
     (row,) = [
         line for line in page.splitlines() if line.startswith("|") and f"`{command}`" in line.split("|")[1]
@@ -156,3 +162,70 @@ def test_the_page_of_settings_names_what_a_folder_may_set(command: str) -> None:
         assert named == {"all", "but", *REFUSED["plan"].split()}
     else:
         assert named == HARMLESS[command]
+
+
+def test_trusted_file_sets_anything_until_its_settings_change(home: Path) -> None:
+    file = Path("gputel.toml")
+    file.write_text("[tail]\non-alarm = 'touch hit'\n")
+    assert "[tail] on-alarm = 'touch hit'" in gputel("trust").stdout
+    file.write_text("# a comment is no setting\n[tail]\non-alarm = 'touch hit'\n")
+    answer = gputel("tail", "-", "--exit-on-alarm", stdin=NAN)
+    assert (answer.returncode, answer.stderr) == (4, "")
+    assert Path("hit").exists()
+    Path("hit").unlink()
+    file.write_text("[tail]\non-alarm = 'touch  hit'\n")
+    assert "[tail] on-alarm is ignored" in gputel("tail", "-", stdin=NAN).stderr
+    assert not Path("hit").exists()
+
+
+def test_trust_ends_when_it_is_revoked_or_the_file_moves() -> None:
+    Path("gputel.toml").write_text("[record]\nthen = 'touch hit'\n")
+    gputel("trust")
+    Path("copy").mkdir()
+    Path("copy/gputel.toml").write_text(Path("gputel.toml").read_text())
+    assert "was not trusted" in gputel("trust", "--revoke", "copy/gputel.toml").stderr
+    assert "is no longer trusted" in gputel("trust", "--revoke").stderr
+    assert "was not trusted" in gputel("trust", "--revoke").stderr
+
+
+def test_file_that_any_user_may_write_is_never_trusted() -> None:
+    Path("gputel.toml").write_text("[record]\nthen = 'touch hit'\n")
+    Path("gputel.toml").chmod(0o666)
+    answer = gputel("trust", "gputel.toml")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "can be written by any user" in answer.stderr
+
+
+def test_settings_prints_each_option_its_value_and_its_origin(home: Path) -> None:
+    Path("gputel.toml").write_text("[tail]\nprice = 4\n[alarms.nan]\noff = true\n")
+    (home / "config" / "gputel" / "config.toml").write_text("[tail]\nbell = true\n")
+    variables = {"GPUTEL_TAIL_WEBHOOK": "https://x.test/?token=abcdef0123456789abcdef0123456789"}
+    answer = gputel("settings", "tail", "--json", **variables)
+    rows = {row["option"]: (row["value"], row["origin"]) for row in json.loads(answer.stdout)["settings"]}
+    assert rows["price"] == ("4", f"{home}/project/gputel.toml")
+    assert rows["bell"] == ("true", f"{home}/config/gputel/config.toml")
+    assert rows["web"] == ("false", "default")
+    assert rows["off"] == ("True", f"{home}/project/gputel.toml")
+    assert rows["webhook"][1] == "GPUTEL_TAIL_WEBHOOK"
+    assert "abcdef0123456789" not in answer.stdout
+
+
+def test_settings_lists_every_option_of_every_command() -> None:
+    rows = json.loads(gputel("settings", "--json").stdout)["settings"]
+    assert {(row["command"], row["option"]) for row in rows} == {
+        (command, name) for command in COMMANDS for name in options(command)
+    }
+
+
+def test_verbose_names_the_files_that_count_and_nothing_that_a_flag_overrides() -> None:
+    Path("gputel.toml").write_text("[tail]\nprice = 4\nhours = 9\n")
+    place = f"{Path.cwd()}/gputel.toml: [tail]"
+    assert f"{place} price = 4\n{place} hours = 9\n" in gputel("tail", "--verbose").stderr
+    assert "price" not in gputel("tail", "--verbose", "--price", "5").stderr
+    assert "no settings file sets an option of 'info'" in gputel("info", "--verbose").stderr
+
+
+def test_thresholds_of_a_folder_are_named_without_verbose() -> None:
+    Path("gputel.toml").write_text("[gate]\nwarmup = 500\nphase = 'base'\n")
+    answer = gputel("gate", "gone", "--target", "loss=2")
+    assert answer.stderr.startswith(f"{Path.cwd()}/gputel.toml: [gate] warmup = 500\nerror: gone: ")
