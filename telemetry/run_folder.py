@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -307,12 +308,45 @@ def is_run(path: Path) -> bool:
 
 
 def open_folder(path: Path) -> RunFolder:
-    """The run in a folder, with all its segments."""
+    """The run in a folder, with all its segments.
+
+    A link out of it, a pipe or a device in place of one of its files is an error: reading it might never end, or
+    show what the folder's author has no right to read.
+    """
     homes = [(path, None), *((home, home.name) for home in _numbered(path / "nodes"))]
     segments = [segment for home, node in homes for segment in _segments(home, node)]
     if not segments:
         raise GputelError(str(path), "no run is here", f"a run folder holds a {DESCRIPTION}")
+    root = path.resolve()
+    for segment in segments:
+        _refuse_foreign(segment, root)
     return RunFolder(path, tuple(segments))
+
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether a path is a file or a folder of the resolved folder `root`, after all links."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # a link to nothing, or in a circle
+        return False
+    return (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and path.resolve().is_relative_to(root)
+
+
+def _refuse_foreign(segment: Segment, root: Path) -> None:
+    for entry in (segment.path, *_entries(segment)):
+        if not is_inside(entry, root):
+            raise GputelError(
+                str(entry), "is no file of this run folder: a link out of it, a pipe or a device", "remove it"
+            )
+
+
+def _entries(segment: Segment) -> Iterator[Path]:
+    """What readers open of a segment, and may be a link: nothing else needs a look."""
+    names = (DESCRIPTION, segment.output.name, segment.index.name, "events.jsonl", segment.gpu.name)
+    yield from (path for name in names if os.path.lexists(path := segment.path / name))
+    with contextlib.suppress(OSError), os.scandir(segment.gpu) as entries:
+        listed = [entry for entry in entries if not entry.name.startswith(".")]
+        yield from (Path(entry.path) for entry in listed if not entry.is_file(follow_symlinks=False))
 
 
 def _segments(home: Path, node: str | None) -> Iterator[Segment]:

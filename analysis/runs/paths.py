@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from gputel.analysis.logs import files
 from gputel.analysis.logs.files import read_file, read_files
 from gputel.telemetry import run_folder
+from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -34,14 +36,38 @@ def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log
     return logs
 
 
-def walk(path: Path) -> Iterator[Path]:
-    """Yields the files and run folders below a path; hidden ones are skipped."""
+def warn_of_skipped(path: Path) -> None:
+    warnings.warn(skipped(path), stacklevel=2)
+
+
+def skipped(path: Path) -> str:
+    return f"{visible_line(str(path))}: skipped: a link that leads out of the folder or nowhere, a pipe or a device"
+
+
+def walk(path: Path, on_skip: Callable[[Path], object] = warn_of_skipped) -> Iterator[Path]:
+    """Yields the files and run folders below a path; hidden ones are left out.
+
+    Skips links that lead out of it, pipes and devices, and calls `on_skip` with each. A link to a folder inside is
+    left out, too: the folder itself is walked.
+    """
     if not path.is_dir() or run_folder.is_run(path):
         yield path
-        return
-    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-        if not entry.name.startswith("."):
-            yield from walk(Path(entry.path))
+    else:
+        yield from _below(path, path.resolve(), on_skip)
+
+
+def _below(folder: Path, root: Path, on_skip: Callable[[Path], object]) -> Iterator[Path]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        path = Path(entry.path)
+        if entry.name.startswith("."):
+            continue
+        if not run_folder.is_inside(path, root):
+            on_skip(path)
+        elif not entry.is_dir() or run_folder.is_run(path):
+            if not (entry.is_dir() and entry.is_symlink()):
+                yield path
+        elif not entry.is_symlink():
+            yield from _below(path, root, on_skip)
 
 
 def read_log(path: Path, formats: tuple[Format, ...] | None = None) -> Log:

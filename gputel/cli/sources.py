@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import glob
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from gputel.cli import show
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
@@ -107,8 +107,12 @@ def latest(under: Path = RUNS) -> Path:
 
 def _started(path: Path) -> int:
     """The last start of any of its segments; a run.json that cannot be read goes by its date."""
+    try:
+        segments = run_folder.open_folder(path).segments
+    except GputelError:
+        return 0
     moments = []
-    for segment in run_folder.open_folder(path).segments:
+    for segment in segments:
         try:
             moments.append(run_folder.wall_ns(run_folder.describe(segment.path), "started") or 0)
         except GputelError:
@@ -117,14 +121,15 @@ def _started(path: Path) -> int:
 
 
 def _in(path: Path) -> Iterator[RunSource]:
-    if not path.is_dir():
-        yield RunSource("log", path)
-    elif run_folder.is_run(path):
-        yield RunSource("run", path)
-    else:
-        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            if not entry.name.startswith(".") and not entry.name.endswith(NO_LOGS):
-                yield from _in(Path(entry.path))
+    """The runs and logs that a path names, without pages and pictures below it; a note names what was skipped."""
+    if not path.is_dir() or run_folder.is_run(path):
+        yield RunSource("run" if path.is_dir() else "log", path)
+        return
+    from gputel.analysis.runs import paths
+
+    for each in paths.walk(path, lambda skipped: show.note(paths.skipped(skipped))):
+        if not each.name.endswith(NO_LOGS):
+            yield RunSource("run" if each.is_dir() else "log", each)
 
 
 def _lacking(folder: Path) -> str:

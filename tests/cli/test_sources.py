@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from gputel.cli import sources
+from gputel.cli import group, sources
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
@@ -24,15 +25,15 @@ def paths(word: str) -> list[str]:
     return [f"{source.kind} {source.path}" for source in sources.find(word)]
 
 
-def test_a_log_file_is_one_source(here: Path) -> None:
+def test_log_file_is_one_source(here: Path) -> None:
     assert paths("logs/b.log") == ["log logs/b.log"]
 
 
-def test_a_run_folder_is_one_source_and_not_the_files_in_it(here: Path) -> None:
+def test_run_folder_is_one_source_and_not_the_files_in_it(here: Path) -> None:
     assert paths("runs/new") == ["run runs/new"]
 
 
-def test_a_folder_is_searched_through_for_logs_and_runs(here: Path) -> None:
+def test_folder_is_searched_through_for_logs_and_runs(here: Path) -> None:
     assert paths(".") == [
         "log logs/a.txt.gz",
         "log logs/b.log",
@@ -42,7 +43,7 @@ def test_a_folder_is_searched_through_for_logs_and_runs(here: Path) -> None:
     ]
 
 
-def test_a_glob_is_expanded_when_the_shell_has_not(here: Path) -> None:
+def test_glob_is_expanded_when_the_shell_has_not(here: Path) -> None:
     assert paths("logs/**/*.zst") == ["log logs/deep/c.log.zst"]
 
 
@@ -50,12 +51,12 @@ def test_latest_is_the_run_that_started_last(here: Path) -> None:
     assert paths("latest") == ["run runs/new"]
 
 
-def test_a_file_that_is_called_latest_is_that_file(here: Path) -> None:
+def test_file_that_is_called_latest_is_that_file(here: Path) -> None:
     Path("latest").touch()
     assert paths("latest") == ["log latest"]
 
 
-def test_a_dash_is_standard_input(here: Path) -> None:
+def test_dash_is_standard_input(here: Path) -> None:
     assert paths("-") == ["stdin -"]
 
 
@@ -81,7 +82,7 @@ def test_without_a_run_there_is_no_latest(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(error.value) == "latest: there is no run under runs/; record one: gputel record -- COMMAND"
 
 
-def test_a_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> None:
+def test_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> None:
     assert sources.one_run("runs/new") == Path("runs/new")
     with pytest.raises(
         GputelError, match="runs: holds 2 runs, and this needs one; name one of them, such as runs/old"
@@ -95,5 +96,16 @@ def test_a_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> 
     ("path", "name"),
     [("logs/d16-base.log.gz", "d16-base"), ("x.log", "x"), ("train", "train"), ("a.b.txt.zst", "a.b")],
 )
-def test_a_log_is_named_without_its_endings(path: str, name: str) -> None:
+def test_log_is_named_without_its_endings(path: str, name: str) -> None:
     assert sources.RunSource("log", Path(path)).name == name
+
+
+@pytest.mark.parametrize(
+    "command", ["info", "report", "parse", "export --csv a.csv", "tail --plain", "mark x --run"]
+)
+def test_output_that_is_a_link_to_an_endless_device_is_named_and_not_read(here: Path, command: str) -> None:
+    output = run_folder.create(here / "sent", {"run": "a"}).output
+    output.symlink_to("/dev/zero")
+    answer = CliRunner().invoke(group, [*command.split(), "sent"])
+    fault = "sent/output.log: is no file of this run folder: a link out of it, a pipe or a device"
+    assert fault in str(answer.exception) + answer.stderr

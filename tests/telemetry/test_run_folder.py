@@ -1,5 +1,6 @@
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,38 @@ def test_run_json_is_readable_by_people(tmp_path: Path) -> None:
     text = (folder / "run.json").read_text()
     assert text.startswith('{\n  "schema": 1,\n  "run": "d16"')
     assert json.loads(text)["ended"] is None
+
+
+@pytest.mark.parametrize(
+    "name", ["output.log", "output.idx", "events.jsonl", "run.json", "gpu", "gpu/fast.part"]
+)
+@pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "/etc", "pipe"])
+def test_file_that_leads_out_of_the_run_folder_is_not_opened(tmp_path: Path, name: str, target: str) -> None:
+    run_folder.create(tmp_path / "run", {"run": "a"})
+    path = tmp_path / "run" / name
+    if name == "gpu":
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    if target == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    with pytest.raises(GputelError):
+        run_folder.open_folder(tmp_path / "run")
+
+
+def test_link_that_stays_in_the_run_folder_is_followed(tmp_path: Path) -> None:
+    segment = run_folder.create(tmp_path / "run", {"run": "a"})
+    (segment.path / "full.log").write_text("a")
+    segment.output.symlink_to("full.log")
+    (tmp_path / "latest").symlink_to("run")
+    assert run_folder.open_folder(tmp_path / "latest").name == "a"
+
+
+def test_segment_that_leads_out_of_the_run_folder_is_not_opened(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "run", {"run": "a"})
+    run_folder.create(tmp_path / "other", {"run": "b"})
+    (tmp_path / "run" / "segments").mkdir()
+    (tmp_path / "run" / "segments" / "2").symlink_to(tmp_path / "other")
+    with pytest.raises(GputelError, match="segments/2: is no file of this run folder: a link out of it"):
+        run_folder.open_folder(tmp_path / "run")
