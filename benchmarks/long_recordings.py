@@ -19,7 +19,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import output_index
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
-from gputel.telemetry.store import parquet, parts, wide
+from gputel.telemetry.store import journal, parquet, parts, ticks
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
@@ -70,10 +70,9 @@ def make(folder: Path, machine: str, hours: float, steps: int | None = None) -> 
         ]
         for tier, frame in shifted:
             name = parts.compacted_name(tier.name, number + 1, number + 1)
-            parquet.write(frame, tier.as_json(), segment.gpu / name)
-        tiers = [tier.as_json() for tier, _ in shifted]
+            parquet.write_ticks(frame, tier, segment.gpu / name)
         name = parts.compacted_name(parts.SECONDS, number + 1, number + 1)
-        parquet.write(one_second_rows(shifted), {"tiers": tiers}, segment.gpu / name)
+        parquet.write_seconds(one_second_rows(shifted), segment.gpu / name)
     parquet.compact(segment.gpu, everything=True)
     if steps:
         _log(segment, steps, rounds * 600.0)
@@ -103,22 +102,25 @@ def _ten_minutes(folder: Path, machine: str) -> list[tuple[Tier, pl.DataFrame]]:
     writer.close()
     tables: dict[Tier, list[pl.DataFrame]] = {}
     for part in parts.current(folder):  # a tier may have begun another part
-        tier = wide.tier_of(part)
-        if tier is not None and part.tier != parts.SECONDS:
-            tables.setdefault(tier, []).append(wide.load(part))
-    return [(tier, pl.concat(held)) for tier, held in tables.items()]
+        content = journal.read(part.path)
+        assert content
+        tables.setdefault(content.tier, []).append(ticks.from_journal(content))
+    return [(tier, _gpu_by_gpu(tier, frames)) for tier, frames in tables.items()]
+
+
+def _gpu_by_gpu(tier: Tier, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat([frame.filter(gpu=gpu) for gpu in tier.gpus for frame in frames])
 
 
 def _shifted(frame: pl.DataFrame, tier: Tier, number: int, *, peak: bool) -> pl.DataFrame:
-    counters = [wide.column_name(c) for c in tier.columns if c.name == "energy_j"]
-    grown = [pl.col(name) + number * (pl.col(name).last() - pl.col(name).first()) for name in counters]
-    whole = frame.with_columns(pl.col("anchor_ns") + number * PART, *grown)
-    powers = [c for c in tier.columns if c.name == "power_w"]
-    if not (peak and powers):
+    whole = frame.with_columns(pl.col("second").dt.offset_by(f"{number * PART // SECOND}s"))
+    if "energy_j" in frame.columns:
+        joules = pl.col("energy_j")
+        whole = whole.with_columns(joules + number * (joules.last() - joules.first()).over("gpu"))
+    if not (peak and "power_w" in frame.columns):
         return whole
-    name, place = wide.column_name(powers[-1]), pl.int_range(pl.len()) == len(frame) // 3
-    peaked = pl.when(place).then(round(PEAK_W * powers[-1].per_unit)).otherwise(pl.col(name))
-    return whole.with_columns(peaked.alias(name))
+    place = pl.int_range(pl.len()) == len(frame) - 2 * len(frame) // (3 * len(tier.gpus))  # of the last GPU
+    return whole.with_columns(pl.when(place).then(PEAK_W).otherwise("power_w").alias("power_w"))
 
 
 def _log(segment: run_folder.Segment, steps: int, seconds_long: float) -> None:

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from gputel.api import parse as parse
     from gputel.api import parse_all as parse_all
     from gputel.api import plan as plan
+    from gputel.api import scan as scan
 
 __version__ = "0.1.0"
 
-API = ("compare", "gate", "open_run", "parse", "parse_all", "plan")
+API = ("compare", "gate", "open_run", "parse", "parse_all", "plan", "scan")
 
 __all__ = ["__version__", *API]
 

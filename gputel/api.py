@@ -13,6 +13,8 @@ from gputel.run import Run
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from gputel.analysis.compare.gate import GateResult
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
@@ -37,6 +39,19 @@ def parse(path: str | Path, *, format: str | Path | None = None) -> ParsedLog:  
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[ParsedLog]:  # noqa: A002
     """Reads every run in a folder, in the order of the paths. Files in which nothing was found are left out."""
     return [ParsedLog(log) for log in paths.parse_all(path, format=format)]
+
+
+def scan(
+    runs: str | Path | Sequence[str | Path], table: str = "gpu", *, seconds: bool = False
+) -> pl.LazyFrame:
+    """Scans the ticks of many recordings, or with `seconds` their whole seconds, as one lazy table.
+
+    `runs` is a path, a pattern such as `runs/*`, or several; a column `run` says which recording a row is of.
+    """
+    from gputel.analysis.runs import scan as scanning
+
+    several = [runs] if isinstance(runs, (str, Path)) else list(runs)
+    return scanning.scan(several, table, seconds=seconds)
 
 
 def compare(

@@ -17,7 +17,7 @@ import polars as pl
 from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, full, gaps_between, until_next
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import frames
-from gputel.telemetry.store.wide import Journals
+from gputel.telemetry.store.ticks import PartCache
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -165,12 +165,12 @@ def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
     for segment in recording.folder.segments:
         for name in dict.fromkeys(gpu for gpu, _ in frames.columns(segment.gpu)):
             folders.setdefault((segment.node, name), []).append(segment.gpu)
-    journals = Journals()
+    cache = PartCache()
 
     def one(folder: Path, readings: Sequence[str], gpu: str) -> pl.DataFrame:
         if whole_seconds:
-            return _seconds(folder, readings, gpu, journals)
-        return frames.ticks(folder, readings, gpu, journals)
+            return _seconds(folder, readings, gpu, cache)
+        return frames.ticks(folder, readings, gpu, cache)
 
     def read(gpu: Gpu, readings: Sequence[str]) -> pl.DataFrame:
         tables = [one(folder, readings, gpu[1]) for folder in folders[gpu]]
@@ -179,9 +179,9 @@ def _of_recording(recording: Recording, whole_seconds: bool) -> Readings:
     return Readings(list(folders), whole_seconds, read)
 
 
-def _seconds(folder: Path, readings: Sequence[str], gpu: str, journals: Journals) -> pl.DataFrame:
+def _seconds(folder: Path, readings: Sequence[str], gpu: str, cache: PartCache) -> pl.DataFrame:
     """Reads whole seconds, and merges a second that two files share."""
-    tables = frames.seconds_in_turn(folder, readings, ("mean", "max"), gpu, journals)
+    tables = frames.seconds_in_turn(folder, readings, ("mean", "max"), gpu, cache)
     whole = pl.concat([pl.DataFrame(schema=frames.KEYS), *tables], how="diagonal_relaxed")
     return whole if (whole["time"].dt.epoch("s").diff() > 0).all() else _once(whole)
 

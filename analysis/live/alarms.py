@@ -118,7 +118,6 @@ class RunAlarms:
 
     def _second(self, row: Row, stream: str) -> GpuSecond:
         values = {name.rpartition("_")[0]: row[name] for name in row if name.endswith(("_mean", "_any"))}
-        values["ecc"] = row.get("ecc_last")
         total = self._run.state.memory_mib(row["gpu"], stream)
         used = row.get("mem_used_mib_max")
         values["memory_share"] = used / total if used is not None and total else None

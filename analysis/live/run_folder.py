@@ -26,7 +26,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
-from gputel.telemetry.store import blocks, frames, journal, parts, wide
+from gputel.telemetry.store import blocks, frames, journal, parts, ticks
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
@@ -202,7 +202,7 @@ class LiveJournals:
             tables.append(self._before([part for part in written if part in new or part.path.exists()]))
             self.has_begun = True
         if loaded:
-            tables.append(frames.of_seconds(one_second_rows(loaded), [tier for tier, _ in loaded]))
+            tables.append(frames.of_seconds(one_second_rows(loaded, last=True)))
         tables = [table for table in tables if table.height]
         return pl.concat(tables, how="diagonal") if tables else None
 
@@ -256,4 +256,4 @@ class _GrowingJournal:
             for block in complete
             if block.rows
         ]
-        return self._tier, wide.from_journal(journal.Journal(self._path, self._tier, samples, []))
+        return self._tier, ticks.from_journal(journal.Journal(self._path, self._tier, samples, []))

@@ -24,7 +24,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.sampling.status import SLOWED_DOWN
 from gputel.telemetry.store import frames
-from gputel.telemetry.store.wide import Journals
+from gputel.telemetry.store.ticks import PartCache
 
 READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
 STRETCHES = 4
@@ -112,9 +112,9 @@ def gpu_totals(segments: Sequence[Segment]) -> list[GpuTotals]:
 def folder_totals(folder: Path) -> list[GpuTotals]:
     """Returns the totals of the GPUs of one segment."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
-    journals = Journals()
-    summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, journals))}
-    return [_row(gpu, sums, *_refresh_and_edges(folder, gpu, journals)) for gpu, sums in summed.items()]
+    cache = PartCache()
+    summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
+    return [_row(gpu, sums, *_refresh_and_edges(folder, gpu, cache)) for gpu, sums in summed.items()]
 
 
 def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> GpuTotals:
@@ -175,10 +175,10 @@ def _highest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _summed(folder: Path, gpu: str, journals: Journals) -> _Sums | None:
+def _summed(folder: Path, gpu: str, cache: PartCache) -> _Sums | None:
     """Sums the seconds of one GPU; None if nothing was sampled."""
     sums = None
-    for seconds in frames.seconds_in_turn(folder, READINGS, ("mean", "max"), gpu, journals):
+    for seconds in frames.seconds_in_turn(folder, READINGS, ("mean", "max"), gpu, cache):
         if len(seconds):
             sums = sums or _Sums()
             _add(sums, seconds)
@@ -254,11 +254,11 @@ def _add_counter(sums: _Sums, seconds: pl.DataFrame) -> None:
     sums.counter, sums.counter_at, sums.counted = float(last[-1]), int(times[-1]), True
 
 
-def _refresh_and_edges(folder: Path, gpu: str, journals: Journals) -> tuple[dict[str, Refresh | None], float]:
+def _refresh_and_edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[str, Refresh | None], float]:
     """Returns the refresh of each reading, and the joules that the counter lacks at the edges."""
     refresh: dict[str, Refresh | None] = {}
     lacking: list[tuple[float, float]] = []
-    for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, journals=journals):
+    for chunk in frames.chunks(folder, most=STRETCHES, gpu=gpu, cache=cache):
         if len(chunk):
             determined = {name for name, rate in refresh.items() if rate}
             refresh.update(sensors.refresh_of_one(chunk, determined))

@@ -17,12 +17,13 @@ from pathlib import Path
 import polars as pl
 
 from gputel.telemetry import events, run_folder
-from gputel.telemetry.store import journal, parts, seconds, wide
+from gputel.telemetry.store import journal, parts, seconds, ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.seconds import one_second_rows
+from gputel.telemetry.store.seconds import SecondRows, one_second_rows
 from gputel.telemetry.store.tiers import Tier
 
-LEVEL = 15  # zstd; ten minutes of 64 readings take a core 0.3 s, or 4 s if they are noise
+LEVEL = 12  # zstd; 15 saves 0.2 % of the bytes for twice the time
+ONE_PAGE = 1 << 26  # bytes: zstd finds the times of one GPU again in those of the next only within one page
 MERGE = 8
 MERGES = 2  # the largest table of seconds holds 64 parts, ten and a half hours, which must fit into memory
 
@@ -46,16 +47,30 @@ def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
     """Write a Parquet file; under its name there is a complete file or none."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        metadata = {wide.KEY: json.dumps(facts, separators=(",", ":"))}
-        rows = max(1, len(frame))
+        whole = {"version": ticks.VERSION, "table": path.parent.name, **facts}
         frame.write_parquet(
-            draft, metadata=metadata, row_group_size=rows, compression_level=LEVEL, statistics=False
+            draft,
+            metadata={ticks.KEY: json.dumps(whole, separators=(",", ":"))},
+            row_group_size=max(1, len(frame)),
+            data_page_size=ONE_PAGE,
+            compression_level=LEVEL,
+            statistics=False,
         )
         _sync(draft)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def write_ticks(frame: pl.DataFrame, tier: Tier, path: Path) -> None:
+    """Write a part of a tier."""
+    write(frame, tier.as_table(), path)
+
+
+def write_seconds(rows: SecondRows, path: Path) -> None:
+    """Write a table of seconds."""
+    write(rows.frame, {"tier": parts.SECONDS, "slow": rows.slow}, path)
 
 
 def _compact_part(folder: Path, files: list[Part]) -> None:
@@ -66,26 +81,24 @@ def _compact_part(folder: Path, files: list[Part]) -> None:
     loaded = list(tiers_read.values())
     number = files[0].first
     if loaded and not any(part.tier == parts.SECONDS for part in files):
-        tiers = [tier.as_json() for tier, _ in loaded]
         name = parts.compacted_name(parts.SECONDS, number, number)
-        write(one_second_rows(loaded), {"tiers": tiers}, folder / name)
+        write_seconds(one_second_rows(loaded), folder / name)
     for part, (tier, frame) in tiers_read.items():
         if not part.compacted:
-            target = folder / parts.compacted_name(tier.name, number, number)
-            write(frame, tier.as_json(), target)
+            write_ticks(frame, tier, folder / parts.compacted_name(tier.name, number, number))
     _remove([part for part in tiers_read if not part.compacted])
 
 
 def _read(folder: Path, part: Part) -> tuple[Tier, pl.DataFrame] | None:
     """Read one file, and report its damage as an event: the journal will soon be gone."""
     if part.compacted:
-        tier = wide.tier_of(part)
-        return None if tier is None else (tier, wide.load(part))
+        tier = ticks.tier_of(part)
+        return None if tier is None else (tier, pl.read_parquet(part.path, glob=False))
     content = journal.read(part.path)
     for fault in content.faults if content else []:
         text = f"gpu/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
         events.append(folder.parent, time.time_ns(), "gap", text)
-    return None if content is None else (content.tier, wide.from_journal(content))
+    return None if content is None else (content.tier, ticks.from_journal(content))
 
 
 def _next_merge(folder: Path) -> list[Part]:
@@ -104,11 +117,8 @@ def _level(part: Part) -> int:
 
 
 def _merge(folder: Path, tables: list[Part]) -> None:
-    loaded = [seconds.load(part) for part in tables]
-    tiers = list(dict.fromkeys(tier for tiers_of_table, _ in loaded for tier in tiers_of_table))
-    frame = seconds.merged([frame for _, frame in loaded], tiers)
     name = parts.compacted_name(parts.SECONDS, tables[0].first, tables[-1].last)
-    write(frame, {"tiers": [tier.as_json() for tier in tiers]}, folder / name)
+    write_seconds(seconds.merged([seconds.load(part) for part in tables]), folder / name)
     _remove(tables)
 
 

@@ -1,41 +1,62 @@
 """The table of whole seconds, which keeps reports, live views and comparisons fast for a recording of a week.
 
-Turns wide tables of ticks into one wide table of integers: a row per second of wall time with the minimum, mean,
-maximum and last value of each reading (the mean in hundredths). It is computed when a part is compacted, or when
-it is read before that, so it costs the sampler nothing.
+Turns the ticks of all tiers into a row per second of wall time and GPU: the minimum, mean and maximum of a reading
+that was sampled faster than once a second, the value of a slower one. It is computed when a part is compacted, or
+when it is read before that, so it costs the sampler nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import wide
+from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_json
+from gputel.telemetry.store.ticks import GPU
+from gputel.telemetry.store.tiers import GpuColumn, Tier
 
-MEAN_PARTS = 100
+MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 STATISTICS = {
     "throttle": ("any", "last"),  # a mask of bits: `any` is each bit that was set
     "energy_j": ("first", "last"),  # a counter
 }
-USUAL = ("min", "mean", "max", "last")
-SECOND_COLUMN, TICKS_COLUMN = "second", "ticks"
+USUAL = ("min", "mean", "max")
+LAST = "last"  # of every reading, only while it is recorded
+TIME_COLUMN, TICKS_COLUMN = "time", "ticks"
+KEYS = (TIME_COLUMN, GPU)
 
 
-def one_second_rows(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
-    """The seconds of one part. A tier slower than 1 Hz has seconds without a value."""
+class SecondRows(NamedTuple):
+    """Rows of seconds, and the rate in Hz of each reading that was sampled once a second or more rarely."""
+
+    slow: dict[str, float]
+    frame: pl.DataFrame
+
+
+def one_second_rows(
+    loaded: Sequence[tuple[Tier, pl.DataFrame]], gpu: str | None = None, *, last: bool = False
+) -> SecondRows:
+    """The seconds of one part, given its ticks of all GPUs, or of one.
+
+    `last` adds the last value of every reading, for those who follow a recording.
+    """
     by_rate = sorted(loaded, key=lambda pair: -pair[0].hz)
-    tables = [_of_tier(tier, frame, counts=index == 0) for index, (tier, frame) in enumerate(by_rate)]
+    gpus = list(dict.fromkeys(name for tier, _ in by_rate for name in tier.gpus)) if gpu is None else [gpu]
+    tables = [_of_tier(tier, frame, gpus, last=last) for tier, frame in by_rate]
     whole = tables[0]
     for table in tables[1:]:
-        whole = whole.join(table, on=SECOND_COLUMN, how="full", coalesce=True)
-    return whole.sort(SECOND_COLUMN)
+        whole = _joined(whole, table.with_columns(pl.lit(None, pl.Int64).alias(TICKS_COLUMN)))
+    return SecondRows(
+        slow_readings(tier for tier, _ in loaded), _named(whole.sort("_gpu", TIME_COLUMN), gpus)
+    )
 
 
 def load(
@@ -44,99 +65,129 @@ def load(
     usual: Sequence[str] = USUAL,
     gpu: str | None = None,
     last: int | None = None,
-) -> tuple[list[Tier], pl.DataFrame]:
-    """A compacted table of seconds and the tiers it was made from.
+) -> SecondRows:
+    """A compacted table of seconds.
 
-    Reads all of it, or only some readings, some statistics of USUAL, one GPU, or the `last` rows.
+    Reads all of it, or only some readings, some statistics of USUAL, one GPU, or the `last` seconds.
     """
     file = part.path.stat()
-    tiers = [tier.only(readings, gpu) for tier in _tiers_of(part.path, file.st_mtime_ns, file.st_size)]
-    names = [
-        statistic_name(column, name)
-        for tier in tiers
-        for column in tier.columns
-        for name in statistics(column)
-        if name in usual or column.name in STATISTICS
-    ]
-    columns = list(dict.fromkeys([SECOND_COLUMN, TICKS_COLUMN, *names]))
-    if last is not None:
-        return tiers, pl.scan_parquet(part.path).tail(last).select(columns).collect()
-    return tiers, pl.read_parquet(part.path, columns=columns)
+    slow, columns = _description(part.path, file.st_mtime_ns, file.st_size)
+    names = [name for name in columns if _is_wanted(name, readings, usual)]
+    lazy = pl.scan_parquet(part.path, glob=False).select(*KEYS, TICKS_COLUMN, *names)
+    if gpu is not None:
+        lazy = lazy.filter(pl.col(GPU) == gpu)
+    frame = lazy.collect()
+    return SecondRows(slow, frame if last is None else latest(frame, last))
+
+
+def latest(frame: pl.DataFrame, seconds: int) -> pl.DataFrame:
+    """The last seconds of each GPU."""
+    return frame.group_by(GPU, maintain_order=True).tail(seconds).select(frame.columns)
+
+
+def slow_readings(tiers: Iterable[Tier]) -> dict[str, float]:
+    """The rate of each reading that is sampled once a second or more rarely."""
+    return {name: tier.hz for tier in tiers if is_slow(tier) for name in tier.readings}
+
+
+def is_slow(tier: Tier) -> bool:
+    return tier.hz <= 1
+
+
+def merged(tables: Sequence[SecondRows]) -> SecondRows:
+    """Tables of several parts as one. A second that a restart cut in two becomes one row."""
+    slow = {name: hz for table in tables for name, hz in table.slow.items()}
+    whole = pl.concat([table.frame for table in tables], how="diagonal")
+    gpus = whole[GPU].unique(maintain_order=True).to_list()
+    keyed = _keyed(whole.drop(GPU), whole[GPU], gpus).sort("_gpu", TIME_COLUMN, maintain_order=True)
+    if ((keyed["_gpu"].diff() == 0) & (keyed[TIME_COLUMN].diff() == timedelta())).any():
+        again = [_statistic_again(name) for name in keyed.columns[3:]]
+        ticks_of_both = pl.col(TICKS_COLUMN).sum()
+        keyed = keyed.group_by("_gpu", TIME_COLUMN, maintain_order=True).agg(ticks_of_both, *again)
+    return SecondRows(slow, _named(keyed, gpus))
 
 
 @lru_cache(maxsize=1024)
-def _tiers_of(path: Path, _mtime_ns: int, _size: int) -> list[Tier]:
-    """The tiers in a file's metadata; cached, because every reader asks for each GPU."""
-    facts = json.loads(pl.read_parquet_metadata(path)[wide.KEY])
-    return [tier_from_json(tier) for tier in facts["tiers"]]
+def _description(path: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, float], list[str]]:
+    """The slow readings and the columns of a file; cached, because every reader asks for each GPU."""
+    facts = json.loads(pl.read_parquet_metadata(path)[ticks.KEY])
+    return facts["slow"], [name for name in pl.read_parquet_schema(path) if name not in (*KEYS, TICKS_COLUMN)]
 
 
-def merged(frames: Sequence[pl.DataFrame], tiers: Sequence[Tier]) -> pl.DataFrame:
-    """Tables of several parts as one. A second that a restart cut in two becomes one row."""
-    whole = pl.concat([*frames], how="diagonal")
-    if (whole[SECOND_COLUMN].diff() > 0).all():
-        return whole
-    columns = dict.fromkeys(column for tier in tiers for column in tier.columns)
-    again = [
-        _statistic_again(statistic_name(column, name), name)
-        for column in columns
-        for name in statistics(column)
-    ]
-    ticks = pl.col(TICKS_COLUMN).sum()
-    return whole.group_by(SECOND_COLUMN, maintain_order=True).agg(ticks, *again).sort(SECOND_COLUMN)
+def _is_wanted(column: str, readings: Collection[str] | None, usual: Collection[str]) -> bool:
+    reading, _, statistic = column.rpartition("_")
+    if readings is not None and column not in readings and reading not in readings:
+        return False
+    return statistic not in USUAL or statistic in usual
 
 
-def statistics(column: GpuColumn) -> tuple[str, ...]:
-    """The statistics kept of a reading in each second."""
-    return STATISTICS.get(column.name, USUAL)
-
-
-def statistic_name(column: GpuColumn, statistic: str) -> str:
-    """The name of a statistic's column: `0.power_w.mean`."""
-    return f"{wide.column_name(column)}.{statistic}"
-
-
-def per_unit(column: GpuColumn, statistic: str) -> int:
-    """The divisor that turns a statistic's integers into the reading's unit."""
-    return column.per_unit * (MEAN_PARTS if statistic == "mean" else 1)
-
-
-def _of_tier(tier: Tier, frame: pl.DataFrame, *, counts: bool) -> pl.DataFrame:
-    second = wide.WALL.floordiv(SECOND).alias(SECOND_COLUMN)
+def _of_tier(tier: Tier, frame: pl.DataFrame, gpus: Sequence[str], *, last: bool) -> pl.DataFrame:
+    """A row per second and GPU, which is named by its place in `gpus`."""
     reduced = [
-        _statistic(column, name).alias(statistic_name(column, name))
-        for column in tier.columns
-        for name in statistics(column)
+        _statistic(column, name)
+        for column in tier.readings.values()
+        if column.name in frame.columns
+        for name in _statistics(column, tier, last)
     ]
-    ticks = [pl.len().cast(pl.Int64).alias(TICKS_COLUMN)] if counts else []
-    return frame.group_by(second, maintain_order=True).agg(*ticks, *reduced)
+    places = [gpus.index(gpu) for gpu in tier.gpus if gpu in gpus]
+    place = pl.Series("_gpu", np.repeat(places, len(frame) // len(places)), pl.Int64)
+    second = pl.from_epoch(ticks.WALL // SECOND, "s").dt.cast_time_unit("us").dt.replace_time_zone("UTC")
+    return frame.group_by(place, second.alias(TIME_COLUMN), maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias(TICKS_COLUMN), *reduced
+    )
+
+
+def _joined(whole: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+    """Adds the readings of a slower tier. One that is fast on one GPU and slow on another gets both."""
+    joined = whole.join(table, on=["_gpu", TIME_COLUMN], how="full", coalesce=True, suffix="_again")
+    again = [name for name in whole.columns[2:] if name in table.columns]
+    filled = [pl.coalesce(name, f"{name}_again").alias(name) for name in again]
+    return joined.with_columns(filled).drop(f"{name}_again" for name in again)
+
+
+def _keyed(frame: pl.DataFrame, names: pl.Series, gpus: Sequence[str]) -> pl.DataFrame:
+    """Replaces the GPU's name by its number in `gpus`, by which rows are grouped and sorted."""
+    number = names.cast(pl.Enum(gpus)).to_physical().alias("_gpu")
+    return frame.insert_column(0, number)
+
+
+def _named(keyed: pl.DataFrame, gpus: Sequence[str]) -> pl.DataFrame:
+    names = pl.Series(GPU, gpus, pl.String).gather(keyed["_gpu"])
+    return keyed.select(TIME_COLUMN, names, pl.exclude("_gpu", TIME_COLUMN))
+
+
+def _statistics(column: GpuColumn, tier: Tier, last: bool) -> tuple[str, ...]:
+    """The statistics of a reading; "" is its value alone."""
+    if column.name in STATISTICS:
+        return STATISTICS[column.name]
+    return (("",) if is_slow(tier) else USUAL) + ((LAST,) if last else ())
 
 
 def _statistic(column: GpuColumn, statistic: str) -> pl.Expr:
-    values = pl.col(wide.column_name(column))
+    values = pl.col(column.name)
+    name = f"{column.name}_{statistic}" if statistic else column.name
     if statistic == "mean":
-        return _whole(values.mean() * MEAN_PARTS)
-    return _aggregated(values, statistic)
+        parts = column.per_unit * MEAN_PARTS
+        counts = (values.mean() * parts).round()
+        return (counts / (counts * 0 + parts)).alias(
+            name
+        )  # divided by a constant, 0.367 is 0.36700000000000005
+    return _aggregated(values, statistic or LAST).alias(name)
 
 
-def _statistic_again(name: str, statistic: str) -> pl.Expr:
-    values = pl.col(name)
+def _statistic_again(name: str) -> pl.Expr:
+    values, (_, _, statistic) = pl.col(name), name.rpartition("_")
     if statistic == "mean":
         weight = pl.when(values.is_not_null()).then(pl.col(TICKS_COLUMN))
-        return _whole((values * weight).sum() / weight.sum())
+        return ((values * weight).sum() / weight.sum()).fill_nan(None)
     return _aggregated(values, statistic)
 
 
 def _aggregated(values: pl.Expr, statistic: str) -> pl.Expr:
-    present = values.drop_nulls()
-    return {
-        "min": values.min,
-        "max": values.max,
-        "first": present.first,
-        "last": present.last,
-        "any": values.bitwise_or,
-    }[statistic]()
-
-
-def _whole(values: pl.Expr) -> pl.Expr:
-    return values.round().cast(pl.Int64, strict=False)
+    if statistic == "min":
+        return values.min()
+    if statistic == "max":
+        return values.max()
+    if statistic == "first":
+        return values.drop_nulls().first()
+    return values.bitwise_or() if statistic == "any" else values.drop_nulls().last()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,31 @@ class Tier:
             "columns": [asdict(column) for column in self.columns],
         }
 
+    @property
+    def gpus(self) -> list[str]:
+        """Its GPUs, in the order of the columns."""
+        return list(dict.fromkeys(column.gpu for column in self.columns))
+
+    @property
+    def readings(self) -> dict[str, GpuColumn]:
+        """The column of each reading, of the first GPU that has it."""
+        columns: dict[str, GpuColumn] = {}
+        for column in self.columns:
+            columns.setdefault(column.name, column)
+        return columns
+
+    def as_table(self) -> dict[str, object]:
+        """The JSON in a Parquet file's metadata: GPUs in the order of their rows, and which of them has a reading.
+
+        Names no GPUs for a reading that all of them have.
+        """
+        gpus, columns = self.gpus, []
+        for name, column in self.readings.items():
+            having = [other.gpu for other in self.columns if other.name == name]
+            facts = {"name": name, "unit": column.unit, "per_unit": column.per_unit}
+            columns.append(facts if having == gpus else {**facts, "gpus": having})
+        return {"tier": self.name, "hz": self.hz, "gpus": gpus, "columns": columns}
+
     def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
         """The tier with only the columns of these readings, or of this GPU."""
         named = [column for column in self.columns if readings is None or column.name in readings]
@@ -50,3 +76,14 @@ def tier_from_json(facts: dict[str, object]) -> Tier:
     """The tier from its `as_json`."""
     columns = tuple(GpuColumn(**column) for column in facts["columns"])  # type: ignore[attr-defined]
     return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]
+
+
+def tier_from_table(facts: dict[str, Any]) -> Tier:
+    """The tier from its `as_table`, its columns GPU by GPU."""
+    columns = tuple(
+        GpuColumn(column["name"], column["unit"], column["per_unit"], gpu)
+        for gpu in facts["gpus"]
+        for column in facts["columns"]
+        if gpu in column.get("gpus", facts["gpus"])
+    )
+    return Tier(str(facts["tier"]), float(facts["hz"]), columns)

@@ -18,7 +18,7 @@ from gputel.analysis.document import Numbers
 from gputel.analysis.documents.panels.gpus import KINDS
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import frames
-from gputel.telemetry.store.wide import Journals
+from gputel.telemetry.store.ticks import PartCache
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -87,9 +87,9 @@ def _reduced(recording: Recording) -> pl.DataFrame:
     length = recording.duration_s or 0.0
     width = f"{max(1, math.ceil(length / POINTS))}s"
     several = any(segment.node is not None for segment in recording.folder.segments)
-    parts, journals = [], Journals()
+    parts, cache = [], PartCache()
     for segment in recording.folder.segments:
-        for reduced in _of_segment(segment, width, journals):
+        for reduced in _of_segment(segment, width, cache):
             node = pl.lit(segment.node).alias("node")
             parts.append(reduced.with_columns(node) if several else reduced)
     nothing = pl.DataFrame(schema={"gpu": pl.String, "time": pl.Datetime("ns", "UTC"), "ticks": pl.Int64})
@@ -97,10 +97,10 @@ def _reduced(recording: Recording) -> pl.DataFrame:
     return whole.sort("time", maintain_order=True)
 
 
-def _of_segment(segment: Segment, width: str, journals: Journals) -> Iterator[pl.DataFrame]:
+def _of_segment(segment: Segment, width: str, cache: PartCache) -> Iterator[pl.DataFrame]:
     """Each table of seconds of each GPU in stretches of `width`."""
     for gpu in dict.fromkeys(gpu for gpu, name in frames.columns(segment.gpu) if name in READINGS):
-        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu, journals):
+        for seconds in frames.seconds_in_turn(segment.gpu, READINGS, ("min", "mean", "max"), gpu, cache):
             yield _merged(seconds, width, first=True)
 
 

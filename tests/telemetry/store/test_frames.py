@@ -161,5 +161,43 @@ def test_one_gpu_alone_has_the_rows_that_it_has_among_all(tmp_path: Path, compos
         alone = frames.ticks(tmp_path, ("power_w",), gpu)
         assert alone.equals(whole.filter(gpu=gpu).select("time", "gpu", "power_w"))
         (seconds,) = frames.seconds_in_turn(tmp_path, ("power_w",), ("mean",), gpu)
-        told = frames.seconds(tmp_path).filter(gpu=gpu)
-        assert seconds.equals(told.select(seconds.columns))
+        all_readings = frames.seconds(tmp_path).filter(gpu=gpu)
+        assert seconds.equals(all_readings.select(seconds.columns))
+
+
+SOME = Tier(
+    "fast", 100.0, (column("power_w", "0", 1000), column("temp_c", "0"), column("power_w", "1", 1000))
+)
+OTHERS = Tier("medium", 10.0, (column("temp_c", "1"), column("util", "0")))
+
+
+def test_reading_that_is_fast_on_one_gpu_and_slow_on_another_is_one_column(
+    tmp_path: Path, compose: Compose
+) -> None:
+    ticks: list[tuple[int, int, list[int | None]]] = [(1, n * 100 * MS, [70 + n, 90]) for n in range(3)]
+    ticks += [(0, n * 10 * MS, [n, None if n == 5 else n, n]) for n in range(30)]
+    compose(tmp_path, [SOME, OTHERS], sorted(ticks, key=lambda tick: tick[1]))
+    for compacted in (False, True):
+        if compacted:
+            parquet.compact(tmp_path, everything=True)
+        temperatures = frames.ticks(tmp_path).partition_by("gpu", as_dict=True)
+        assert temperatures["0",]["temp_c"].to_list() == [None if n == 5 else n for n in range(30)]
+        assert temperatures["1",]["temp_c"].to_list() == [70 + n // 10 for n in range(30)]
+        assert temperatures["1",]["util"].null_count() == 30
+        seconds = frames.seconds(tmp_path)
+        assert seconds.select("gpu", "temp_c_min", "temp_c_max", "util_max").rows() == [
+            ("0", 0, 29, 90),
+            ("1", 70, 72, None),
+        ]
+
+
+def test_gpu_whose_fastest_tier_is_slow_has_the_rows_of_that_tier(tmp_path: Path, compose: Compose) -> None:
+    medium = Tier("medium", 10.0, (column("temp_c", "0"), column("temp_c", "1")))
+    fast = Tier("fast", 100.0, (column("power_w", "1", 1000),))
+    ticks = [(0, n * 10 * MS, [n]) for n in range(20)] + [(1, n * 100 * MS, [n, n]) for n in range(2)]
+    compose(tmp_path, [fast, medium], sorted(ticks, key=lambda tick: tick[1]))
+    frame = frames.ticks(tmp_path)
+    assert frame["time"].is_sorted()
+    assert frame.filter(gpu="0").select("power_w", "temp_c").rows() == [(None, 0), (None, 1)]
+    assert frame.filter(gpu="1")["temp_c"].to_list() == [0] * 10 + [1] * 10
+    assert frames.ticks(tmp_path, ("temp_c",), "0")["temp_c"].to_list() == [0, 1]

@@ -8,14 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gputel.telemetry import events
-from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import frames, parquet, parts
+from gputel.telemetry.clock import SECOND, Stamp
+from gputel.telemetry.store import blocks, frames, journal, parquet, parts, ticks
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
@@ -28,9 +29,9 @@ Compose = Callable[..., None]
 
 
 def record(folder: Path, compose: Compose, seconds: int = 12) -> None:
-    ticks = [(0, n * SECOND // 10, [n, None if n % 7 == 0 else -n]) for n in range(seconds * 10)]
-    ticks += [(1, n * SECOND, [n]) for n in range(seconds)]
-    compose(folder, [FAST, SLOW], sorted(ticks, key=lambda tick: tick[1]), seal_after_s=2)
+    rows = [(0, n * SECOND // 10, [n, None if n % 7 == 0 else -n]) for n in range(seconds * 10)]
+    rows += [(1, n * SECOND, [n]) for n in range(seconds)]
+    compose(folder, [FAST, SLOW], sorted(rows, key=lambda tick: tick[1]), seal_after_s=2)
 
 
 def names(folder: Path) -> list[str]:
@@ -39,12 +40,12 @@ def names(folder: Path) -> list[str]:
 
 def test_compaction_changes_no_row(tmp_path: Path, compose: Compose) -> None:
     record(tmp_path, compose)
-    ticks, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
+    before, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
     parquet.compact(tmp_path, everything=True)
     assert all(name.endswith(".parquet") for name in names(tmp_path))
-    assert frames.ticks(tmp_path).equals(ticks)
+    assert frames.ticks(tmp_path).equals(before)
     assert frames.seconds(tmp_path).equals(seconds)
-    assert frames.scan(tmp_path).collect().equals(ticks)
+    assert frames.scan(tmp_path).collect().equals(before)
 
 
 def test_part_that_is_being_written_is_left_alone(tmp_path: Path, compose: Compose) -> None:
@@ -63,14 +64,14 @@ def test_journal_beside_the_file_that_stands_for_it_is_read_once_and_removed_lat
 ) -> None:
     """A crash between making the one and removing the other."""
     record(tmp_path / "gpu", compose)
-    ticks = frames.ticks(tmp_path / "gpu")
+    before = frames.ticks(tmp_path / "gpu")
     shutil.copy(tmp_path / "gpu" / f"{left}.gtb", tmp_path)
     parquet.compact(tmp_path / "gpu", everything=True)
     shutil.copy(tmp_path / f"{left}.gtb", tmp_path / "gpu")
-    assert frames.ticks(tmp_path / "gpu").equals(ticks)
+    assert frames.ticks(tmp_path / "gpu").equals(before)
     parquet.compact(tmp_path / "gpu", everything=False)
     assert f"{left}.gtb" not in names(tmp_path / "gpu")
-    assert frames.ticks(tmp_path / "gpu").equals(ticks)
+    assert frames.ticks(tmp_path / "gpu").equals(before)
 
 
 def test_tables_of_seconds_are_merged_eight_by_eight(tmp_path: Path, compose: Compose) -> None:
@@ -143,13 +144,13 @@ parquet.compact(Path(sys.argv[1]), everything=True)
 @pytest.mark.parametrize("calls", range(0, 40, 3))
 def test_kill_in_the_middle_of_compaction_costs_nothing(tmp_path: Path, compose: Compose, calls: int) -> None:
     record(tmp_path, compose, seconds=6)
-    ticks, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
+    before, seconds = frames.ticks(tmp_path), frames.seconds(tmp_path)
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(calls)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert frames.ticks(tmp_path).equals(ticks)
+    assert frames.ticks(tmp_path).equals(before)
     assert frames.seconds(tmp_path).equals(seconds)
     parquet.compact(tmp_path, everything=True)
-    assert frames.ticks(tmp_path).equals(ticks)
+    assert frames.ticks(tmp_path).equals(before)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [".compact.lock"]
     assert parts.superseded(tmp_path) == []
 
@@ -174,8 +175,37 @@ def test_parquet_file_describes_itself(tmp_path: Path, compose: Compose) -> None
     record(tmp_path, compose, seconds=2)
     parquet.compact(tmp_path, everything=True)
     facts = json.loads(pl.read_parquet_metadata(tmp_path / "fast-000001.parquet")["gputel"])
-    assert facts["hz"] == 10.0
-    assert facts["columns"][0] == {"name": "power_w", "unit": "W", "per_unit": 1000, "gpu": "0"}
+    assert facts == {
+        "version": 2,
+        "table": tmp_path.name,
+        "tier": "fast",
+        "hz": 10.0,
+        "gpus": ["0", "1"],
+        "columns": [{"name": "power_w", "unit": "W", "per_unit": 1000}],
+    }
     table = pl.read_parquet(tmp_path / "fast-000001.parquet")
-    assert table.columns[-2:] == ["0.power_w", "1.power_w"]
-    assert set(table.dtypes) == {pl.Int64}
+    assert dict(table.schema) == {
+        "second": pl.Datetime("us", "UTC"),
+        "offset_us": pl.Int64,
+        "late_us": pl.Int64,
+        "to_monotonic_ns": pl.Int64,
+        "to_boot_ns": pl.Int64,
+        "gpu": pl.String,
+        "power_w": pl.Float64,
+    }
+    assert table["gpu"].to_list() == ["0"] * 20 + ["1"] * 20
+
+
+COUNTS = st.one_of(st.none(), st.integers(-(2**51), 2**51), st.integers(0, 100_000))
+
+
+@given(st.lists(COUNTS, min_size=1, max_size=50), st.sampled_from([100, 1000, 1024, 2**20]))
+def test_every_integer_of_the_driver_comes_back_from_units(counts: list[int | None], per_unit: int) -> None:
+    """Up to 2^51: the energy counter of a GPU at 1 kW reaches that after 71 years."""
+    values = np.array([[count or 0] for count in counts], np.int64)
+    deadlines = np.arange(len(counts), dtype=np.int64) * SECOND
+    valid = np.array([[count is not None] for count in counts])
+    block = blocks.Ticks(Stamp(0, 0, 0), deadlines, deadlines * 0, values, valid)
+    tier = Tier("fast", 1.0, (GpuColumn("x", None, per_unit, "0"),))
+    frame = ticks.from_journal(journal.Journal(Path(), tier, [block], []))
+    assert [None if x is None else round(x * per_unit) for x in frame["x"]] == counts

@@ -1,89 +1,48 @@
-"""docs/run-folder.md is enough: a reader written from that page alone, without numpy and without our code."""
+"""docs/run-folder.md is enough: its reader, in a process without gputel, reads what gputel writes."""
 
-import json
+import os
 import re
-import struct
-import zlib
-from collections.abc import Callable, Iterator
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store import frames, parquet
+from gputel.telemetry.readings import READINGS
+from gputel.telemetry.store import frames, parquet, parts
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
-PAGE = Path(__file__).parents[3] / "docs" / "run-folder.md"
-Row = tuple[int, list[int | None]]
+PAGE = (Path(__file__).parents[3] / "docs" / "run-folder.md").read_text()
+READER = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+ALONE = "import sys; sys.modules['gputel'] = None; exec(sys.stdin.read())"
+Value = tuple[int, str, str, float | None]
 
 
-def blocks(data: bytes) -> Iterator[tuple[int, int, tuple[int, int], bytes]]:
-    """(flags, rows, (monotonic, wall), payload) of every good block."""
-    at = data.find(b"GTB1")
-    while at >= 0:
-        if len(data) - at >= 52:
-            version, flags, _, length = struct.unpack_from("<BBHI", data, at + 4)
-            rows, monotonic, wall = struct.unpack_from("<Iqq", data, at + 20)
-            (crc,) = struct.unpack_from("<I", data, at + 48)
-            payload = data[at + 52 : at + 52 + length]
-            if version == 1 and len(payload) == length and zlib.crc32(data[at : at + 48] + payload) == crc:
-                yield flags, rows, (monotonic, wall), zlib.decompress(payload, -15) if flags & 1 else payload
-                at += 52 + length - 1
-        at = data.find(b"GTB1", at + 1)
+def read(folder: Path, tier: str = "fast") -> list[Value]:
+    """What the page's reader prints, in the order of time."""
+    command = [sys.executable, "-I", "-c", ALONE, str(folder), tier]
+    answer = subprocess.run(command, input=READER, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    cells = (line.split("\t") for line in answer.stdout.splitlines())
+    return sorted(
+        (int(time), gpu, name, None if value == "None" else float(value)) for time, gpu, name, value in cells
+    )
 
 
-def numbers(payload: bytes, at: int, width: int, count: int) -> list[int]:
-    """A group stored rank by rank, zigzag undone."""
-    found = []
-    for n in range(count):
-        u = sum(payload[at + rank * count + n] << 8 * rank for rank in range(width))
-        found.append((u >> 1) ^ -(u & 1))
-    return found
+def measured(frame: pl.DataFrame) -> list[Value]:
+    """The same of our frame, without readings that a GPU lacks."""
+    timed = frame.with_columns(pl.col("time").dt.epoch("us"), pl.exclude("time", "gpu").cast(pl.Float64))
+    values = timed.unpivot(index=["time", "gpu"]).sort("time", "gpu", "variable")
+    return [(time, gpu, name, value) for time, gpu, name, value in values.rows()]
 
 
-def wrapped(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def ticks(payload: bytes, flags: int, rows: int, columns: int) -> list[list[int | None]]:
-    """All W columns of each row."""
-    wide = columns + 2
-    widths = payload[:wide]
-    last = numbers(payload, wide, 8, wide)
-    changes = [[0] * (rows - 1) for _ in range(wide)]
-    at = wide * 9
-    for width in (1, 2, 4, 8):
-        chosen = [column for column in range(wide) if widths[column] == width]
-        group = numbers(payload, at, width, len(chosen) * (rows - 1))
-        at += width * len(group)
-        for place, column in enumerate(chosen):
-            changes[column] = group[place * (rows - 1) : (place + 1) * (rows - 1)]
-    table: list[list[int | None]] = [list(last)]
-    for row in range(rows - 1):
-        last = [wrapped(value + changes[column][row]) for column, value in enumerate(last)]
-        table.append(list(last))
-    if flags & 8:
-        for bit in range(rows * columns):
-            if not payload[at + bit // 8] >> bit % 8 & 1:
-                table[bit // columns][bit % columns + 2] = None
-    return table
-
-
-def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
-    """The schema, and (wall ns, readings) of every tick."""
-    schema: dict[str, Any] = {}
-    rows: list[Row] = []
-    for flags, count, (_, wall), payload in blocks(path.read_bytes()):
-        if flags & 2:
-            schema = json.loads(payload)
-        elif count:
-            for i, (x, late_us, *readings) in enumerate(ticks(payload, flags, count, len(schema["columns"]))):
-                assert x is not None
-                assert late_us is not None
-                rows.append((wall + x + i * schema["period_ns"] + 1000 * late_us, readings))
-    return schema, rows
+def without_nulls(values: list[Value]) -> list[Value]:
+    """Journals list what a GPU has, Parquet all columns: they differ in nulls alone."""
+    return [value for value in values if value[3] is not None]
 
 
 TIER = Tier(
@@ -98,58 +57,79 @@ TIER = Tier(
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, compose: Callable[..., None]) -> tuple[Path, list[Row]]:
-    rows: list[Row] = []
+def folder(tmp_path: Path, compose: Callable[..., None]) -> Path:
+    """Nulls, jumps to both ends of 64 bits, times between microseconds."""
+    rows = []
     for n in range(240):
         readings = [70_000 + n * n % 977, 10**12 + n * 700, -(2**63) if n == 7 else n % 3]
-        rows.append(
-            (
-                10**18 + n * SECOND // 90,
-                [None if n % 50 == column else r for column, r in enumerate(readings)],
-            )
-        )
-    compose(tmp_path / "gpu", [TIER], [(0, wall - 10**18, readings) for wall, readings in rows])
-    return tmp_path / "gpu", rows
+        nulled = [None if n % 50 == column else reading for column, reading in enumerate(readings)]
+        rows.append((0, n * SECOND // 90, nulled))
+    compose(tmp_path / "gpu", [TIER], rows)
+    return tmp_path / "gpu"
 
 
-def test_journal_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
-    folder, rows = recorded
-    schema, found = read(folder / "fast-000001.gtb")
-    assert [column["per_unit"] for column in schema["columns"]] == [1000, 1000, 1]
-    assert found == rows
+def test_reader_is_short() -> None:
+    assert len(READER.splitlines()) <= 45
 
 
-def test_damage_costs_the_block_it_is_in(recorded: tuple[Path, list[Row]]) -> None:
-    folder, rows = recorded
+def test_journals_and_parquet_are_read_by_the_page_alone_and_agree(folder: Path) -> None:
+    expected = without_nulls(measured(frames.ticks(folder)))
+    journals = read(folder)
+    assert sum(value is None for *_, value in journals) == 15
+    assert without_nulls(journals) == expected
+    assert len(expected) == 3 * 240 - 15
+    parquet.compact(folder, everything=True)
+    assert without_nulls(read(folder)) == expected
+
+
+def test_damaged_block_of_a_journal_costs_that_block(folder: Path) -> None:
+    whole = read(folder)
     path = folder / "fast-000001.gtb"
     data = bytearray(path.read_bytes())
     starts = [match.start() for match in re.finditer(b"GTB1", data)]
     data[starts[3] + 60] ^= 16
     path.write_bytes(data)
-    assert read(path)[1] == [row for row in rows if row[0] // SECOND != 10**9 + 1]
+    assert read(folder) == [value for value in whole if value[0] // 10**6 != 10**9 + 1]
 
 
-def test_compacted_part_can_be_read_from_the_page_alone(recorded: tuple[Path, list[Row]]) -> None:
-    folder, rows = recorded
+def test_table_of_seconds_has_the_columns_on_the_page(folder: Path) -> None:
     parquet.compact(folder, everything=True)
-    table = pl.read_parquet(folder / "fast-000001.parquet")
-    assert table.columns[:5] == re.findall(r"`(anchor_ns|to_\w+|offset_ns|late_us)`", PAGE.read_text())[:5]
-    time = table["anchor_ns"] + table["to_wall_ns"] + table["offset_ns"] + 1000 * table["late_us"]
-    assert time.to_list() == [wall for wall, _ in rows]
-    assert table.select("0.power_w", "0.energy_j", "1.ecc").rows() == [tuple(row) for _, row in rows]
     seconds = pl.read_parquet(folder / "seconds-000001.parquet")
-    assert seconds.columns[:4] == ["second", "ticks", "0.power_w.min", "0.power_w.mean"]
-    assert seconds["ticks"].to_list() == [90, 90, 60]
+    assert seconds.columns == [
+        *("time", "gpu", "ticks", "power_w_min", "power_w_mean", "power_w_max"),
+        *("energy_j_first", "energy_j_last", "ecc_min", "ecc_mean", "ecc_max"),
+    ]
+    assert seconds["ticks"].to_list() == [90, 90, 60] * 2
+    assert seconds["gpu"].to_list() == ["0"] * 3 + ["1"] * 3
+    listed = set(re.findall(r"`<?(\w+)>?(?:_min)?`", PAGE))
+    assert {"time", "gpu", "ticks", "energy_j_first", "energy_j_last"} <= listed
 
 
-def test_page_names_every_reading_and_the_reader_agrees_with_ours(
-    recorded: tuple[Path, list[Row]],
-) -> None:
-    from gputel.telemetry.readings import READINGS
-
-    words = set(re.findall(r"`(\w+)`", PAGE.read_text()))
+def test_page_names_every_column(folder: Path) -> None:
+    parquet.compact(folder, everything=True)
+    words = set(re.findall(r"`(\w+)`", PAGE))
     assert {reading.name for reading in READINGS} <= words
-    folder, rows = recorded
-    ours = frames.ticks(folder).filter(gpu="1")
-    assert ours["time"].dt.epoch("ns").to_list() == [wall for wall, _ in rows]
-    assert ours["ecc"].to_list() == [readings[2] for _, readings in rows]
+    assert set(pl.read_parquet_schema(folder / "fast-000001.parquet")) <= words
+
+
+@pytest.mark.long
+def test_real_recording_is_read_by_the_page_alone_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+    run, snapshot = tmp_path / "run", tmp_path / "snapshot"
+    names = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", str(run), "--"]
+    journal = run / "gpu" / "fast-000001.gtb"
+    copied = (
+        f"until [ $(cat {journal} 2>/dev/null | wc -c) -gt 9000 ]; do sleep 0.1; done; "
+        f"cp -r {run}/gpu {snapshot}"
+    )
+    subprocess.run([*names, "sh", "-c", copied], env={**os.environ}, check=True, capture_output=True)
+    assert {part.compacted for part in parts.current(snapshot)} == {False}
+    assert {part.compacted for part in parts.current(run / "gpu")} == {True}
+    for folder in (snapshot, run / "gpu"):
+        for tier in ("fast", "gpm", "slow"):
+            others = [path for path in folder.glob("*-*") if not path.name.startswith(f"{tier}-")]
+            alone = tmp_path / f"{folder.name}-{tier}"
+            shutil.copytree(folder, alone, ignore=lambda _, names, others=others: [p.name for p in others])
+            values = without_nulls(read(alone, tier))
+            assert values == without_nulls(measured(frames.ticks(alone)))
+            assert len(values) > 2
+    assert set(without_nulls(read(snapshot))) <= set(without_nulls(read(run / "gpu")))

@@ -1,4 +1,4 @@
-"""Parts as wide tables."""
+"""Parts as frames."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.telemetry.store import frames, journal, wide
+from gputel.telemetry.store import frames, journal, ticks
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 MS = 1_000_000
@@ -40,8 +40,8 @@ def test_journals_read_each_file_once_for_all_gpus(
         return really(path)
 
     monkeypatch.setattr(journal, "read", noted)
-    journals = wide.Journals()
-    alone = [frames.ticks(tmp_path, gpu=gpu, journals=journals) for gpu in ("0", "1")]
+    cache = ticks.PartCache()
+    alone = [frames.ticks(tmp_path, gpu=gpu, cache=cache) for gpu in ("0", "1")]
     assert len(read) == 1
     assert pl.concat(alone).sort("time", maintain_order=True).equals(frames.ticks(tmp_path))
     assert len(read) == 2

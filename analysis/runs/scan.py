@@ -1,0 +1,90 @@
+"""Many run folders -> one lazy table of their ticks or whole seconds, with the declared columns.
+
+The recordings may have different numbers and kinds of GPUs: every declared reading is a column, null where a GPU
+lacks it. One part of one recording is in memory at a time, and only the columns that are asked for are read.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from gputel.telemetry import run_folder
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.readings import READINGS
+from gputel.telemetry.store import frames
+from gputel.telemetry.store.frames import Schema
+from gputel.telemetry.store.seconds import STATISTICS, TICKS_COLUMN, USUAL
+from gputel.telemetry.store.ticks import kind
+
+TABLES = ("gpu",)
+FOLDER_COLUMNS: Schema = {"run": pl.String, "node": pl.String, "simulated": pl.String}
+
+
+def scan(patterns: Iterable[str | Path], table: str, *, seconds: bool = False) -> pl.LazyFrame:
+    """The rows of a table of all run folders that the paths or patterns name."""
+    if table not in TABLES:
+        raise GputelError(
+            f"scan: {table!r}", "is not a table of a run folder", f"name one of {', '.join(TABLES)}"
+        )
+    folders = run_folders(patterns)
+    columns = columns_of_seconds() if seconds else columns_of_ticks()
+
+    def read(names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        readings = list(dict.fromkeys(columns[name][0] for name in names if name in columns))
+        for path in folders:
+            for segment in run_folder.open_folder(path).segments:
+                simulated = run_folder.describe(segment.path).get("simulated")
+                values = (str(path), segment.node, None if simulated is None else str(simulated))
+                pairs = zip(FOLDER_COLUMNS, values, strict=True)
+                whose = [pl.lit(value, pl.String).alias(name) for name, value in pairs]
+                for frame in _frames(segment.gpu, readings, seconds=seconds):
+                    whole = frame.with_columns(whose)
+                    yield whole.select(name for name in names if name in whole.columns)
+
+    count: Schema = {TICKS_COLUMN: pl.Int64} if seconds else {}
+    kinds = {name: of_column for name, (_, of_column) in columns.items()}
+    return frames.lazy({**FOLDER_COLUMNS, **frames.KEYS, **count, **kinds}, read)
+
+
+def run_folders(patterns: Iterable[str | Path]) -> list[Path]:
+    """The run folders among the paths that match, in their order; raises GputelError for a pattern without any."""
+    folders: list[Path] = []
+    for pattern in patterns:
+        matches = [Path(pattern)] if Path(pattern).exists() else map(Path, sorted(glob.glob(str(pattern))))
+        runs = [path for path in matches if run_folder.is_run(path)]
+        if not runs:
+            raise GputelError(
+                str(pattern), "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}"
+            )
+        folders += runs
+    return list(dict.fromkeys(folders))
+
+
+def columns_of_ticks() -> dict[str, tuple[str, pl.DataType | type[pl.DataType]]]:
+    """The declared columns of ticks: the reading of each, and its type."""
+    return {reading.name: (reading.name, kind(reading.per_unit)) for reading in READINGS}
+
+
+def columns_of_seconds() -> dict[str, tuple[str, pl.DataType | type[pl.DataType]]]:
+    """The same of whole seconds."""
+    columns: dict[str, tuple[str, pl.DataType | type[pl.DataType]]] = {}
+    for reading in READINGS:
+        of_reading = kind(reading.per_unit)
+        for statistic in STATISTICS.get(reading.name, USUAL):
+            if statistic != "first":
+                of_statistic = pl.Float64 if statistic == "mean" else of_reading
+                columns[f"{reading.name}_{statistic}"] = (reading.name, of_statistic)
+        if "first" in STATISTICS.get(reading.name, ()):  # what a counter grew by
+            columns[reading.name] = (reading.name, of_reading)
+    return columns
+
+
+def _frames(folder: Path, readings: Sequence[str], *, seconds: bool) -> Iterator[pl.DataFrame]:
+    if seconds:
+        yield frames.seconds(folder, readings)
+    else:
+        yield from frames.chunks(folder, readings)
