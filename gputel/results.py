@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gputel.analysis.compare import Comparison
     from gputel.analysis.compare.scaling import Scaling
+    from gputel.analysis.doubts import Doubt
     from gputel.analysis.logs.log import Log
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
@@ -97,6 +98,11 @@ class ParsedLog:
     def events(self) -> pl.DataFrame:
         """Checkpoints, restarts and faults."""
         return self.log.events
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What makes the reading doubtful; empty where the log was understood."""
+        return self.log.doubts
 
     @property
     def rejects(self) -> list[Reject]:

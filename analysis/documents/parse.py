@@ -29,6 +29,7 @@ MAIN = ("loss", "tok_per_sec", "mfu", "grad_norm", "lr", "lrm", "dt_ms")
 BY = ("step", "tokens", "time")
 MOST_OTHERS = 12
 MOST_EVENTS = 500
+MOST_DOUBTS = 3  # that the first line names
 MOST_OPEN = 12  # rows of a table that a page shows before it is asked to
 HIGH_IS_BETTER = re.compile("map50_95|acc|core|hellaswag", re.IGNORECASE)
 
@@ -54,7 +55,7 @@ def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
         sections=sections,
         about=_about(subjects),
         caution=_caution(subjects, names),
-        doubts=list(_doubts(subjects, names)),
+        doubts=_doubts(subjects, names),
         runs=list(dict.fromkeys(line.run for line in lines)),
     )
 
@@ -165,22 +166,24 @@ def _caution(subjects: Sequence[RunData], names: Sequence[str]) -> str | None:
     for subject, name in zip(subjects, names, strict=True):
         if subject.caution:
             by_caution[subject.caution].append(name)
-    return (
-        "; ".join(
-            f"{text.names(runs)}: {caution}" if len(runs) < len(names) else caution
-            for caution, runs in by_caution.items()
-        )
-        or None
-    )
+    cautions = [
+        f"{text.names(runs)}: {caution}" if len(runs) < len(names) else caution
+        for caution, runs in by_caution.items()
+    ]
+    return "; ".join(cautions) or None
 
 
-def _doubts(subjects: Sequence[RunData], names: Sequence[str]) -> Iterator[str]:
-    """Yields the doubts, each after the name of its run if there are several."""
+def _doubts(subjects: Sequence[RunData], names: Sequence[str]) -> list[str]:
+    """Lists the doubts, each after the name of its run if there are several."""
     from gputel.analysis.report.doubts import log_doubts
 
-    for subject, name in zip(subjects, names, strict=True):
-        for doubt in log_doubts(subject):
-            yield doubt.text if len(names) == 1 else f"{name}: {doubt.text}"
+    doubts = [
+        doubt.text if len(names) == 1 else f"{name}: {doubt.text}"
+        for subject, name in zip(subjects, names, strict=True)
+        for doubt in log_doubts(subject)
+    ]
+    more = len(doubts) - MOST_DOUBTS
+    return [*doubts[:MOST_DOUBTS], f"{more} more doubts; --json lists them"] if more > 0 else doubts
 
 
 def _runs(subjects: Sequence[RunData], names: Sequence[str]) -> Table:

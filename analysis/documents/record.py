@@ -124,8 +124,8 @@ def _polling(sampling: SamplingSummary) -> str:
 def _rows(tier: TierRows) -> str:
     """The rows of a tier over the time, and by the minute where their rate changed."""
     words = f"{tier.tier} {tier.rows:,}" + (f", {tier.hz:.1f} Hz" if tier.hz else "")
-    first, *changes = tier.minutes or [None]
-    if first and changes:
+    if len(tier.minutes) > 1:
+        first, *changes = tier.minutes
         later = ", ".join(f"{change.hz:g} Hz from minute {change.minute + 1}" for change in changes)
         words += f"; {first.hz:g} Hz at first, {later}"
     return words

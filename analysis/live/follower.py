@@ -58,7 +58,7 @@ class Follower:
         self.wakeups = Wakeups()
         self._looked = self._read_at = float("-inf")
         self._in_a_row = 0
-        self._skipped: set[Path] = set()
+        self._skipped: set[str] = set()
         self._is_full = self._is_changed = False
         self._is_shown = True  # whether everything read so far has been shown
         if "-" in self._words:
@@ -116,7 +116,7 @@ class Follower:
     def notes(self) -> list[str]:
         """Trouble with saved positions, and what is not followed, for the user."""
         trouble = [self._positions.trouble] if self._positions and self._positions.trouble else []
-        return [*trouble, *map(paths.skipped, sorted(self._skipped))]
+        return [*trouble, *sorted(self._skipped)]
 
     def wait(self, timeout_s: float = LOOK_S) -> None:
         """Sleeps until there may be more to read, or until the timeout."""
@@ -169,7 +169,11 @@ class Follower:
             [path] if path.exists() else [Path(match) for match in sorted(glob.glob(word, recursive=True))]
         )
         gone = [path] if not matches and self._positions and word in self._positions.sources else []
-        sources = [source for match in matches for source in paths.walk(match, self._skipped.add)]
+        skipped: list[paths.Skipped] = []
+        sources = [source for match in matches for source in paths.walk(match, skipped)]
+        self._skipped |= {
+            f"{each.path}: skipped: {each.why}" for each in skipped if each.why == paths.FOREIGN
+        }
         for source in (*sources, *gone):
             if source.resolve() not in self._followed and (source == path or _is_log(source)):
                 self._followed.add(source.resolve())

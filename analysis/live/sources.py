@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gputel.analysis.live.files import HEAD, FilePosition, fingerprint
-from gputel.analysis.logs import files
+from gputel.analysis.logs import binary, files
 
 
 class LiveSource(Protocol):
@@ -137,6 +137,6 @@ def is_compressed(path: Path) -> bool:
     """Whether a file begins as gzip or zstd does; False if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(4).startswith((files.GZIP, files.ZSTD))
+            return file.read(4).startswith((binary.GZIP, binary.ZSTD))
     except OSError:
         return False

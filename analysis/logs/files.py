@@ -1,7 +1,7 @@
 """Files and streams -> logs: the only place in this room that opens a log.
 
-Compressed bytes are recognized by their first bytes, and GPU telemetry by its header, never by the name of the
-file. Small files are read many at a time. What a run folder holds is opened by runs/output.py.
+Compressed and binary files are recognized by their first bytes, and GPU telemetry by its header, never by the name
+of the file. Small files are read many at a time. What a run folder holds is opened by runs/output.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputel.analysis.logs import open_files
+from gputel.analysis.logs import binary, open_files
+from gputel.analysis.logs.binary import GZIP, ZSTD
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -28,14 +30,27 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 HEAD = 64 << 10
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 HEAD_LINES = 20  # the header of telemetry must be among them
 SMALL = 512 << 10  # bytes; smaller files are read together
 FRESH_S = 600  # a file that has not grown for longer is not checked for a writer
+LONG_S = 10  # reading for longer is said, and again each time that it has doubled
+WAIT_S = 2  # waiting for the writer of a FIFO for longer is said
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of one file is read, unpacked, and who hears of a file that takes long."""
+
+    max_bytes: int = 64_000_000_000
+    say: Callable[[str], None] = lambda _: None
+    now: Callable[[], float] = time.monotonic
+
+
+DEFAULT = Limits()
 
 
 def read_files(
-    paths: Iterable[Path], formats: tuple[Format, ...] | None = None
+    paths: Iterable[Path], formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT
 ) -> Iterator[Log | GputelError]:
     """Reads each file as `read_file` does, or yields its error; small files are read many at a time."""
     waiting: list[_Small] = []
@@ -50,22 +65,37 @@ def read_files(
             waiting, size = [], 0
         if not small:
             try:
-                yield read_file(path, formats)
+                yield read_file(path, formats, limits)
             except GputelError as error:
                 yield error
     yield from _together(waiting, formats)
 
 
-def read_file(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+def read_file(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
     """Reads a log file or a FIFO; raises GputelError if it cannot be opened."""
     try:
-        with path.open("rb", buffering=0) as raw:
+        with _opened(path, limits) as raw:
             latest, live = _written(path, os.fstat(raw.fileno()))
-            return stream(raw, name_of(path), str(path), formats, latest, live=live)
+            return stream(raw, name_of(path), str(path), formats, latest, live=live, limits=limits)
     except OSError as error:
         raise GputelError(
             str(path), f"cannot be read: {error.strerror or error}", "check the path and its permissions"
         ) from None
+
+
+def _opened(path: Path, limits: Limits) -> io.FileIO:
+    """Opens a file; says that it waits where that is a FIFO that no process has opened for writing."""
+    if not path.is_fifo():
+        return path.open("rb", buffering=0)
+    waits = threading.Timer(
+        WAIT_S, limits.say, [f"{path}: is a pipe; waiting for a process to write into it"]
+    )
+    waits.daemon = True
+    waits.start()
+    try:
+        return path.open("rb", buffering=0)
+    finally:
+        waits.cancel()
 
 
 @dataclass(frozen=True)
@@ -88,6 +118,8 @@ def _small(path: Path) -> _Small | None:
     except OSError:
         return None
     if len(text) > SMALL or text.startswith((GZIP, ZSTD)) or _may_be_telemetry(text):
+        return None
+    if binary.kind(text):
         return None
     return _Small(path, text, *_written(path, facts))
 
@@ -141,25 +173,50 @@ def stream(
     latest: datetime | None = None,
     *,
     live: bool = False,
+    limits: Limits = DEFAULT,
 ) -> Log:
-    """Reads a log from anything with a `read` method."""
+    """Reads a log from anything with a `read` method, up to a limit of bytes."""
     from gputel.analysis.logs import result
     from gputel.analysis.logs.parser import make_parser
 
     fault = None
     head, rest = plain(raw)
+    other = binary.kind(head)
+    if other:
+        return result.binary_log(other, name, source)
     telemetry = _telemetry(head, rest)
     if telemetry is not None:
         return result.telemetry_log(telemetry, name, source)
     parser = make_parser(formats)
     with _without_collection():
         try:
-            for piece in with_head(head, rest):
+            for piece in _limited(with_head(head, rest), source, limits):
                 parser.feed(piece)
         except (EOFError, OSError) as error:  # a bad gzip file is an OSError
             fault = f"could be read only in part: {error}"
         parser.finish()
     return result.conclude(parser, name, source, latest, live=live, fault=fault)
+
+
+class LimitError(OSError):
+    """A file has more bytes than are to be read; what was read is kept."""
+
+
+def _limited(pieces: Iterator[bytes], source: str, limits: Limits) -> Iterator[bytes]:
+    """The pieces up to the limit; says how far reading has come while it takes long."""
+    begun, count, due = limits.now(), 0, float(LONG_S)
+    for piece in pieces:
+        if count + len(piece) > limits.max_bytes:
+            yield piece[: limits.max_bytes - count]
+            raise LimitError(
+                f"it has more than {limits.max_bytes:,} bytes; --max-bytes sets how many are read"
+            )
+        yield piece
+        count += len(piece)
+        elapsed = limits.now() - begun
+        if elapsed >= due:
+            limits.say(f"{source}: {count / 1e6:,.0f} MB read in {elapsed:,.0f} s")
+            due = 2 * elapsed
 
 
 def name_of(path: Path) -> str:

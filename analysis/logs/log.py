@@ -13,6 +13,7 @@ from gputel.analysis.logs.patterns import Field, Reject
 if TYPE_CHECKING:
     import polars as pl
 
+    from gputel.analysis.doubts import Doubt
     from gputel.analysis.logs.gpu_tables import Telemetry
 
 DEFAULT_PHASE = "train"
@@ -67,6 +68,8 @@ class Log:
     composed: bool = False  # the log itself says that no training program printed it
     fault: str | None = None  # why the file could not be read to its end
     began: int | None = None  # the timestamp of its first line that has one
+    continues: bool = False  # whether its first lines speak of weights that were trained before
+    binary: str | None = None  # the kind of a file that is no text, such as a checkpoint
     started: int | None = None
     ended: int | None = None
     formats: dict[str, int] = field(default_factory=dict)
@@ -127,6 +130,13 @@ class Log:
         )
         place[0] = "_phase"
         return keyed.sort(*place, "line", nulls_last=True, maintain_order=True).drop("_phase")
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What makes this reading doubtful; nothing where the log was understood."""
+        from gputel.analysis.logs import doubts
+
+        return doubts.doubts(self)
 
     def _counts_within_epochs(self) -> bool:
         """Whether the step count starts again in every epoch: `Epoch 2 Batch 100`."""

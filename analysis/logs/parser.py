@@ -36,7 +36,7 @@ CANDIDATE = patterns.lazy_regex(
 )
 
 
-HEAD = 16_384  # bytes in which the first timestamp is looked for
+HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
 
 
 class Parser:
@@ -125,6 +125,11 @@ class Parser:
     def began(self) -> int | None:
         """The timestamp of the first line that has one, as those of records are read; None if they have none."""
         return self.records.stamps.first(self._head.splitlines())
+
+    @property
+    def head(self) -> bytes:
+        """The first lines, which say where the weights come from."""
+        return self._head
 
     def _keep(self, chunk: Chunk, reading: EngineResult | None = None) -> None:
         self._head = self._head or chunk.data[:HEAD]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.gpu_tables import Telemetry
     from gputel.analysis.logs.parser import Parser
     from gputel.analysis.logs.records import Assembler
+
+TRAINED_BEFORE = re.compile(
+    rb"(?i)pre-?train|fine-?tun|resum|\b(?:load(?:ed|ing)?|restor(?:ed?|ing)|init(?:ialized)?) (?:\w+ ){0,3}from\b"
+    rb"|init_from|from_pretrained|load_checkpoint"
+)
 
 
 def conclude(
@@ -63,6 +69,7 @@ def conclude(
         inferred=_understood(parser),
         learned=parser.inferred.text if parser.inferred else None,
         composed="composed" in parser.config,
+        continues=TRAINED_BEFORE.search(parser.head) is not None,
     )
 
 
@@ -158,23 +165,32 @@ def _understood(parser: Parser) -> str | None:
 def telemetry_log(readings: tuple[str, Telemetry], name: str, source: str) -> Log:
     """Makes the log of a table of GPU readings: it has no records."""
     kind, telemetry = readings
+    rejects = [Reject(line, kind, reason) for line, reason in telemetry.rejects]
+    empty = _empty(name, source)
+    return replace(empty, format=kind, lines=telemetry.lines, rejects=rejects, telemetry=telemetry)
+
+
+def binary_log(kind: str, name: str, source: str) -> Log:
+    """Makes the empty log of a file that is no text."""
+    return replace(_empty(name, source), binary=kind)
+
+
+def _empty(name: str, source: str) -> Log:
     empty = {name: pl.Series(name, [], dtype=dtype) for name, dtype in frames.TYPES.items()}
     records = pl.DataFrame([empty[n] for n in ("phase", "attempt", "step", "time", "line", "rank")])
     evals = pl.DataFrame([empty[column.name] for column in columns.EVALS])
     events = pl.DataFrame([empty[column.name] for column in columns.EVENTS])
-    rejects = [Reject(line, kind, reason) for line, reason in telemetry.rejects]
     return Log(
         name=name,
         source=source,
-        format=kind,
-        lines=telemetry.lines,
+        format=None,
+        lines=0,
         config={},
         summary={},
-        rejects=rejects,
+        rejects=[],
         sources={},
         places=[],
         results=ReadyResults(records, evals, records, events, "unknown", None),
-        telemetry=telemetry,
     )
 
 

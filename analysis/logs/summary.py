@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,16 @@ SCHEMA = 1
 Json = dict[str, Any]
 
 
-def answer(logs: list[Log], errors: list[Json], doubts: Sequence[Sequence[Doubt]] = ()) -> Json:
+def answer(
+    logs: list[Log],
+    errors: list[Json],
+    doubts: Sequence[Sequence[Doubt]] = (),
+    skipped: Sequence[Mapping[str, str]] = (),
+) -> Json:
     """`doubts` are those of each log, in the same order."""
     of_each = doubts or [()] * len(logs)
     runs = [run(log, mine) for log, mine in zip(logs, of_each, strict=True)]
-    return {"schema": SCHEMA, "runs": runs, "errors": errors}
+    return {"schema": SCHEMA, "runs": runs, "errors": errors, "skipped": list(skipped)}
 
 
 def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:

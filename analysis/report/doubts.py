@@ -30,11 +30,16 @@ SECOND_NS = 1_000_000_000
 
 
 def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
-    """Returns the doubts about what a run printed."""
+    """Returns the doubts about what a run printed: about its reading, then about its figures."""
     if subject.log.records.is_empty():
-        return ()
+        return subject.log.doubts
     between = _between_records(subject)
-    return (*subject.step_tokens.doubts, *_step_time(subject, between), *_total_time(subject))
+    return (
+        *subject.log.doubts,
+        *subject.step_tokens.doubts,
+        *_step_time(subject, between),
+        *_total_time(subject),
+    )
 
 
 @dataclass(frozen=True)

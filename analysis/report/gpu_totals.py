@@ -183,7 +183,7 @@ def _summed(folder: Path, gpu: str, cache: PartCache) -> _Sums | None:
             sums = sums or _Sums()
             _add(sums, seconds)
     if sums and frames.count_chunks(folder) <= MOST_CHUNKS:
-        _integrate_ticks(sums, frames.ticks(folder, ("power_w", "energy_j"), gpu, journals))
+        _integrate_ticks(sums, frames.ticks(folder, ("power_w", "energy_j"), gpu, cache))
     return sums
 
 

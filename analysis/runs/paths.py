@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis.logs import files
-from gputel.analysis.logs.files import read_file, read_files
+from gputel.analysis.logs import binary, files
+from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
+from gputel.analysis.runs import copies
 from gputel.telemetry import run_folder
-from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
+
+PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa: A002
@@ -26,69 +28,125 @@ def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa
 
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
-    """Parses every non-empty run below a folder, in order of the paths; a file gives a list of one."""
+    """Parses every non-empty run below a folder once, in order of the paths; a file gives a list of one."""
     logs = []
     for log in read_logs(walk(Path(path)), files.chosen(format)):
         if isinstance(log, GputelError):
             raise log
         if not log.is_empty:
             logs.append(log)
-    return logs
+    repeats = copies.find(logs)
+    return [log for at, log in enumerate(logs) if at not in repeats]
 
 
-def warn_of_skipped(path: Path) -> None:
-    warnings.warn(skipped(path), stacklevel=2)
+FOREIGN = "a link that leads out of the folder or nowhere, a pipe or a device"
 
 
-def skipped(path: Path) -> str:
-    return f"{visible_line(str(path))}: skipped: a link that leads out of the folder or nowhere, a pipe or a device"
+@dataclass(frozen=True)
+class Skipped:
+    """A file of a folder that is not read, and why."""
+
+    path: Path
+    why: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"path": str(self.path), "why": self.why}
 
 
-def walk(path: Path, on_skip: Callable[[Path], object] = warn_of_skipped) -> Iterator[Path]:
-    """Yields the files and run folders below a path; hidden ones are left out.
+def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
+    """Yields the files and run folders below a path in the order of their names; a file yields itself.
 
-    Skips links that lead out of it, pipes and devices, and calls `on_skip` with each. A link to a folder inside is
-    left out, too: the folder itself is walked.
+    Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
+    wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
     """
     if not path.is_dir() or run_folder.is_run(path):
         yield path
-    else:
-        yield from _below(path, path.resolve(), on_skip)
+        return
+    found = _Walk(path.resolve(), [] if skipped is None else skipped)
+    found.folder(path)
+    found.follow_links()
+    yield from sorted(found.paths, key=lambda each: each.parts)
 
 
-def _below(folder: Path, root: Path, on_skip: Callable[[Path], object]) -> Iterator[Path]:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        path = Path(entry.path)
-        if entry.name.startswith("."):
-            continue
-        if not run_folder.is_inside(path, root):
-            on_skip(path)
-        elif not entry.is_dir() or run_folder.is_run(path):
-            if not (entry.is_dir() and entry.is_symlink()):
-                yield path
-        elif not entry.is_symlink():
-            yield from _below(path, root, on_skip)
+class _Walk:
+    """Goes through a folder; links come last, so that a file is found by its own name first."""
+
+    def __init__(self, root: Path, skipped: list[Skipped]) -> None:
+        self._root = root
+        self.paths: list[Path] = []
+        self._skipped = skipped
+        self._seen: dict[tuple[int, int], Path] = {}
+        self._links: list[Path] = []
+
+    def folder(self, path: Path) -> None:
+        if not self._is_new(path):
+            return
+        if run_folder.is_run(path):
+            self.paths.append(path)
+            return
+        try:
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        except OSError as error:
+            self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
+            return
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_symlink():
+                self._links.append(Path(entry.path))
+            else:
+                self._take(Path(entry.path), is_folder=entry.is_dir())
+
+    def follow_links(self) -> None:
+        while self._links:
+            links, self._links = self._links, []
+            for link in links:
+                self._take(link, is_folder=link.is_dir())
+
+    def _take(self, path: Path, *, is_folder: bool) -> None:
+        if not run_folder.is_inside(path, self._root):
+            self._skipped.append(Skipped(path, FOREIGN))
+        elif is_folder:
+            self.folder(path)
+        elif path.name.endswith(PAGES):
+            self._skipped.append(Skipped(path, "page or picture"))
+        elif kind := binary.kind_of_file(path):
+            self._skipped.append(Skipped(path, kind))
+        elif self._is_new(path):
+            self.paths.append(path)
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether nothing else that was found is the same file or folder; a broken link is skipped, too."""
+        try:
+            facts = path.stat()
+        except OSError as error:
+            self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
+            return False
+        first = self._seen.setdefault((facts.st_dev, facts.st_ino), path)
+        if first is not path:
+            self._skipped.append(Skipped(path, f"the same as {first}"))
+        return first is path
 
 
-def read_log(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
+def read_log(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
     """Reads a run folder, a log file or a FIFO; raises GputelError if it cannot be opened."""
     if not path.is_dir():
-        return read_file(path, formats)
+        return read_file(path, formats, limits)
     from gputel.analysis.runs import output
 
     return output.read(path, formats)
 
 
 def read_logs(
-    paths: Iterable[Path], formats: tuple[Format, ...] | None = None
+    paths: Iterable[Path], formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT
 ) -> Iterator[Log | GputelError]:
     """Yields each log, or the error that reading it raised; small files are read many at a time."""
     for is_folder, group in groupby(paths, Path.is_dir):
         if not is_folder:
-            yield from read_files(group, formats)
+            yield from read_files(group, formats, limits)
             continue
         for path in group:
             try:
-                yield read_log(path, formats)
+                yield read_log(path, formats, limits)
             except GputelError as error:
                 yield error

@@ -98,20 +98,27 @@ def _wrote(paths: list[Path]) -> None:
 
 
 def _read(words: Sequence[str]) -> list[RunData]:
-    """Every run that is not empty; a note names one that is."""
+    """Every run that is not empty, once; a note names the others."""
+    from gputel.analysis.runs.paths import Skipped
     from gputel.cli import sources
 
-    named = [source for word in words for source in sources.find(word)]
+    skipped: list[Skipped] = []
+    named = [source for word in words for source in sources.find(word, skipped)]
     place = " ".join(words)
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
-    subjects: list[RunData] = []
-    for source in show.progress(named, "reading", least=MANY):
-        subject = _subject(source)
-        if subject.log.is_empty:
+    read = [(source, _subject(source)) for source in show.progress(named, "reading", least=MANY)]
+    for source, subject in read:
+        if subject.log.is_empty and source.within:
+            skipped.append(Skipped(source.path, subject.log.binary or "no record, evaluation or event in it"))
+        elif subject.log.is_empty:
             show.note(f"{source.path}: nothing to compare: no record, evaluation or event in it")
-        else:
-            subjects.append(subject)
+    logs, copied = sources.without_copies(
+        [(source, subject.log) for source, subject in read if not subject.log.is_empty]
+    )
+    kept = {id(log) for log in logs}
+    subjects = [subject for _, subject in read if id(subject.log) in kept]
+    show.skipped([*skipped, *copied])
     if not subjects:
         raise GputelError(place, "nothing could be parsed", "try gputel parse", exit_code=3)
     if len(subjects) < 2:

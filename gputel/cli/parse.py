@@ -15,12 +15,15 @@ from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.exports.logs import Kind
+    from gputel.analysis.logs.files import Limits
     from gputel.analysis.logs.log import Log
+    from gputel.analysis.runs.paths import Skipped
     from gputel.cli.sources import RunSource
 
 NAME = "gputel-parse"
 TABLES: tuple[Kind, ...] = ("csv", "parquet")
 MANY_ROWS = 10_000  # that are printed at once
+FEW = 3  # files that are named without -v
 
 
 @click.command("parse", short_help="Turn training logs of any framework into tables.")
@@ -40,19 +43,38 @@ MANY_ROWS = 10_000  # that are printed at once
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--rows", is_flag=True, help="Print every row as a line of JSON.")
+@click.option(
+    "--strict", is_flag=True, help="End with 4 if a reading is doubtful; the answer is printed anyway."
+)
+@click.option(
+    "--max-bytes",
+    type=options.count,
+    default="64G",
+    show_default=True,
+    metavar="N",
+    help="Read at most so much of each file, unpacked.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Name each file that was skipped or held nothing.")
 @click.option("--rejects", is_flag=True, help="List the lines that look like records and could not be read.")
 def command(
-    paths: tuple[str, ...], chosen: str | None, out: Path, force: bool, learn: Path | None, **asked: bool
+    paths: tuple[str, ...],
+    chosen: str | None,
+    out: Path,
+    force: bool,
+    learn: Path | None,
+    max_bytes: int,
+    **asked: bool,
 ) -> int:
     """Turn training logs of any framework into tables.
 
     PATH is a log, a run folder, a folder of either, a glob, `latest`, or `-` for standard input; .gz and .zst are
-    read as they are. Ends with 3 where nothing could be parsed in any of them.
+    read as they are. Of a folder, binary files are skipped, and a run that several files print is read once. Ends
+    with 3 where nothing could be parsed in any of them.
     """
     from gputel.analysis.documents.parse import parse_document
 
     kinds = options.checked(asked, out, NAME, dict.fromkeys(TABLES, ""), force=force)
-    logs, errors = _read(paths, chosen)
+    logs, errors, skipped = _read(paths, chosen, max_bytes)
     for kind in TABLES:
         if asked[kind]:
             _write_tables(logs, out, kind, force=force)
@@ -61,52 +83,62 @@ def command(
     if learn:
         _write_format(logs, learn, force=force)
     if asked["as_json"]:
-        _print_json(logs, errors)
+        _print_json(logs, errors, skipped)
     elif asked["rows"]:
         _print_rows(logs)
     elif asked["rejects"]:
         _print_rejects(logs)
     else:
         show.document(parse_document(logs, drawn=False))
-    _print_notes(logs)
+    _print_notes(logs, skipped, verbose=asked["verbose"])
     for error in errors:
         show.error(f"{error['path']}: {error['message']}")
-    return _exit_code(logs, errors)
+    return _exit_code(logs, errors, strict=asked["strict"])
 
 
-def _read(paths: Sequence[str], chosen: str | None) -> tuple[list[Log], list[dict[str, str]]]:
-    """Every log that the paths name, and what could not be read: one unreadable path does not stop the others."""
+def _read(
+    words: Sequence[str], chosen: str | None, max_bytes: int
+) -> tuple[list[Log], list[dict[str, str]], list[Skipped]]:
+    """Every log that the words name, what could not be read, and what was skipped.
+
+    One unreadable path does not stop the others.
+    """
     from gputel.analysis.logs import files
+    from gputel.analysis.runs.paths import Skipped
     from gputel.cli import sources
 
     formats = files.chosen(chosen)
     named: list[RunSource] = []
     errors: list[dict[str, str]] = []
-    for word in paths:
+    skipped: list[Skipped] = []
+    for word in words:
         try:
-            named += sources.find(word)
+            named += sources.find(word, skipped)
         except GputelError as error:
             errors.append(_fault(error, word))
-    logs: list[Log] = []
-    for log in _open(show.progress(named, "reading"), formats):
+    limits = files.Limits(max_bytes, show.note)
+    read: list[tuple[RunSource, Log]] = []
+    for source, log in zip(named, _open(show.progress(named, "reading"), formats, limits), strict=True):
         if isinstance(log, GputelError):
             errors.append(_fault(log, ""))
-            continue
-        logs.append(log)
-        if log.fault:
-            errors.append({"path": log.source, "message": log.fault})
-    return logs, errors
+        elif log.binary:
+            skipped.append(Skipped(source.path, log.binary))
+        else:
+            read.append((source, log))
+            errors += [{"path": log.source, "message": log.fault}] if log.fault else []
+    logs, copied = sources.without_copies(read)
+    return logs, errors, [*skipped, *copied]
 
 
-def _open(named: Iterable[RunSource], formats: Any) -> Iterator[Log | GputelError]:
+def _open(named: Iterable[RunSource], formats: Any, limits: Limits) -> Iterator[Log | GputelError]:
     from gputel.analysis.logs import files
     from gputel.analysis.runs import paths
 
     for is_stdin, group in groupby(named, key=lambda source: source.kind == "stdin"):
         if is_stdin:
-            yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats) for _ in group)
+            yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats, limits=limits) for _ in group)
         else:
-            yield from paths.read_logs((source.path for source in group), formats)
+            yield from paths.read_logs((source.path for source in group), formats, limits)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:
@@ -133,12 +165,13 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
     show.note(f"next: gputel parse LOG --format {path}")
 
 
-def _print_json(logs: list[Log], errors: list[dict[str, str]]) -> None:
+def _print_json(logs: list[Log], errors: list[dict[str, str]], skipped: list[Skipped]) -> None:
     from gputel.analysis.logs import summary
     from gputel.analysis.report.doubts import log_doubts
     from gputel.analysis.runs import of_log
 
-    show.as_json(summary.answer(logs, errors, [log_doubts(of_log(log)) for log in logs]))
+    doubts = [log_doubts(of_log(log)) for log in logs]
+    show.as_json(summary.answer(logs, errors, doubts, [each.as_json() for each in skipped]))
 
 
 def _print_rows(logs: list[Log]) -> None:
@@ -160,7 +193,7 @@ def _print_rejects(logs: list[Log]) -> None:
             show.say(line)
 
 
-def _print_notes(logs: list[Log]) -> None:
+def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> None:
     """Prints what was inferred, rejected or not understood, on standard error."""
     for log in logs:
         if log.inferred:
@@ -169,13 +202,20 @@ def _print_notes(logs: list[Log]) -> None:
             show.note(
                 f"{log.source}: {len(log.rejects)} lines look like records and could not be read; see --rejects"
             )
-        if log.is_empty:
+    empty = [log for log in logs if log.is_empty]
+    if len(empty) <= FEW or verbose:
+        for log in empty:
             show.note(
                 f"{log.source}: nothing to parse: no record, evaluation, event or GPU reading in {log.lines} lines"
             )
+    else:
+        show.note(f"nothing to parse in {len(empty):,} of {len(logs):,} files; -v names them")
+    show.skipped(skipped, each=verbose)
 
 
-def _exit_code(logs: list[Log], errors: list[dict[str, str]]) -> int:
+def _exit_code(logs: list[Log], errors: list[dict[str, str]], *, strict: bool) -> int:
     if all(log.is_empty for log in logs):
         return 3 if logs or not errors else 1
-    return 1 if errors else 0
+    if errors:
+        return 1
+    return 4 if strict and any(log.doubts for log in logs) else 0

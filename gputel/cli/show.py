@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -23,6 +24,7 @@ from gputel.telemetry.characters import escaped_json, visible, visible_line
 
 if TYPE_CHECKING:
     from gputel.analysis.document import Document, Item, Section
+    from gputel.analysis.runs.paths import Skipped
 
 Shown = TypeVar("Shown")
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -43,6 +45,19 @@ def note(line: str, **style: Any) -> None:
     `style` is what `click.style` takes.
     """
     _put(click.style(visible_line(line), **style) if style else visible_line(line), sys.stderr)
+
+
+def skipped(files: Sequence[Skipped], *, each: bool = False) -> None:
+    """Says which files of a folder were not read: how many of which kind, or each of them."""
+    if each or len(files) == 1:
+        for file in files:
+            note(f"{file.path}: skipped: {file.why}")
+    elif files:
+        kinds = Counter(
+            "the same run or file" if file.why.startswith("the same") else file.why for file in files
+        )
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        note(f"skipped {len(files):,} files: {counts}")
 
 
 def bell() -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import glob
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gputel.cli import show
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.paths import Skipped
 
 RUNS = Path("runs")
 COMPRESSED = (".gz", ".zst")
-NO_LOGS = (".html", ".png", ".svg", ".pdf")  # what gputel itself may have written beside logs
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class RunSource:
 
     kind: Literal["run", "log", "stdin"]
     path: Path
+    within: Path | None = None  # the folder that was searched for it; None for a path that was named itself
 
     @property
     def name(self) -> str:
@@ -39,22 +40,42 @@ class RunSource:
         return name.rpartition(".")[0] or name
 
 
-def find(word: str) -> list[RunSource]:
-    """Everything that one argument names, in a stable order. Names nothing: a GputelError."""
+def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
+    """Everything that one argument names, in a stable order; files of a folder that are not read go to `skipped`.
+
+    Raises GputelError if it names nothing.
+    """
     if word == "-":
         return [RunSource("stdin", Path("-"))]
     path = Path(word)
     if word == "latest" and not path.exists():
         return [RunSource("run", latest())]
     if path.exists():
-        return list(_in(path)) or _nothing(word, _lacking(path), "name a folder that holds logs or runs")
+        return list(_in(path, skipped)) or _nothing(
+            word, _lacking(path), "name a folder that holds logs or runs"
+        )
     matches = (
         [Path(match) for match in sorted(glob.glob(word, recursive=True))] if glob.has_magic(word) else []
     )
-    found = [source for match in matches for source in _in(match)]
+    found = [source for match in matches for source in _in(match, skipped)]
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
     )
+
+
+def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], list[Skipped]]:
+    """The logs, without those of a folder that another log in it repeats; a log that was named itself stays."""
+    from gputel.analysis.runs import copies
+    from gputel.analysis.runs.paths import Skipped
+
+    copied: dict[int, int] = {}
+    for folder in dict.fromkeys(source.within for source, _ in read if source.within):
+        places = [at for at, (source, _) in enumerate(read) if source.within == folder]
+        repeats = copies.find([read[at][1] for at in places])
+        copied |= {places[copy]: places[kept] for copy, kept in repeats.items()}
+    logs = [log for at, (_, log) in enumerate(read) if at not in copied]
+    whys = {at: f"the same run as {read[kept][1].source}" for at, kept in copied.items()}
+    return logs, [Skipped(read[at][0].path, why) for at, why in whys.items()]
 
 
 def subject(source: RunSource) -> RunData:
@@ -120,16 +141,11 @@ def _started(path: Path) -> int:
     return max(moments)
 
 
-def _in(path: Path) -> Iterator[RunSource]:
-    """The runs and logs that a path names, without pages and pictures below it; a note names what was skipped."""
-    if not path.is_dir() or run_folder.is_run(path):
-        yield RunSource("run" if path.is_dir() else "log", path)
-        return
+def _in(path: Path, skipped: list[Skipped] | None = None) -> Iterator[RunSource]:
     from gputel.analysis.runs import paths
 
-    for each in paths.walk(path, lambda skipped: show.note(paths.skipped(skipped))):
-        if not each.name.endswith(NO_LOGS):
-            yield RunSource("run" if each.is_dir() else "log", each)
+    for found in paths.walk(path, skipped):
+        yield RunSource("run" if found.is_dir() else "log", found, path if path.is_dir() else None)
 
 
 def _lacking(folder: Path) -> str:

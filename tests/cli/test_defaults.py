@@ -16,7 +16,7 @@ from gputel.cli.defaults import HARMLESS, HARMLESS_EVERYWHERE
 REFUSED = {
     "record": "gpus for out continue name tag simulate follow pid share-group pty stop-on stop-after budget grace "
     "then prometheus",
-    "parse": "learn out force",
+    "parse": "learn out force max-bytes",
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus",
     "report": "gpu log offset out force",
     "compare": "out force",

@@ -281,6 +281,62 @@ def test_a_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_pa
     assert before["phases"][0]["records"] == after["phases"][0]["records"] == 199
 
 
+def test_folder_with_a_recording_its_log_and_its_metrics_is_one_run(tmp_path: Path) -> None:
+    lines = "".join(LINE % (step, 5 - step / 10) for step in range(20))
+    rows = "".join(json.dumps({"step": step, "loss": round(5 - step / 10, 4)}) + "\n" for step in range(20))
+    recorded = tmp_path / "d12"
+    recorded.mkdir()
+    (recorded / "run.json").write_text(json.dumps({"schema": 1, "run": "d12"}))
+    (recorded / "output.log").write_text(lines)
+    out = tmp_path / "out" / "d12"
+    (out / "checkpoints").mkdir(parents=True)
+    (out / "log.txt").write_text(lines)
+    (out / "metrics.jsonl").write_text(rows)
+    (out / "checkpoints" / "step_000010.pt").write_bytes(b"PK\x03\x04" + bytes(5000))
+    found = answer(tmp_path)
+    assert [run["run"] for run in found["runs"]] == ["d12"]
+    assert [(Path(each["path"]).name, each["why"]) for each in found["skipped"]] == [
+        ("step_000010.pt", "zip archive or PyTorch checkpoint"),
+        ("log.txt", f"the same run as {recorded}"),
+        ("metrics.jsonl", f"the same run as {recorded}"),
+    ]
+    assert (
+        run(tmp_path).stderr
+        == "skipped 3 files: 2 the same run or file, 1 zip archive or PyTorch checkpoint\n"
+    )
+    assert len(answer(out / "log.txt", out / "metrics.jsonl")["runs"]) == 2
+
+
+def test_checkpoint_that_is_named_is_no_log_and_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(5000))
+    done = run(tmp_path / "model.pt")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"{tmp_path}/model.pt: skipped: zip archive or PyTorch checkpoint\n"
+
+
+def test_many_files_without_a_record_are_one_line_and_v_names_them(log: Path, tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"{number}.txt").write_text("hello\n")
+    assert run(tmp_path).stderr == "nothing to parse in 50 of 51 files; -v names them\n"
+    assert run(tmp_path, "-v").stderr.count("nothing to parse: no record") == 50
+
+
+def test_doubtful_reading_is_said_first_and_strict_ends_with_4(log: Path, tmp_path: Path) -> None:
+    doubtful = tmp_path / "same.log"
+    doubtful.write_text("".join(LINE % (step, 2.5) for step in range(12)))
+    done = run(doubtful, "--strict", "--html", "--out", tmp_path / "page.html")
+    said = "doubtful: the loss is 2.5 in all 12 records: another figure was read as the loss"
+    assert (done.returncode, done.stdout.splitlines()[0]) == (4, said)
+    assert said in (tmp_path / "page.html").read_text()
+    assert run(doubtful).returncode == 0
+    assert run(log, "--strict").returncode == 0
+    (doubt,) = answer(doubtful)["runs"][0]["doubts"]
+    assert doubt == {
+        "kind": "constant-loss", "about": "reading", "text": said.removeprefix("doubtful: "),
+        "figures": {"loss": 2.5, "records": 12}, "line": 1,
+    }  # fmt: skip
+
+
 def test_python_gives_frames(log: Path) -> None:
     one = gputel.parse(log)
     assert one.steps.select("step", "loss").row(-1) == (9, 4.91)

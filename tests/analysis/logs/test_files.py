@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
+import os
+import queue
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +105,52 @@ def test_read_file_rejects_a_run_folder(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "d12"})
     with pytest.raises(GputelError, match="cannot be read: Is a directory"):
         read_file(tmp_path / "b")
+
+
+def test_file_with_more_bytes_than_the_limit_gives_what_was_read(tmp_path: Path) -> None:
+    lines = "".join(STEP.format(step, 3.25) for step in range(900))
+    (tmp_path / "bomb.log.gz").write_bytes(gzip.compress(lines.encode()))
+    log = read_file(tmp_path / "bomb.log.gz", None, files.Limits(len(STEP.format(1, 3.25)) * 500))
+    assert log.records.height == 500
+    assert (
+        log.fault
+        == "could be read only in part: it has more than 50,000 bytes; --max-bytes sets how many are read"
+    )
+
+
+def test_reading_that_takes_long_is_said_less_and_less_often(tmp_path: Path) -> None:
+    path, said = tmp_path / "long.log", list[str]()
+    path.write_text(STEP.format(1, 3.25) * (4 * files.PIECE // 100))
+    moments = itertools.count(0, 12)  # seconds; each look at the clock takes 12
+    read_file(path, None, files.Limits(say=said.append, now=lambda: float(next(moments))))
+    assert [line.rpartition(" read in ")[2] for line in said] == ["12 s", "24 s", "48 s"]
+    assert said[0].startswith(f"{path}: 4 MB")
+
+
+def test_pipe_without_a_writer_says_that_it_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said: queue.Queue[str] = queue.Queue()
+    reader = threading.Thread(
+        target=read_file, args=(tmp_path / "pipe", None, files.Limits(say=said.put)), daemon=True
+    )
+    reader.start()
+    assert said.get(timeout=30) == f"{tmp_path / 'pipe'}: is a pipe; waiting for a process to write into it"
+    (tmp_path / "pipe").write_text(STEP.format(1, 3.25))
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9, 0.999])
+def test_compressed_file_that_is_cut_anywhere_leaves_its_neighbors_alone(
+    tmp_path: Path, share: float
+) -> None:
+    packed = gzip.compress("".join(STEP.format(step, 9 / (step + 1)) for step in range(500)).encode())
+    (tmp_path / "a.log.gz").write_bytes(packed[: max(int(len(packed) * share), 1)])
+    (tmp_path / "b.log").write_text(STEP.format(1, 3.25))
+    cut, good = read_logs([tmp_path / "a.log.gz", tmp_path / "b.log"])
+    assert isinstance(good, Log)
+    assert good.records.height == 1
+    fault = cut.fault or ""
+    assert fault.startswith(
+        ("could be read only in part", "cannot be read: the compressed file is cut short")
+    )

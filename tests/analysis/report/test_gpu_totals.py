@@ -46,7 +46,7 @@ def test_counter_of_a_gpu_that_joined_later_counts_from_its_first_sample(
     joined = [(0, n * SECOND // 10, [200_000, n * 20_000, 0]) for n in range(25, 100)]
     compose(tmp_path, [FAST], [*lost, *joined])
     (row,) = folder_totals(tmp_path)
-    assert row["energy_counter_j"] == pytest.approx(7.4 * 200)
+    assert row.energy_counter_j == pytest.approx(7.4 * 200)
 
 
 def test_throttled_seconds_are_counted_by_reason(tmp_path: Path, compose: Compose) -> None:

@@ -98,4 +98,4 @@ def test_gpu_that_is_lost_at_the_end_is_not_sampled_and_one_that_came_back_is(tm
 
 def test_gpu_of_two_segments_is_one_gpu(recorded: Path) -> None:
     run_folder.add_segment(recorded, {"run": "d12", "gpus": [H100], "started": clock(40), "ended": clock(50)})
-    assert run_contents(recorded)["gpus"] == [H100]
+    assert run_contents(recorded).gpus == [H100]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 
 import pytest
 
+from gputel.analysis.logs.log import Log
 from gputel.analysis.runs import paths
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
@@ -45,17 +45,39 @@ def test_walk_skips_pipes_and_links_that_lead_out_and_names_them(folder: Path) -
     for name, target in (("zero.log", "/dev/zero"), ("up", ".."), ("passwd", "/etc/passwd"), ("gone", "x")):
         (inside / name).symlink_to(target)
     (inside / "c.log").write_text("step 1 | loss: 3.0\n")
-    (inside / "same.log").symlink_to("c.log")
-    skipped: list[Path] = []
-    assert [path.name for path in paths.walk(inside, skipped.append)] == ["c.log", "same.log"]
-    assert [path.name for path in skipped] == ["gone", "passwd", "pipe.log", "up", "zero.log"]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert [log.name for log in paths.parse_all(inside)] == ["c", "same"]
-    assert f"{inside}/zero.log: skipped: a link that leads out" in str(caught[-1].message)
+    skipped: list[paths.Skipped] = []
+    assert [path.name for path in paths.walk(inside, skipped)] == ["c.log"]
+    assert sorted(each.path.name for each in skipped) == ["gone", "passwd", "pipe.log", "up", "zero.log"]
+    assert {each.why for each in skipped} == {paths.FOREIGN}
 
 
 def test_walk_ends_where_links_lead_in_circles(folder: Path) -> None:
     for name in ("one", "two"):
         (folder / name).symlink_to(".")
     assert [path.name for path in paths.walk(folder)] == ["a", "b.log", "notes.txt"]
+
+
+def test_file_that_links_lead_to_is_found_once_by_its_own_name(folder: Path) -> None:
+    (folder / "0-latest.log").symlink_to("b.log")
+    (folder / "again").symlink_to(folder)
+    (folder / "a" / "up").symlink_to("..")
+    skipped: list[paths.Skipped] = []
+    assert [path.name for path in paths.walk(folder, skipped)] == ["a", "b.log", "notes.txt"]
+    assert [(each.path.name, each.why) for each in skipped] == [
+        ("0-latest.log", f"the same as {folder / 'b.log'}"),
+        ("again", f"the same as {folder}"),
+    ]
+
+
+def test_checkpoint_beside_a_log_is_no_log(folder: Path) -> None:
+    (folder / "model.pt").write_bytes(b"PK\x03\x04" + bytes(100))
+    (folder / "gone.log").symlink_to("nothing")
+    skipped: list[paths.Skipped] = []
+    assert "model.pt" not in [path.name for path in paths.walk(folder, skipped)]
+    assert [(each.path.name, each.why) for each in skipped] == [
+        ("model.pt", "zip archive or PyTorch checkpoint"),
+        ("gone.log", paths.FOREIGN),
+    ]
+    (log,) = paths.read_logs([folder / "model.pt"])
+    assert isinstance(log, Log)
+    assert (log.binary, log.is_empty) == ("zip archive or PyTorch checkpoint", True)

@@ -1,0 +1,225 @@
+"""A log that was read -> what makes the reading doubtful. A right reading has no doubt.
+
+Each check compares two figures that the reading itself gave; none looks at the text again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from gputel.analysis.doubts import Doubt
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.patterns import Reject
+
+FEWEST = 10  # records below which nothing is said of their course
+MOST_FALLS = 3  # restarts without a word in the log
+MOST_BARE = 0.1  # share of records without a step and a loss
+WHOLE = 0.6  # of the cells of records that are whole have a value
+MOST_UNREAD = 0.02  # share of lines like records that were not read
+LEAST_UNREAD = 3
+FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
+LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
+
+
+class ParsedRows(Protocol):
+    """The parts of a `Log` that are looked at."""
+
+    @property
+    def records(self) -> pl.DataFrame: ...
+    @property
+    def evals(self) -> pl.DataFrame: ...
+    @property
+    def events(self) -> pl.DataFrame: ...
+    @property
+    def config(self) -> dict[str, float | str]: ...
+    @property
+    def rejects(self) -> list[Reject]: ...
+    @property
+    def continues(self) -> bool: ...
+    def metrics(self) -> list[str]: ...
+
+
+def doubts(log: ParsedRows) -> tuple[Doubt, ...]:
+    """What makes the reading of the log doubtful, in the order of `CHECKS`."""
+    return tuple(doubt for check in CHECKS for doubt in check(log))
+
+
+def _falls(log: ParsedRows) -> Iterator[Doubt]:
+    """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs."""
+    restarts = log.events.filter(pl.col("kind") == "restart")
+    records = log.records.height
+    if restarts.height >= MOST_FALLS:
+        yield _doubt(
+            "steps-fall",
+            f"steps begin again {restarts.height} times in {records:,} records, and no line says why",
+            "another loop's lines, or a counter within epochs, were read as steps",
+            {"falls": restarts.height, "records": records},
+            restarts["line"][0],
+        )
+
+
+def _bare(log: ParsedRows) -> Iterator[Doubt]:
+    """Records without a step and a loss that do not even have the same figures: parts of records, in turn."""
+    rows = log.records
+    missing = pl.col("step").is_null() & (
+        pl.col("loss").is_null() if "loss" in rows.columns else pl.lit(value=True)
+    )
+    bare = rows.filter(missing)
+    metrics = [name for name in log.metrics() if rows[name].count()]
+    filled = sum(bare[name].count() for name in metrics) / max(len(metrics) * bare.height, 1)
+    is_alike = bare.height == rows.height and filled > WHOLE
+    if bare.height >= LEAST_UNREAD and bare.height > MOST_BARE * rows.height and not is_alike:
+        yield _doubt(
+            "bare-records",
+            f"{bare.height:,} of {rows.height:,} records have neither a step nor a loss",
+            "they are parts of other records, or no records",
+            {"bare": bare.height, "records": rows.height},
+            bare["line"][0],
+        )
+
+
+def _totals(log: ParsedRows) -> Iterator[Doubt]:
+    """More than one total of steps in one attempt."""
+    if "total_steps" not in log.records.columns:
+        return
+    rows = log.records.filter(pl.col("total_steps").is_not_null())
+    for (phase, _), part in rows.group_by("phase", "attempt", maintain_order=True):
+        changes = part.filter(pl.col("total_steps") != pl.col("total_steps").shift(1))
+        totals = part["total_steps"].unique(maintain_order=True)
+        if len(totals) > 1 and changes.height >= len(totals):
+            first, second = totals[0], totals[1]
+            yield _doubt(
+                "two-totals",
+                f"records of {phase} count to {first:,.0f} and to {second:,.0f} in turn",
+                "lines of two loops were read as one",
+                {"total": first, "other": second},
+                changes["line"][0],
+            )
+
+
+def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
+    """A first loss that no untrained model of that vocabulary has."""
+    size = log.config.get("vocab_size")
+    if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns:
+        return
+    rows = log.records.filter(pl.col("loss").is_finite() & pl.col("step").is_not_null())
+    if not rows.height or rows["step"][0] > 1 or log.continues or log.events["kind"].is_in(["resume"]).any():
+        return
+    loss, expected = rows["loss"][0], math.log(size)
+    if abs(loss - expected) > FAR * expected:
+        yield _doubt(
+            "first-loss",
+            f"the first loss is {loss:.4g}, and ln of {size:,.0f} tokens is {expected:.4g}",
+            "it is not the mean over tokens, or the model was trained before",
+            {"loss": loss, "expected": expected},
+            rows["line"][0],
+        )
+
+
+def _constant(log: ParsedRows) -> Iterator[Doubt]:
+    """A loss that never changes, or that is another figure of the same record."""
+    rows = log.records
+    if "loss" not in rows.columns:
+        return
+    losses = rows.filter(pl.col("loss").is_finite())
+    if losses.height < FEWEST:
+        return
+    if losses["loss"].n_unique() == 1:
+        evidence = f"the loss is {losses['loss'][0]:.4g} in all {losses.height:,} records"
+        figures = {"loss": losses["loss"][0], "records": losses.height}
+        yield _doubt(
+            "constant-loss", evidence, "another figure was read as the loss", figures, losses["line"][0]
+        )
+        return
+    for name in ("step", *log.metrics()):
+        if name == "loss" or LOSSES.search(name) or not losses.schema[name].is_numeric():
+            continue
+        if losses[name].null_count() == 0 and (losses[name].cast(pl.Float64) == losses["loss"]).all():
+            evidence = f"the loss is {name} in all {losses.height:,} records"
+            yield _doubt(
+                "copied-loss", evidence, "one figure was read as two", {"copy": name}, losses["line"][0]
+            )
+
+
+def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
+    """More evaluations than records: what trains was read as an evaluation, or the other way round."""
+    records = log.records.height
+    steps = log.evals.filter(pl.col("name") == "val_loss")["step"].n_unique()
+    if records >= LEAST_UNREAD and steps > 2 * records:
+        yield _doubt(
+            "evaluations",
+            f"{steps:,} steps have a validation loss, and {records:,} records were read",
+            "records were read as evaluations, or not at all",
+            {"evaluations": steps, "records": records},
+            log.evals["line"][0],
+        )
+        return
+    lines = log.evals["line"].n_unique()
+    has_step = records and log.records["step"].count() > 0
+    if lines > records >= LEAST_UNREAD and not has_step and "loss" not in log.records.columns:
+        yield _doubt(
+            "evaluations",
+            f"{lines:,} lines are evaluations, and none of {records:,} records has a step or a loss",
+            "nothing was trained, and settings or results were read as records",
+            {"evaluations": lines, "records": records},
+            log.records["line"][0],
+        )
+
+
+def _spacing(log: ParsedRows) -> Iterator[Doubt]:
+    """Records that come at two rates in turn, as the lines of two loops do."""
+    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
+    if rows.height < 2 * FEWEST:
+        return
+    last = rows.filter(
+        (pl.col("phase") == pl.col("phase").last()) & (pl.col("attempt") == pl.col("attempt").last())
+    )
+    gaps = np.diff(last["step"].to_numpy())
+    if len(gaps) < 2 * FEWEST or (gaps <= 0).any():
+        return
+    jumps = int(((gaps[1:] >= 20 * gaps[:-1]) | (20 * gaps[1:] <= gaps[:-1])).sum())
+    if jumps > max(4, len(gaps) // 10):
+        at = int(np.argmax(gaps))
+        yield _doubt(
+            "jumping-steps",
+            f"steps rise by {int(gaps.min()):,} and by {int(gaps.max()):,} in turn, {jumps} times",
+            "two counters were read as one step",
+            {"least": int(gaps.min()), "most": int(gaps.max())},
+            last["line"][at + 1],
+        )
+
+
+def _unread(log: ParsedRows) -> Iterator[Doubt]:
+    """Lines that look like records and were not read."""
+    count, records = len(log.rejects), log.records.height
+    if count >= LEAST_UNREAD and count > MOST_UNREAD * (count + records):
+        yield _doubt(
+            "unread-lines",
+            f"{count:,} lines look like records and were not read, beside {records:,} that were",
+            "--rejects lists them with their reasons",
+            {"unread": count, "records": records},
+            log.rejects[0].line,
+        )
+
+
+def _doubt(what: str, evidence: str, likely: str, figures: dict[str, Any], line: Any) -> Doubt:
+    return Doubt("reading", what, evidence, likely, figures, None if line is None else int(line))
+
+
+CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
+    _falls,
+    _bare,
+    _totals,
+    _far_from_vocabulary,
+    _constant,
+    _evaluations,
+    _spacing,
+    _unread,
+)

@@ -1,0 +1,104 @@
+"""What makes a reading doubtful, each beside a log that is like it and right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+
+
+def line(step: int, loss: float, **more: object) -> str:
+    return (
+        f"step {step} | loss: {loss:.4f} | "
+        + " | ".join(f"{name}: {value}" for name, value in more.items())
+        + "\n"
+    )
+
+
+def steps(numbers: Iterable[int], **more: object) -> str:
+    return "".join(line(step, 9 - at / 50, lr="1e-4", **more) for at, step in enumerate(numbers))
+
+
+def kinds(log: Log) -> list[str]:
+    return [doubt.what for doubt in log.doubts]
+
+
+def test_log_that_was_understood_has_no_doubt(read: Read) -> None:
+    assert kinds(read(steps(range(100)))) == []
+
+
+def test_steps_that_begin_again_without_a_word_are_doubtful(read: Read) -> None:
+    log = read(steps([*range(20)] * 5))
+    assert kinds(log) == ["steps-fall"]
+    (doubt,) = log.doubts
+    assert doubt.evidence == "steps begin again 4 times in 100 records, and no line says why"
+    assert (doubt.about, doubt.line) == ("reading", 21)
+
+
+def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
+    assert kinds(read("Resuming from checkpoint step 0\n".join([steps(range(20))] * 5))) == []
+
+
+def test_two_totals_in_turn_are_doubtful_and_one_that_grows_is_not(read: Read) -> None:
+    turns = "".join(
+        f"step {step}/{(180, 46)[step % 2]} | loss: 2.{step} | lr 1e-4\n" for step in range(1, 40)
+    )
+    assert "two-totals" in kinds(read(turns))
+    grown = "".join(
+        f"step {step}/{180 if step < 20 else 360} | loss: 2.{step} | lr 1e-4\n" for step in range(1, 40)
+    )
+    assert kinds(read(grown)) == []
+
+
+@pytest.mark.parametrize(
+    ("banner", "loss", "expected"),
+    [
+        ("Vocab size: 50,304\n", 10.9, []),
+        ("Vocab size: 50,304\n", 3.1, ["first-loss"]),
+        ("Vocab size: 50,304\n", 11160.0, ["first-loss"]),
+        ("Vocab size: 50,304\nLoading weights from pretrained gpt2\n", 3.1, []),
+    ],
+)
+def test_first_loss_is_near_that_of_a_guess_unless_weights_were_loaded(
+    read: Read, banner: str, loss: float, expected: list[str]
+) -> None:
+    assert kinds(read(banner + "".join(line(i, loss - i / 90, lr="1e-4") for i in range(12)))) == expected
+
+
+def test_first_loss_of_a_later_step_says_nothing(read: Read) -> None:
+    assert (
+        kinds(read("Vocab size: 50,304\n" + "".join(line(i, 3.1 - i / 9000) for i in range(500, 520)))) == []
+    )
+
+
+def test_loss_that_never_changes_is_doubtful(read: Read) -> None:
+    assert kinds(read("".join(line(i, 2.5, lr="1e-4") for i in range(12)))) == ["constant-loss"]
+    assert kinds(read("".join(line(i, 2.5, lr="1e-4") for i in range(5)))) == []
+
+
+def test_loss_that_is_the_step_is_doubtful(read: Read) -> None:
+    assert kinds(read("".join(line(i, float(i), lr="1e-4") for i in range(1, 15)))) == ["copied-loss"]
+
+
+def test_more_validations_than_records_are_doubtful(read: Read) -> None:
+    validations = "".join(f"step {i}: train loss 3.5, val loss 3.{i:03d}\n" for i in range(1, 40))
+    assert "evaluations" in kinds(
+        read(validations + "".join(f"iter {i}: loss 3.{i}, time 10.00ms\n" for i in range(40, 50)))
+    )
+
+
+def test_records_that_were_not_read_are_doubtful_when_they_are_many(read: Read) -> None:
+    bad = "step 00002/00900 (0.00%) | loss: what | dt: 1.00ms\n" * 4
+    good = "step {:05d}/00900 (0.00%) | loss: 3.{:03d} | lrm: 1.00 | dt: 1.00ms\n"
+    assert kinds(read("".join(good.format(i, i) for i in range(40)) + bad)) == ["unread-lines"]
+    assert kinds(read("".join(good.format(i, i) for i in range(400)) + bad)) == []
+
+
+def test_steps_that_jump_to_and_fro_are_doubtful(read: Read) -> None:
+    jumping = [number for at in range(30) for number in (at * 1000, at * 1000 + 1)]
+    assert kinds(read(steps(jumping))) == ["jumping-steps"]
+    assert kinds(read(steps([*range(20), *range(100, 5000, 100)]))) == []
