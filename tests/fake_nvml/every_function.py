@@ -170,10 +170,10 @@ class EveryFunction:
         for number, name in enumerate(FUNCTIONS):
             self.state.status[number] = 0 if name in OUTPUTS else NOT_SUPPORTED
             self.state.calls[number] = 0
-        self.set("nvmlDeviceGetMigMode", NOT_SUPPORTED)
-        self.set("nvmlEventSetWait_v2", TIMEOUT)
+        self.answer("nvmlDeviceGetMigMode", NOT_SUPPORTED)
+        self.answer("nvmlEventSetWait_v2", TIMEOUT)
 
-    def set(self, function: str, status: int) -> None:
+    def answer(self, function: str, status: int) -> None:
         self.state.status[FUNCTIONS.index(function)] = status
 
     def called(self) -> set[str]:
