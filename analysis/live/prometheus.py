@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gputel.analysis.live.web import access
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Exporter:
             fault = f"cannot listen there: {(error.strerror or str(error)).lower()}"
             raise GputelError(f"--prometheus {address}", fault, "name another port, such as :9401") from None
         self.address = f"{host}:{self._server.server_port}"
+        self._server.set_app(_guarded(self._server.get_app(), host))
 
     def show(self, views: Sequence[tuple[View, Sequence[str]]]) -> None:
         """Sets what the next scrape returns: each run with the names of its active alarms."""
@@ -221,3 +223,16 @@ def _facts(view: View) -> dict[str, float]:
 
 def _legal(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
+
+
+def _guarded(app: Any, host: str) -> Any:
+    """Refuses requests whose Host header names a site of the internet: a page there must not read metrics."""
+    is_ours = access.is_loopback if access.is_local(host) else access.is_private
+
+    def guarded(environ: dict[str, Any], start: Any) -> Any:
+        if is_ours(str(environ.get("HTTP_HOST", ""))):
+            return app(environ, start)
+        start("421 Misdirected Request", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"the Host header names another machine\n"]
+
+    return guarded

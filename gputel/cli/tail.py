@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,13 @@ ALARMED = 4
     help="Port of the page.  [default: 8765, or a free one]",
 )
 @click.option("--host", metavar="ADDRESS", help="Serve the page there, behind a token.  [default: 127.0.0.1]")
+@click.option("--token", metavar="TOKEN", help="Token of the page, instead of a new one at each start.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the token of the page there.",
+)
 @alarms.options
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
@@ -126,9 +134,11 @@ def _check(asked: Mapping[str, Any]) -> None:
     """Refuses options that contradict each other."""
     if asked["web"] and (asked["plain"] or asked["as_json"]):
         raise click.UsageError("--web shows the runs in the browser: leave out --plain and --json")
-    for name in ("host", "port"):
+    for name in ("host", "port", "token", "token_file"):
         if asked[name] is not None and not asked["web"]:
-            raise click.UsageError(f"--{name} needs --web")
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --web")
+    if asked["token"] is not None and asked["token_file"] is not None:
+        raise click.UsageError("--token and --token-file are alternatives: give one")
 
 
 @contextlib.contextmanager
@@ -207,7 +217,9 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
     with _session(asked, "web", show.note) as session:
         follower = session.follower
         with (
-            contextlib.closing(LivePage(asked["host"] or "127.0.0.1", asked["port"], follower.wake)) as page,
+            contextlib.closing(
+                LivePage(asked["host"] or "127.0.0.1", asked["port"], follower.wake, token=_token(asked))
+            ) as page,
             until_signal(follower) as received,
         ):
             notes = Notes()
@@ -226,12 +238,19 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
     return 0
 
 
+def _token(asked: Mapping[str, Any]) -> str | None:
+    """The token of the page that was named or kept; None for a new one."""
+    from gputel.analysis.live.web import access
+
+    if asked["token"] is not None:
+        return access.checked_token(asked["token"], "--token")
+    return access.kept_token(asked["token_file"]) if asked["token_file"] else None
+
+
 def _positions(
     words: Sequence[str], froms: Sequence[str], chosen: str | None, view: str, *, fresh: bool
 ) -> Positions | None:
     """Saved positions of the same words and view; None if another `tail` is using them."""
-    from pathlib import Path
-
     from gputel.analysis.live import resume
 
     identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]

@@ -17,7 +17,7 @@ REFUSED = {
     "record": "gpus for out continue name tag simulate follow pid share-group pty stop-on stop-after budget grace "
     "then prometheus",
     "parse": "learn out force max-bytes",
-    "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus",
+    "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus token token-file",
     "report": "gpu log offset out force",
     "compare": "out force",
     "gate": "baseline junit force",

@@ -9,15 +9,25 @@ so that it appears neither in the address bar nor in a referrer.
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+from gputel.telemetry.errors import GputelError
 
 LOCAL = frozenset(("127.0.0.1", "localhost", "::1"))
 METHODS = ("GET", "HEAD")
+ONCE = ("host", "content-length")  # headers of which a second one is an attempt to mislead
+# Of private zones: no site on the internet can have such a name.
+PRIVATE = (".local", ".localdomain", ".internal", ".lan", ".home.arpa", ".svc")
+SHORTEST_TOKEN = 16
+TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -39,11 +49,14 @@ class Refusal:
 
 
 class AccessCheck:
-    """Checks requests for a page served at `host`; there is a token unless that is a loopback address."""
+    """Checks requests for a page served at `host`.
 
-    def __init__(self, host: str, port: int) -> None:
+    A loopback address needs no token; elsewhere it is `token`, or a new one at each start.
+    """
+
+    def __init__(self, host: str, port: int, token: str | None = None) -> None:
         self._host, self._port = host, port
-        self.token = None if is_local(host) else secrets.token_urlsafe(24)
+        self.token = token or (None if is_local(host) else new_token())
 
     @property
     def link(self) -> str:
@@ -119,7 +132,7 @@ def read(head: bytes) -> Request | None:
     for line in lines:
         name, colon, value = line.partition(":")
         name = name.lower()
-        if not colon or name.strip() != name or not name or (name == "host" and name in headers):
+        if not colon or name.strip() != name or not name or (name in ONCE and name in headers):
             return None
         headers[name] = value.strip()
     has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
@@ -127,6 +140,47 @@ def read(head: bytes) -> Request | None:
         return None
     path, _, query = target.partition("?")
     return Request(method, path, query, headers)
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def kept_token(path: Path) -> str:
+    """Reads the token in a file; writes a new one there, for its owner alone, if there is none."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if path.stat().st_mode & 0o077:
+            raise GputelError(f"--token-file {path}", "others may read it", f"chmod 600 {path}") from None
+        return checked_token(path.read_text("utf-8", "replace").strip(), f"--token-file {path}")
+    except OSError as error:
+        fault = f"cannot be written: {(error.strerror or str(error)).lower()}"
+        raise GputelError(f"--token-file {path}", fault, "name a file in a folder of yours") from None
+    token = new_token()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    return token
+
+
+def checked_token(token: str, place: str) -> str:
+    """Refuses a token that is easily guessed, or does not fit a link and a cookie."""
+    if len(token) < SHORTEST_TOKEN or not TOKEN.fullmatch(token):
+        fault = f"is no token of at least {SHORTEST_TOKEN} letters, digits, - and _"
+        hint = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        raise GputelError(place, fault, hint, exit_code=2)
+    return token
+
+
+def is_private(host: str) -> bool:
+    """Whether no site on the internet can have this name: an address, a bare name, or one of a private zone."""
+    name = _name(host).rstrip(".")
+    return bool(name) and (is_address(name) or "." not in name or name.endswith(PRIVATE))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a Host header names this machine as seen from itself."""
+    return is_local(_name(host))
 
 
 def is_local(host: str) -> bool:

@@ -24,6 +24,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from gputel.analysis.live.web import access, messages
+from gputel.analysis.live.web.connections import Connection, Connections
 from gputel.analysis.live.web.messages import Parts, page_parts
 from gputel.telemetry.errors import GputelError
 
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 PORT = 8765
 PAUSE_S = 0.5  # between two updates
 KEEPALIVE_S = 15  # of silence, after which the server sends a keepalive
-PATIENCE_S = 20  # for a request to arrive, and for a client to read
+PATIENCE_S = 20  # for a client to read
+REQUEST_S = 5  # for a request to arrive
 MOST_HEAD = 16 << 10
 MOST_WAITING = 64 << 10  # bytes that a client has not read yet, beyond one message
-MOST_CONNECTIONS = 256
 MOST_KEPT = 64  # updates
+MOST_DIGITS = 18  # of the number of an update
 MOST_KEPT_BYTES = 4 << 20
 
 RENDER = "gputel.analysis.render.assets"
@@ -67,16 +69,17 @@ class LivePage:
         port: int | None,
         wake: Callable[[], None] = lambda: None,
         *,
+        token: str | None = None,
         patience_s: float = PATIENCE_S,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._socket = _listening(host, port)
-        self.access = access.AccessCheck(host, self._socket.getsockname()[1])
+        self.access = access.AccessCheck(host, self._socket.getsockname()[1], token)
         self.link = self.access.link
         self._wake, self._patience_s, self._pause_s = wake, patience_s, pause_s
         self._has_new_client = threading.Event()
         self._shown = float("-inf")
-        self.connections = 0
+        self.connections = Connections()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
         self._started = threading.Event()
@@ -117,22 +120,24 @@ class LivePage:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+        address = (writer.get_extra_info("peername") or ("",))[0]
+        connection = self.connections.enter(address, writer.transport.abort)
         try:
-            await self._respond(reader, writer)
+            await self._respond(reader, writer, connection)
             writer.write_eof()
             await asyncio.wait_for(_rest(reader), self._patience_s)
             writer.close()
         except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
-            self.connections -= 1
+            self.connections.leave(connection)
 
-    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.connections > MOST_CONNECTIONS:
-            raise ConnectionRefusedError
+    async def _respond(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> None:
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._patience_s)
+            limit_s = min(REQUEST_S, self._patience_s)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), limit_s)
         except asyncio.LimitOverrunError:
             return await self._send(writer, _refused(431, "the request is too long"))
         request = access.read(head)
@@ -141,6 +146,7 @@ class LivePage:
         refusal = self.access.refusal(request)
         if refusal is not None:
             return await self._send(writer, _refused(refusal.status, refusal.text))
+        connection.is_admitted = True
         if request.path == "/events" and request.method == "GET":
             return await self._follow(request, reader, writer)
         head, data = self._page(request)
@@ -277,7 +283,8 @@ class Broadcast:
     def seen(self, identity: str) -> int | None:
         """The number of the last update that a client has seen, from its Last-Event-ID."""
         boot, _, number = identity.rpartition("-")
-        return int(number) if boot == self._boot and number.isascii() and number.isdigit() else None
+        is_number = len(number) <= MOST_DIGITS and number.isascii() and number.isdigit()
+        return int(number) if boot == self._boot and is_number else None
 
     @property
     def next(self) -> asyncio.Future[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import re
 import subprocess
@@ -207,3 +209,29 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def status(exporter: Exporter, host: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", int(exporter.address.rpartition(":")[2]), timeout=60)
+    connection.putrequest("GET", "/metrics", skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    return connection.getresponse().status
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "expected"),
+    [
+        (":0", "localhost:18000", 200),
+        (":0", "127.0.0.1", 200),
+        (":0", "rebound.example", 421),
+        (":0", "node7", 421),
+        (":0", "", 421),
+        ("0.0.0.0:0", "10.0.0.7:9400", 200),
+        ("0.0.0.0:0", "gputel.monitoring.svc", 200),
+        ("0.0.0.0:0", "rebound.example", 421),
+    ],
+)
+def test_scrape_under_the_name_of_a_site_is_refused(address: str, host: str, expected: int) -> None:
+    with contextlib.closing(Exporter(address)) as opened:
+        assert status(opened, host) == expected

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gputel.analysis.live.web import access
 from gputel.analysis.live.web.access import AccessCheck, Request
+from gputel.telemetry.errors import GputelError
 
 
 def request(path: str = "/", query: str = "", method: str = "GET", **headers: str) -> Request:
@@ -77,8 +80,62 @@ def test_request_is_read_with_its_path_query_and_headers() -> None:
         "GET / HTTP/1.1\r\nHost : localhost",
         "GET / HTTP/1.1\r\nHost: a\r\nHost: b",
         "POST / HTTP/1.1\r\nContent-Length: 5",
+        "GET / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0",
+        "GET / HTTP/1.1\r\nContent-Length: 0, 0",
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
     ],
 )
 def test_malformed_request_is_none(lines: str) -> None:
     assert access.read(f"{lines}\r\n\r\n".encode()) is None
+
+
+def test_named_token_is_needed_on_a_loopback_address_too() -> None:
+    check = AccessCheck("127.0.0.1", 8765, "a-token-of-one-s-own")
+    assert check.link == "http://127.0.0.1:8765/?token=a-token-of-one-s-own"
+    refusal = check.refusal(request())
+    assert refusal is not None
+    assert refusal.status == 403
+
+
+def test_token_file_is_made_for_its_owner_alone_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = access.kept_token(path)
+    assert len(token) >= 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert access.kept_token(path) == token
+
+
+def test_token_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    access.kept_token(path)
+    path.chmod(0o644)
+    with pytest.raises(GputelError) as error:
+        access.kept_token(path)
+    assert str(error.value) == f"--token-file {path}: others may read it; chmod 600 {path}"
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "with a space in its middle", "semicolon;semicolon;", "ü" * 20]
+)
+def test_weak_token_is_refused(token: str) -> None:
+    with pytest.raises(GputelError, match=r"^--token: is no token of at least 16 letters, digits, - and _; "):
+        access.checked_token(token, "--token")
+
+
+@pytest.mark.parametrize(
+    ("host", "private"),
+    [
+        ("10.0.0.7:9400", True),
+        ("[2001:db8::1]:9400", True),
+        ("node7:9400", True),
+        ("gputel.monitoring.svc", True),
+        ("gputel.monitoring.svc.cluster.local:9400", True),
+        ("rebound.example", False),
+        ("localhost.evil.com", False),
+        ("evil.com.", False),
+        ("", False),
+        ("[::1", False),
+    ],
+)
+def test_private_name_is_one_that_no_site_can_have(host: str, *, private: bool) -> None:
+    assert access.is_private(host) is private

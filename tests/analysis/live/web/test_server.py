@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -16,7 +18,7 @@ import pytest
 
 from gputel.analysis.live.series import Points
 from gputel.analysis.live.state import RunState
-from gputel.analysis.live.web import server
+from gputel.analysis.live.web import access, connections
 from gputel.analysis.live.web.server import LivePage
 from gputel.telemetry.errors import GputelError
 from tests.recordings import PATIENCE_S
@@ -152,6 +154,8 @@ def test_a_link_elsewhere_and_a_tunnel_of_another_port_lead_to_the_page(page: Li
         (b"nonsense\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n", b"400"),
         (b"\x16\x03\x01\x02\x00\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
     ],
@@ -235,17 +239,56 @@ def test_a_viewer_that_takes_nothing_is_let_go_and_the_others_see_everything() -
         page.wait(20)
         with watching(page) as file:
             step = 0
-            while page.connections == 2:
+            while len(page.connections) == 2:
                 step += 1
                 page.show(views(step, points=1000))
                 assert steps(event(file)[2]) == [step]
             assert step > 1
 
 
-def test_too_many_at_once_are_refused(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
-    with watching(page), pytest.raises(ConnectionError):
-        asked(page)
+@contextmanager
+def flood(page: LivePage, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Sockets of one address that have sent the same bytes."""
+    sockets = [socket.create_connection(("127.0.0.1", port(page)), timeout=PATIENCE_S) for _ in range(count)]
+    for each in sockets:
+        with contextlib.suppress(OSError):  # closed already
+            each.sendall(sent)
+    yield sockets
+    for each in sockets:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HTTP/1.1\r\n", b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+    ids=["silent", "half a request", "idle streams"],
+)
+def test_viewer_is_served_during_a_flood_of_its_own_address(page: LivePage, sent: bytes) -> None:
+    with flood(page, 300, sent):
+        assert asked(page).status == 200
+        with watching(page) as file:
+            page.show(views(7))
+            assert steps(event(file)[2]) == [7]
+        assert len(page.connections) <= connections.MOST_OF_ADDRESS + 1
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1" * 19, "-1", "+1", "1_0"])
+def test_last_event_id_of_any_kind_gets_the_full_state(page: LivePage, number: str) -> None:
+    with watching(page) as file:
+        page.show(views(1))
+        _, identity, _ = event(file)
+    boot = identity.partition("-")[0]
+    with watching(page, f"{boot}-{number}") as file:
+        page.show(views(2))
+        assert event(file)[0] == "whole"
+
+
+def test_kept_token_opens_the_page_of_the_next_start(tmp_path: Path) -> None:
+    token = access.kept_token(tmp_path / "token")
+    for _ in range(2):
+        with closing(LivePage("0.0.0.0", 0, token=access.kept_token(tmp_path / "token"))) as page:
+            assert page.link.endswith(f"?token={token}")
+            assert asked(page, f"/?token={token}").status == 303
 
 
 def test_a_port_that_is_taken_is_one_line(page: LivePage) -> None:
