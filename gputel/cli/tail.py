@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -225,6 +226,8 @@ def _serve_page(asked: Mapping[str, Any]) -> int:
             notes = Notes()
             show.say(page.link)
             show.note("open it in a browser; Ctrl-C stops the page, the runs go on")
+            if tunnel := page.access.tunnel(os.environ):
+                show.note(f"from the machine that you sit at: {tunnel}")
             for turn in session.turns(lambda: bool(received)):
                 notes.show(follower)
                 page.show(session.views)

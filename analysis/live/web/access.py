@@ -66,6 +66,15 @@ class AccessCheck:
         place = f"http://{f'[{name}]' if ':' in name else name}:{self._port}/"
         return place if self.token is None else f"{place}?token={self.token}"
 
+    def tunnel(self, environment: Mapping[str, str]) -> str | None:
+        """The ssh command that brings the page to the machine that the user has logged in from; None if local."""
+        words = environment.get("SSH_CONNECTION", "").split()
+        if len(words) != 4 or not is_local(self._host):
+            return None
+        port = "" if words[3] == "22" else f" -p {words[3]}"
+        user = f"{environment['USER']}@" if environment.get("USER") else ""
+        return f"ssh -N -L {self._port}:localhost:{self._port}{port} {user}{words[2]}"
+
     def refusal(self, request: Request) -> Refusal | None:
         """Why a request is refused; None if it is allowed."""
         if request.method not in METHODS:

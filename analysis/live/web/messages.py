@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,8 +23,10 @@ from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
 from gputel.analysis.render import style
 from gputel.telemetry import identity
+from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
+    from gputel.analysis.alarms.watch import Alarm
     from gputel.analysis.live.alarms import RunAlarms
     from gputel.analysis.live.view import GpuView, RunCost, View
 
@@ -114,7 +116,7 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
     }
     for number, (view, alarms) in enumerate(views):
         parts[number, "facts", ""] = plain(_facts(view, alarms))
-        parts[number, "events", ""] = [_event_part(event) for event in list(view.events)[-MOST_EVENTS:]]
+        parts[number, "events", ""] = _events(view.events, alarms.history)[-MOST_EVENTS:]
         parts[number, "alarms", ""] = [_alarm(alarm) for alarm in list(alarms.history)[-MOST_EVENTS:]]
         for name in shown:
             points = view.curves.get(name, view.evals.get(name))
@@ -257,6 +259,20 @@ def _strips(gpu: GpuView) -> Columns:
     )
 
 
+def _events(events: Sequence[Mapping[str, Any]], history: Iterable[Alarm]) -> list[list[Any]]:
+    """Events of the log and the recorder; an alarm that this session has judged itself is not repeated."""
+    judged = {(alarm.rule, alarm.key, alarm.state, alarm.step) for alarm in history}
+    parts = []
+    for event in events:
+        if event.get("kind") != ALARM:
+            parts.append(_event_part(event))
+        elif (event.get("rule"), event.get("key"), event.get("state"), event.get("step")) not in judged:
+            kind = "over" if event.get("state") == "off" else ALARM
+            what = f"{event['what']}: " if event.get("what") else ""
+            parts.append(_event_part({**event, "kind": kind, "text": f"{what}{event.get('text') or ''}"}))
+    return parts
+
+
 def _event_part(event: Mapping[str, Any]) -> list[Any]:
     """Kind, step, time and text of an event."""
     time = event.get("time")
@@ -268,7 +284,7 @@ def _event_part(event: Mapping[str, Any]) -> list[Any]:
 
 def _alarm(alarm: Any) -> list[Any]:
     """An alarm in the form of an event."""
-    kind = "alarm" if alarm.state == "on" else "over"
+    kind = ALARM if alarm.state == "on" else "over"
     return [kind, alarm.step, alarm.at_s, masked(alarm.line)]
 
 

@@ -47,7 +47,10 @@ RENDER = "gputel.analysis.render.assets"
 OWN = f"{__package__}.assets"
 SCRIPTS = (
     *((RENDER, name) for name in ("words.js", "scales.js", "curves.js", "bars.js", "pointer.js", "plots.js")),
-    *((OWN, name) for name in ("model.js", "standing.js", "growing.js", "strips.js", "live.js")),
+    *(
+        (OWN, name)
+        for name in ("model.js", "standing.js", "growing.js", "strips.js", "overview.js", "live.js")
+    ),
 )
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.alarms import observations, rules
-from gputel.analysis.alarms.observations import EventSeen
+from gputel.analysis.alarms.observations import EventSeen, Moment
 from gputel.analysis.alarms.watch import DETECTORS, RuleEngine
 from gputel.analysis.logs.files import read_file
 from gputel.telemetry.errors import GputelError
@@ -44,9 +44,9 @@ def test_sample_logs_raise_their_known_alarms(name: str, fired: list[AlarmState]
 
 def test_active_alarms_are_those_that_are_not_over() -> None:
     engine = RuleEngine(rules.load())
-    for record in records([2.0, math.nan]):
-        list(engine.see(record))
-    list(engine.see(EventSeen("oom", "out of memory")))
+    moments: list[Moment] = [*records([2.0, math.nan]), EventSeen("oom", "out of memory")]
+    for moment in moments:
+        list(engine.see(moment))
     assert [(alarm.rule, alarm.key) for alarm in engine.active] == [("nan", ""), ("oom", "")]
 
 

@@ -80,5 +80,5 @@ function marks() {
 }
 
 function markColor(kind) {
-  return kind in look.kinds.light ? kind : ["checkpoint", "eval", "epoch"].includes(kind) ? "" : "fault";
+  return kind in look.kinds.light ? kind : ["checkpoint", "eval", "epoch", "over"].includes(kind) ? "" : "fault";
 }

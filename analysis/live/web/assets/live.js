@@ -47,7 +47,7 @@ function paint() {
   look = partOf(model.page, "look") || look;
   if (!look) return;
   colors();
-  drawStanding(document.getElementById("runs"));
+  drawRuns(document.getElementById("runs"));
   drawPanels(document.getElementById("panels"), changed);
   drawGpus(document.getElementById("gpus"));
   drawEvents(document.getElementById("events"));

@@ -3,7 +3,12 @@
 const LAST = [["loss", "loss"], ["val_loss", "validation"], ["val_bpb", "validation, bits/byte"], ["tok_per_sec", "tok/s"],
   ["mfu", "MFU"], ["grad_norm", "gradient norm"], ["lr", "learning rate"], ["lrm", "learning rate ×"]];
 
+function figureOf(value) {
+  return typeof value === "number" ? exactly(Number(value.toPrecision(7))) : value;
+}
+
 function drawStanding(place) {
+  place.querySelector(".table")?.remove();
   model.runs.forEach((run, number) => {
     const facts = partOf(run, "facts");
     if (!facts) return;
@@ -39,14 +44,13 @@ function newCard() {
 function numbersOf(facts) {
   const numbers = [], cost = facts.cost;
   const add = (label, value, more, over) => { if (value !== null && value !== undefined) numbers.push([label, value, more || "", Boolean(over)]); };
-  const figure = (value) => (typeof value === "number" ? exactly(Number(value.toPrecision(7))) : value);
   add("step", facts.step === null ? null : exactly(facts.step), facts.total_steps ? `of ${exactly(facts.total_steps)}` : "");
   for (const [name, label] of LAST)
-    if (name in facts.last) add(label, figure(facts.last[name]) + (name === "mfu" ? " %" : ""));
+    if (name in facts.last) add(label, figureOf(facts.last[name]) + (name === "mfu" ? " %" : ""));
   add("time left", facts.eta_s === null ? null : span(facts.eta_s), facts.eta_s === null ? "" : `at ${clock(Date.now() / 1000 + facts.eta_s)}`);
   add("elapsed", facts.elapsed_s === null ? null : span(facts.elapsed_s));
   add("a step", facts.seconds_a_step === null ? null : span(facts.seconds_a_step));
-  add("epoch", facts.epoch === null ? null : figure(facts.epoch));
+  add("epoch", facts.epoch === null ? null : figureOf(facts.epoch));
   if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`, cost.caution || ""].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));

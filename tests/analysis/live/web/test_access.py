@@ -139,3 +139,20 @@ def test_weak_token_is_refused(token: str) -> None:
 )
 def test_private_name_is_one_that_no_site_can_have(host: str, *, private: bool) -> None:
     assert access.is_private(host) is private
+
+
+@pytest.mark.parametrize(
+    ("host", "environment", "command"),
+    [
+        ("127.0.0.1", {"SSH_CONNECTION": "192.0.2.1 50000 10.0.0.7 22", "USER": "ada"}, "ada@10.0.0.7"),
+        ("localhost", {"SSH_CONNECTION": "192.0.2.1 50000 10.0.0.7 2222"}, "-p 2222 10.0.0.7"),
+        ("0.0.0.0", {"SSH_CONNECTION": "192.0.2.1 50000 10.0.0.7 22"}, None),
+        ("127.0.0.1", {"SSH_CONNECTION": "damaged"}, None),
+        ("127.0.0.1", {}, None),
+    ],
+)
+def test_tunnel_is_the_ssh_command_of_a_remote_session(
+    host: str, environment: dict[str, str], command: str | None
+) -> None:
+    tunnel = AccessCheck(host, 8765).tunnel(environment)
+    assert tunnel == (command and f"ssh -N -L 8765:localhost:8765 {command}")

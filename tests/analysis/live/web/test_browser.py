@@ -139,6 +139,41 @@ def test_it_connects_again_when_the_server_is_back_and_shows_what_came_meanwhile
         tab.close()
 
 
+def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, tmp_path: Path) -> None:
+    for number in range(12):
+        grow(tmp_path / f"d{number:02d}.log", 0, 50 + number)
+    with served(tmp_path, *sorted(tmp_path.glob("*.log"))) as link:
+        tab = chromium.tab(1440, 900)
+        tab.open(link)
+        tab.until("document.querySelectorAll('.overview tbody tr').length === 12")
+        tab.until("shownPanels.get('loss')?.series.length === 12")
+        assert tab.evaluate("document.querySelectorAll('.run').length") == 0
+        assert (
+            tab.evaluate("document.querySelector('.overview tbody').rows[3].cells[2].textContent")
+            == "52/1,000"
+        )
+        beside = "document.querySelector('#loss').getBoundingClientRect()"
+        assert tab.evaluate(f"{beside}.top < 300 && {beside}.left > 600")
+        tab.evaluate(
+            "Object.assign(document.getElementById('filter'), { value: 'd03' })"
+            ".dispatchEvent(new Event('input'))"
+        )
+        tab.until(
+            "[...document.querySelectorAll('.overview tbody tr')].filter((row) => !row.hidden).length === 1"
+        )
+        shown = (
+            "shownPanels.get('loss').series.filter((series) => !series.hidden).map((series) => series.name)"
+        )
+        assert tab.evaluate(shown) == ["d03"]
+        assert tab.errors == []
+        tab.close()
+        phone = chromium.tab(390, 844, phone=True)
+        phone.open(link)
+        phone.until("document.querySelectorAll('.overview tbody tr').length === 12")
+        assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        phone.close()
+
+
 def test_what_a_log_says_is_text_and_never_markup(chromium: Browser, tmp_path: Path) -> None:
     markup = "<script>bad()<!--<img src onerror='bad()'>"
     log = tmp_path / f"{markup}.log"

@@ -146,3 +146,16 @@ def test_a_line_feed_in_a_name_is_no_line_feed_of_the_message() -> None:
     message = messages.full_state(page_parts([(view(name="a\ndata: []\n\nevent: whole"), judge())]), "x-1")
     assert message.count(b"\n") == 4
     assert any(part[3]["name"].startswith("a\n") for part in data(message) if part[1] == "facts")
+
+
+def test_recovery_is_no_alarm_and_each_alarm_stands_once() -> None:
+    """The recorder's file has the alarms that were raised; this session has judged one of them itself."""
+    on = Alarm("nan", "NaN or infinite loss", "on", "", "loss is NaN", 7, 1.0)
+    facts = {"kind": "alarm", "time": None, "rule": "nan", "what": "NaN or infinite loss", "key": ""}
+    recorded = [
+        {**facts, "state": "on", "step": 7, "text": "loss is NaN"},
+        {**facts, "state": "off", "step": 9, "text": "loss is 2.5"},
+    ]
+    parts = page_parts([(view(events=recorded), judge(active=[], history=[on]))])
+    assert parts[0, "events", ""] == [["over", 9, None, "NaN or infinite loss: loss is 2.5"]]
+    assert [kind for kind, *_ in parts[0, "alarms", ""]] == ["alarm"]

@@ -1,0 +1,76 @@
+// Many runs: a compact table instead of a card each, a filter by name, and the smoothing of all curves.
+
+const MOST_CARDS = 4;
+const SMOOTHINGS = [0, 0.01, 0.02, 0.05, 0.1]; // shares of the axis
+const CELLS = [["run"], ["status"], ["step"], ["loss"], ["tok/s"], ["MFU, %"], ["time left"], ["cost"], ["alarms"]];
+let wanted = "";
+
+function drawRuns(place) {
+  const many = model.runs.length > MOST_CARDS;
+  document.body.classList.toggle("many", many);
+  document.getElementById("filter").hidden = model.runs.length < 2;
+  if (!many) return drawStanding(place);
+  let table = place.querySelector("table");
+  if (!table) {
+    const box = element("div", "table"), scroll = element("div", "scroll");
+    table = element("table", "overview");
+    const head = table.createTHead().insertRow();
+    for (const [title] of CELLS) head.append(Object.assign(element("th", "", title), { scope: "col" }));
+    table.createTBody();
+    scroll.append(table);
+    box.append(element("p", "caution"), scroll);
+    place.replaceChildren(box);
+  }
+  const cautions = new Set(model.runs.map((run) => partOf(run, "facts")?.caution).filter(Boolean));
+  say(place.querySelector(".caution"), [...cautions].join(" "));
+  const body = table.tBodies[0];
+  model.runs.forEach((run, number) => {
+    const facts = partOf(run, "facts");
+    if (facts) drawRow(body.rows[number] || newRow(body), facts, number);
+  });
+  while (body.rows.length > model.runs.length) body.lastChild.remove();
+}
+
+function newRow(body) {
+  const row = body.insertRow(), name = element("th", "name");
+  name.scope = "row";
+  name.append(element("i"), element("span"));
+  row.append(name, ...CELLS.slice(1).map(() => element("td")));
+  row.cells[1].append(element("span", "status"));
+  return row;
+}
+
+function drawRow(row, facts, number) {
+  const shown = (name) => (name in facts.last ? figureOf(facts.last[name]) : "");
+  row.hidden = !isWanted(facts.name);
+  row.title = [facts.source, facts.caution].filter(Boolean).join(" · ");
+  row.querySelector("i").style.background = tint(number);
+  say(row.querySelector("span"), facts.name);
+  const status = row.querySelector(".status");
+  status.className = `status ${facts.status}`;
+  say(status, facts.status);
+  const texts = [
+    facts.step === null ? "" : exactly(facts.step) + (facts.total_steps ? `/${exactly(facts.total_steps)}` : ""),
+    shown("loss"), shown("tok_per_sec"), shown("mfu"), facts.eta_s === null ? "" : span(facts.eta_s),
+    facts.cost ? money(facts.cost.spent) : "", [...facts.alarms, facts.cause].filter(Boolean).join("; "),
+  ];
+  texts.forEach((text, at) => say(row.cells[at + 2], text));
+  row.lastChild.className = "alarm";
+}
+
+function isWanted(name) {
+  return name.toLowerCase().includes(wanted);
+}
+
+// Curves of runs that the filter leaves out are hidden; a chip still hides any other by itself.
+function filterRuns(text) {
+  wanted = text.trim().toLowerCase();
+  for (const chart of shownPanels.values())
+    for (const series of chart.series) series.hidden = !isWanted(partOf(model.runs[Number(series.key.split(" ")[0])], "facts")?.name ?? "");
+  again();
+}
+
+document.getElementById("filter").addEventListener("input", (event) => filterRuns(event.target.value));
+const smoothing = document.getElementById("smoothing");
+view.smoothing = SMOOTHINGS[smoothing.value];
+smoothing.addEventListener("input", () => { view.smoothing = SMOOTHINGS[smoothing.value]; again(); });
