@@ -188,7 +188,7 @@ def _print_lines(asked: Mapping[str, Any]) -> int:
 
 def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
     """Runs the terminal view; if it ended because of an alarm, prints the active alarms afterwards."""
-    from gputel.analysis.live.terminal import app, snapshots
+    from gputel.analysis.live.terminal import app, snapshots, text
 
     troubles: list[str] = []
     with _session(asked, "terminal", troubles.append, piped) as session:
@@ -197,6 +197,7 @@ def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
             session.follower.wake,
             bell=asked["bell"],
             exit_on_alarm=asked["exit_on_alarm"],
+            has_unicode=text.has_unicode(os.environ),
         )
         try:
             code = terminal.run()

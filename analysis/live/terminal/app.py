@@ -25,6 +25,7 @@ from textual.widget import Widget
 from gputel.analysis.live.terminal import panes, screen
 from gputel.analysis.live.terminal.screen import MODES, SHARES, ViewOptions
 from gputel.analysis.live.terminal.snapshots import Snapshot
+from gputel.analysis.live.terminal.text import in_ascii
 
 Feed = Callable[[threading.Event], Iterator[Snapshot]]
 ALARMED = 4
@@ -99,6 +100,7 @@ class Terminal(App[int]):
         Binding("z", "zoom", "zoom"),
         Binding("l", "log", "log scale"),
         Binding("e", "events", "events"),
+        Binding("question_mark", "help", "help", key_display="?"),
         Binding("ctrl+z", "suspend_process"),
     ]
 
@@ -109,10 +111,11 @@ class Terminal(App[int]):
         *,
         bell: bool = False,
         exit_on_alarm: bool = False,
+        has_unicode: bool = True,
     ) -> None:
         super().__init__(driver_class=OutputDriver, ansi_color=True)
         self._feed, self._wake = feed, wake
-        self._rings_bell, self._exits = bell, exit_on_alarm
+        self._rings_bell, self._exits, self._has_unicode = bell, exit_on_alarm, has_unicode
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="gputel-tail", daemon=True)
         self.snapshot = Snapshot(datetime.now(timezone.utc))
@@ -178,6 +181,9 @@ class Terminal(App[int]):
     def action_events(self) -> None:
         self._change(events=not self.options.events)
 
+    def action_help(self) -> None:
+        self._change(help=not self.options.help)
+
     def _change(self, **changes: object) -> None:
         self.options = replace(self.options, **changes)  # type: ignore[arg-type]
         self._draw()
@@ -185,7 +191,8 @@ class Terminal(App[int]):
     def _draw(self, width: int = 0, height: int = 0) -> None:
         width, height = width or self.size.width, height or self.size.height
         if width > 0 and height > 0:
-            self.canvas.show(screen.screen(self.snapshot, self.options, width, height, self._keys()))
+            lines = screen.screen(self.snapshot, self.options, width, height, self._keys())
+            self.canvas.show(lines if self._has_unicode else [in_ascii(line) for line in lines])
 
     def _keys(self) -> list[tuple[str, str]]:
         """Keys and their names, without those that need several runs if there is only one."""
@@ -193,7 +200,7 @@ class Terminal(App[int]):
         for binding in self.BINDINGS:
             assert isinstance(binding, Binding)
             if binding.description and (several or binding.action not in ("choose(1)", "mode")):
-                shown.append((binding.key.partition(",")[0], binding.description))
+                shown.append((binding.key_display or binding.key.partition(",")[0], binding.description))
         return shown
 
     def _follow(self) -> None:

@@ -26,6 +26,18 @@ SHARES = (1.0, 0.25, 0.05)
 COLORS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_white")
 COLUMNS = (("status", 11), ("step", 15), ("loss", 8), ("tok/s", 10), ("MFU", 6), ("ETA", 12), ("cost", 10))
 NAME, LEAST = 24, 12
+KEY = 14
+HELP = (
+    ("q", "quit; the run goes on"),
+    ("tab, arrows", "the next run, the one before"),
+    ("v", "several runs: overlaid, side by side, one"),
+    ("m, M", "draw the next metric, the one before"),
+    ("z", "all steps, the last quarter, the last twentieth"),
+    ("l", "log scale"),
+    ("e", "only alarms and events"),
+    ("ctrl+z", "suspend; fg brings it back"),
+    ("?", "this help, and back"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,7 @@ class ViewOptions:
     share: float = 1.0
     log: bool = False
     events: bool = False
+    help: bool = False
 
 
 def screen(
@@ -46,7 +59,14 @@ def screen(
     foot = [_keys(keys, width)] if keys else []
     notes = [fit(line(("· ", "yellow"), (clean(note), "dim")), width) for note in snapshot.notes[:2]]
     room = height - len(foot) - len(notes)
+    if options.help:
+        return [*pad(_help(width), width, room), *notes, *foot]
     return [*pad(_runs(snapshot, options, width, room), width, room), *notes, *foot]
+
+
+def _help(width: int) -> list[Text]:
+    rows = [line((f" {key} ".ljust(KEY), "reverse"), f"  {words}") for key, words in HELP]
+    return [fit(row, width) for row in (line(("Keys", "bold")), line(), *rows)]
 
 
 def chosen(snapshot: Snapshot, options: ViewOptions) -> RunSnapshot:

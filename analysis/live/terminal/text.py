@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from itertools import accumulate
 
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
+from rich.text import Span, Text
+
+BRAILLE = range(0x2800, 0x2900)
+DENSITY = " ..::****"  # by the dots of a braille cell
+PLAIN = {
+    **dict(zip("▁▂▃▄▅▆▇█", "_.-=+*%#", strict=True)),
+    **dict(zip("━●▲△✓×·…°–∞", "=o!^+x-~ -8", strict=True)),
+}
+WITHOUT_UNICODE = ("linux", "vt100", "vt102", "vt220", "cons25", "dumb")
 
 
 def moment(at: datetime, now: datetime) -> str:
@@ -65,3 +75,28 @@ def flow(chips: list[Text], width: int, between: str = "  ") -> list[Text]:
         else:
             lines.append(chip.copy())
     return [fit(line, width) for line in lines]
+
+
+def has_unicode(environment: Mapping[str, str]) -> bool:
+    """Whether a terminal draws more than ASCII, by its TERM and the locale; an unset locale says nothing."""
+    if environment.get("TERM", "").partition("-")[0] in WITHOUT_UNICODE:
+        return False
+    names = (environment.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next((name for name in names if name), "UTF-8").upper().replace("-", "")
+    return "UTF8" in locale
+
+
+def in_ascii(text: Text) -> Text:
+    """The same line in ASCII, as wide as before and with its styles."""
+    pieces = [_ascii(character) for character in text.plain]
+    offsets = [0, *accumulate(map(len, pieces))]
+    spans = [Span(offsets[start], offsets[min(end, len(pieces))], style) for start, end, style in text.spans]
+    return Text("".join(pieces), text.style, end=text.end, no_wrap=text.no_wrap, spans=spans)
+
+
+def _ascii(character: str) -> str:
+    if character.isascii():
+        return character
+    if ord(character) in BRAILLE:
+        return DENSITY[(ord(character) - BRAILLE.start).bit_count()]
+    return PLAIN.get(character, "?" * cell_len(character))

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from gputel.analysis.live.terminal.app import Terminal
 from gputel.analysis.live.terminal.screen import ViewOptions
 from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot
-from tests.analysis.live.terminal.scenes import NAN, d16_view, snapshot_of
+from tests.analysis.live.terminal.scenes import NAN, d16_view, h100, snapshot_of
 
 
 class QueueFeed:
@@ -105,7 +105,7 @@ def test_keys_without_effect_are_not_shown() -> None:
         feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
         await until(pilot, lambda: "step 250" in on_screen(terminal))
         last = on_screen(terminal).splitlines()[-1]
-        assert last.rstrip() == " q  quit   m  metric   z  zoom   l  log scale   e  events"
+        assert last.rstrip() == " q  quit   m  metric   z  zoom   l  log scale   e  events   ?  help"
 
     use_terminal(use)
 
@@ -154,3 +154,27 @@ def test_error_while_following_ends_the_view_and_is_passed_on() -> None:
     asyncio.run(run())
     terminal.wait()
     assert str(terminal.fault) == "gone"
+
+
+def test_question_mark_shows_the_keys_and_hides_them_again() -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+        feed.queue.put(snapshot_of(RunSnapshot(d16_view())))
+        await until(pilot, lambda: "step 250" in on_screen(terminal))
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "draw the next metric" in on_screen(terminal))
+        assert "step 250" not in on_screen(terminal)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "step 250" in on_screen(terminal))
+
+    use_terminal(use)
+
+
+def test_terminal_without_unicode_shows_ascii() -> None:
+    async def use(terminal: Terminal, feed: QueueFeed, pilot: Pilot[int]) -> None:
+        feed.queue.put(snapshot_of(RunSnapshot(d16_view("名前", gpus=[h100(0)]), [NAN])))
+        await until(pilot, lambda: "step 250" in on_screen(terminal))
+        assert on_screen(terminal).isascii()
+        assert {line.cell_len for line in terminal.canvas.lines} == {80}
+        assert "! NaN or infinite loss" in on_screen(terminal)
+
+    use_terminal(use, has_unicode=False)

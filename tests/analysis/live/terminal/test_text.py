@@ -6,7 +6,16 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from gputel.analysis.live.terminal.text import clean, event_time, fit, flow, moment, shortened
+from gputel.analysis.live.terminal.text import (
+    clean,
+    event_time,
+    fit,
+    flow,
+    has_unicode,
+    in_ascii,
+    moment,
+    shortened,
+)
 
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -55,3 +64,31 @@ def test_fit_cuts_or_pads_and_leaves_the_original() -> None:
 def test_flow_begins_a_line_where_a_chip_has_no_room() -> None:
     chips = [Text(word) for word in ("step 250", "loss 2.4", "tok/s 512,340")]
     assert [line.plain.rstrip() for line in flow(chips, 20)] == ["step 250  loss 2.4", "tok/s 512,340"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM": "xterm-256color", "LANG": "en_US.UTF-8"}, True),
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "tmux-256color", "LC_ALL": "C", "LANG": "en_US.UTF-8"}, False),
+        ({"TERM": "xterm", "LC_CTYPE": "C.utf8"}, True),
+        ({"TERM": "xterm", "LANG": "de_DE.ISO-8859-1"}, False),
+        ({"TERM": "linux", "LANG": "en_US.UTF-8"}, False),
+        ({"TERM": "vt100", "LANG": "en_US.UTF-8"}, False),
+    ],
+)
+def test_unicode_follows_from_terminal_and_locale(environment: dict[str, str], *, expected: bool) -> None:
+    assert has_unicode(environment) is expected
+
+
+def test_ascii_line_keeps_width_and_styles() -> None:
+    text = Text.assemble(("名前", "bold"), " ▁█ ", ("⠀⡇⣿", "cyan"), ("● loss…", "red"))
+    plain = in_ascii(text)
+    assert plain.plain == "???? _#  :*o loss~"
+    assert plain.cell_len == text.cell_len
+    assert [(plain.plain[span.start : span.end], span.style) for span in plain.spans] == [
+        ("????", "bold"),
+        (" :*", "cyan"),
+        ("o loss~", "red"),
+    ]
