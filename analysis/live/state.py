@@ -5,6 +5,7 @@ run.
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
 
 MOST_EVENTS = 500
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PAST_S = 15 * 3600  # a last timestamp that is older, in whatever time zone, is not of a run that goes on
 
 
@@ -167,7 +169,12 @@ class RunState:
         return document.caution(simulated, composed="composed" in config)
 
     def _status(self, log: LogState) -> tuple[str, str | None]:
-        """Status and cause as `gputel parse` gives them; `ended` if the log is over and does not say how."""
+        """Status and cause: the recorder's own stop first, then the log, then the exit code.
+
+        `ended` if the log is over and nothing says how.
+        """
+        if self.has_ended and self._facts and isinstance(stop := self._facts[-1].get("stopped"), dict):
+            return "interrupted", f"stopped: {stop.get('text')}"
         causes = [source.cause for source in self._sources.values() if source.cause]
         if causes:
             return "interrupted" if causes[0].fatal == "interrupted" else "failed", causes[0].text
@@ -177,7 +184,7 @@ class RunState:
         if reached or any(source.completed for source in self._sources.values()):
             return "completed", None
         if self.has_ended:
-            return "ended", None
+            return _status_of(self.exit_code)
         return ("running" if self._facts or self.is_written or self.has_grown else "unknown"), None
 
     def _eta_s(self, log: LogState, step_s: float | None) -> float | None:
@@ -228,3 +235,15 @@ class RunState:
                 name = rank or ("" if self._facts else stream)
                 ranks[name] = (None if seen.step is None else int(seen.step), now - seen.at)
         return ranks
+
+
+def _status_of(exit_code: int | None) -> tuple[str, str | None]:
+    """Status and cause of a command that has ended with a code; None if it is unknown."""
+    if exit_code is None:
+        return "ended", None
+    if exit_code == 0:
+        return "completed", None
+    signals = {128 + number: number.name for number in INTERRUPTIONS}
+    if exit_code in signals:
+        return "interrupted", signals[exit_code]
+    return "failed", f"exit code {exit_code}"

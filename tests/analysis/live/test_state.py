@@ -159,4 +159,29 @@ def test_recording_describes_its_gpus_and_its_end(tmp_path: Path) -> None:
     state.describe(
         [{"run": "d16", "started": {"wall_ns": START}, "ended": ended, "exit_code": 7, "gpus": gpus}]
     )
-    assert (state.view().status, state.view().elapsed_s, state.exit_code) == ("ended", 3600, 7)
+    assert (state.view().status, state.view().elapsed_s, state.exit_code) == ("failed", 3600, 7)
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "cause"),
+    [
+        ({"exit_code": 0}, "completed", None),
+        ({"exit_code": 7}, "failed", "exit code 7"),
+        ({"exit_code": 130}, "interrupted", "SIGINT"),
+        ({"exit_code": 143}, "interrupted", "SIGTERM"),
+        ({"exit_code": None}, "ended", None),
+        (
+            {"exit_code": 0, "stopped": {"rule": "hours", "text": "time limit of 31 h reached"}},
+            "interrupted",
+            "stopped: time limit of 31 h reached",
+        ),
+    ],
+)
+def test_recording_ends_as_its_recorder_says(
+    facts: dict[str, object], status: str, cause: str | None
+) -> None:
+    """A training that ends early by its own options has completed, at whatever step."""
+    state = state_of(pod_log(30), NOON)
+    state.describe([{"started": {"wall_ns": START}, "ended": {"wall_ns": START + SECOND}, **facts}])
+    view = state.view()
+    assert (view.status, view.cause, view.eta_s) == (status, cause, None)
