@@ -161,7 +161,7 @@ def _together(
     measures = {
         "duration_s": seconds,
         "measured": share,
-        "power_mean_w": _sum(by_gpu, "power_mean_w"),
+        "power_mean_w": _power_of_all(by_gpu),
         "power_peak_w": peak,
         "energy_j": joules,
         "energy_counter_j": counted,
@@ -250,6 +250,12 @@ def _sum(by_gpu: list[dict[str, Numbers]], name: str, *, whole: bool = False) ->
     """Sums over GPUs. `whole`: NaN if any GPU has no value, as a counter of some cannot be compared with all."""
     arrays = [values[name] for values in by_gpu]
     return np.sum(arrays, axis=0) if whole else _added(arrays)
+
+
+def _power_of_all(by_gpu: list[dict[str, Numbers]]) -> Numbers:
+    """Sums mean power; NaN while a GPU that has power readings elsewhere lacks them, as a sum would be too low."""
+    measured = [values["power_mean_w"] for values in by_gpu if not np.isnan(values["power_mean_w"]).all()]
+    return np.sum(measured, axis=0) if measured else np.full(len(by_gpu[0]["seconds"]), np.nan)
 
 
 def _mean(by_gpu: list[dict[str, Numbers]], name: str) -> Numbers:

@@ -71,7 +71,8 @@ def log_marks(subject: RunData) -> dict[str | None, list[LogMark]]:
     marks_by_node: dict[str | None, list[LogMark]] = {}
     for node in nodes:
         lines = tables.of_node(node) if several else tables
-        marks = [*_lines(lines), *_bounds(subject, node if "node" in tables.records.columns else None)]
+        bounds = _bounds(subject, node if "node" in tables.records.columns else None, tables.cut_ns)
+        marks = [*_lines(lines), *bounds]
         order = {"began": 0, "ended": 2}
         marks_by_node[node] = sorted(marks, key=lambda mark: (mark.time, order.get(mark.kind, 1)))
     return marks_by_node
@@ -198,9 +199,9 @@ def _checkpoints(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _bounds(subject: RunData, node: str | None) -> Iterator[LogMark]:
+def _bounds(subject: RunData, node: str | None, cut_ns: int) -> Iterator[LogMark]:
     if subject.recording is None:
-        yield from _first_line(subject)
+        yield from _first_line(subject, cut_ns)
         return
     segments: Any = subject.recording.segments
     if node is not None:
@@ -212,11 +213,11 @@ def _bounds(subject: RunData, node: str | None) -> Iterator[LogMark]:
             yield LogMark("ended", ended)
 
 
-def _first_line(subject: RunData) -> Iterator[LogMark]:
+def _first_line(subject: RunData, cut_ns: int) -> Iterator[LogMark]:
     """Yields where a log with timestamps begins, if that is before its first record."""
     began, times = subject.log.began, subject.log.records["time"].drop_nulls()
     if began is not None and len(times) and began < int(times.dt.epoch("ns")[0]):
-        yield LogMark("began", began)
+        yield LogMark("began", began + cut_ns)
 
 
 def _cut(marks: Sequence[LogMark]) -> Iterator[Span]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enough
+STALLED = 1.5  # times the usual: a block with a stall
 SURE = 1.64  # standard deviations on both sides that hold 90 %
 MEDIAN = 1.25  # standard error of a median, times that of a mean
 Numbers = npt.NDArray[np.float64]
@@ -68,11 +69,11 @@ def _by_clock(steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
     )
     whole = blocks.filter(pl.col("steps") >= pl.min_horizontal(pl.lit(size), pl.col("steps").max()))
     each = (whole["seconds"] / whole["steps"]).to_numpy()
-    median, error_s = _median(each)
-    coarse = resolution_s / math.sqrt(6) / float(whole["steps"].mean()) / math.sqrt(len(each))  # type: ignore[arg-type]
-    return StepTime(
-        median, error_s + SURE * MEDIAN * coarse, "timestamps" if resolution_s else "the log's clock"
-    )
+    if size == 1:
+        return StepTime(*_median(each), "timestamps" if resolution_s else "the log's clock")
+    mean, error_s = _steady_mean(each)  # a median of coarse values is as coarse as they are
+    coarse = resolution_s / math.sqrt(6 * len(each)) / float(whole["steps"].mean())  # type: ignore[arg-type]
+    return StepTime(mean, max(error_s, SURE * coarse), "timestamps")
 
 
 def _median(values: Numbers) -> tuple[float, float]:
@@ -80,6 +81,12 @@ def _median(values: Numbers) -> tuple[float, float]:
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
     deviation = (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
+
+
+def _steady_mean(values: Numbers) -> tuple[float, float]:
+    """Returns the mean without stalls, and its error."""
+    steady = values[values <= STALLED * np.median(values)]
+    return float(steady.mean()), float(SURE * steady.std() / math.sqrt(len(steady)))
 
 
 def digits(seconds: float, error_s: float) -> str:

@@ -57,6 +57,11 @@ class TimedLog:
         """The smallest difference between two timestamps; 0 without any, and of a recorder's."""
         return (self.uncertainty_s or 0.0) if self.stamped else 0.0
 
+    @property
+    def cut_ns(self) -> int:
+        """How much the clock cuts off a timestamp on average."""
+        return SECOND // 2 if self.resolution_s == WHOLE_SECOND else 0
+
     def of_node(self, node: str | None) -> TimedLog:
         def rows_of_node(frame: pl.DataFrame) -> pl.DataFrame:
             return frame.filter(pl.col("node").eq_missing(node))
@@ -143,14 +148,21 @@ def _by_stamps(log: Log) -> TimedLog:
     spread = pl.Series(_spread(stamps)).cast(pl.Int64)
     place = times.is_not_null().cast(pl.Int64).cum_sum() - 1
     filled = pl.select(pl.when(times.is_not_null()).then(spread.gather(place.clip(0)))).to_series()
-    return _by_line(log, _moments(filled), "by the stamps of its lines, which are whole seconds", 1.0)
+    later = {name: _half_later(getattr(log, name)) for name in ("evals", "events")}
+    how = "by the stamps of its lines, which are whole seconds"
+    return _by_line(log.with_results(**later), _moments(filled), how, 1.0)
+
+
+def _half_later(frame: pl.DataFrame) -> pl.DataFrame:
+    """Moves timestamps that were cut to whole seconds into the middle of their second."""
+    return frame.with_columns(pl.col("time") + pl.duration(milliseconds=500))
 
 
 def _spread(stamps: Moments) -> Moments:
-    """Spaces the lines of a second evenly within it."""
+    """Spaces the lines of a second evenly within it; the only one is in its middle, as the clock was cut."""
     _, first, inverse, count = np.unique(stamps, return_index=True, return_inverse=True, return_counts=True)
     place = np.arange(len(stamps)) - first[inverse]
-    spread: Moments = stamps + np.clip(place, 0, None) * SECOND // count[inverse]
+    spread: Moments = stamps + (2 * np.clip(place, 0, None) + 1) * SECOND // (2 * count[inverse])
     return np.maximum.accumulate(spread)
 
 

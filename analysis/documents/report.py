@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis import report as reports
 from gputel.analysis import text
 from gputel.analysis.align import step_time
+from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.panels import gpus
@@ -297,6 +298,12 @@ def _counter_vs_integral(row: Row) -> str | None:
     return f"{100 * difference:+.1f} %"
 
 
+def _not_all_measured(row: Row) -> str | None:
+    """The share of the time, over all GPUs, with readings; None if all of it has."""
+    share = row.get("measured")
+    return None if share is None or share >= WHOLE else f"{100 * share:.0f} %"
+
+
 def _step_ms(row: Row) -> str | None:
     return None if row["step_s"] is None else step_time.digits(row["step_s"], row["step_error_s"])
 
@@ -330,6 +337,7 @@ TIME: tuple[Column, ...] = (
     ("energy\nshare", _share("energy_share")),
     POWER[0],
     UTILIZATION,
+    ("measured", _not_all_measured),
 )
 TRAINING: tuple[Column, ...] = (
     ("phase", lambda row: str(row["phase"])),

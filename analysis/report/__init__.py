@@ -27,7 +27,7 @@ from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
-from gputel.analysis.align.step_time import step_time
+from gputel.analysis.align.step_time import SURE, step_time
 from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
@@ -136,7 +136,7 @@ def answer(report: Report) -> dict[str, Any]:
         "facts": {
             name: {"value": f.value, "origin": f.origin} for name, f in report.subject.facts.known().items()
         },
-        "time": report.totals,
+        "time": report.totals.with_columns(duration_error_s=_error_of_spans(report)),
         "phases": report.phases,
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
@@ -146,6 +146,15 @@ def answer(report: Report) -> dict[str, Any]:
         "events": events(report),
     }
     return dict(as_json(answers))
+
+
+def _error_of_spans(report: Report) -> pl.Expr:
+    """Returns the error of the time of each kind: two cut timestamps a span; training has what the others lack."""
+    if report.placed.uncertainty_s is None:
+        return pl.lit(None, pl.Float64)
+    spans = pl.when(pl.col("kind") == "train").then(pl.col("spans").sum()).otherwise(pl.col("spans"))
+    others = pl.when(pl.col("kind") == "train").then(spans - pl.col("spans")).otherwise(spans)
+    return SURE * report.placed.uncertainty_s * ((others + 1) / 6).sqrt()
 
 
 def read_as(report: Report) -> str | None:

@@ -169,7 +169,8 @@ def _weighted(windows: Numbers, taps: Numbers) -> Numbers:
     weight = np.where(known, taps, 0.0).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         smooth = np.where(known, windows * taps, 0.0).sum(axis=1) / weight
-    return np.where(weight > KNOWN, smooth, np.nan)
+    smoothed: Numbers = np.where(weight > KNOWN, smooth, np.nan)
+    return smoothed
 
 
 def _kernel(rate: int) -> Numbers:
@@ -217,7 +218,8 @@ def _held(times: Numbers, watts: Numbers, grid: Numbers, hz: float, longest_s: f
     alone = np.append(np.diff(times) > longest_s, True)
     begun = np.maximum(place, 0)
     held = (place >= 0) & (~alone[begun] | (grid - times[begun] < 1 / hz))
-    return np.where(held, watts[begun], np.nan)
+    level: Numbers = np.where(held, watts[begun], np.nan)
+    return level
 
 
 def _decibels(samples: Numbers, windows: SpectrumWindows, highest: float) -> Numbers:

@@ -173,3 +173,19 @@ def test_pauses_shorter_than_two_minutes_belong_to_the_work(log: Log, table: Tab
     (stretch,) = timestamps.stretches(subject.gpu)
     assert ((stretch.start - START) / 1e9, stretch.seconds) == (40, 110)
     assert timestamps.ends(subject.gpu) == (stretch.start, stretch.end)
+
+
+def test_evaluation_behind_a_timestamp_has_the_time_of_its_line(tmp_path: Path) -> None:
+    lines = [f"2026-03-01 10:00:{n:02d}.250 step {n:5d} | loss: 3.0 | dt: 1000.00ms" for n in range(20)]
+    text = "\n".join([*lines, "2026-03-01 10:00:30.750 validation loss: 2.5", ""])
+    (tmp_path / "a.log").write_text(text)
+    evals = timed_log(read_run(tmp_path / "a.log")).evals
+    assert [f"{time:%H:%M:%S.%f}" for time in evals["time"]] == ["10:00:30.750000"]
+
+
+def test_lines_of_whole_seconds_are_placed_in_the_middle_of_what_was_cut(tmp_path: Path) -> None:
+    """Records and evaluations alike: a clock that cuts is half a second early on average."""
+    lines = [f"2026-03-01 10:00:{n:02d} step {n:5d} | loss: 3.0 | dt: 1000.00ms" for n in range(20)]
+    (tmp_path / "a.log").write_text("\n".join([*lines, "2026-03-01 10:00:30 validation loss: 2.5", ""]))
+    placed = timed_log(read_run(tmp_path / "a.log"))
+    assert {time.microsecond for time in (*placed.records["time"], *placed.evals["time"])} == {500_000}
