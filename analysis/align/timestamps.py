@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.windows import Moments, Numbers
+from gputel.analysis.logs.file_times import time_in_name
 from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
@@ -219,7 +220,13 @@ def _stepped(steps: pl.Series) -> pl.Expr:
 
 
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:
-    """Returns the time of the last record, how it was determined, and its uncertainty."""
+    """Returns the time of the last record, how it was determined, and its uncertainty.
+
+    A start time in the log's name is a clock; the modification time of a file is one only if nobody copied it.
+    """
+    named = time_in_name(log.source)
+    if named is not None:
+        return _by_name(named, readings, length_s)
     written = _written(log.source)
     by_file = "set by the time of its file, if that was not copied since"
     if readings is None or readings.is_empty():
@@ -235,6 +242,21 @@ def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[i
     set_by = f"set into the {fitting.seconds:,.0f} s in which the GPUs were busy"
     both = fitting.start_seen and fitting.end_seen
     return end, set_by, max(abs(fitting.seconds - length_s), WHOLE_SECOND) if both else None
+
+
+def _by_name(began: int, readings: pl.DataFrame | None, length_s: float) -> tuple[int, str, float | None]:
+    """Starts the log where the GPUs began to work after the time in its name, else at that time.
+
+    What precedes the first step is in between, so that time alone is right to an unknown part of it.
+    """
+    periods = stretches(readings) if readings is not None and not readings.is_empty() else []
+    after = [period for period in periods if period.start_seen and period.end > began]
+    by_name = "set by the start time in its name"
+    if not after:
+        return began + round(length_s * 1e9), by_name, None
+    end = after[0].end if after[0].end_seen else after[0].start + round(length_s * 1e9)
+    error_s = max(abs(after[0].seconds - length_s), WHOLE_SECOND)
+    return end, f"{by_name} and the {after[0].seconds:,.0f} s in which the GPUs were busy", error_s
 
 
 def _off(stretch: BusyPeriod, end: int, length_s: float) -> float | None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis import document
+from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
 from gputel.analysis.runs.batch import StepTokens, step_tokens
 from gputel.analysis.runs.facts import run_facts
@@ -124,11 +125,13 @@ def from_table_and_log(table: Path, log: Path, offset_s: float = 0.0) -> RunData
 
 
 def _dated(rows: pl.DataFrame, table: Path) -> pl.DataFrame:
-    """Dates a table that has only elapsed seconds: its last row is the modification time of its file."""
+    """Dates a table that has only elapsed seconds: by the start time in its name, else by when it was written."""
     import polars as pl
 
     if rows["time"].null_count() < rows.height or "elapsed_s" not in rows.columns:
         return rows
-    since_end = ((pl.col("elapsed_s") - pl.col("elapsed_s").max()) * 1e9).cast(pl.Int64)
-    moment = (since_end + table.stat().st_mtime_ns).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
+    began, elapsed = time_in_name(table), pl.col("elapsed_s")
+    if began is None:
+        began, elapsed = table.stat().st_mtime_ns, elapsed - elapsed.max()
+    moment = ((elapsed * 1e9).cast(pl.Int64) + began).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
     return rows.with_columns(moment.alias("time"))

@@ -189,3 +189,16 @@ def test_lines_of_whole_seconds_are_placed_in_the_middle_of_what_was_cut(tmp_pat
     (tmp_path / "a.log").write_text("\n".join([*lines, "2026-03-01 10:00:30 validation loss: 2.5", ""]))
     placed = timed_log(read_run(tmp_path / "a.log"))
     assert {time.microsecond for time in (*placed.records["time"], *placed.evals["time"])} == {500_000}
+
+
+def test_start_time_in_a_name_is_a_clock_though_the_file_was_copied(tmp_path: Path) -> None:
+    path = tmp_path / "training_20260301_100000.log"
+    path.write_text("\n".join(step(n, dt_ms=1000.0) for n in range(60)) + "\n")
+    os.utime(path, (2**30, 2**30))
+    placed = timed_log(read_run(path))
+    assert f"{placed.records['time'][-1]:%Y-%m-%d %H:%M:%S}" == "2026-03-01 10:00:59"
+    assert (
+        placed.how
+        == "by the sum of its times of steps, which times steps alone, set by the start time in its name"
+    )
+    assert placed.uncertainty_s is None

@@ -29,3 +29,15 @@ def test_inline_script_is_cut_within_a_command() -> None:
     assert line.startswith("python -c 'import time import time")
     assert line.endswith("…' --out 'a b'")
     assert len(line) < 100
+
+
+def test_table_of_elapsed_seconds_begins_at_the_time_in_its_name(tmp_path: Path) -> None:
+    table = tmp_path / "gpu_20260301_100000.csv"
+    table.write_text("elapsed_sec,gpu0_power_w\n0.0,300\n1.5,310\n")
+    (tmp_path / "a.log").write_text(LOG)
+    readings = from_table_and_log(table, tmp_path / "a.log").readings
+    assert readings is not None
+    assert [f"{time:%Y-%m-%d %H:%M:%S.%f}" for time in readings["time"]] == [
+        "2026-03-01 10:00:00.000000",
+        "2026-03-01 10:00:01.500000",
+    ]
