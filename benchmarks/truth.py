@@ -1,0 +1,275 @@
+"""Runs whose truth is known -> how many figures of report, compare and plan --check are right, absent or wrong.
+
+A figure is right within its tolerance, or within the error that the answer states.
+`python benchmarks/truth.py --seed 1 --runs 40 --out benchmarks/results/truth.md`
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from truth_runs import FIRST, FIRST_LINE, LIMIT_W, NAME, WATTS, Case, cases, joules, write
+
+from gputel.analysis import compare, report, runs
+from gputel.analysis.compare.answer import comparison_json
+from gputel.analysis.plan import check, request
+from gputel.telemetry.errors import GputelError
+
+TIME, ENERGY, RATE = 0.01, 0.02, 0.015  # tolerances where nothing is stated
+
+
+@dataclass
+class Figure:
+    """A true value with a relative tolerance `error`; `value` and its `stated` error are the answer's."""
+
+    command: str
+    name: str
+    true: Any
+    value: Any = None
+    error: float = 0.0
+    stated: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "absent"
+        if isinstance(self.true, str):
+            return "right" if self.value == self.true else "wrong"
+        allowed = max(self.error * abs(self.true), self.stated or 0.0) + 1e-9
+        return "right" if abs(self.value - self.true) <= allowed else "wrong"
+
+
+@dataclass
+class Result:
+    case: Case
+    figures: list[Figure] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+def judge(case: Case, folder: Path) -> Result:
+    """Asks report, compare and plan --check, each on its own: one that raises has no figures."""
+    result = Result(case)
+    subject = write(case, folder)
+    for ask in (_report, _compare, _plan):
+        try:
+            result.figures += ask(case, subject, result)
+        except GputelError as error:
+            result.faults.append(f"{ask.__name__[1:]}: {error.fault}")
+            result.figures += ask(case, None, result)
+    return result
+
+
+def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Figure]:
+    answer: dict[str, Any] = report.answer(report.make_report(subject)) if subject else {}
+    result.doubts += [doubt["text"] for doubt in answer.get("doubts", [])]
+    time = {row["kind"]: row for row in answer.get("time", [])}
+    phase = (answer.get("phases") or [{}])[0]
+    facts = {name: fact["value"] for name, fact in answer.get("facts", {}).items()}
+    verdicts = {row["question"]: row for row in answer.get("verdicts", [])}
+    clock = (answer.get("clock") or {}).get("uncertainty_s")
+    each = case.seconds("train") / case.steps
+    watts = joules_of(case, "train") * case.gpus
+    known_gpus = case.readings is not None
+    timed = case.stamps is not None or case.readings == "recording"
+
+    def seconds(kind: str) -> Figure:
+        row, true = time.get(kind, {}), case.seconds(kind)
+        unseen = FIRST_LINE * (kind == "start" and case.readings != "recording")
+        value = row.get("duration_s")
+        if not row and time and (timed or not true):
+            value = 0.0
+        return Figure(
+            "report", f"{kind} time", true - unseen, value, TIME, row.get("duration_error_s") or clock
+        )
+
+    figures = [
+        Figure("report", "tokens a step", case.tokens, facts.get("tokens_per_step")),
+        Figure("report", "step time", each, phase.get("step_s"), TIME, phase.get("step_error_s")),
+        Figure(
+            "report",
+            "tok/s",
+            case.tokens * case.steps / case.seconds("train"),
+            phase.get("tok_per_sec"),
+            RATE,
+            _of_rate(case, phase),
+        ),
+        Figure("report", "steps", case.steps, phase.get("steps")),
+        *(seconds(kind) for kind in ("train", "eval", "checkpoint")),
+        Figure("report", "GPU", NAME, facts.get("gpu")),
+        Figure("report", "GPUs", case.gpus, facts.get("gpus")),
+        Figure("report", "status", "completed", answer.get("status")),
+    ]
+    if timed:
+        figures.append(seconds("start"))
+    if known_gpus:
+        covered = {kind: row.get("energy_j") if row.get("energy_counter_j") is None else row["energy_counter_j"]
+                   for kind, row in time.items()}  # fmt: skip
+        train = time.get("train", {})
+        slack = 0.0 if clock is None else clock * WATTS["train"] * case.gpus
+        figures += [
+            Figure(
+                "report", "training energy", _measurable(case, "train"), covered.get("train"), ENERGY, slack
+            ),
+            Figure(
+                "report", "training power", watts / case.seconds("train"), train.get("power_mean_w"), ENERGY
+            ),
+            Figure("report", "J a token", watts / case.tokens / case.steps, phase.get("j_per_token"), ENERGY),
+            Figure("report", "peak memory", 60000.0 * case.gpus, train.get("mem_peak_mib")),
+            Figure(
+                "report", "bottleneck", "unknown", _no_waiting(verdicts.get("bottleneck", {}).get("answer"))
+            ),
+        ]
+        if case.readings != "wide":
+            figures.append(
+                Figure("report", "power limit", float(LIMIT_W * case.gpus), facts.get("power_limit_w"))
+            )
+    return figures
+
+
+def _of_rate(case: Case, phase: dict[str, Any]) -> float | None:
+    error, step = phase.get("step_error_s"), phase.get("step_s")
+    return case.tokens / step**2 * error if error and step else None
+
+
+def _no_waiting(answer: str | None) -> str | None:
+    """The planted steps are even: a verdict of waiting is wrong, any other is not judged."""
+    return answer if answer and "waiting" in answer else None if answer is None else "unknown"
+
+
+def joules_of(case: Case, kind: str) -> float:
+    return sum(joules(case, begin, end) for this, begin, end, _ in case.spans if this == kind)
+
+
+def _measurable(case: Case, kind: str) -> float:
+    """What the GPUs used while they were sampled: a gap and a lost GPU cost what nobody measured."""
+    total = joules_of(case, kind) * case.gpus
+    if case.lost is not None:
+        total -= sum(joules(case, max(begin, case.lost * case.end), max(end, case.lost * case.end))
+                     for this, begin, end, _ in case.spans if this == kind)  # fmt: skip
+    if case.gap:
+        low, high = (share * case.end for share in case.gap)
+        total -= case.gpus * sum(joules(case, min(max(begin, low), high), max(min(end, high), low))
+                                 for this, begin, end, _ in case.spans if this == kind)  # fmt: skip
+    return total
+
+
+def _compare(case: Case, subject: runs.RunData | None, _result: Result) -> list[Figure]:
+    row: dict[str, Any] = {}
+    if subject:
+        answer = comparison_json(compare.compare([subject, subject]))
+        row = next(iter(answer["summary"].values()))
+    clock = 1.0 if case.stamps == "s" else 0.0
+    first = case.spans[1][1]
+    timed = case.stamps is not None or case.readings == "recording"
+    whole = case.end - first if timed else case.seconds("train") + case.inside * case.seconds("eval")
+    return [
+        Figure("compare", "tokens", case.tokens * case.steps, row.get("tokens")),
+        Figure("compare", "time", whole, row.get("time_s"), TIME + (0 if timed else FIRST / case.steps), clock),
+        Figure("compare", "tok/s", case.tokens * case.steps / case.seconds("train"), row.get("tok_per_sec"), RATE),
+        *([Figure("compare", "energy", joules(case, first, case.end) * case.gpus, row.get("energy_j"), ENERGY)]
+          if case.readings == "recording" and not case.lost else []),
+        Figure("compare", "final loss", case.loss(case.steps - 1),
+               subject and subject.log.records["loss"].drop_nulls().to_list()[-1]),
+    ]  # fmt: skip
+
+
+def _plan(case: Case, subject: runs.RunData | None, _result: Result) -> list[Figure]:
+    happened: dict[str, Any] = {}
+    if subject:
+        asked = request.PlanRequest(params=(124_000_000,), on=f"{case.gpus}xH100")
+        happened = {
+            row["name"]: row["happened"] for row in check.answer(request.check(subject, asked))["figures"]
+        }
+    each = case.seconds("train") / case.steps
+    return [
+        Figure("plan --check", "step time", 1000 * each, happened.get("dt_ms"), RATE),
+        Figure("plan --check", "tok/s", case.tokens / each, happened.get("tok_per_sec"), RATE),
+        Figure(
+            "plan --check",
+            "training hours",
+            case.seconds("train") / 3600,
+            happened.get("train_hours"),
+            2 * TIME,
+        ),
+    ]
+
+
+def page(results: list[Result], seed: int) -> Iterator[str]:
+    figures = [figure for result in results for figure in result.figures]
+    counts = Counter(figure.verdict for figure in figures)
+    yield from (f"# Figures of runs whose truth is known, {date.today()}", "")
+    yield f"{len(results)} runs, seed {seed}, {len(figures)} figures: " + ", ".join(
+        f"{counts[k]} {k}" for k in ("right", "absent", "wrong")
+    )
+    yield from (
+        "",
+        "| command | figure | right | absent | wrong | farthest | stated ranges hold |",
+        "|---|---|---|---|---|---|---|",
+    )
+    for key in dict.fromkeys((figure.command, figure.name) for figure in figures):
+        mine = [figure for figure in figures if (figure.command, figure.name) == key]
+        count = Counter(figure.verdict for figure in mine)
+        cells = [
+            *key,
+            *(str(count[kind]) for kind in ("right", "absent", "wrong")),
+            _farthest(mine),
+            _held(mine),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield from ("", "## Wrong", "", "| run | command | figure | answered | true |", "|---|---|---|---|---|")
+    for result in results:
+        for figure in result.figures:
+            if figure.verdict == "wrong":
+                answered, true = _cell(figure.value), _cell(figure.true)
+                yield f"| {result.case.name} | {figure.command} | {figure.name} | {answered} | {true} |"
+    yield from ("", "## Doubts and refusals", "")
+    yield from (
+        f"- {result.case.name}: {words}" for result in results for words in (*result.doubts, *result.faults)
+    )
+
+
+def _farthest(figures: list[Figure]) -> str:
+    errors = [
+        abs(f.value / f.true - 1)
+        for f in figures
+        if isinstance(f.value, (int, float)) and isinstance(f.true, (int, float)) and f.true
+    ]
+    return f"{100 * max(errors):.2g} %" if errors else ""
+
+
+def _held(figures: list[Figure]) -> str:
+    stated = [f for f in figures if f.stated and f.value is not None]
+    return f"{sum(abs(f.value - f.true) <= f.stated for f in stated)} of {len(stated)}" if stated else ""
+
+
+def _cell(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [case for case in cases(options.seed, options.runs) if options.only in case.name]
+        results = [judge(case, Path(folder)) for case in chosen]
+    text = "\n".join(page(results, options.seed)) + "\n"
+    if options.out:
+        options.out.write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

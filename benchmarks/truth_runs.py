@@ -1,0 +1,322 @@
+"""Runs whose truth is known, in users' layouts: logs with and without stamps, recordings, tables of GPUs.
+
+A run is planned with steps, evaluations, checkpoints and a start; its log, its stamps and the readings of its GPUs
+follow from that plan and a seed, so every figure has a true value.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import long_recordings
+import numpy as np
+
+from gputel.analysis import runs
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.process import keeper
+from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+
+START = datetime(2026, 10, 3, 7, 3, 19, tzinfo=timezone.utc)
+START_NS = int(START.timestamp()) * SECOND
+NAME, LIMIT_W, MEMORY_MIB = "NVIDIA H100 80GB HBM3", 700, 81_559
+READINGS = (("power_w", "W", 1000), ("energy_j", "J", 1000), ("mem_used_mib", "MiB", 1), ("util", "%", 1))
+WATTS = {"start": 90.0, "train": 560.0, "eval": 420.0, "checkpoint": 120.0, "idle": 75.0}
+DIP = 0.2  # share of a step at the power of a checkpoint: the optimizer's, or the network's
+FIRST_LINE = 0.5  # seconds after the start
+FIRST = 10  # steps that nanochat leaves out of its total time
+BATCH = {
+    "desired": "desired batch size (number of tokens): {}",
+    "nanochat": "Total batch size {:,} => gradient accumulation steps: 4",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A planned run. `inside`: dt holds the evaluation before it. `thousandth`: tok/s divides by milliseconds."""
+
+    name: str
+    seed: int
+    steps: int
+    step_s: float
+    tokens: int
+    every: int = 1
+    eval_every: int = 100
+    eval_s: float = 12.0
+    save_every: int = 150
+    save_s: float = 6.0
+    start_s: float = 30.0
+    gpus: int = 1
+    style: str = "desired"  # or nanochat
+    stamps: str | None = "s"  # or ms; recorded lines have none of their own
+    readings: str | None = None  # recording, smi, wide
+    hz: float = 10.0
+    inside: bool = False
+    thousandth: bool = False
+    banner: str = "top"  # or late: after the first step; each line behind its stamp
+    gap: tuple[float, float] | None = None  # in the readings, as shares of the run
+    lost: float | None = None  # share of the run after which the last GPU answers nothing
+    offset_h: int = 0  # the readings' clock is in another time zone
+
+    @cached_property
+    def spans(self) -> list[tuple[str, float, float, int]]:
+        """Kind, begin, end and step of everything the run does, in seconds since its start."""
+        rng = random.Random(self.seed)
+        now, spans = self.start_s, [("start", 0.0, self.start_s, 0)]
+
+        def add(kind: str, seconds: float, step: int) -> None:
+            nonlocal now
+            spans.append((kind, now, now + seconds, step))
+            now += seconds
+
+        for step in range(self.steps):
+            if step and step % self.eval_every == 0:
+                add("eval", self.eval_s * rng.uniform(0.97, 1.03), step)
+            if step and step % self.save_every == 0:
+                add("checkpoint", self.save_s * rng.uniform(0.9, 1.1), step)
+            add("train", self.step_s * rng.uniform(0.99, 1.01), step)
+        return spans
+
+    def seconds(self, kind: str) -> float:
+        return sum(end - begin for this, begin, end, _ in self.spans if this == kind)
+
+    @property
+    def end(self) -> float:
+        return self.spans[-1][2]
+
+    def loss(self, step: int) -> float:
+        return round(2.5 + 8.5 / (1 + step / 20), 6)
+
+
+def lines(case: Case) -> Iterator[tuple[float, str]]:
+    """What the run prints, with the second at which each line comes out."""
+    banner = [
+        BATCH[case.style].format(case.tokens),
+        f"GPU: {NAME}",
+        f"Starting training from step 0 to {case.steps}",
+        f"world_size: {case.gpus}",
+    ]
+    yield FIRST_LINE, "loading data"
+    if case.banner == "top":
+        yield from ((1.0, line) for line in banner)
+    waited = total = 0.0
+    for kind, begin, end, step in case.spans[1:]:
+        if kind == "eval":
+            yield end, _evaluation(case, step)
+            waited += end - begin
+        elif kind == "checkpoint":
+            yield end, f"Saved checkpoint to out/step_{step:06d}.pt"
+        else:
+            total += (end - begin) * (step > FIRST)
+            if step % case.every == 0 or step == case.steps - 1:
+                yield end, _record(case, step, end - begin + waited * case.inside, total)
+            if step == 0 and case.banner == "late":
+                yield from ((end, line) for line in banner)
+            waited = 0.0
+
+
+def _evaluation(case: Case, step: int) -> str:
+    value = case.loss(step) + 0.05
+    return (
+        f"Step {step:05d} | Validation bpb: {value:.6f}"
+        if case.style == "nanochat"
+        else f"validation loss: {value:.4f}"
+    )
+
+
+def _record(case: Case, step: int, dt: float, total: float) -> str:
+    rate = case.tokens / dt
+    if case.style == "nanochat":
+        share = 100 * step / case.steps
+        return (
+            f"step {step:05d}/{case.steps:05d} ({share:.2f}%) | loss: {case.loss(step):.6f} | lrm: 1.00 | "
+            f"dt: {1000 * dt:.2f}ms | tok/sec: {rate:,.0f} | mfu: 41.00 | total time: {total / 60:.2f}m"
+        )
+    rate = rate / 1000 if case.thousandth else rate
+    return (
+        f"step {step:5d} | loss: {case.loss(step):.6f} | lr 6.0000e-04 | norm: 0.9000 | "
+        f"dt: {1000 * dt:.2f}ms | tok/sec: {rate:.2f}"
+    )
+
+
+def true_watts(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Edges in seconds, and joules of one GPU used until each of them."""
+    edges, watts = [0.0], []
+    for kind, begin, end, _ in case.spans:
+        if kind == "train":
+            edges.append(begin + (1 - DIP) * (end - begin))
+            watts.append(WATTS["train"])
+        edges.append(end)
+        watts.append(WATTS["checkpoint"] if kind == "train" else WATTS[kind])
+    edges.append(case.end + 20)
+    watts.append(WATTS["idle"])
+    return np.array(edges), np.append(0.0, np.cumsum(np.diff(edges) * watts))
+
+
+def joules(case: Case, begin: float, end: float) -> float:
+    edges, used = true_watts(case)
+    return float(np.interp(end, edges, used) - np.interp(begin, edges, used))
+
+
+def sampled(case: Case) -> list[tuple[float, list[tuple[float, float, float] | None]]]:
+    """Each tick with each GPU's instantaneous power, one-second average and counter; None for a lost GPU."""
+    edges, used = true_watts(case)
+    times = np.arange(0.0, case.end + 10, 1 / case.hz)
+    if case.gap:
+        times = times[(times < case.gap[0] * case.end) | (times > case.gap[1] * case.end)]
+    refreshed = np.floor(times * 10) / 10
+    until = np.interp(refreshed, edges, used)
+    instant = (until - np.interp(refreshed - 0.025, edges, used)) / 0.025
+    average = (until - np.interp(refreshed - 1, edges, used)) / np.minimum(np.maximum(refreshed, 0.1), 1.0)
+    rows = []
+    for at, row in zip(times.tolist(), zip(instant, average, until, strict=True), strict=True):
+        gone = case.lost is not None and at > case.lost * case.end
+        rows.append((at, [None if gone and gpu == case.gpus - 1 else row for gpu in range(case.gpus)]))
+    return rows
+
+
+def write(case: Case, folder: Path) -> runs.RunData:
+    """Writes the run as its user has it, and opens it."""
+    if case.readings == "recording":
+        return runs.read_run(_recording(case, folder / case.name))
+    log = folder / f"{case.name}.log"
+    log.write_text("".join(f"{_stamp(case, at)}{line}\n" for at, line in lines(case)))
+    if case.readings is None:
+        return runs.read_run(log)
+    table = folder / f"{case.name}.csv"
+    table.write_text(_smi(case) if case.readings == "smi" else _wide(case))
+    return runs.from_table_and_log(table, log, -3600.0 * case.offset_h)
+
+
+def _stamp(case: Case, at: float) -> str:
+    moment = START + timedelta(seconds=at)
+    forms = {
+        "s": f"{moment:%Y-%m-%d %H:%M:%S} ",
+        "ms": f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} ",
+    }
+    return forms.get(case.stamps or "", "")
+
+
+def _smi(case: Case) -> str:
+    head = ("timestamp, index, name, power.draw [W], power.limit [W], utilization.gpu [%], temperature.gpu, "
+            "memory.used [MiB], memory.total [MiB]")  # fmt: skip
+    rows = [head]
+    for at, gpus in sampled(case):
+        moment = START + timedelta(seconds=at, hours=case.offset_h)
+        for gpu, row in enumerate(gpus):
+            draw = "[GPU is lost]" if row is None else f"{row[1]:.2f} W"
+            busy = 98 if case.start_s < at < case.end else 0
+            rows.append(f"{moment:%Y/%m/%d %H:%M:%S}.{moment.microsecond // 1000:03d}, {gpu}, {NAME}, {draw}, "
+                        f"{LIMIT_W:.2f} W, {busy} %, 61, 60000 MiB, {MEMORY_MIB} MiB")  # fmt: skip
+    return "\n".join(rows) + "\n"
+
+
+def _wide(case: Case) -> str:
+    names = [
+        f"gpu{gpu}_{name}"
+        for gpu in range(case.gpus)
+        for name in ("power_w", "temp_c", "util", "mem_used_mib")
+    ]
+    rows = [",".join(["timestamp", "elapsed_sec", *names])]
+    for at, gpus in sampled(case):
+        moment = START + timedelta(seconds=at, hours=case.offset_h)
+        cells = [
+            cell
+            for row in gpus
+            for cell in (["", "", "", ""] if row is None else [f"{row[1]:.2f}", "61", "97", "60000"])
+        ]
+        rows.append(",".join([f"{moment:%Y-%m-%d %H:%M:%S.%f}", f"{at:.3f}", *cells]))
+    return "\n".join(rows) + "\n"
+
+
+def _recording(case: Case, folder: Path) -> Path:
+    def clock(second: float) -> dict[str, int]:
+        return {"wall_ns": START_NS + round(second * SECOND)}
+
+    gpus = [{"gpu": str(gpu), "name": NAME, "uuid": str(gpu), "limits": {"power_w": LIMIT_W},
+             "memory_total_mib": MEMORY_MIB} for gpu in range(case.gpus)]  # fmt: skip
+    facts = {"run": case.name, "argv": ["python", "train.py"], "gpus": gpus, "started": clock(0),
+             "ended": clock(case.end + 1), "exit_code": 0, "sampling": {"hz": case.hz}}  # fmt: skip
+    segment = run_folder.create(folder, facts)
+    columns = tuple(
+        GpuColumn(name, unit, per, str(gpu)) for gpu in range(case.gpus) for name, unit, per in READINGS
+    )
+    tier, now = Tier("fast", case.hz, columns), Clock()
+    writer = Writer(segment.gpu, [tier], now, on_trouble=print, compactor=None)
+    for at, rows in sampled(case):
+        now.now = round(at * SECOND)
+        values = [
+            cell
+            for row in rows
+            for cell in (
+                [None] * 4 if row is None else [round(1000 * row[0]), round(1000 * row[2]), 60000, 97]
+            )
+        ]
+        writer.append(0, now.now, now.now, values)
+    writer.close()
+    printed = list(lines(case))
+    segment.output.write_text("".join(f"{line}\n" for _, line in printed))
+    ends = np.cumsum([len(line) + 1 for _, line in printed]).tolist()
+    reads = zip(printed, ends, strict=True)
+    segment.index.write_bytes(
+        b"".join(keeper.pack(START_NS + round(at * SECOND), end) for (at, _), end in reads)
+    )
+    return folder
+
+
+class Clock(long_recordings.GivenClock):
+    def stamp(self) -> object:
+        from gputel.telemetry.clock import Stamp
+
+        return Stamp(self.now + START_NS, self.now, self.now)
+
+
+def cases(seed: int, count: int) -> list[Case]:
+    """Runs of every layout in turn, with random sizes."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        readings = (None, "recording", "smi", "wide")[number % 4]
+        style = rng.choice(["desired", "desired", "nanochat"])
+        options: dict[str, Any] = {
+            "steps": rng.randint(160, 420),
+            "step_s": rng.choice([0.307, 0.645, 1.217, 2.94]) * rng.uniform(0.98, 1.02),
+            "tokens": rng.choice([65_536, 524_288]),
+            "every": rng.choice([1, 1, 1, 10]),
+            "eval_every": rng.choice([50, 100, 10_000]),
+            "eval_s": rng.uniform(6, 20),
+            "save_every": rng.choice([80, 150, 10_000]),
+            "save_s": rng.uniform(3, 9),
+            "start_s": rng.uniform(15, 60),
+            "gpus": rng.choice([1, 2, 2, 4]),
+            "style": style,
+            "stamps": _stamps(readings, rng),
+            "readings": readings,
+            "hz": rng.choice([1.0, 10.0, 100.0]) if readings != "recording" else 10.0,
+            "inside": style == "desired" and rng.random() < 0.7,
+            "thousandth": style == "desired" and rng.random() < 0.4,
+            "banner": rng.choice(["top", "late"]),
+        }
+        if readings and rng.random() < 0.2:
+            options["gap"] = (0.5, 0.5 + rng.uniform(0.05, 0.2))
+        elif readings and options["gpus"] > 1 and rng.random() < 0.25:
+            options["lost"] = rng.uniform(0.4, 0.7)
+        if readings in ("smi", "wide"):
+            options["offset_h"] = rng.choice([0, 0, 2])
+        made.append(
+            Case(f"r{number:02d}-{readings or 'log'}-{options['stamps'] or 'none'}", seed + number, **options)
+        )
+    return made
+
+
+def _stamps(readings: str | None, rng: random.Random) -> str | None:
+    if readings == "recording":
+        return None
+    return rng.choice(["s", "s", "ms"] if readings else ["s", "ms", None])
