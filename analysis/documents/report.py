@@ -169,7 +169,7 @@ def _findings(report: Report) -> FactList:
 
 
 def _time(report: Report) -> Table:
-    totals = list(rows(report.totals))
+    totals = [row for row in rows(report.totals) if row["duration_s"]]
     energies = [energy for row in totals if (energy := _energy(row)) is not None]
     whole = [text.duration(sum(row["duration_s"] for row in totals))]
     whole += [text.energy(sum(energies))] if energies else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,19 +106,22 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
     from gputel.analysis.documents.plan import plan_document
     from gputel.analysis.exports import plan as exports
     from gputel.analysis.plan import answer, request
+    from gputel.analysis.report.doubts import log_doubts
 
     if check:
         _print_check(check, asked, as_json=as_json)
         return
     options.checked(asked, out, NAME, {"csv": "csv"}, force=force)
-    plan = request.plan(_request(asked))
-    document = plan_document(plan)
+    wanted = _request(asked)
+    plan = request.plan(wanted)
+    doubts = log_doubts(wanted.like) if wanted.like else ()
+    document = replace(plan_document(plan), doubts=[f"{asked['like']}: {doubt.text}" for doubt in doubts])
     if asked["csv"]:
         show.note(f"wrote {exports.write(plan, out, force=force)}")
     if asked["html"]:
         options.write(document, ["html"], out, NAME, force=force)
     if as_json:
-        show.as_json(answer.answer(plan))
+        show.as_json({**answer.answer(plan), "doubts": [doubt.as_json() for doubt in doubts]})
     else:
         show.document(document)
     _refuse_impossible(plan)
@@ -128,16 +131,19 @@ def _print_check(word: str, asked: dict[str, Any], *, as_json: bool) -> None:
     from gputel.analysis.documents.plan import check_document
     from gputel.analysis.plan import check as checks
     from gputel.analysis.plan import request
+    from gputel.analysis.report.doubts import log_doubts
     from gputel.cli import sources
 
     if asked["csv"] or asked["html"]:
         fault = "is printed, or given as JSON"
         raise GputelError("--check", fault, "leave out --csv and --html", exit_code=2)
-    check = request.check(sources.one_subject(word), _request(asked))
+    subject = sources.one_subject(word)
+    check = request.check(subject, _request(asked))
+    doubts = log_doubts(subject)
     if as_json:
-        show.as_json(checks.answer(check))
+        show.as_json({**checks.answer(check), "doubts": [doubt.as_json() for doubt in doubts]})
     else:
-        show.document(check_document(check))
+        show.document(replace(check_document(check), doubts=[doubt.text for doubt in doubts]))
 
 
 def _request(asked: dict[str, Any]) -> PlanRequest:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from gputel.cli import group
 from gputel.telemetry.run_folder import create
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import SECOND, clock, fill, step, validation
@@ -381,3 +383,15 @@ def test_a_budget_that_buys_nothing_names_the_nearest() -> None:
     assert told.returncode == 1
     assert told.stderr.startswith("error: --budget 0.1: nothing fits; the nearest is d1, which takes ")
     assert told.stdout == ""
+
+
+def test_check_begins_with_the_doubts_of_the_run(tmp_path: Path) -> None:
+    """A throughput in thousands: the plan is checked, and the doubt says what was read how."""
+    steps = [f"step {n:5d} | loss: 3.0 | dt: 1217.00ms | tok/sec: 430.80\n" for n in range(30)]
+    banner = "GPU: NVIDIA H100 80GB HBM3\nworld_size: 1\ndesired batch size (number of tokens): 524288\n"
+    (tmp_path / "a.log").write_text(banner + "".join(steps))
+    words = ["plan", "--params", "124M", "--on", "1xH100", "--check", str(tmp_path / "a.log")]
+    printed = CliRunner().invoke(group, words)
+    assert printed.output.startswith("doubt: tok/s as printed is 1/1,000 of tokens / dt")
+    answer = json.loads(CliRunner().invoke(group, [*words, "--json"]).stdout)
+    assert [doubt["kind"] for doubt in answer["doubts"]] == ["tok-per-sec"]

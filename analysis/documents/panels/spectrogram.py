@@ -176,9 +176,9 @@ def _weighted(windows: Numbers, taps: Numbers) -> Numbers:
 def _kernel(rate: int) -> Numbers:
     """Returns a windowed sinc: it passes PASS_HZ and stops half of the one value a second."""
     at = np.arange(-KERNEL_S * rate // 2, KERNEL_S * rate // 2 + 1) / rate
-    taps = np.sinc(2 * CUT_HZ * at) * np.hanning(len(at) + 2)[1:-1]
-    kernel: Numbers = taps / taps.sum()
-    return kernel
+    taps: Numbers = np.sinc(2 * CUT_HZ * at) * np.hanning(len(at) + 2)[1:-1]
+    scaled: Numbers = taps / taps.sum()
+    return scaled
 
 
 def _limit(refresh_hz: float) -> Level:
