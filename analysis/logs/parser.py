@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gputel.analysis.logs import formats, numpy_engine, patterns, regex_engine
+from gputel.analysis.logs.encodings import Decoder
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
@@ -66,6 +67,7 @@ class Parser:
         self._seen = self._asked = 0
         self._ends = False  # whether the chunk being read is an unfinished last line
         self._lines = Splitter(live=live, first=first_line)
+        self._decoder = Decoder()
         self._live = live
         self._begin()
 
@@ -97,10 +99,10 @@ class Parser:
 
     def split(self, data: bytes) -> Iterator[Chunk]:
         """Cuts bytes into chunks for `take`."""
-        return self._lines.feed(data)
+        return map(self._decoder.decode, self._lines.feed(data))
 
     def finish(self) -> None:
-        for chunk in self._lines.finish():
+        for chunk in map(self._decoder.decode, self._lines.finish()):
             self._ends = not chunk.data.endswith(b"\n")
             self.take(chunk)
         self._understand()
@@ -205,6 +207,7 @@ class Parser:
             return None
         other = copy.copy(self)
         other._lines = copy.copy(self._lines)
+        other._decoder = copy.copy(self._decoder)
         other._read_again(inferred)
         return other
 

@@ -1,0 +1,57 @@
+"""Lines in GBK, Big5, Shift-JIS or EUC-KR -> lines in UTF-8.
+
+A log does not say its encoding. It is taken for one of these once a line that is no UTF-8 holds a word of a
+training in it, such as `损失` or `손실`; lines before that stay as they are. Lines that are UTF-8 always stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gputel.analysis.logs.lines import Chunk
+
+WORDS = {
+    "gb18030": "损失 训练 学习率 准确率 验证 轮次 步数 迭代",
+    "cp950": "損失 訓練 學習率 準確率 驗證 輪次 步數",
+    "cp932": "損失 学習 精度 検証 エポック ステップ",
+    "cp949": "손실 학습 정확도 검증 에폭 스텝",
+}
+_BYTES = {name: [word.encode(name) for word in words.split()] for name, words in WORDS.items()}
+
+
+class Decoder:
+    """Decodes the chunks of one log, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.encoding: str | None = None  # None: UTF-8, as far as is known
+
+    def decode(self, chunk: Chunk) -> Chunk:
+        """The chunk in UTF-8; the same chunk where nothing needs decoding."""
+        if chunk.data.isascii() or _is_utf8(chunk.data):
+            return chunk
+        lines = chunk.data.split(b"\n")
+        decoded = b"\n".join(line if _is_utf8(line) else self._line(line) for line in lines)
+        return chunk if decoded == chunk.data else replace(chunk, data=decoded, starts=None)
+
+    def _line(self, line: bytes) -> bytes:
+        self.encoding = self.encoding or _guess(line)
+        return line.decode(self.encoding, "replace").encode() if self.encoding else line
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _guess(line: bytes) -> str | None:
+    """The encoding in which most words of a training stand in the line."""
+    counts = {name: sum(word in line for word in words) for name, words in _BYTES.items()}
+    best = max(counts, key=lambda name: counts[name])
+    try:
+        line.decode(best)
+    except UnicodeDecodeError:
+        return None
+    return best if counts[best] else None
