@@ -1,4 +1,4 @@
-"""What sampling costs and how well it keeps time: gputel beside a plain C sampler and two plain pynvml loops.
+"""What sampling costs and how well it keeps time: gputel beside a C sampler, a raw ctypes loop and two of pynvml.
 
 All read the same 18 readings of each GPU from the same fake driver: 17 at the full rate, the fan once a second.
 gputel reads its other slow ones on top, and keeps its store, watchdog and status page. They run one after the other
@@ -27,8 +27,8 @@ sys.path.insert(0, str(HERE.parent))
 
 from tests.fake_nvml import H100, MS, FakeNvml, build  # noqa: E402
 
-CONTESTANTS = ("gputel", "C", "pynvml", "pynvml, batched")
-CALLS_A_TICK = {"gputel": 8, "C": 8, "pynvml": 16, "pynvml, batched": 8}
+CONTESTANTS = ("gputel", "C", "raw ctypes", "pynvml", "pynvml, batched")
+CALLS_A_TICK = {"gputel": 8, "C": 8, "raw ctypes": 8, "pynvml": 16, "pynvml, batched": 8}
 STEP = [(330, 690_000), (140, 610_000), (40, 380_000), (60, 520_000), (33, 140_000)]
 """A training step (ms, mW): what is recorded changes, as it would."""
 NOTHING_LOWERED = 10.0
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 COLUMNS = (
-    "case", "sampler", "CPU µs a tick", "of C's", "of pynvml's", "Hz", "within one period",
+    "case", "sampler", "CPU µs a tick", "of C's", "of the raw loop's", "of pynvml's", "Hz", "within one period",
     "late p50 µs", "p99 µs", "max µs", "resident MiB", "net of the driver",
 )  # fmt: skip
 Results = dict[tuple[Case, str], list[dict[str, float]]]
@@ -101,10 +101,11 @@ def run(
     contestant: str, case: Case, seconds: float, folder: Path, plain: Path, driver: FakeNvml
 ) -> dict[str, float]:
     folder.mkdir(exist_ok=True)
-    place = folder / f"{contestant[0]}-{time.monotonic_ns()}"
+    place = folder / f"{contestant[:3]}-{time.monotonic_ns()}"
     plainly = [str(case.gpus), str(case.hz), str(seconds), str(place)]
     command = {
         "C": [str(plain), *plainly],
+        "raw ctypes": [sys.executable, str(HERE / "plain" / "raw_loop.py"), *plainly],
         "pynvml": [sys.executable, str(HERE / "plain" / "pynvml_loop.py"), *plainly],
         "pynvml, batched": [sys.executable, str(HERE / "plain" / "pynvml_loop.py"), *plainly, "batched"],
         "gputel": [
@@ -117,8 +118,8 @@ def run(
             str(case.gpus),
         ],
     }[contestant]
-    said = subprocess.run(command, env=driver.environment, capture_output=True, text=True, check=True)
-    measured: dict[str, float] = json.loads(said.stdout)
+    answer = subprocess.run(command, env=driver.environment, capture_output=True, text=True, check=True)
+    measured: dict[str, float] = json.loads(answer.stdout)
     return measured
 
 
@@ -136,30 +137,32 @@ def sample(folder: Path, hz: float, seconds: float, gpus: int) -> dict[str, floa
     spec = sampler.Spec(folder, "nvml", hz, None, max_overhead=NOTHING_LOWERED)
     ended, end = os.pipe()
     sys.setswitchinterval(sampler.GIL_WAIT_S)
-    one = sampler.Sampler(spec, Board(), SystemClock())
-    watching = threading.Thread(target=one.watch, args=([ended],))
+    recorder = sampler.Sampler(spec, Board(), SystemClock())
+    watching = threading.Thread(target=recorder.watch, args=([ended],))
     watching.start()
     while (
-        one.cost.ticks < hz
+        recorder.cost.ticks < hz
     ):  # the first second is not its loop yet: what it writes at its start is written then
         time.sleep(0.01)
-    before, ticks = cpu_us(), one.cost.ticks
+    before, ticks = cpu_us(), recorder.cost.ticks
     time.sleep(seconds)
-    cpu, ticks = cpu_us() - before, one.cost.ticks - ticks
+    cpu, ticks = cpu_us() - before, recorder.cost.ticks - ticks
     os.close(end)
     watching.join()
-    told = one.cost.as_json()
-    lateness = told["lateness_us"]
+    costs = recorder.cost.as_json()
+    lateness = costs["lateness_us"]
     assert isinstance(lateness, dict)
     sampling = runs.describe(folder)["sampling"]
     assert isinstance(sampling, dict)
     assert sampling["statistics"]["lowered"] == []
-    assert one.columns == gpus * 23
+    assert recorder.columns == gpus * 23
     return {
         "ticks": ticks,
-        "hz": one.cost.hz or 0.0,
+        "hz": recorder.cost.hz or 0.0,
         "cpu_us": cpu / ticks,
-        "late": (one.cost.late + one.cost.missed) / (one.cost.ticks + one.cost.missed) * ticks,
+        "late": (recorder.cost.late + recorder.cost.missed)
+        / (recorder.cost.ticks + recorder.cost.missed)
+        * ticks,
         "p50_us": lateness["p50"],
         "p99_us": lateness["p99"],
         "max_us": lateness["max"],
@@ -203,7 +206,7 @@ def line(case: Case, contestant: str, runs: list[dict[str, float]], results: Res
     cpu = median("cpu_us")
     ratios = [
         statistics.median(a["cpu_us"] / b["cpu_us"] for a, b in zip(runs, results[case, other], strict=True))
-        for other in ("C", "pynvml")
+        for other in ("C", "raw ctypes", "pynvml")
     ]
     kept = 100 * (1 - sum(run["late"] for run in runs) / sum(run["ticks"] for run in runs))
     net = (cpu - CALLS_A_TICK[contestant] * case.gpus * case.latency_us) * case.hz / 1e6

@@ -117,6 +117,8 @@ class CallReader:
         self._expected: tuple[int, ...] | None = None
         self._values = _layout_of("=")
         self._in_order: Callable[[Sequence[int]], Sequence[int]] | None = None
+        self._raw: tuple[int, ...] | None = None
+        self._answer: Values = ()
         self._rates: Rates | None = None
         self._pcie_bytes_s = pcie_bytes_s
         self._converters: list[tuple[int, Callable[[int], int | None]]] = []
@@ -125,17 +127,21 @@ class CallReader:
         self._statuses = [call(*arguments) for call, arguments in self._calls]
 
     def answer(self, now: int) -> Values:
+        """Decode the last `ask`; most sensors refresh more slowly than they are read, so many answers repeat."""
         heads = self._heads.unpack_from(self._buffer)
         if (self._statuses != self._well or heads != self._expected) and not self._settle(heads):
             return self._with_gaps(now)
-        raw = self._values.unpack_from(self._buffer)
-        if UNAVAILABLE in raw or max(raw, default=0) > INT64:
+        raw, rates = self._values.unpack_from(self._buffer), self._rates
+        if raw == self._raw and (rates is None or rates.hold(now)):
+            return self._answer
+        if UNAVAILABLE in raw or max(raw) > INT64:
             return self._with_gaps(now)
         values: list[int | None] = list(raw if self._in_order is None else self._in_order(raw))
         for place, convert in self._converters:
             values[place] = convert(values[place])  # type: ignore[arg-type]
-        if self._rates is not None:
-            self._rates.into(values, now)
+        if rates is not None:
+            rates.into(values, now)
+        self._raw, self._answer = raw, values
         return values
 
     def counters(self) -> Mapping[str, CounterState]:
@@ -152,7 +158,12 @@ class CallReader:
 
     def _settle(self, heads: tuple[int, ...]) -> bool:
         """Learn the fields' types and how to unpack them; False if a call or field failed."""
-        if self._statuses != self._well or any(heads[1::2]) or not set(heads[::2]) <= TYPES.keys():
+        if (
+            not self._slots
+            or self._statuses != self._well
+            or any(heads[1::2])
+            or not set(heads[::2]) <= TYPES.keys()
+        ):
             return False
         codes = [place.code or TYPES[heads[2 * (place.field or 0)]] for place in self._slots]
         self._values, self._in_order = _unpacking(
@@ -174,7 +185,8 @@ class CallReader:
         return Rates(counters) if counters else None
 
     def _with_gaps(self, now: int) -> Values:
-        """Decode value by value, because a call or a field failed."""
+        """Decode value by value, because a call or a field failed, or the driver does not know a value."""
+        self._raw = None
         heads = self._heads.unpack_from(self._buffer)
         statuses = [self._status(place, heads) for place in self._slots]
         for status in statuses:

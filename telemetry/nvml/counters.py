@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import CounterState
@@ -25,8 +26,7 @@ PRECISION = 0.2
 SEVERAL = 5
 """Periods without a change after which nothing is moving."""
 FEWEST_GAPS = 3
-GAPS = 32
-LEARN_EVERY = 8
+GAPS = 64
 TRIM = 0.5
 """Gaps further from the median than this share of it are standstills and late reads."""
 NEVER = 1 << 63
@@ -43,7 +43,7 @@ def link_bytes_s(generation: int | None, lanes: int | None) -> float:
     return LANE_BYTES_S.get(generation or 0, 0) * (lanes or 0) or PCIE_BYTES_S
 
 
-@dataclass
+@dataclass(slots=True)
 class Counter:
     """One counter in a row of values, and what is known of its movement."""
 
@@ -81,7 +81,9 @@ class Counter:
 
     def move(self, before: int, value: int, at: int, within: int) -> None:
         """Take a change that was read at `at`, and came at most `within` nanoseconds earlier."""
-        counts = self._counts(value - before, before, at, within)
+        counts: int | None = value - before
+        if self.narrow or value < before:
+            counts = self._counts(value - before, before, at, within)
         if self.changed is not None:
             self._learn(at - self.changed)
         self.changed, self.changed_within = at, within
@@ -90,7 +92,7 @@ class Counter:
         else:
             self.total += counts
             span = at - self.start
-            if span <= 0 or max(self.start_within, within) > PRECISION * span:
+            if span <= 0 or within > PRECISION * span or self.start_within > PRECISION * span:
                 return
             bytes_s = self.total * self.bytes_a_count * SECOND / span
             self.rate = int(bytes_s / 1024) if bytes_s <= self.most else None
@@ -102,8 +104,6 @@ class Counter:
             self.falls += before < 1 << 32
             self.narrow = self.falls > 1  # sent as 64 bits, but it wraps at 32
             return None
-        if not self.narrow:
-            return moved
         since = NEVER if self.changed is None else at - self.changed + self.changed_within
         if self.period is not None:
             since = min(since, within + round(1.5 * self.period))
@@ -117,7 +117,7 @@ class Counter:
     def _learn(self, gap: int) -> None:
         self.gaps.append(gap)
         self.unlearned += 1
-        if len(self.gaps) >= FEWEST_GAPS and (self.period is None or self.unlearned >= LEARN_EVERY):
+        if self.unlearned >= max(FEWEST_GAPS, len(self.gaps) // 2):
             self.unlearned = 0
             middle = statistics.median_low(self.gaps)
             self.period = statistics.fmean(gap for gap in self.gaps if abs(gap - middle) <= TRIM * middle)
@@ -137,36 +137,48 @@ class Rates:
 
     def __init__(self, counters: Sequence[Counter]) -> None:
         self._counters = counters
-        self._places = [(n, counter.place) for n, counter in enumerate(counters)]
-        self._last: list[int | None] = [None] * len(counters)
+        places = [counter.place for counter in counters]
+        self._pick: Callable[[Sequence[int | None]], Sequence[int | None]] = itemgetter(*places, places[0])
+        self._places = list(enumerate(places))
+        self._last: Sequence[int | None] = [None] * (len(counters) + 1)
         self._rates: list[int | None] = [None] * len(counters)
         self._until = [NEVER] * len(counters)
+        self._soonest = NEVER
         self._read_at = 0
+
+    def hold(self, now: int) -> bool:
+        """Whether counters that had not changed when they were read at `now` keep their rates."""
+        self._read_at = now if now < self._soonest else self._read_at
+        return now < self._soonest
 
     def into(self, values: list[int | None], now: int) -> None:
         """Replace the counters, which were read at `now`."""
-        last, rates, until = self._last, self._rates, self._until
-        for n, place in self._places:
-            value = values[place]
-            if value != last[n] or now >= until[n]:
-                self._take(n, value, now)
-            values[place] = rates[n]
+        counts, rates = self._pick(values), self._rates
+        if counts != self._last or now >= self._soonest:
+            self._take(counts, now)
         self._read_at = now
+        for n, place in self._places:
+            values[place] = rates[n]
 
     def states(self) -> Mapping[str, CounterState]:
         """What is known of each counter, by reading."""
         return {counter.name: counter.state() for counter in self._counters}
 
-    def _take(self, n: int, value: int | None, now: int) -> None:
-        """Learn from a counter that has changed, or that has stood still until now."""
-        counter, before = self._counters[n], self._last[n]
-        self._last[n], self._until[n] = value, NEVER
-        if value is None or before is None:
-            counter.restart()
-        elif value == before:
-            counter.stand_still()
-        else:
-            counter.move(before, value, now, now - self._read_at)
-            if counter.period is not None:
-                self._until[n] = now + round(SEVERAL * counter.period)
-        self._rates[n] = counter.rate
+    def _take(self, counts: Sequence[int | None], now: int) -> None:
+        """Learn from the counters that have changed, or that have stood still until now."""
+        last, until, within = self._last, self._until, now - self._read_at
+        for n, counter in enumerate(self._counters):
+            value, before = counts[n], last[n]
+            if value == before and now < until[n]:
+                continue
+            until[n] = NEVER
+            if value is None or before is None:
+                counter.restart()
+            elif value == before:
+                counter.stand_still()
+            else:
+                counter.move(before, value, now, within)
+                if counter.period is not None:
+                    until[n] = now + int(SEVERAL * counter.period)
+            self._rates[n] = counter.rate
+        self._last, self._soonest = counts, min(until)
