@@ -81,10 +81,10 @@ def clock_source() -> Check:
         source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     except OSError:
         source = "unknown"
-    found = f"{source}, {cost_ns:.0f} ns a reading"
+    text = f"{source}, {cost_ns:.0f} ns a reading"
     if cost_ns > 1000:
-        return Check("clock", "poor", found, "boot with clocksource=tsc, or choose another kind of machine")
-    return Check("clock", "good", found)
+        return Check("clock", "poor", text, "boot with clocksource=tsc, or choose another kind of machine")
+    return Check("clock", "good", text)
 
 
 def synchronized() -> Check:
@@ -109,10 +109,10 @@ def wake_ups(ticks: int = 100, period_ns: int = 5_000_000) -> Check:
         time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
         late.append((time.monotonic_ns() - deadline) / 1e6)
     worst = statistics.quantiles(late, n=100)[98]
-    found = f"{statistics.median(late):.2f} ms late at the median, {worst:.2f} ms at the 99th percentile"
+    text = f"{statistics.median(late):.2f} ms late at the median, {worst:.2f} ms at the 99th percentile"
     if worst > 5:
-        return Check("wake-ups", "poor", found, "leave a core free, or lower --hz")
-    return Check("wake-ups", "good", found)
+        return Check("wake-ups", "poor", text, "leave a core free, or lower --hz")
+    return Check("wake-ups", "good", text)
 
 
 def disk_speed(folder: Path) -> Check:
@@ -129,31 +129,31 @@ def disk_speed(folder: Path) -> Check:
         return Check(
             "disk speed", "bad", f"cannot write in {home} ({error.strerror})", "choose another --out"
         )
-    found = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem.kind(home) or 'unknown filesystem'})"
+    text = f"{8 / seconds:.0f} MiB/s with a flush ({filesystem.kind(home) or 'unknown filesystem'})"
     if seconds > 4:
         return Check(
-            "disk speed", "poor", found, "record to a local disk with --out and copy the run afterwards"
+            "disk speed", "poor", text, "record to a local disk with --out and copy the run afterwards"
         )
-    return Check("disk speed", "good", found)
+    return Check("disk speed", "good", text)
 
 
 def disk_space(folder: Path) -> Check:
     """Whether there is room for a day: eight GPUs at 100 Hz take about 1 GiB, plus the training's output."""
     free = shutil.disk_usage(_existing(folder)).free
-    found = f"{free / 2**30:.1f} GiB free"
+    text = f"{free / 2**30:.1f} GiB free"
     if free < 2 * 2**30:
-        return Check("disk space", "poor", found, "make room, or choose another --out")
-    return Check("disk space", "good", found)
+        return Check("disk space", "poor", text, "make room, or choose another --out")
+    return Check("disk space", "good", text)
 
 
 def container_cpu() -> Check:
     cores = len(os.sched_getaffinity(0))
     quota = _control("cpu.max")
     share = None if quota is None or quota.startswith("max") else _ratio(quota)
-    found = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
+    text = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
     if cores < 2 or (share and share < 2):
-        return Check("cores", "poor", found, "give it two cores or more: the sampler needs one at times")
-    return Check("cores", "good", found)
+        return Check("cores", "poor", text, "give it two cores or more: the sampler needs one at times")
+    return Check("cores", "good", text)
 
 
 def container_memory() -> Check:
@@ -161,10 +161,10 @@ def container_memory() -> Check:
     if limit is None or limit == "max":
         return Check("memory", "good", "no container limit")
     room = int(limit) - int(_control("memory.current") or 0)
-    found = f"{room / 2**20:,.0f} MiB left under the container's limit"
+    text = f"{room / 2**20:,.0f} MiB left under the container's limit"
     if room < 512 * MIB:
-        return Check("memory", "poor", found, "raise the container's memory limit")
-    return Check("memory", "good", found)
+        return Check("memory", "poor", text, "raise the container's memory limit")
+    return Check("memory", "good", text)
 
 
 def _existing(folder: Path) -> Path:

@@ -69,11 +69,11 @@ def numbers(gpus: Sequence[str]) -> str:
 
 def _spread(figures: Sequence[float | None]) -> object:
     """One figure, or from the lowest to the highest where they differ by more than a twentieth."""
-    known = [figure for figure in figures if figure is not None]
-    if not known:
+    measured = [figure for figure in figures if figure is not None]
+    if not measured:
         return None
-    low, high = min(known), max(known)
-    return round(median(known), 2) if high - low <= 0.05 * high else f"{low:.3g} to {high:.3g}"
+    low, high = min(measured), max(measured)
+    return round(median(measured), 2) if high - low <= 0.05 * high else f"{low:.3g} to {high:.3g}"
 
 
 def _found(check: Check) -> str:

@@ -44,16 +44,18 @@ def _gpus(facts: dict[str, Any], segment: Path) -> Check:
     hz, asked = polled_hz([segment / "gpu"]), facts["sampling"]["hz"]
     polling = "no sample came" if hz is None else f"polled {hz:.1f} Hz of {asked:g}"
     missing = not_sampled(segment)
-    found = "; ".join([machine, polling, *missing])
-    return Check("GPUs", "poor", found, "check `dmesg`") if missing else Check("GPUs", "good", found)
+    text = "; ".join([machine, polling, *missing])
+    return Check("GPUs", "poor", text, "check `dmesg`") if missing else Check("GPUs", "good", text)
 
 
 def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
     units = {reading.name: reading.unit for reading in READINGS}
     names = {gpu["gpu"]: gpu["name"] for gpu in facts["gpus"]}
     counters = (facts["sampling"].get("statistics") or {}).get("counters") or {}
-    known = {(gpu, name): state for gpu, states in counters.items() for name, state in states.items()}
-    refresh = {**refresh, **{key: state["refresh_hz"] for key, state in known.items()}}
+    states_by_rate = {
+        (gpu, name): state for gpu, states in counters.items() for name, state in states.items()
+    }
+    refresh = {**refresh, **{key: state["refresh_hz"] for key, state in states_by_rate.items()}}
     return [
         {
             "gpu": gpu,
@@ -64,7 +66,7 @@ def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None
             "source": probe["source"],
             "latency_us": probe["latency_us"],
             "refresh_hz": _rounded(refresh.get((gpu, name))),
-            "fault": probe["fault"] or known.get((gpu, name), {}).get("unknown"),
+            "fault": probe["fault"] or states_by_rate.get((gpu, name), {}).get("unknown"),
         }
         for gpu, readings in facts["sampling"]["readings"].items()
         for name, probe in readings.items()
@@ -76,8 +78,8 @@ def _refresh(segment: Path) -> dict[tuple[str, str], float | None]:
     from gputel.analysis.runs import sensors
     from gputel.telemetry.store import frames
 
-    found = sensors.refresh(frames.ticks(segment / "gpu"))
-    return {key: refresh.hz if refresh else None for key, refresh in found.items()}
+    refreshes = sensors.refresh(frames.ticks(segment / "gpu"))
+    return {key: refresh.hz if refresh else None for key, refresh in refreshes.items()}
 
 
 def _rounded(hz: float | None) -> float | None:

@@ -47,13 +47,13 @@ def refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], Refresh | None]:
     }
 
 
-def refresh_of_one(ticks: pl.DataFrame, known: Collection[str] = ()) -> dict[str, Refresh | None]:
-    """Returns the refresh of one GPU by reading, without the readings that are `known` already."""
+def refresh_of_one(ticks: pl.DataFrame, determined: Collection[str] = ()) -> dict[str, Refresh | None]:
+    """Returns the refresh of one GPU by reading, without the readings that are `determined` already."""
     refreshes: dict[str, Refresh | None] = {}
     times = ticks["time"].dt.epoch("ns").to_numpy()
     for name in ticks.columns:
         present = ticks[name].is_not_null()
-        if name not in KEYS and name not in known and present.any():
+        if name not in KEYS and name not in determined and present.any():
             values = ticks[name].filter(present).to_numpy()
             refreshes[name] = period(times[present.to_numpy()], values)
     return refreshes

@@ -258,11 +258,13 @@ class Nvml:
         constraints = self._library.function(
             "nvmlDeviceGetPowerManagementLimitConstraints", c_void_p, c_void_p, c_void_p
         )
-        known = constraints(handle, byref(lowest), byref(highest)) == OK and highest.value != UNAVAILABLE
+        constrained = (
+            constraints(handle, byref(lowest), byref(highest)) == OK and highest.value != UNAVAILABLE
+        )
         power = number("nvmlDeviceGetEnforcedPowerLimit", handle)
         return {
             "power_w": None if power is None else power / 1000,
-            "power_max_w": highest.value / 1000 if known else None,
+            "power_max_w": highest.value / 1000 if constrained else None,
             "sm_mhz": number("nvmlDeviceGetMaxClockInfo", handle, SM),
             "mem_mhz": number("nvmlDeviceGetMaxClockInfo", handle, MEMORY),
             "temp_slowdown_c": number("nvmlDeviceGetTemperatureThreshold", handle, SLOWDOWN),

@@ -213,11 +213,11 @@ class Loop:
     def _look_at_counters(self) -> None:
         """Note how often each counter is refreshed, and report once those that give no rate."""
         parts = [part for tier_loop in self._tier_loops for part in tier_loop.parts]
-        known, unknown = self._cost.counters, dict[str, list[tuple[str, str]]]()
+        states, unknown = self._cost.counters, dict[str, list[tuple[str, str]]]()
         for gpu, reader in ((part.gpu.index, part.reader) for part in parts if part.reader):
             for name, state in reader.counters().items():
-                before = known.get((gpu, name))
-                known[gpu, name] = state
+                before = states.get((gpu, name))
+                states[gpu, name] = state
                 if state.unknown and not (before and before.unknown):
                     unknown.setdefault(state.unknown, []).append((gpu, name))
         for why, rates in unknown.items():

@@ -54,7 +54,7 @@ def in_a_child(limit: int, value: int, question: str) -> str:
 @linux
 def test_disk_that_takes_nothing_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = in_a_child(resource.RLIMIT_FSIZE, 4096, "doctor.disk_speed(Path())")
-    assert "state='bad'" in said
-    assert f"cannot write in {tmp_path} (File too large)" in said
-    assert "hint='choose another --out'" in said
+    text = in_a_child(resource.RLIMIT_FSIZE, 4096, "doctor.disk_speed(Path())")
+    assert "state='bad'" in text
+    assert f"cannot write in {tmp_path} (File too large)" in text
+    assert "hint='choose another --out'" in text

@@ -92,7 +92,7 @@ def test_reading_that_a_kind_lacks_is_not_supported_and_null(kind: str) -> None:
     assert set(reader.answer(clock.monotonic())) <= {None}
 
 
-def test_a_gb10_has_no_memory_power_limit_or_energy_of_its_own() -> None:
+def test_gb10_has_no_memory_power_limit_or_energy_of_its_own() -> None:
     assert {"mem_used_mib", "power_limit_w", "energy_j"} <= set(KINDS["GB10"].lacks)
     assert open_machine("GB10", SteppedClock()).gpus[0].memory_total_mib is None
 

@@ -37,9 +37,9 @@ def refreshing(every_s: float, seed: int = 1) -> Callable[[np.ndarray], np.ndarr
 @pytest.mark.parametrize("refresh_ms", [20, 100.2, 166, 1000])
 @pytest.mark.parametrize("hz", [100, 77])
 def test_period_of_a_sensor_is_found_whatever_the_polling(refresh_ms: float, hz: float) -> None:
-    found = sensors.period(*polled(refreshing(refresh_ms / 1000), hz, 60))
-    assert found is not None
-    assert found.hz == pytest.approx(1000 / refresh_ms, rel=0.01)
+    refresh = sensors.period(*polled(refreshing(refresh_ms / 1000), hz, 60))
+    assert refresh is not None
+    assert refresh.hz == pytest.approx(1000 / refresh_ms, rel=0.01)
 
 
 def test_sensor_that_changes_at_every_poll_may_be_faster() -> None:
@@ -51,10 +51,10 @@ def test_sensor_that_changes_at_every_poll_may_be_faster() -> None:
     assert fast.hz <= 100.1
 
 
-def test_three_seconds_are_enough_for_a_sensor_of_100_ms() -> None:
-    found = sensors.period(*polled(refreshing(0.1), 100, 3))
-    assert found is not None
-    assert found.hz == pytest.approx(10, rel=0.03)
+def test_period_of_100_ms_is_found_in_three_seconds() -> None:
+    refresh = sensors.period(*polled(refreshing(0.1), 100, 3))
+    assert refresh is not None
+    assert refresh.hz == pytest.approx(10, rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_sensor_of_a_real_a100_refreshed_9_9_times_a_second(real_logs: Path) -> 
         pl.col(" power.draw.instant [W]").str.strip_chars().cast(pl.Float64).alias("power_w"),
         pl.col(" pstate").alias("pstate"),
     )
-    found = sensors.refresh(frame)
-    assert found["0", "pstate"] is None
-    power = found["0", "power_w"]
+    refreshes = sensors.refresh(frame)
+    assert refreshes["0", "pstate"] is None
+    power = refreshes["0", "power_w"]
     assert power is not None
     assert power.hz == pytest.approx(9.886, abs=0.01)
 
@@ -138,10 +138,10 @@ def square_wave(seconds: float) -> list[tuple[int, int, list[int | None]]]:
     recorded: list[tuple[int, int, list[int | None]]] = []
     for n in range(round(seconds * 100)):
         at = n / 100 + 0.35
-        told = int(at * 10 + 1e-6) / 10
+        shown = int(at * 10 + 1e-6) / 10
         watts = 500 if int(at + 1e-6) % 2 else 100
         recorded.append(
-            (0, n * 10_000_000, [watts * 1000, round(used(told) * 1000), 0x20 if at > 10 else 1, None])
+            (0, n * 10_000_000, [watts * 1000, round(used(shown) * 1000), 0x20 if at > 10 else 1, None])
         )
         if n % 100 == 0:
             recorded.append((1, n * 10_000_000, [1024 * n]))

@@ -92,9 +92,9 @@ def test_traffic_in_regular_bursts_is_averaged_and_not_zero() -> None:
 @pytest.mark.parametrize("bytes_s", [1e9, 25e9, 60e9])
 def test_wrap_at_32_bits_is_undone(bytes_s: float) -> None:
     seen = rates(steadily(bytes_s), narrow=True, refresh_ns=20 * MS)
-    known = [value for value in seen if value is not None]
-    assert len(known) > 180
-    assert known == pytest.approx([bytes_s / KIB] * len(known), rel=1e-3)
+    values = [value for value in seen if value is not None]
+    assert len(values) > 180
+    assert values == pytest.approx([bytes_s / KIB] * len(values), rel=1e-3)
 
 
 def test_counter_sent_as_64_bits_that_wraps_at_32_is_recognized() -> None:
@@ -104,9 +104,9 @@ def test_counter_sent_as_64_bits_that_wraps_at_32_is_recognized() -> None:
         row: list[int | None] = [round(read * bytes_s / 100) % (1 << 32)]
         made.into(row, SECOND + read * 10 * MS)
         seen += row
-    known = [value for value in seen if value is not None]
+    values = [value for value in seen if value is not None]
     assert None not in seen[-200:]
-    assert known == pytest.approx([bytes_s / KIB] * len(known), rel=1e-3)
+    assert values == pytest.approx([bytes_s / KIB] * len(values), rel=1e-3)
 
 
 @pytest.mark.needs("cc")
@@ -116,9 +116,9 @@ def test_counter_that_may_wrap_twice_between_two_reads_gives_null_and_says_why(f
     gpu.pcie_bits, gpu.pcie_rx_rate, gpu.pcie_refresh_ns = 32, 25_000 * MIB, 20 * MS
     assert {row[0] for row in sample(driver, 5, ["pcie_rx_mib_s"], hz=20)} == {None}
     gpu.pcie_generation = 4
-    known = known_at_20_hz(driver)
-    assert len(known) > 90
-    assert known == pytest.approx([25_000 * KIB] * len(known), rel=0.15)
+    values = values_at_20_hz(driver)
+    assert len(values) > 90
+    assert values == pytest.approx([25_000 * KIB] * len(values), rel=0.15)
     made = Rates([Counter("pcie_rx_mib_s", 0, 1, True, 64e9)])
     for read in range(20):
         made.into([read * 1000], SECOND + read * 50 * MS)
@@ -126,7 +126,7 @@ def test_counter_that_may_wrap_twice_between_two_reads_gives_null_and_says_why(f
     assert why == "its counter of 32 bits may wrap every 67 ms, and it is read every 50 ms"
 
 
-def known_at_20_hz(driver: FakeNvml) -> list[int]:
+def values_at_20_hz(driver: FakeNvml) -> list[int]:
     column = [row[0] for row in sample(driver, 5, ["pcie_rx_mib_s"], hz=20)]
     return [value for value in column if value is not None]
 
@@ -142,7 +142,7 @@ def test_rate_restarts_after_a_null_without_bridging_the_gap() -> None:
     assert set(seen) == {None, 100}
 
 
-def test_two_reads_at_one_moment_have_no_rate_between_them() -> None:
+def test_reads_at_one_moment_have_no_rate_between_them() -> None:
     assert rates([0, 1024, 4096, 9000], every_ns=0) == [None] * 4
 
 
@@ -155,8 +155,8 @@ def test_late_read_gives_no_rate_that_was_not_there() -> None:
         row: list[int | None] = [at * KIB // MS]
         made.into(row, SECOND + moment * MS)
         seen += row
-    known = [value for value in seen[20:] if value is not None]
-    assert known == pytest.approx([1000] * len(known), rel=0.2)
+    values = [value for value in seen[20:] if value is not None]
+    assert values == pytest.approx([1000] * len(values), rel=0.2)
 
 
 @given(

@@ -68,8 +68,8 @@ def test_refused_call_is_dropped_by_its_name_and_the_others_stay(
     driver = fake()
     driver.fault("ClockInfo", status)
     machine = driver.open()
-    found = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
-    assert (found["sm_mhz"], found["mem_mhz"], found["util"]) == (fault, fault, None)
+    faults = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
+    assert (faults["sm_mhz"], faults["mem_mhz"], faults["util"]) == (fault, fault, None)
 
 
 def test_mig_instances_are_gpus_of_their_own_with_what_they_can_tell(fake: MakeFake) -> None:
@@ -171,7 +171,7 @@ def test_gpu_that_hangs_while_it_is_opened_is_left_out_and_joins_later(
     assert machine.probe(left_out, READINGS[0]).value == 300_000
 
 
-def test_three_hundred_seconds_of_eight_gpus_are_sampled_without_a_sleep(fake: MakeFake) -> None:
+def test_recording_of_300_s_of_eight_gpus_is_sampled_without_a_sleep(fake: MakeFake) -> None:
     driver = fake(*[H100] * 8)
     driver.power(STEPS, gpu=5)
     recording = Recording(driver, hz=10)

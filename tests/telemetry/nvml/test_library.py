@@ -40,13 +40,13 @@ def test_real_pynvml_reads_the_same_from_the_fake_driver(fake: MakeFake, tmp_pat
         "p.nvmlDeviceGetMemoryInfo(h, p.nvmlMemory_v2).used, "
         "p.nvmlDeviceGetTemperatureV(h, 0), p.nvmlDeviceGetName(h))"
     )
-    said = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", script], env=driver.environment, capture_output=True, text=True, check=True
     )
-    assert said.stdout.split(maxsplit=3) == ["456000", str(1000 * MIB), "52", H100 + "\n"]
+    assert answer.stdout.split(maxsplit=3) == ["456000", str(1000 * MIB), "52", H100 + "\n"]
 
 
 def test_function_that_the_driver_lacks_is_not_found(fake: MakeFake, old_driver: Path) -> None:
     machine = fake(H100, library=old_driver).open()
-    found = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
-    assert found["sm_active"] == "FunctionNotFound"
+    faults = {f.reading.name: f.answer.fault for f in plan.probe(machine, machine.gpus[0], SteppedClock())}
+    assert faults["sm_active"] == "FunctionNotFound"

@@ -200,9 +200,9 @@ def test_quantile_is_above_its_share_of_the_values_by_less_than_a_sixteenth(
         lateness.add(value)
     ordered = sorted(values)
     exact = ordered[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
-    found = lateness.quantile(share)
-    assert found is not None
-    assert exact <= found <= exact * 17 / 16 + 1
+    quantile = lateness.quantile(share)
+    assert quantile is not None
+    assert exact <= quantile <= exact * 17 / 16 + 1
 
 
 def test_cost_has_no_lateness_and_no_rate_before_the_first_tick() -> None:

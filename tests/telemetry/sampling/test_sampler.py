@@ -23,14 +23,14 @@ from pathlib import Path
 from gputel.telemetry.sampling import sampler
 from gputel.telemetry.sampling.status import Board
 
-class Told(Board):
+class PrintedBoard(Board):
     def publish(self, news):
         super().publish(news)
         print(json.dumps(self.read()), flush=True)
 
 folder, machine, hz, gpus = sys.argv[1:]
 spec = sampler.Spec(Path(folder), machine, float(hz), tuple(gpus.split(",")) if gpus else None)
-sys.exit(sampler.run(spec, Told(), [0]))
+sys.exit(sampler.run(spec, PrintedBoard(), [0]))
 """
 
 
@@ -68,9 +68,9 @@ class Process:
                 return news
 
     def end(self) -> tuple[int, dict[str, object]]:
-        said, wrong = self.process.communicate(timeout=PATIENCE_S)
+        output, wrong = self.process.communicate(timeout=PATIENCE_S)
         assert wrong == ""
-        return self.process.returncode, json.loads(said.splitlines()[-1])
+        return self.process.returncode, json.loads(output.splitlines()[-1])
 
 
 @pytest.fixture
@@ -334,10 +334,10 @@ def test_heart_beats_while_it_samples(folder: Path) -> None:
         "os.close(ours); os.close(theirs)\n"
         "print(os.waitpid(child, 0)[1], board.read()['state'])\n"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
     )
-    assert said.stdout.split() == ["0", "ended"]
+    assert output.stdout.split() == ["0", "ended"]
 
 
 def test_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
@@ -345,10 +345,10 @@ def test_sampler_imports_nothing_heavy(tmp_path: Path) -> None:
         "import sys; from gputel.telemetry import simulated; from gputel.telemetry.sampling import sampler; "
         "print([m for m in ('polars', 'rich', 'click', 'torch') if m in sys.modules])"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert said.stdout.strip() == "[]"
+    assert output.stdout.strip() == "[]"
 
 
 def test_sampler_ends_in_the_middle_of_a_second(folder: Path) -> None:

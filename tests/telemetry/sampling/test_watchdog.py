@@ -27,14 +27,14 @@ def test_call_within_the_limit_is_left_alone() -> None:
 
 
 def test_call_past_the_limit_loses_its_turn_once() -> None:
-    turn, started, told = Turn(entered=(0, GPU, 0)), [], []
+    turn, started, events = Turn(entered=(0, GPU, 0)), [], []
     watchdog = Watchdog(
-        turn, lambda: started.append(1), lambda kind, text, **facts: told.append((kind, facts))
+        turn, lambda: started.append(1), lambda kind, text, **facts: events.append((kind, facts))
     )
     watchdog.look(251 * MS)
     watchdog.look(301 * MS)
     assert (turn.generation, started, turn.left_out) == (1, [1], {GPU})
-    assert told == [("gpu_lost", {"gpu": "0", "cause": "hang"})]
+    assert events == [("gpu_lost", {"gpu": "0", "cause": "hang"})]
     assert watchdog.stuck()
 
 
