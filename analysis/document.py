@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from gputel.analysis import text
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -144,6 +145,17 @@ class Table:
     folded: bool = False  # shown when it is asked for
     keep_empty: bool = False  # a terminal shows columns without a value, too: they stand for runs
 
+    def __post_init__(self) -> None:
+        """Masks secrets, for every output."""
+        object.__setattr__(self, "columns", _masked(self.columns))
+        object.__setattr__(self, "rows", [_masked(row) for row in self.rows])
+
+
+def _masked(cells: Sequence[Any]) -> Sequence[Any]:
+    """The cells of a row, those that are text with secrets masked."""
+    masked = (mask(cell) if isinstance(cell, str) else cell for cell in cells)
+    return tuple(masked) if isinstance(cells, tuple) else list(masked)
+
 
 @dataclass(frozen=True)
 class FactList:
@@ -151,6 +163,11 @@ class FactList:
 
     pairs: Mapping[str, str | None]
     title: str = ""
+
+    def __post_init__(self) -> None:
+        """Masks secrets, for every output."""
+        pairs = {name: words and mask(words) for name, words in self.pairs.items()}
+        object.__setattr__(self, "pairs", pairs)
 
     def known(self) -> dict[str, str]:
         return {name: words for name, words in self.pairs.items() if words}
@@ -185,6 +202,13 @@ class Document:
     doubts: Sequence[str] = ()
     runs: Sequence[str] = ()
     next: str = ""
+
+    def __post_init__(self) -> None:
+        """Masks secrets, for every output; the command to try next stays as it must be typed."""
+        object.__setattr__(self, "title", mask(self.title))
+        object.__setattr__(self, "about", mask(self.about))
+        sections = [replace(section, text=mask(section.text)) for section in self.sections]
+        object.__setattr__(self, "sections", sections)
 
     def panels(self) -> Iterator[Panel]:
         for section in self.sections:

@@ -14,7 +14,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, SystemClock, iso
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.identity import mask
+from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
 ALARM = "alarm"
@@ -22,7 +22,9 @@ ALARM = "alarm"
 
 def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) -> None:
     """Append an event in one write, so that lines of several processes never mix. Raises OSError on a full disk."""
-    line = json.dumps({"time": iso(wall_ns), "kind": kind, "text": text, **facts}, allow_nan=False) + "\n"
+    line = (
+        json.dumps({"time": iso(wall_ns), "kind": kind, "text": mask(text), **facts}, allow_nan=False) + "\n"
+    )
     handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         os.write(handle, line.encode())
@@ -57,6 +59,6 @@ def mark(path: Path, text: str, clock: Clock | None = None) -> None:
             str(path), "this run has ended", "marks go into a run while it is recorded; name another --run"
         )
     try:
-        append(live[-1], (clock or SystemClock()).stamp().wall, "mark", mask(text))
+        append(live[-1], (clock or SystemClock()).stamp().wall, "mark", text)
     except OSError as error:
         raise GputelError(str(live[-1] / NAME), f"cannot write: {error.strerror}") from error

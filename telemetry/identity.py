@@ -1,4 +1,4 @@
-"""The facts of run.json: command, host, git, packages, environment. Masks secrets; no other module does.
+"""The facts of run.json: command, host, git, packages, environment, with secrets masked.
 
 Uses no network, and runs no other program than git, for two seconds at most.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import socket
 import subprocess
@@ -16,33 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gputel.telemetry.secrets import mask, mask_argv, mask_value
+
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-MASK = "***"
 KEPT = ("NCCL_", "CUDA_", "PYTORCH_", "TORCH_", "NVIDIA_", "OMP_", "SLURM_", "PET_", "GLOO_", "UCX_", "FI_")
 KEPT_EXACTLY = frozenset(
     "MASTER_ADDR MASTER_PORT NNODES NODE_RANK GROUP_RANK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE "
     "JOB_COMPLETION_INDEX HOSTNAME VIRTUAL_ENV CONDA_DEFAULT_ENV".split()
 )
-
-SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.I)
-SECRET_OPTION = re.compile(r"(?:^|[-_])(?:key|apikey|token|secret|password|passwd|credentials?)$", re.I)
-ASSIGNMENT = re.compile(
-    r"(?P<name>[A-Za-z_][\w-]*)(?P<by>\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
-)
-OPTION_AND_VALUE = re.compile(
-    r"(?P<name>--?[A-Za-z][\w-]*)(?P<by>\s+)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;,&|'\"-][^\s;,&|'\"]*)"
-)
-CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.I)
-KEY_ITSELF = re.compile(
-    r"""\b(?: (?:sk|pk|rk)-[\w-]{16,}          # OpenAI, Anthropic, Stripe
-        | (?:hf|gh[pousr]|glpat|npm|dop|r8)[_-][\w-]{16,}
-        | github_pat_\w{16,} | xox[abeprs]-[\w-]{10,} | A(?:KIA|SIA)[A-Z0-9]{16}
-        | AIza[\w-]{30,} | ya29\.[\w-]{20,} | eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?
-        | (?:nvapi|gsk|tgp|rpa|local)[_-][\w-]{24,} )""",
-    re.X,
-)
-BEARER = re.compile(r"(?P<word>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.I)
-LONG_WORD = re.compile(r"(?<![\w/.@-])[A-Za-z0-9+_]{32,}={0,2}(?![\w/.-])")
 
 
 class Node(NamedTuple):
@@ -118,44 +98,6 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that explain a difference between runs, masked."""
     names = (name for name in sorted(env) if name.startswith(KEPT) or name in KEPT_EXACTLY)
     return {name: mask_value(name, env[name]) for name in names}
-
-
-def mask_value(name: str, value: str) -> str:
-    """The value with its secrets masked; masks all of it if the name says that it is one."""
-    return MASK if SECRET_VARIABLE.search(name) else mask(value)
-
-
-def mask_argv(argv: Sequence[str]) -> list[str]:
-    """The arguments with their secrets masked: `--api-key X`, `--api-key=X`, `TOKEN=X`, and bare keys."""
-    masked = []
-    after_secret = False
-    for argument in argv:
-        option = argument.startswith("-") and "=" not in argument
-        masked.append(MASK if after_secret and not argument.startswith("-") else mask(argument))
-        after_secret = option and bool(SECRET_OPTION.search(argument))
-    return masked
-
-
-def mask(text: str) -> str:
-    """Free text, such as a shell command, with everything masked that looks like a key or is named like one."""
-    text = CREDENTIALS_IN_URL.sub(rf"\g<scheme>{MASK}@", text)
-    text = BEARER.sub(rf"\g<word>{MASK}", text)
-    text = KEY_ITSELF.sub(MASK, text)
-    text = ASSIGNMENT.sub(_mask_by_name, text)
-    text = OPTION_AND_VALUE.sub(_mask_by_name, text)
-    return LONG_WORD.sub(lambda word: MASK if _looks_random(word[0]) else word[0], text)
-
-
-def _mask_by_name(assignment: re.Match[str]) -> str:
-    secret = SECRET_OPTION.search(assignment["name"])
-    return f"{assignment['name']}{assignment['by']}{MASK}" if secret else assignment[0]
-
-
-def _looks_random(word: str) -> bool:
-    """Digits among letters of both cases, or hexadecimal only; names that people choose are neither."""
-    digits = sum(letter.isdigit() for letter in word)
-    mixed = any(c.islower() for c in word) and any(c.isupper() for c in word)
-    return digits >= 4 and (mixed or re.fullmatch("[0-9a-f]+|[0-9A-F]+", word) is not None)
 
 
 def git(cwd: Path) -> dict[str, object] | None:

@@ -29,6 +29,7 @@ from gputel.analysis.live.view import Terms
 from gputel.telemetry import clock, events, run_folder
 from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.watch import Alarm
@@ -117,6 +118,7 @@ class Guard:
                 self._stop(alarm.rule, f"{alarm.what}{at}: {alarm.text}")
 
     def _stop(self, rule: str, why: str) -> None:
+        why = mask(why)
         if self._stopper is not None and self._stopper.ask(time.monotonic()):
             self._write("stop", f"stopped: {why}", rule=rule)
             with contextlib.suppress(OSError, GputelError):

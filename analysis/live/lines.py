@@ -19,6 +19,7 @@ from gputel.analysis import document, text
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.logs.incremental import Increment
 from gputel.telemetry.events import ALARM
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.live.session import SessionUpdate
@@ -147,9 +148,10 @@ def in_order(run: str, stream: str, groups: Iterable[PrintedRows], write: Writer
 
 def event_line(run: str, event: Mapping[str, Any], write: Writer) -> str:
     """Formats an event of the recorder, such as an Xid error, throttling or a lost GPU."""
-    kind, words = event.get("kind"), event.get("text")
+    kind, words, run = event.get("kind"), mask(str(event.get("text") or "")), mask(run)
     if write is rows_json:
         rest = {name: value for name, value in event.items() if name != "kind"}
+        rest = {**rest, "text": words} if "text" in rest else rest
         return json.dumps({"kind": "event", "run": run, "event": kind, **rest}, ensure_ascii=False)
     return f"{str(event.get('time', ''))[:19].replace('T', ' ')} {run} {kind}: {words}".strip()
 
@@ -169,12 +171,12 @@ def rows_text(run: str, stream: str, group: PrintedRows) -> list[str]:
     frame, added = group.rows, group.added
     if added is not None and not added - set(PLACES):
         return [""] * frame.height
-    name = f"{run}/{stream} " if stream else f"{run} "
+    name = mask(f"{run}/{stream}" if stream else run) + " "
     columns = [_clock(frame["time"]), [name] * frame.height]
     columns += [[f"rank {rank} " if rank else "" for rank in frame["rank"].to_list()], _steps(frame)]
     if group.kind == "event":
         events = list(frame.select("kind", "text").iter_rows())
-        columns.append([f"  {kind}: {words}" if words else f"  {kind}" for kind, words in events])
+        columns.append([f"  {kind}: {mask(words)}" if words else f"  {kind}" for kind, words in events])
         lines = _joined(columns)
         return ["" if kind in SKIPPED else line for (kind, _), line in zip(events, lines, strict=True)]
     if group.kind == "eval":
@@ -199,7 +201,7 @@ def rows_json(run: str, stream: str, group: PrintedRows) -> list[str]:
             {
                 **head,
                 **{
-                    name: value
+                    name: mask(value) if name == "text" and value else value
                     for name, value in row.items()
                     if value is not None or name in always or _is_nan(raw[name])
                 },

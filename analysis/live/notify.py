@@ -14,7 +14,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from gputel.analysis import text
 from gputel.analysis.alarms.watch import Alarm
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.secrets import mask
 
 PLACE = re.compile(r"{(rule|run|state|step|text)}")
 COMMAND_S = 60.0
@@ -31,10 +32,15 @@ PAUSES_S = (1.0, 4.0, 15.0, 60.0)
 
 @dataclass(frozen=True)
 class Notice:
-    """An alarm and the name of its run."""
+    """An alarm and the name of its run, with secrets masked, for everything that sends or prints it."""
 
     run: str
     alarm: Alarm
+
+    def __post_init__(self) -> None:
+        alarm = replace(self.alarm, key=mask(self.alarm.key), text=mask(self.alarm.text))
+        object.__setattr__(self, "alarm", alarm)
+        object.__setattr__(self, "run", mask(self.run))
 
     @property
     def line(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputel.analysis.live.web import access
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.live.view import GpuView, View
@@ -80,7 +82,7 @@ class Exporter:
 
     def show(self, views: Sequence[tuple[View, Sequence[str]]]) -> None:
         """Sets what the next scrape returns: each run with the names of its active alarms."""
-        self._views = list(views)
+        self._views = [(replace(view, name=mask(view.name)), active) for view, active in views]
 
     def close(self) -> None:
         self._server.shutdown()

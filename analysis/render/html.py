@@ -40,7 +40,7 @@ from gputel.analysis.document import (
     Table,
 )
 from gputel.analysis.render import style, thin
-from gputel.telemetry import identity
+from gputel.telemetry import secrets
 
 SCRIPTS = (
     *("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
@@ -269,7 +269,7 @@ def _cell(cell: object) -> str:
 
 
 def _text(words: str) -> str:
-    return identity.mask(words)
+    return secrets.mask(words)
 
 
 def _escaped(words: str) -> str:

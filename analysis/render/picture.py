@@ -33,7 +33,7 @@ from gputel.analysis.document import (
     Series,
 )
 from gputel.analysis.render import style, thin
-from gputel.telemetry import identity
+from gputel.telemetry import secrets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -316,4 +316,4 @@ def tint(number: int) -> str:
 
 def _text(text: str) -> str:
     """Masked, and without the dollars that would make formulas of it."""
-    return identity.mask(text).replace("$", r"\$")
+    return secrets.mask(text).replace("$", r"\$")

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Panel, PlotAxis, Series
 from gputel.analysis.render import style, thin
 from gputel.analysis.render.picture import running_mean, tint
-from gputel.telemetry import identity
+from gputel.telemetry import secrets
 from gputel.telemetry.errors import GputelError
 
 DASH = "6px,3px"
@@ -178,4 +178,4 @@ def _title(axis: PlotAxis) -> str:
 
 def _text(text: str) -> str:
     """Masked; plotly understands some HTML, so what a log says is escaped."""
-    return escape(identity.mask(text), quote=False)
+    return escape(secrets.mask(text), quote=False)

@@ -14,7 +14,7 @@ import gputel
 from gputel.analysis import report
 from gputel.analysis.compare import compare
 from gputel.analysis.compare.answer import comparison_json
-from gputel.analysis.document import as_json, caution, rows
+from gputel.analysis.document import Document, FactList, Section, Table, as_json, caution, rows
 from gputel.analysis.logs import summary
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
@@ -72,3 +72,14 @@ def test_a_caution_has_one_wording() -> None:
     own = re.compile("no real GPU data|synthetic log")
     homes = [path for home in ("analysis", "gputel/cli") for path in (ROOT / home).rglob("*.py")]
     assert [path.name for path in homes if own.search(path.read_text())] == ["document.py"]
+
+
+def test_document_has_its_secrets_masked_for_every_output() -> None:
+    """Among them `ended by`, which is a line of the log."""
+    facts = FactList({"ended by": "line 3: login --token hunter2", "git": None})
+    table = Table("", ("run", "steps"), [("x --password=hunter2", 3)])
+    whole = Document("run", [Section(items=[facts, table], text="HF_TOKEN=hunter2")], about="pw=hunter2")
+    assert "hunter2" not in repr(whole)
+    assert facts.known() == {"ended by": "line 3: login --token ***"}
+    assert table.rows == [("x --password=***", 3)]
+    assert (whole.sections[0].text, whole.about) == ("HF_TOKEN=***", "pw=***")

@@ -5,58 +5,6 @@ import pytest
 
 from gputel.telemetry import identity
 
-SECRETS = [
-    "sk-proj-Ab3dEf6hIj9kLmNoPq",
-    "hf_AbCdEfGhIjKlMnOpQrStUvWxYz",
-    "ghp_0123456789abcdefABCDEF0123456789abcd",
-    "AKIAIOSFODNN7EXAMPLE",
-    "glpat-abcdefghij0123456789",
-    "nvapi-abcdefghijklmnopqrstuvwx0123",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl",
-    "0123456789abcdef0123456789abcdef01234567",
-]
-
-
-@pytest.mark.parametrize("secret", SECRETS)
-def test_text_that_looks_like_a_key_is_masked_anywhere(secret: str) -> None:
-    for text in (secret, f"wandb login {secret}", f'bash -c "x={secret} python train.py"'):
-        assert secret not in identity.mask(text)
-        assert "***" in identity.mask(text)
-
-
-@pytest.mark.parametrize(
-    ("argv", "masked"),
-    [
-        (["train.py", "--api-key", "hunter2"], ["train.py", "--api-key", "***"]),
-        (["train.py", "--wandb_api_key=hunter2"], ["train.py", "--wandb_api_key=***"]),
-        (["--hf-token", "abc", "--lr", "3e-4"], ["--hf-token", "***", "--lr", "3e-4"]),
-        (["env", "WANDB_API_KEY=hunter2", "python"], ["env", "WANDB_API_KEY=***", "python"]),
-        (["bash", "-c", "export MY_SECRET='a b'; run"], ["bash", "-c", "export MY_SECRET=***; run"]),
-        (["bash", "-c", "run --password hunter2 --x 1"], ["bash", "-c", "run --password *** --x 1"]),
-        (["curl", "-H", "Authorization: Bearer abc123def456"], ["curl", "-H", "Authorization: Bearer ***"]),
-        (["git", "clone", "https://me:pw@host/x.git"], ["git", "clone", "https://***@host/x.git"]),
-    ],
-)
-def test_arguments_that_are_named_secret_are_masked(argv: list[str], masked: list[str]) -> None:
-    assert identity.mask_argv(argv) == masked
-
-
-@pytest.mark.parametrize(
-    "argument",
-    [
-        "--tokens=100B",
-        "--max-tokens",
-        "--tokenizer",
-        "--key-dim=64",
-        "--run-name=2026-11-21-a-long-name-with-many-words-depth16",
-        "data/edufineweb_train_000001.npy",
-        "NCCL_DEBUG=INFO",
-        "/data/checkpoints/0123456789abcdef0123456789abcdef/model.pt",
-    ],
-)
-def test_ordinary_arguments_are_kept(argument: str) -> None:
-    assert identity.mask_argv([argument, "12"]) == [argument, "12"]
-
 
 def test_variables_by_which_runs_are_compared_are_kept_and_no_others() -> None:
     env = {"NCCL_IB_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "0,1", "HF_TOKEN": "x", "HOME": "/home/me"}

@@ -22,7 +22,7 @@ from gputel.analysis.documents.panels import metrics
 from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
 from gputel.analysis.render import style
-from gputel.telemetry import identity
+from gputel.telemetry import secrets
 from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def plain(value: Any) -> Any:
 @lru_cache(maxsize=4096)
 def masked(text: str) -> str:
     """Text with anything that looks like a key or token replaced."""
-    return identity.mask(text)
+    return secrets.mask(text)
 
 
 def _share(curves: int) -> int:

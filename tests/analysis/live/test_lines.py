@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
+import pytest
+
 from gputel.analysis.live import lines
 from gputel.analysis.logs.incremental import Increments
 
@@ -41,6 +43,18 @@ def test_evaluations_and_events_are_printed() -> None:
         "d16 step 250  val_bpb 1.5",
         "d16 step 250  checkpoint: saved checkpoint to out/ckpt_250.pt",
     ]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_events_are_printed_with_their_secrets_masked(as_json: bool) -> None:
+    error = "RuntimeError: 401 for https://me:hunter2@host/x?api_key=hunter2\n"
+    text = STEP.format(250, 2) + "Traceback (most recent call last):\n" + error
+    (line,) = [line for line in printed(text, as_json=as_json) if "RuntimeError" in line]
+    assert "hunter2" not in line
+    assert "https://***@host/x?api_key=***" in line
+    write = lines.rows_json if as_json else lines.rows_text
+    line = lines.event_line("d16", {"kind": "mark", "text": "token=hunter2"}, write)
+    assert "token=***" in line
 
 
 def test_progress_bar_is_printed_after_its_last_redraw() -> None:

@@ -1,9 +1,11 @@
 """Alarms leave the program: to real commands and a real server."""
 
 import json
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -84,6 +86,20 @@ def test_a_command_that_fails_or_is_not_there_is_told_once_each() -> None:
         delivered(NotifyCommand("no-such-program"))
         == ["command 'no-such-program': 'nan' was not delivered: No such file or directory"] * 2
     )
+
+
+def test_secrets_leave_only_masked(server: Server, tmp_path: Path) -> None:
+    """By every channel: each gets its notice from one place."""
+    alarm = replace(ALARM, text="Error at https://me:hunter2@db: HF_TOKEN=hunter2")
+    notice = Notice("d16 --api-key=hunter2", alarm)
+    Webhook(server.url).send(notice)
+    out = tmp_path / "text"
+    write = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + sys.argv[3])"
+    NotifyCommand(f"{sys.executable} -c {shlex.quote(write)} {out} {{text}} {{run}}").send(notice)
+    for text in (json.dumps(server.bodies), out.read_text(), notice.line):
+        assert "hunter2" not in text
+        assert "HF_TOKEN=***" in text
+        assert "--api-key=***" in text
 
 
 def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:

@@ -104,6 +104,13 @@ def test_training_has_run_phase_and_rank(exporter: Exporter, view: View) -> None
     assert found["gputel_alarm_active"] == [({"run": "d16", "rule": "nan"}, 1)]
 
 
+def test_labels_have_their_secrets_masked(exporter: Exporter, view: View) -> None:
+    exporter.show([(replace(view, name="d16 --token=hunter2"), ["nan"])])
+    for name in ("gputel_train_loss", "gputel_alarm_active", "gputel_gpu_temp_c_last"):
+        assert {labels["run"] for labels, _ in scraped(exporter).get(name, [])} <= {"d16 --token=***"}
+    assert scraped(exporter)["gputel_alarm_active"]
+
+
 def test_a_gpu_that_is_sampled_no_more_has_no_sample(exporter: Exporter, view: View) -> None:
     old = replace(view.gpus[0], at=view.gpus[0].at - timedelta(minutes=1))
     exporter.show([(replace(view, gpus=[old]), [])])
