@@ -219,23 +219,38 @@ def recorder_of(segment: Path) -> str | None:
     return None
 
 
-def update(segment: Path, **facts: object) -> None:
+def update(segment: Path, *, fsync: bool = False, **facts: object) -> None:
     """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
     with locked(segment / LOCK):
         whole = _text({**describe(segment), **facts})
         draft = segment / f".{DESCRIPTION}.{os.getpid()}"
         try:
-            draft.write_text(whole)
+            with draft.open("w") as file:
+                file.write(whole)
+                if fsync:
+                    file.flush()
+                    os.fsync(file.fileno())
             draft.replace(segment / DESCRIPTION)
+            if fsync:
+                _sync_folder(segment)
         except OSError:
             draft.unlink(missing_ok=True)
             raise
 
 
-def update_end(segment: Path, **facts: object) -> None:
+def _sync_folder(path: Path) -> None:
+    """Have the kernel write the names in a folder to the disk: a rename is one of them."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def update_end(segment: Path, *, fsync: bool = False, **facts: object) -> None:
     """Merge the facts of the end into run.json, on a full disk in the room that was reserved."""
     try:
-        update(segment, **facts)
+        update(segment, fsync=fsync, **facts)
         return
     except OSError as error:
         if error.errno not in NO_ROOM:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 )
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
+@click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk, for a power failure.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--max-overhead",
@@ -122,6 +123,7 @@ def _record(
         pid=asked["pid"],
         duration_s=asked["duration"],
         pty=asked["pty"],
+        fsync=asked["fsync"],
         show=show,
         beside=guard.beside(orders, path, segment.path) if orders else None,
     )

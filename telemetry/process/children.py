@@ -13,8 +13,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
@@ -128,14 +130,30 @@ class KeeperHandle:
                 record_end(self.state.folder, self.state.queues)
 
 
+@dataclass(frozen=True)
+class Workplace:
+    """What every keeper needs, wherever its output comes from; the fields are those of `KeeperState`."""
+
+    folder: Path
+    signals: Signals
+    news: int
+    lock: int
+    fsync: bool = False
+
+    def state(self, source: OutputSource, ledger: Ledger) -> KeeperState:
+        """The state of a keeper that writes into the folder. Raises GputelError if it cannot."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        try:
+            log, index = (os.open(self.folder / name, flags, 0o644) for name in ("output.log", "output.idx"))
+        except OSError as error:
+            raise run_folder.unwritable(self.folder, error) from None
+        return KeeperState(
+            self.folder, source, log, index, self.news, self.signals, self.lock, self.fsync, ledger
+        )
+
+
 def wrap(
-    folder: Path,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    signals: Signals,
-    news: int,
-    lock: int,
-    pseudo: PseudoTerminal | None,
+    place: Workplace, argv: Sequence[str], env: Mapping[str, str], pseudo: PseudoTerminal | None
 ) -> KeeperHandle:
     """Start a command with a keeper for its output."""
     if pseudo:
@@ -145,7 +163,7 @@ def wrap(
         with contextlib.suppress(OSError):  # a user may own only so many pages of pipes
             fcntl.fcntl(ours, spawn.SET_PIPE_SIZE, PIPE_BYTES)
     os.set_blocking(ours, False)
-    state = _state(folder, OutputPipe(ours), Ledger(), signals, news, lock)
+    state = place.state(OutputPipe(ours), Ledger())
     own_group = pseudo is not None or not spawn.has_terminal()
     started = spawn.start_keeper(spawn.Launch(argv, env, theirs, pseudo is not None, own_group), state)
     os.close(theirs)
@@ -155,12 +173,12 @@ def wrap(
     )
 
 
-def follow(folder: Path, log: Path, pid: int | None, signals: Signals, news: int, lock: int) -> KeeperHandle:
+def follow(place: Workplace, log: Path, pid: int | None) -> KeeperHandle:
     """Start a keeper that copies a growing log, until the process or the recording ends."""
     ledger = Ledger()
     source = AttachedLog(log, ledger)
     process = None if pid is None else open_pidfd(pid)
-    state = _state(folder, source, ledger, signals, news, lock)
+    state = place.state(source, ledger)
     return KeeperHandle(state, spawn.succeed(state, None, None), process, command=None, group=None)
 
 
@@ -172,19 +190,6 @@ def open_pidfd(pid: int) -> int:
         raise GputelError(
             f"process {pid}", os.strerror(error.errno or 0).lower(), "check with `ps`"
         ) from None
-
-
-def _state(
-    folder: Path, source: OutputSource, ledger: Ledger, signals: Signals, news: int, lock: int
-) -> KeeperState:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    try:
-        log, index = (os.open(folder / name, flags, 0o644) for name in ("output.log", "output.idx"))
-    except OSError as error:
-        raise GputelError(
-            str(folder), f"cannot write here: {error.strerror}", "choose another --out"
-        ) from None
-    return KeeperState(folder, source, log, index, news, signals, lock, ledger)
 
 
 class Supervisor:

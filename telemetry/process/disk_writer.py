@@ -24,6 +24,7 @@ from gputel.telemetry.process.shared_memory import Ledger, Ring
 
 AT_ONCE = 1 << 20
 RETRY_S = 1.0
+SYNC_EVERY_S = 5.0
 OUTLIVED = SECOND // 2
 """Output that comes this long after the command's end is from another process; the end is recorded without it."""
 FREE_BYTES = 8 << 20
@@ -37,7 +38,11 @@ class OutputQueues:
     An offset in output.log is a position in the stream less `ledger.skipped`, for every byte that is still queued.
     """
 
-    def __init__(self, output: Ring, stamps: Ring, log: int, index: int, ledger: Ledger) -> None:
+    def __init__(
+        self, output: Ring, stamps: Ring, log: int, index: int, ledger: Ledger, *, fsync: bool = False
+    ) -> None:
+        """With `fsync` the files are synced as well, every few seconds and at the end."""
+        self.fsync = fsync
         self._output, self._stamps, self._log, self._index = output, stamps, log, index
         self.ledger = ledger
 
@@ -57,6 +62,11 @@ class OutputQueues:
             drain(self._output, self._log)
         finally:
             self._write_stamps()
+
+    def sync(self) -> None:
+        """Have the kernel write the files to the disk, for a power failure. Raises OSError."""
+        for descriptor in (self._log, self._index):
+            os.fdatasync(descriptor)
 
     def make_room(self) -> None:
         """Give up the oldest lines that were shown, as many as new output may soon need."""
@@ -118,6 +128,7 @@ class DiskWriter(threading.Thread):
         self._folder, self._queues, self._ledger, self._news = folder, queues, queues.ledger, news
         self._wake = threading.Event()
         self._deadline: float | None = None
+        self._synced = 0.0
         self._reported_lost = queues.ledger.lost
         self._unwritten_events: list[tuple[str, str]] = []
 
@@ -140,6 +151,7 @@ class DiskWriter(threading.Thread):
     def _turn(self) -> None:
         try:
             self._queues.write()
+            self._sync()
             self._ledger.fault = None
         except OSError as error:
             self._failed(error)
@@ -149,6 +161,11 @@ class DiskWriter(threading.Thread):
         self._record_end()
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self._news, 1)
+
+    def _sync(self) -> None:
+        if self._queues.fsync and (self._deadline or time.monotonic() - self._synced > SYNC_EVERY_S):
+            self._queues.sync()
+            self._synced = time.monotonic()
 
     def _is_done(self) -> bool:
         if self._deadline is None:
@@ -203,5 +220,5 @@ def record_end(folder: Path, queues: OutputQueues) -> None:
         facts: dict[str, object] = {"ended": ledger.ended.as_json(), "exit_code": ledger.exit_code}
         if queues.missing:
             facts["output_missing_bytes"] = queues.missing
-        run_folder.update_end(folder, **facts)
+        run_folder.update_end(folder, fsync=queues.fsync, **facts)
         ledger.recorded = True

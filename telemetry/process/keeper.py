@@ -94,13 +94,15 @@ class KeeperState:
     signals: Signals
     lock: int
     """Held while the run is recorded."""
+    fsync: bool = False
+    """Whether the output is synced to the disk."""
     ledger: Ledger = field(default_factory=Ledger)
     output: Ring = field(default_factory=lambda: Ring(QUEUE_BYTES))
     stamps: Ring = field(default_factory=lambda: Ring(STAMP_BYTES))
 
     @property
     def queues(self) -> OutputQueues:
-        return OutputQueues(self.output, self.stamps, self.log, self.index, self.ledger)
+        return OutputQueues(self.output, self.stamps, self.log, self.index, self.ledger, fsync=self.fsync)
 
     def descriptors(self) -> set[int]:
         return self.source.descriptors() | {

@@ -48,6 +48,8 @@ class Job:
     pid: int | None = None
     duration_s: float | None = None
     pty: bool = False
+    fsync: bool = False
+    """Whether the output is synced to the disk, too."""
     show: int = 1
     """The descriptor for the command's output."""
     beside: Callable[[int], Sequence[str]] | None = None
@@ -151,7 +153,12 @@ class Viewer:
             self._keeper.write_end()
         elif self._stopped:
             with contextlib.suppress(OSError):
-                run_folder.update_end(self._job.folder, ended=self._stopped.as_json(), exit_code=0)
+                run_folder.update_end(
+                    self._job.folder,
+                    fsync=self._job.fsync,
+                    ended=self._stopped.as_json(),
+                    exit_code=0,
+                )
         self._close()
         if self._keeper:
             self._keeper.write_rest()
@@ -167,12 +174,11 @@ class Viewer:
 
     def _keep(self) -> children.KeeperHandle | None:
         job = self._job
+        place = children.Workplace(job.folder, self._signals, self._news, self._lock, job.fsync)
         if job.argv:
-            return children.wrap(
-                job.folder, job.argv, job.env, self._signals, self._news, self._lock, self._pseudo
-            )
+            return children.wrap(place, job.argv, job.env, self._pseudo)
         if job.follow:
-            return children.follow(job.folder, job.follow, job.pid, self._signals, self._news, self._lock)
+            return children.follow(place, job.follow, job.pid)
         return None
 
     def _is_over(self) -> bool:

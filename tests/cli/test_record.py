@@ -139,6 +139,12 @@ def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
     assert "next: gputel info run" in answer.stderr or "no report: " in answer.stderr
 
 
+def test_recording_with_fsync_keeps_output_and_end() -> None:
+    answer = call("record", "--fsync", "--out", "run", "--", "sh", "-c", "echo hi; exit 3")
+    assert (answer.returncode, answer.stdout) == (3, "hi\n")
+    assert json.loads(Path("run/run.json").read_text())["exit_code"] == 3
+
+
 def test_too_few_descriptors_are_one_line_and_no_folder() -> None:
     record = f"{sys.executable} -m gputel record --out run -- true"
     answer = subprocess.run(

@@ -218,6 +218,28 @@ def test_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_path:
     assert ledger.lost == 0
 
 
+@pytest.mark.parametrize("fsync", [False, True])
+def test_output_is_synced_to_the_disk_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fdatasync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+    )
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    files = [os.open(tmp_path / name, flags) for name in ("output.log", "output.idx")]
+    output, ledger = Ring(MIB), Ledger()
+    queues = OutputQueues(output, Ring(MIB), *files, ledger, fsync=fsync)
+    writer = DiskWriter(tmp_path, queues, os.eventfd(0, os.EFD_NONBLOCK))
+    writer.start()
+    output.put(b"line\n")
+    writer.finish(1.0)
+    assert (tmp_path / "output.log").read_bytes() == b"line\n"
+    assert set(synced) == (
+        {str(tmp_path / name) for name in ("output.log", "output.idx")} if fsync else set()
+    )
+
+
 def test_full_queue_refuses_at_once(tmp_path: Path) -> None:
     ring = Ring(MIB)
     while ring.put(b"x" * 1000):
