@@ -64,14 +64,14 @@ def sensor_refresh(
 
     A sensor that changed at `every_poll` may be faster than it was polled.
     """
-    known = [
+    measured = [
         f"{SENSORS[name]} {'at least ' * (name in every_poll)}{hz:.1f} Hz"
         for name, hz in rates.items()
         if hz is not None
     ]
     unknown = [SENSORS[name] for name, hz in rates.items() if hz is None]
     return {
-        "refreshed": ", ".join(known) or None,
+        "refreshed": ", ".join(measured) or None,
         TOO_FEW: ", ".join(unknown) or None,
     }
 

@@ -29,7 +29,7 @@ def call(*words: str, env: dict[str, str] | None = None) -> Answer:
     )
 
 
-def test_a_recording_for_a_time_ends_by_itself() -> None:
+def test_recording_for_a_time_ends_by_itself() -> None:
     answer = call("record", "--simulate", "2xH100", "--for", "1.2s", "--out", "run")
     assert answer.returncode == 0
     assert "SIMULATED: 2xH100" in answer.stderr
@@ -41,7 +41,7 @@ def test_a_recording_for_a_time_ends_by_itself() -> None:
     assert facts["ended"]
 
 
-def test_the_default_folder_is_named_after_the_script() -> None:
+def test_default_folder_is_named_after_the_script() -> None:
     Path("train.py").write_text("print('hello')")
     assert call("record", "--simulate", "H100", "--", sys.executable, "train.py").returncode == 0
     (run,) = Path("runs").iterdir()
@@ -49,7 +49,7 @@ def test_the_default_folder_is_named_after_the_script() -> None:
     assert (run / "output.log").read_text() == "hello\n"
 
 
-def test_a_run_is_called_as_it_was_asked_to_be_or_its_folder_or_its_module() -> None:
+def test_run_is_named_by_its_option_its_folder_or_its_module() -> None:
     module = (sys.executable, "-m", "this")
     for words, name in (
         (("--out", "here"), "here"),
@@ -70,7 +70,7 @@ def test_json_stands_alone_on_standard_output() -> None:
     assert answer.stderr.startswith("hello\n")
 
 
-def test_a_command_that_is_not_there_is_127_and_makes_no_run() -> None:
+def test_command_that_is_not_found_is_127_and_makes_no_run() -> None:
     answer = call("record", "--out", "run", "--", "no-such-command")
     assert answer.returncode == 127
     assert answer.stderr == "error: no-such-command: command not found; check its spelling and PATH\n"
@@ -199,7 +199,7 @@ def test_without_a_gpu_the_output_is_recorded_all_the_same() -> None:
         assert "(the output is recorded all the same)" in answer.stderr
 
 
-def test_a_run_is_never_overwritten() -> None:
+def test_run_is_never_overwritten() -> None:
     assert call("record", "--simulate", "H100", "--out", "run", "--", "echo", "first").returncode == 0
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     answer = call("record", "--simulate", "H100", "--out", "run", "--", "echo", "second")
@@ -208,7 +208,7 @@ def test_a_run_is_never_overwritten() -> None:
     assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
 
 
-def test_a_run_that_goes_on_has_another_segment() -> None:
+def test_continued_run_has_another_segment() -> None:
     assert call("record", "--simulate", "H100", "--out", "run", "--", "echo", "first").returncode == 0
     answer = call(
         "record", "--simulate", "H100", "--continue", "run", "--", "bash", "-c", "echo second; exit 2"
@@ -239,7 +239,7 @@ def test_marks_from_inside_find_the_run() -> None:
     assert [json.loads(line)["text"] for line in events] == ["warm-up over"]
 
 
-def test_secrets_and_tags_are_kept_as_they_should_be() -> None:
+def test_tags_are_kept_and_secrets_masked() -> None:
     words = ("record", "--simulate", "H100", "--out", "run", "--tag", "lr=3e-4", "--tag", "api_key=abc")
     assert call(*words, "--", "echo", "--token", "hunter2").returncode == 0
     facts = json.loads(Path("run/run.json").read_text())
@@ -265,7 +265,7 @@ def test_secrets_and_tags_are_kept_as_they_should_be() -> None:
         ),
     ],
 )
-def test_nonsense_is_wrong_usage(words: tuple[str, ...], fault: str) -> None:
+def test_nonsense_is_a_usage_error(words: tuple[str, ...], fault: str) -> None:
     answer = call("record", *words)
     assert answer.returncode == 2
     assert fault in answer.stderr

@@ -1,4 +1,4 @@
-"""What is done beside a recording: the command is stopped because somebody asked for it, and never otherwise."""
+"""What is done beside a recording: the command is stopped because an option says so, and never otherwise."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_instructions_load_neither_polars_nor_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
-def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
+def test_nan_stops_the_command_once_and_the_exit_code_is_kept() -> None:
     code, out, err = record("--stop-on", "nan,overfit", command=training(nan=20))
     assert code == 7
     assert out.count("saving") == 1
@@ -86,7 +86,7 @@ def test_a_nan_stops_the_command_once_and_its_own_code_is_kept() -> None:
 
 
 @pytest.mark.long
-def test_what_goes_wrong_is_told_and_stops_nothing_that_nobody_asked_for() -> None:
+def test_alarm_that_no_option_names_is_recorded_and_stops_nothing() -> None:
     code, out, _ = record("--stop-on", "overfit", command=training(nan=5, steps=60))
     assert code == 0
     assert "saving" not in out
@@ -95,7 +95,7 @@ def test_what_goes_wrong_is_told_and_stops_nothing_that_nobody_asked_for() -> No
 
 
 @pytest.mark.long
-def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
+def test_command_that_does_not_end_is_killed_after_the_grace_period() -> None:
     code, out, _ = record("--stop-after", "500ms", "--grace", "500ms", command=training(polite=False))
     assert code == 128 + signal.SIGKILL
     assert out.count("saving") == 1
@@ -106,7 +106,7 @@ def test_a_command_that_does_not_end_is_killed_after_the_grace() -> None:
 
 
 @pytest.mark.long
-def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
+def test_budget_is_what_the_gpus_may_have_cost() -> None:
     code, _, _ = record(
         "--budget", "0.001", "--price", "7.2", command=training()
     )  # two tenths of a cent a second
@@ -115,7 +115,7 @@ def test_a_budget_is_what_the_gpus_may_have_cost() -> None:
 
 
 @pytest.mark.long
-def test_what_comes_after_comes_after_also_where_the_recorder_was_killed(tmp_path: Path) -> None:
+def test_then_command_runs_after_the_end_though_the_recorder_was_killed(tmp_path: Path) -> None:
     """Its words are its own: no shell looks at them."""
     after = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.argv[2])' after '$(id); x'"
     hold, release = os.pipe()
@@ -140,28 +140,28 @@ def test_what_comes_after_comes_after_also_where_the_recorder_was_killed(tmp_pat
 def companions() -> list[int]:
     """Processes beside a recording in this folder, once they are there."""
     while True:
-        found = []
+        pids = []
         for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = cmdline.read_bytes()
             except OSError:
                 continue
             if b"gputel.analysis.live.guard" in words and str(Path.cwd()).encode() in words:
-                found.append(int(cmdline.parent.name))
-        if found:
-            return found
+                pids.append(int(cmdline.parent.name))
+        if pids:
+            return pids
 
 
 def _wait_for_end(process: int) -> None:
     import select
 
-    held = os.pidfd_open(process)
-    assert select.select([held], [], [], 60)[0]
-    os.close(held)
+    pidfd = os.pidfd_open(process)
+    assert select.select([pidfd], [], [], 60)[0]
+    os.close(pidfd)
 
 
 @pytest.mark.long
-def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
+def test_recorder_stays_one_thread_with_every_option_of_the_guard() -> None:
     """It forks, and a signal that a second thread took would kill it."""
     with start("--stop-on", "nan", "--prometheus", ":0", command=training()) as recorder:
         assert recorder.stdout is not None
@@ -173,7 +173,7 @@ def test_the_recorder_stays_one_thread_whatever_is_ordered() -> None:
 
 
 @pytest.mark.long
-def test_a_run_is_served_while_it_is_recorded() -> None:
+def test_run_is_served_to_prometheus_while_it_is_recorded() -> None:
     pytest.importorskip("prometheus_client")
     port = _free_port()
     with start("--prometheus", f":{port}", command=training()) as recorder:
@@ -215,7 +215,7 @@ def _free_port() -> int:
         (["--prometheus", "x"], "--prometheus x: is not [HOST]:PORT; write e.g. :9400 or 0.0.0.0:9400"),
     ],
 )
-def test_what_cannot_be_ordered_is_a_line_before_the_command_runs(options: list[str], line: str) -> None:
+def test_option_that_cannot_work_is_one_line_before_the_command_runs(options: list[str], line: str) -> None:
     code, out, err = record(*options, command=["echo", "ran"])
     assert (code, out) == (2, "")
     assert line in err

@@ -141,9 +141,9 @@ class Recorder:
         return next((pid for pid in children(self.viewer) if is_it(pid)), 0)
 
     def _holds_log(self, pid: int) -> bool:
-        held = Path(f"/proc/{pid}/fd")
+        descriptors = Path(f"/proc/{pid}/fd")
         with contextlib.suppress(OSError):
-            names = [str(link.readlink()) for link in held.iterdir()]
+            names = [str(link.readlink()) for link in descriptors.iterdir()]
             return str(self.folder / "output.log") in names and os.devnull in names
         return False
 
@@ -161,12 +161,12 @@ def _leads_session(pid: int) -> bool:
 
 def holders(folder: Path) -> list[int]:
     """Processes, of anybody, that have output.log of this folder open."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 if any(
                     str(link.readlink()) == str(folder / "output.log") for link in (entry / "fd").iterdir()
                 ):
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids

@@ -35,23 +35,23 @@ class Round:
     output_as_printed: bool
     exit_code: int | None
     """As run.json has it."""
-    told: int
+    returned: int
     """As the recorder itself ended."""
     before_end_s: float | None
     """How long before the command's end the last sample was taken."""
     gap_s: float | None
 
     def faults(self) -> list[str]:
-        found = []
+        faults = []
         if not self.output_as_printed:
-            found.append("output differs")
-        if self.exit_code != EXIT_CODE or (self.victim != "viewer" and self.told != EXIT_CODE):
-            found.append(f"exit code {self.exit_code}, told {self.told}")
+            faults.append("output differs")
+        if self.exit_code != EXIT_CODE or (self.victim != "viewer" and self.returned != EXIT_CODE):
+            faults.append(f"exit code {self.exit_code}, returned {self.returned}")
         if self.before_end_s is None or self.before_end_s > LAST_SAMPLE_S:
-            found.append(f"last sample {self.before_end_s} s before the end")
+            faults.append(f"last sample {self.before_end_s} s before the end")
         if self.gap_s is None or self.gap_s > LONGEST_GAP_S:
-            found.append(f"a gap of {self.gap_s} s")
-        return found
+            faults.append(f"a gap of {self.gap_s} s")
+        return faults
 
     def check(self) -> None:
         assert not self.faults(), (self.faults(), self)
@@ -68,7 +68,7 @@ def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> 
     time.sleep(after_s)
     if is_alive(pid):
         os.kill(pid, signal.SIGKILL)
-    told = recorder.wait()
+    returned = recorder.wait()
     until(lambda: recorder.facts().get("ended"), "the end in run.json")
     until(lambda: not is_alive(sampler) and not is_alive(pid), "the end of the sampler")
     ended = recorder.facts()["ended"]["wall_ns"]
@@ -77,7 +77,7 @@ def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> 
         victim,
         recorder.output() == b"".join(b"%d\n" % i for i in range(LINES)),
         recorder.facts()["exit_code"],
-        told,
+        returned,
         (ended - times[-1]) / 1e9 if times else None,
         max(b - a for a, b in pairwise(times)) / 1e9 if len(times) > 1 else None,
     )

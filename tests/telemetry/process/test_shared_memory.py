@@ -30,9 +30,9 @@ def test_end_of_a_process_that_is_not_ours_has_no_exit_code() -> None:
 
 
 def drain(ring: Ring, limit: int) -> bytes:
-    held = b"".join(ring.oldest(limit))
-    ring.take(len(held))
-    return held
+    content = b"".join(ring.oldest(limit))
+    ring.take(len(content))
+    return content
 
 
 @given(STEPS)
@@ -71,9 +71,9 @@ def test_bytes_written_but_not_taken_are_not_written_twice(
     for data, limit in steps:
         ring.put(data)
         drain(ring, limit)
-    held = b"".join(ring.oldest(SIZE))
-    ring.recover(ring.tail + min(written, len(held)), 0)
-    assert b"".join(ring.oldest(SIZE)) == held[written:]
+    content = b"".join(ring.oldest(SIZE))
+    ring.recover(ring.tail + min(written, len(content)), 0)
+    assert b"".join(ring.oldest(SIZE)) == content[written:]
 
 
 def test_another_process_sees_what_one_put_before_it_was_killed() -> None:
