@@ -1,6 +1,9 @@
+import contextlib
 import json
 import multiprocessing
 import os
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -172,3 +175,48 @@ def test_segment_that_leads_out_of_the_run_folder_is_not_opened(tmp_path: Path) 
     (tmp_path / "run" / "segments" / "2").symlink_to(tmp_path / "other")
     with pytest.raises(GputelError, match="segments/2: is no file of this run folder: a link out of it"):
         run_folder.open_folder(tmp_path / "run")
+
+
+def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "small", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        folder = run_folder.create(place / "a", FACTS).path
+        run_folder.reserve(folder)
+        run_folder.update(folder, exit_code=None)
+        with contextlib.suppress(OSError), (place / "ballast").open("wb", buffering=0) as ballast:
+            while ballast.write(bytes(4096)):
+                pass
+        with pytest.raises(OSError, match="No space left"):
+            run_folder.update(folder, exit_code=3)
+        run_folder.update_end(folder, exit_code=3)
+        assert run_folder.describe(folder) == {"schema": 1, **FACTS, "exit_code": 3}
+        run_folder.release(folder)
+        assert {path.name for path in folder.iterdir()} == {".run.json.lock", "gpu", "run.json"}
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_recorder_of_a_segment_is_known_while_it_holds_the_lock(tmp_path: Path) -> None:
+    folder = run_folder.create(tmp_path / "a", FACTS).path
+    assert run_folder.recorder_of(folder) is None
+    lock = run_folder.hold(folder)
+    assert run_folder.recorder_of(folder) == f"process {os.getpid()} on {socket.gethostname()}"
+    with pytest.raises(GputelError, match="is still being recorded by process"):
+        run_folder.add_segment(tmp_path / "a", FACTS)
+    assert run_folder.add_segment(tmp_path / "a", FACTS, node="1").node == "1"
+    os.close(lock)
+    assert run_folder.recorder_of(folder) is None
+
+
+def test_discarded_segment_leaves_only_what_was_there_before(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    for path in (tmp_path / "x" / "y" / "run", tmp_path / "mine"):
+        segment = run_folder.create(path, FACTS, node="0")
+        run_folder.reserve(segment.path)
+        run_folder.discard(segment)
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"mine", "mine/notes"}
