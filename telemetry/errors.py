@@ -19,7 +19,8 @@ def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:
     return GputelError(place, fault, hint, exit_code=exit_code)
 
 
-def reason(error: OSError) -> str:
+def reason(error: Exception) -> str:
     """What failed, such as `No space left on device`; never empty, though an OSError may bear no text."""
-    words = error.strerror or (os.strerror(error.errno) if error.errno else str(error))
-    return words or type(error).__name__
+    if isinstance(error, OSError) and error.errno:
+        return error.strerror or os.strerror(error.errno)
+    return str(error) or type(error).__name__

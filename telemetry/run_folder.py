@@ -22,8 +22,9 @@ from pathlib import Path
 
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, reason
 from gputel.telemetry.file_names import file_name
+from gputel.telemetry.whole_files import draft, write_whole
 
 SCHEMA = 1
 DESCRIPTION = "run.json"
@@ -111,7 +112,7 @@ def _make_folder(path: Path, mode: int) -> tuple[Path, ...]:
 
 
 def unwritable(path: Path, error: OSError) -> GputelError:
-    return GputelError(str(path), f"cannot write here: {error.strerror}", "choose another --out")
+    return GputelError(str(path), f"cannot write here: {reason(error)}", "choose another --out")
 
 
 def _create(path: Path, facts: Mapping[str, object], node: str | None) -> Segment:
@@ -152,12 +153,9 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
     made = tuple(folder for folder in (path, *path.parents) if not folder.exists())
     try:
         path.mkdir(parents=True, exist_ok=True)
-        draft = path / f".{DESCRIPTION}.{os.getpid()}"
-        draft.write_text(_text({"schema": SCHEMA, **facts}))
-        try:
-            os.link(draft, path / DESCRIPTION)
-        finally:
-            draft.unlink()
+        with draft(path / DESCRIPTION) as part:
+            part.write_text(_text({"schema": SCHEMA, **facts}))
+            os.link(part, path / DESCRIPTION)
         (path / "gpu").mkdir(exist_ok=True)
     except FileExistsError:
         raise
@@ -222,29 +220,8 @@ def recorder_of(segment: Path) -> str | None:
 def update(segment: Path, *, fsync: bool = False, **facts: object) -> None:
     """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
     with locked(segment / LOCK):
-        whole = _text({**describe(segment), **facts})
-        draft = segment / f".{DESCRIPTION}.{os.getpid()}"
-        try:
-            with draft.open("w") as file:
-                file.write(whole)
-                if fsync:
-                    file.flush()
-                    os.fsync(file.fileno())
-            draft.replace(segment / DESCRIPTION)
-            if fsync:
-                _sync_folder(segment)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-
-
-def _sync_folder(path: Path) -> None:
-    """Have the kernel write the names in a folder to the disk: a rename is one of them."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        whole = {**describe(segment), **facts}
+        write_whole(segment / DESCRIPTION, _text(whole).encode(), fsync=fsync)
 
 
 def update_end(segment: Path, *, fsync: bool = False, **facts: object) -> None:

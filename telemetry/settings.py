@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.whole_files import write_whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -84,7 +85,7 @@ def is_trusted(path: Path, tables: Mapping[str, Any]) -> bool:
 def trust(path: Path, tables: Mapping[str, Any]) -> None:
     record = _record(path, tables)
     record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    record.write_text(f"{path.resolve()}\n")
+    write_whole(record, f"{path.resolve()}\n".encode(errors="surrogateescape"))
 
 
 def distrust(path: Path, tables: Mapping[str, Any]) -> bool:

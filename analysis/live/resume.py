@@ -19,6 +19,8 @@ from typing import Any
 
 from gputel.analysis.live.files import FilePosition
 from gputel.analysis.live.replays import Replays
+from gputel.telemetry.errors import reason
+from gputel.telemetry.whole_files import write_whole
 
 VERSION = 1
 NAME = "positions.json"
@@ -80,7 +82,7 @@ class Positions:
                 self._write()
             except OSError as error:
                 self._is_broken = True
-                self.trouble = f"{self.path}: {error.strerror}; the next tail will repeat rows of this one"
+                self.trouble = f"{self.path}: {reason(error)}; the next tail will repeat rows of this one"
         took_s = self._now() - began
         self._due = self._now() + max(SAVE_S, took_s / SHARE)
 
@@ -92,9 +94,7 @@ class Positions:
             source: {stream: _as_json(position) for stream, position in streams.items()}
             for source, streams in self._saved.items()
         }
-        draft = self.path.with_suffix(".draft")
-        draft.write_text(json.dumps({"version": VERSION, "runs": runs}))
-        draft.replace(self.path)
+        write_whole(self.path, json.dumps({"version": VERSION, "runs": runs}).encode())
 
     def _load(self) -> Saved:
         try:

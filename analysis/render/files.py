@@ -5,25 +5,21 @@ Only what gputel wrote itself is overwritten: each kind of file has a mark by wh
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from gputel.analysis.document import Document, Panel
 from gputel.analysis.render.style import LOOKS, PictureLook
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, reason
 from gputel.telemetry.file_names import file_names
+from gputel.telemetry.whole_files import Content, write_whole
 
 PICTURES = ("png", "svg", "pdf")
 KINDS = ("html", *PICTURES)
 NO_TABLES: Mapping[str, str] = MappingProxyType({})
 PICTURE_MARKS = (b"Software\0gputel", b"<dc:title>gputel</dc:title>", b"/Creator (gputel)")
-
-
-Content: TypeAlias = "bytes | Callable[[Path], object]"  # a function writes the path that it is given
 
 
 class File(NamedTuple):
@@ -49,45 +45,27 @@ def begins_with(mark: bytes) -> Callable[[Path], bool]:
 
 def write(planned: Sequence[File], *, force: bool = False) -> list[Path]:
     """Writes all files, or none where one of them is not gputel's; `force` overwrites whatever is there."""
+    from polars.exceptions import PolarsError
+
     for path, _, is_ours in planned:
         refuse_others(path, is_ours, force=force)
     for path, content, _ in planned:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, content)
-        except OSError as error:
-            fault = f"cannot be written: {error.strerror or error}"
+            write_whole(path, content)
+        except (OSError, PolarsError) as error:  # polars has errors of its own for a full disk
+            fault = f"cannot be written: {reason(error)}"
             raise GputelError(str(path), fault, "choose another path") from error
     return [path for path, _, _ in planned]
 
 
 def refuse_others(path: Path, is_ours: Callable[[Path], bool] | None = None, *, force: bool) -> None:
+    """Raises GputelError for a file that gputel did not write, and, forced or not, for what is no file."""
+    if path.exists() and not path.is_file():
+        raise GputelError(str(path), "is a folder, a pipe or a device", "choose another path")
     if path.exists() and not force and not (is_ours and is_ours(path)):
         fault = "was not written by gputel" if is_ours else "is there already"
         raise GputelError(str(path), fault, "choose another path, or --force it")
-
-
-def _replace(path: Path, content: Content) -> None:
-    """Renames a draft into place, so that no reader sees half a file; each draft has a name of its own."""
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(number)
-    draft = Path(name)
-    try:
-        if callable(content):
-            content(draft)
-        else:
-            draft.write_bytes(content)
-        draft.chmod(0o666 & ~_umask())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """The process's mask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def check(

@@ -350,3 +350,14 @@ def test_an_error_is_one_line_without_a_traceback(tmp_path: Path) -> None:
     assert (
         told.stderr == "error: nonsense: no such format; 'gputel formats' lists them; a file ends in .toml\n"
     )
+
+
+@pytest.mark.long
+def test_four_at_once_write_the_same_files_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(
+        "step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: 2.0 | dt: 100.00ms\n"
+    )
+    words = [sys.executable, "-m", "gputel", "parse", "a.log", "--csv", "--html", "--out", "out"]
+    running = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.steps.csv", "gputel-parse.html"]

@@ -267,7 +267,7 @@ def test_full_disk_ends_the_saving_and_not_the_following(log: Path, folder: Path
     add(log, steps(0, 5))
     positions = Positions(folder)
     follower = Follower([str(log)], positions=positions)
-    (folder / resume.NAME).with_suffix(".draft").mkdir()  # nothing can be written there
+    (folder / resume.NAME).mkdir()  # no file can be renamed to it
     assert len(list(shown(follower, lines.Printer(lines.rows_json)))) == 5
     assert follower.notes == [f"{positions.path}: Is a directory; the next tail will repeat rows of this one"]
     follower.close()
