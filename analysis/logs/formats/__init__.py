@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
@@ -19,6 +19,7 @@ from typing import Any, get_args
 from gputel.analysis.logs import values
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern, Role, lazy_regex, pair_style
+from gputel.analysis.logs.timed_regex import timed, try_out
 from gputel.telemetry.errors import GputelError
 
 if sys.version_info >= (3, 11):
@@ -110,6 +111,7 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
     if not trusted:
         for pattern in patterns:
             _compile(pattern, place)
+        patterns = tuple(_timed(pattern, table.get("samples", []), place) for pattern in patterns)
     return Format(
         name,
         str(table.get("title", name)),
@@ -129,6 +131,19 @@ def _compile(pattern: Pattern, place: str) -> None:
     except re.error as error:
         name = pattern.name.rpartition(".")[2]
         raise GputelError(place, f"'{name}' is not a regular expression: {error}", "correct it") from None
+
+
+def _timed(pattern: Pattern, samples: Sequence[Mapping[str, Any]], place: str) -> Pattern:
+    """The pattern with a limit on the time of each search, tried out on the format's samples."""
+    name = pattern.name.rpartition(".")[2]
+    pairs = pattern.pairs and replace(pattern.pairs, regex=timed(pattern.pairs.regex, name, place))
+    looks = pattern.looks and timed(pattern.looks, name, place)
+    limited = replace(pattern, regex=timed(pattern.regex, name, place), looks=looks, pairs=pairs)
+    lines = [line.encode() for sample in samples for line in str(sample.get("text", "")).splitlines()]
+    for regex in (limited.regex, limited.looks):
+        if regex:
+            try_out(regex, lines)
+    return limited
 
 
 def _words(table: Mapping[str, Any], line: Mapping[str, Any]) -> Vocabulary:
