@@ -221,11 +221,13 @@ def _schema(tiers: Sequence[Tier]) -> Schema:
 def _by_part(files: Files, selection: TickSelection) -> Iterator[pl.DataFrame]:
     """One frame per part, in order. The last ticks of slow tiers are carried into the next part."""
     earlier: dict[str, TierTicks] = {}
-    for number in sorted({part.first for part, _ in files}):
+    numbers = sorted({part.first for part, _ in files})
+    for number in numbers:
         needed = _needed([(part, tier) for part, tier in files if part.first == number], selection.readings)
         loaded = [_load(part, tier, selection) for part, tier in needed]
         yield tier_join.joined(loaded, earlier)
-        earlier = {ticks_of_tier.tier.name: ticks_of_tier.last(CARRIED) for ticks_of_tier in loaded}
+        if number < numbers[-1]:
+            earlier = {ticks_of_tier.tier.name: ticks_of_tier.last(CARRIED) for ticks_of_tier in loaded}
 
 
 def _needed(files: Files, readings: Sequence[str] | None) -> Files:

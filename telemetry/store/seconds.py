@@ -96,6 +96,8 @@ def is_slow(tier: Tier) -> bool:
 
 def merged(tables: Sequence[SecondRows]) -> SecondRows:
     """Tables of several parts as one. A second that a restart cut in two becomes one row."""
+    if len(tables) == 1:
+        return tables[0]
     slow = {name: hz for table in tables for name, hz in table.slow.items()}
     whole = pl.concat([table.frame for table in tables], how="diagonal")
     gpus = whole[GPU].unique(maintain_order=True).to_list()

@@ -92,9 +92,10 @@ def _tick_by_tick(fastest: TierTicks, gpus: Sequence[str], slower: Sequence[Tier
         rows = pl.concat([rows.slice(fastest.gpus.index(gpu) * count, count) for gpu in gpus])
     for other in slower:
         rows = _with_slower(rows, _as_of(fastest.stamps, gpus, other))
+    times = fastest.times
     if len(gpus) > 1:  # six times faster than a sort
-        rows = rows[np.arange(len(gpus) * count).reshape(len(gpus), count).T.ravel()]
-    times = fastest.times.gather(np.repeat(np.arange(count), len(gpus)))
+        rows = rows[np.arange(len(gpus) * count).reshape(len(gpus), count).T.ravel()] if rows.width else rows
+        times = times.gather(np.repeat(np.arange(count), len(gpus)))
     names = pl.Series(GPU, gpus, pl.String).gather(np.tile(np.arange(len(gpus)), count))
     return pl.DataFrame([times.alias("time"), names, *rows.get_columns()])
 
