@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.logs import events, frames, outcome
+from gputel.analysis.logs import documents, events, frames, outcome
 from gputel.analysis.logs.frames import EVALS, PARTIALS, RECORDS, Frame, Places, Together
 from gputel.analysis.logs.log import DEFAULT_PHASE, Log, ReadyResults
 from gputel.analysis.logs.outcome import LogEvent, Outcome, Status
@@ -44,6 +44,9 @@ def conclude(
     says that a process still writes it. Pass one `together` when concluding many logs: frames are made together.
     """
     assembler = parser.records
+    rows = assembler.steps.count + assembler.evaluations.rows.count
+    if len(parser.formats) > 1 and rows and documents.quotes_training(parser.head, rows):
+        return replace(_empty(name, source), lines=parser.lines)
     places = _places(assembler)
     shift = assembler.stamps.shift(latest or datetime.now(timezone.utc))
     began = parser.began()

@@ -1,0 +1,43 @@
+"""Whether a text is a document or source code that quotes a few lines of a training, and no log of one."""
+
+from __future__ import annotations
+
+import re
+
+FEWEST_SENTENCES = 2
+MOST_QUOTED = 0.5  # of the lines that say something
+MOST_IN_CODE = 5
+LEAST_CODE = 0.4  # of the lines that say something
+
+_HEADING = re.compile(rb"(?:#{1,6} +|=+ )?#{1,6} +[A-Z][^|=]*$|#\d+: ")
+_SENTENCE = re.compile(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
+_STAMPED = re.compile(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")
+_CODE = re.compile(
+    rb"\s*(?:import |from \w[\w.]* import |def \w+\(|class \w+|return\b|for .*:$|if .*[:{]$|else\b|assert "
+    rb"|print\(|#include|@\w|while\b|[\w.]+ = |[\w.]+\(.*\)$|.*[;{]\s*$|\}\s*$)"
+)
+
+
+_SPEAKER = re.compile(rb"\[?\d\d:\d\d(?::\d\d)?\]? <?(?P<name>[a-z]+)>?: ")
+
+
+def quotes_training(text: bytes, records: int) -> bool:
+    """Whether a text that gave so many records is no log; `text` is its beginning."""
+    lines = [line.rstrip() for line in text.split(b"\n") if line.strip()]
+    if not lines or records > MOST_QUOTED * len(lines):
+        return False
+    if _is_conversation(lines):
+        return True
+    plain = [line for line in lines if not _STAMPED.match(line)]
+    code = sum(_CODE.match(line) is not None for line in plain)
+    if records <= MOST_IN_CODE and code > LEAST_CODE * len(lines):
+        return True
+    sentences = sum(_SENTENCE.match(line) is not None and len(line.split()) > 4 for line in plain)
+    heading = any(_HEADING.match(line) for line in plain)
+    return heading and sentences >= min(FEWEST_SENTENCES, records)
+
+
+def _is_conversation(lines: list[bytes]) -> bool:
+    """Whether people speak in turn: most lines begin with a time and one of a few names."""
+    names = [speaker["name"] for line in lines if (speaker := _SPEAKER.match(line))]
+    return 1 < len(set(names)) < len(names) and 5 * len(names) > 4 * len(lines)

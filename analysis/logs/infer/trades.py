@@ -1,0 +1,81 @@
+"""Lines that speak of loss, steps and rates as other trades do: networks, optics, power, money, health, servers.
+
+A line of another trade is refused before it can become a record. What only a training prints beside it, such as a
+learning rate by its full name, outweighs a word of another trade: a part of a loss may have any name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gputel.analysis.logs.infer.candidates import Candidate
+
+_KINDS_OF_LOSS = (
+    rb"packets?|insertion|return|path|link|signal|profit|stop|capital|win|insurance|heat|thermal|weight|hair|blood"
+    rb"|hearing|capacity|core|copper|iron|power|energy|pressure|water|memory|data|frames?"
+)
+_OTHER_LOSS = re.compile(
+    rb"(?i)(?<![a-z])(?:%b)[\s_-](?:[&/]\s?)?loss|\bp/l\b|\bloss(?:es)? of\b|\bwin\W+loss|\bpackets transmitted\b"
+    rb"|(?<![a-z])loss[\s_](?:ratio|reserve|usd|eur|w|kw|kwh|db|dbm|pct|ml|kg|mm|v|ma)(?![a-z])"
+    % _KINDS_OF_LOSS
+)
+_SERVICE = re.compile(
+    rb"(?i)(?<![a-z])(?:latency|rps|qps|requests?|users|p9[059](?:_ms)?|errors|packets?|applied|queued|cpu"
+    rb"|building|compiling|linking|installing|downloading|copying|uploading|setpoint|claim|shares?|wavelength"
+    rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
+)
+_MONEY = re.compile(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
+_PATH = re.compile(rb"\S*/\S*/\S*")
+_URL = re.compile(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
+_UNIT_BEHIND = re.compile(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
+_MONEY_BEFORE = re.compile(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
+_TRAINS = re.compile(
+    r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss)$"
+)
+_LEARNS = re.compile(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
+_SENTENCE = re.compile(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
+_WORDS = re.compile(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
+_OFTEN = 8  # lines; people repeat themselves less
+_PROSE = 6  # words of a sentence, besides its figures
+_HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
+    """The candidates that may be of a training; none of a patch."""
+    if any(_HUNK.match(line) for line in lines):
+        return []
+    return [line for line in candidates if not _is_of_another_trade(line)]
+
+
+def _is_of_another_trade(line: Candidate) -> bool:
+    example = line.shape.example
+    if _URL.search(example) or _is_sentence(line) or _has_foreign_unit(line):
+        return True
+    sources = [value.source for value in line.named]
+    text = b" ".join([*line.shape.words, *(source.encode() for source in sources)])
+    text = _PATH.sub(b" ", text)
+    if b"loss of " in text.lower() or (_MONEY.search(text) and not any(map(_LEARNS.match, sources))):
+        return True
+    if any(map(_TRAINS.match, sources)):
+        return False
+    return _OTHER_LOSS.search(text) is not None or _SERVICE.search(text) is not None
+
+
+def _is_sentence(line: Candidate) -> bool:
+    """Whether it is prose with figures in it; only a program says the same sentence many times."""
+    example = line.shape.example
+    is_prose = len(_WORDS.findall(example)) > _PROSE and _SENTENCE.search(example) is not None
+    return is_prose and line.shape.count < _OFTEN
+
+
+def _has_foreign_unit(line: Candidate) -> bool:
+    """Whether the only loss is in decibels, watts, percent or money."""
+    losses = [value for value in line.named if "loss" in (value.column or "")]
+    foreign = [value for value in losses if _is_foreign(line.shape.words, value.at)]
+    return bool(losses) and len(foreign) == len(losses)
+
+
+def _is_foreign(words: Sequence[bytes], at: int) -> bool:
+    behind, before = _UNIT_BEHIND.match(words[at + 1]), _MONEY_BEFORE.search(words[at].rstrip())
+    return behind is not None or before is not None

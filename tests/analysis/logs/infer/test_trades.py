@@ -1,0 +1,51 @@
+"""Lines of other trades are refused by their words, units and form; those of a training beside them are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import infer
+
+
+def text(line: str, count: int = 30) -> bytes:
+    return "".join(line.format(at, 9 - at / 20) + "\n" for at in range(1, count)).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "probe={0} packet_loss={1:.3f}",
+        "port {0} insertion loss: {1:.3f} return loss: {1:.2f}",
+        "step {0} heat loss: {1:.3f}",
+        "week {0} weight loss {1:.3f}",
+        "epoch {0} loss: {1:.3f} dB",
+        "step {0} loss: ${1:.2f}",
+        '10.0.0.1 "GET /train?step={0}&loss={1:.3f} HTTP/1.1" 200',
+        "[{0}/40] Building CXX object loss.o time {1:.2f}s",
+        "step={0} users=10 rps={1:.2f} p95_ms=12.5",
+    ],
+)
+def test_line_of_another_trade_is_no_record(line: str) -> None:
+    assert infer(text(line)) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {0} loss: {1:.3f} heat_loss: {1:.2f}",
+        "step {0} loss: {1:.3f} latency: 12.5 errors: 0",
+        "/Users/ann/profit/train.log - step {0} loss: {1:.3f}",
+        "Objective of the network for batch {0} is loss {1:.3f} over all of its frames.",
+    ],
+)
+def test_line_of_a_training_is_a_record(line: str) -> None:
+    assert infer(text(line)) is not None
+
+
+def test_sentence_that_is_said_a_few_times_is_prose() -> None:
+    line = "In epoch {0} the loss fell to {1:.2f} and we are now happy with the result."
+    assert infer(text(line, 4)) is None
+
+
+def test_patch_is_no_log() -> None:
+    assert infer(b"@@ -1,3 +1,3 @@\n" + text("+  step {0} loss: {1:.3f}")) is None

@@ -1,0 +1,67 @@
+"""Texts that speak of training, or quote one, and are no log of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+from gputel.analysis.runs import paths
+from tests.analysis.logs.texts_without_training import KINDS, TEXTS
+
+LINE = "step {0} | loss: {1:.4f} | lr 3.0e-04 | norm: 0.81 | dt: 812.10ms | tok/sec: 64512.1\n"
+
+
+def test_there_are_over_three_hundred_texts() -> None:
+    assert len(set(TEXTS.values())) > 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_without_training_gives_no_reading(kind: str, read: Callable[[str], Log]) -> None:
+    logs = {name: read(text) for name, text in TEXTS.items() if name.rpartition("-")[0] == kind}
+    readings = {name: (log.records.height, log.evals.height) for name, log in logs.items()}
+    assert readings == dict.fromkeys(readings, (0, 0))
+
+
+def test_text_of_a_trade_stays_unread_between_its_own_kind(read: Callable[[str], Log]) -> None:
+    """Also where there is much of it."""
+    for kind in ("packet_loss", "profit_csv", "heat_loss"):
+        assert read(TEXTS[f"{kind}-0"] * 5).records.height == 0
+
+
+def test_log_with_headings_and_warnings_in_sentences_is_still_a_log(read: Callable[[str], Log]) -> None:
+    warnings = (
+        "# Training\nSome weights were not initialized from the checkpoint and are new.\n"
+        "You should train this model on a task before you use it.\nSetting ds_accelerator to cuda for now.\n"
+    )
+    assert (
+        read(warnings + "".join(LINE.format(step, 9 - step / 20) for step in range(20))).records.height == 20
+    )
+
+
+def test_format_that_is_named_reads_a_document_too(tmp_path: Path) -> None:
+    path = tmp_path / "incident.md"
+    path.write_text(TEXTS["report_with_quoted_lines-0"])
+    assert paths.parse(path).is_empty
+    assert paths.parse(path, format="build-nanogpt").records.height == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {0} | loss: {1:.4f} | heat_loss: {1:.3f} | weight_loss: 0.{0:02d}\n",
+        "epoch {0} train_loss={1:.4f} path_loss={1:.3f} gpu_power=312.5 W\n",
+        "iter {0} loss {1:.4f} latency 12.5 ms errors 0\n",
+    ],
+)
+def test_part_of_a_loss_may_have_any_name(line: str, read: Callable[[str], Log]) -> None:
+    log = read("".join(line.format(step, 9 - step / 20) for step in range(1, 40)))
+    assert log.records["loss"].len() == 39
+
+
+@pytest.mark.parametrize("unit", [" dB", " W", "%", " kg", "kWh"])
+def test_only_loss_with_a_foreign_unit_is_none(unit: str, read: Callable[[str], Log]) -> None:
+    line = "step {0} loss: {1:.2f}" + unit + " done\n"
+    assert read("".join(line.format(step, 9 - step / 20) for step in range(1, 40))).records.height == 0
