@@ -1,0 +1,44 @@
+"""The step of a line, from the line and those before it; the step of an evaluation that prints none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+
+Rows = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("first", "steps"), [(0, [10, 20, 60, 70]), (1, [10, 20, 60, 70])], ids=["epochs from 0", "epochs from 1"]
+)
+def test_epochs_done_times_the_length_are_added_to_the_index(
+    rows: Rows, first: int, steps: list[int]
+) -> None:
+    """Whether epochs count from 0 or from 1 shows as the log goes on."""
+    lines = [(epoch, index) for epoch in (0, 1) for index in (10, 20)]
+    text = "".join(f"Epoch: [{first + e}][{i}/50]\tLoss 3.{i}\tlr: 0.1, eta: 0:10\n" for e, i in lines)
+    assert [step for (step,) in rows(text, "step")] == steps
+
+
+def test_fraction_of_an_epoch_makes_no_epoch_a_step(read: Callable[[str], Log]) -> None:
+    text = "{'loss': 2.5, 'epoch': 0.5}\n{'loss': 2.25, 'epoch': 1.0}\n{'eval_loss': 2.0, 'epoch': 1.0}\n"
+    log = read(text)
+    assert log.records["step"].to_list() == [None, None]
+    assert log.evals["step"].to_list() == [None]
+
+
+def test_several_evaluations_wait_for_the_step_of_the_next_record(read: Callable[[str], Log]) -> None:
+    text = "validation loss: 5.5\nHellaSwag accuracy: 10/40=0.2500\nstep     7 | loss: 5.0 | lr 1e-4\n"
+    log = read(text)
+    assert log.evals.select("step", "name").rows() == [(7, "val_loss"), (7, "hellaswag")]
+
+
+def test_evaluation_behind_a_restart_keeps_its_own_step(read: Callable[[str], Log]) -> None:
+    line = "step {0}: train loss 3.5, val loss 3.{0}\niter {0}: loss 3.0, time 10.00ms, mfu 20.00%\n"
+    log = read("".join(line.format(step) for step in (10, 20, 10, 20)))
+    values = log.evals.filter(log.evals["name"] == "val_loss")
+    assert values.select("attempt", "step").rows() == [(1, 10), (1, 20), (2, 10), (2, 20)]

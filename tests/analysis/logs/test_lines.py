@@ -1,0 +1,86 @@
+"""Bytes in any pieces become the same clean lines, with the numbers that they have in the file."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.analysis.logs import lines
+from gputel.analysis.logs.lines import Chunk, Splitter
+
+
+def split(pieces: list[bytes]) -> list[tuple[int, bytes]]:
+    """Each line with its number."""
+    splitter = Splitter()
+    chunks = [chunk for piece in pieces for chunk in splitter.feed(piece)] + [*splitter.finish()]
+    numbered: list[tuple[int, bytes]] = []
+    for chunk in chunks:
+        rows = chunk.data.removesuffix(b"\n").split(b"\n")
+        numbered += zip(chunk.number(np.arange(len(rows))).tolist(), rows, strict=True)
+    return numbered
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"a\nb\n", [(1, b"a"), (2, b"b")]),
+        (b"a\nb", [(1, b"a"), (2, b"b")]),
+        (b"a\r\nb\r\n", [(1, b"a"), (2, b"b")]),
+        (b"10%\r20%\r30%\nend\n", [(1, b"10%"), (1, b"20%"), (1, b"30%"), (2, b"end")]),
+        (b"1/9\x08\x08\x082/9\n", [(1, b"1/9"), (1, b"2/9")]),
+        (b"\x1b[32mloss\x1b[0m 2.5\n", [(1, b"loss 2.5")]),
+        (b"^[[Bloss 2.5\n", [(1, b"loss 2.5")]),
+        (b"lo\x00ss\n", [(1, b"loss")]),
+    ],
+)
+def test_lines_are_clean_and_redraws_share_the_number_of_their_line(
+    data: bytes, expected: list[tuple[int, bytes]]
+) -> None:
+    assert split([data]) == expected
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=4))
+def test_pieces_give_the_lines_of_the_whole(noise: bytes, cuts: list[int]) -> None:
+    data = b"step 1\n" + noise.replace(b"\x1b", b"").replace(b"^", b"") + b"\r5%\rstep 2\n"
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    pieces = [data[a:b] for a, b in pairwise(places)]
+    assert split(pieces) == split([data])
+
+
+def test_unterminated_last_line_counts_once() -> None:
+    splitter = Splitter()
+    assert list(splitter.feed(b"a\nb")) != []
+    assert splitter.lines == 2
+    list(splitter.finish())
+    assert splitter.lines == 2
+
+
+def test_line_longer_than_the_limit_keeps_its_beginning_and_its_number() -> None:
+    long = b"x" * (lines.LIMIT + 500)
+    numbered = split([long[:1000], long[1000:] + b"\nnext\n"])
+    assert [(number, len(line)) for number, line in numbered] == [(1, lines.LIMIT), (2, 4)]
+
+
+def test_redraws_of_an_unfinished_line_are_seen_live_only() -> None:
+    for live, seen in ((True, b"10%\n20%\n"), (False, b"")):
+        data = b"".join(chunk.data for chunk in Splitter(live=live).feed(b"10%\r20%\r30%"))
+        assert data == seen
+
+
+def test_chunk_is_cut_behind_the_line_of_a_byte() -> None:
+    first, second = Chunk(b"a\nbb\nc\n", 7, None).cut(3)
+    assert (first.data, second.data) == (b"a\nbb\n", b"c\n")
+    assert (first.first, second.first) == (7, 9)
+
+
+def test_small_chunks_are_joined_and_keep_the_numbers_of_their_lines() -> None:
+    kept: list[Chunk] = []
+    for chunk in (Chunk(b"a\n", 1, None), Chunk(b"b\n", 2, None), Chunk(b"c\nd\n", 3, np.array([3, 3]))):
+        lines.keep(kept, chunk)
+    (whole,) = kept
+    assert whole.data == b"a\nb\nc\nd\n"
+    assert whole.number(np.arange(4)).tolist() == [1, 2, 3, 3]

@@ -1,0 +1,54 @@
+"""What a finished parser concludes: format, status, and the logs that hold no record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs import result
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.parser import make_parser
+
+LINE = "step {:05d}/00010 (0.00%) | loss: {:.4f} | lrm: 1.00 | dt: 500.00ms | tok/sec: 1,000 | mfu: 40.00\n"
+
+
+def test_format_that_matched_most_lines_is_the_logs(read: Callable[[str], Log]) -> None:
+    text = "iter 1: loss 3.5, time 10.00ms, mfu 20.00%\n" + "".join(LINE.format(i, 3.5) for i in range(2, 6))
+    log = read(text)
+    assert log.format == "nanochat"
+    assert log.formats["nanochat"] == 4
+
+
+@pytest.mark.parametrize(("last", "status"), [(9, "completed"), (8, "unknown")])
+def test_last_step_of_a_printed_total_completes_a_run(
+    read: Callable[[str], Log], last: int, status: str
+) -> None:
+    assert read("".join(LINE.format(i, 5 - i / 9) for i in range(last + 1))).status == status
+
+
+def test_live_log_that_has_not_ended_is_running() -> None:
+    for live, status in ((True, "running"), (False, "unknown")):
+        parser = make_parser()
+        parser.feed(LINE.format(1, 3.5).encode())
+        parser.finish()
+        assert result.conclude(parser, "x", "x.log", live=live).status == status
+
+
+def test_phases_of_one_name_are_counted_as_attempts(read: Callable[[str], Log]) -> None:
+    assert read((LINE.format(0, 3.5) + LINE.format(1, 3.25)) * 3).places == [
+        ("train", 1),
+        ("train", 2),
+        ("train", 3),
+    ]
+
+
+def test_binary_file_is_an_empty_log_with_its_kind() -> None:
+    log = result.binary_log("Parquet", "x", "x.parquet")
+    assert (log.is_empty, log.binary, log.lines, log.status, log.doubts) == (
+        True,
+        "Parquet",
+        0,
+        "unknown",
+        (),
+    )
