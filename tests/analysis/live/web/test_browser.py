@@ -139,6 +139,23 @@ def test_it_connects_again_when_the_server_is_back_and_shows_what_came_meanwhile
         tab.close()
 
 
+def test_page_behind_a_kept_token_connects_again_after_a_restart(chromium: Browser, tmp_path: Path) -> None:
+    log, kept = tmp_path / "d16.log", ("--host", "0.0.0.0", "--token-file", str(tmp_path / "token"))
+    grow(log, 0, 50)
+    tab = chromium.tab()
+    with served(tmp_path, log, *kept) as link:
+        place, _, token = link.partition("?token=")
+        port = int(place.rstrip("/").rpartition(":")[2])
+        tab.open(f"http://127.0.0.1:{port}/?token={token}")
+        shows_step(tab, 49)
+    tab.until("document.getElementById('line').classList.contains('broken')")
+    grow(log, 50, 60)
+    with served(tmp_path, log, *kept, port=port):
+        shows_step(tab, 59)
+        tab.until("!document.getElementById('line').classList.contains('broken')")
+        tab.close()
+
+
 def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, tmp_path: Path) -> None:
     for number in range(12):
         grow(tmp_path / f"d{number:02d}.log", 0, 50 + number)
