@@ -40,7 +40,7 @@ COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
 NOTHING = "no GPU was measured"
 TIMELESS = "its records could not be placed in time"
 FEW = 600_000  # ticks; longer recordings are read by whole seconds, with the same result
-COVERED = 0.9  # least measured share of the time for an energy of the run
+COVERED = join.WHOLE  # least measured share of the time for an energy of the run
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import columns
+from gputel.analysis.align.spans import LONG
+from gputel.analysis.align.timestamps import usual_near
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
@@ -230,9 +232,25 @@ def _mean(rows: pl.DataFrame, name: str) -> float | None:
 
 
 def _printed_rate(track: RunPhase) -> float | None:
-    """Returns the mean printed throughput, in the unit that fits tokens and step times."""
-    rate = _mean(track.rows, "tok_per_sec")
+    """Returns the mean printed throughput, in the unit that fits tokens and step times.
+
+    A step whose time contains an evaluation or a checkpoint printed before it says nothing of the throughput.
+    """
+    rate = _mean(track.rows.filter(~_contains_others(track)), "tok_per_sec")
     return None if rate is None else rate * track.subject.step_tokens.rate_scale
+
+
+def _contains_others(track: RunPhase) -> pl.Expr:
+    """Marks records with a long step time that follow an evaluation or a checkpoint."""
+    rows, log = track.rows, track.subject.log
+    if "dt_ms" not in rows.columns or "line" not in rows.columns:
+        return pl.lit(False)
+    saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
+    others = np.unique(np.concatenate([log.evals["line"].to_numpy(), saved.to_numpy()]))
+    lines = rows["line"].to_numpy()
+    before = np.searchsorted(others, lines) - np.searchsorted(others, np.append(-1, lines[:-1]))
+    long = pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))
+    return (pl.Series("others", before > 0) & long).fill_null(False)
 
 
 def _rate(tokens: float | None, seconds: float | None) -> float | None:

@@ -27,3 +27,17 @@ def test_repeated_steps_count_as_an_interruption(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("".join(f"step {n} | loss: 3.0\n" for n in (0, 1, 2, 3, 1, 2, 3, 4)))
     assert summary.interruptions(run_phase(read_run(path), "a", "train")) == 1
+
+
+def test_printed_throughput_leaves_out_steps_that_contain_an_evaluation(tmp_path: Path) -> None:
+    """Steps of 1 s at 1,000 tok/s; an evaluation of 9 s makes the next step 10 s at 100 tok/s."""
+    lines = []
+    for number in range(40):
+        long = number == 20
+        if long:
+            lines.append("validation loss: 2.5")
+        dt_ms, rate = (10_000, 100) if long else (1000, 1000)
+        lines.append(f"step {number} | loss: 3.0 | dt: {dt_ms}.00ms | tok/sec: {rate}.00")
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    (row,) = summary.summarize_runs([run_phase(read_run(tmp_path / "a.log"), "a", "train")]).to_dicts()
+    assert row["tok_per_sec"] == pytest.approx(1000)
