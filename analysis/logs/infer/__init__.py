@@ -146,7 +146,12 @@ def _is_alive(line: Candidate, few: bool) -> bool:
 
 
 def _stands_beside(main: Candidate, records: int) -> bool:
-    """Whether it is a second kind of record in a log of a known format: frequent, with step and loss."""
+    """Whether it is a second kind of record in a log of a known format: frequent, with step and loss.
+
+    Without a step it must be the usual kind of record, and the known ones the exception.
+    """
+    if main.place is None:
+        return "loss" in main.columns and main.shape.count >= 3 * records
     return main.place is not None and "loss" in main.columns and main.shape.count >= max(3, records // 10)
 
 

@@ -44,6 +44,11 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
+# The columns of a detector's results.txt: the epoch and its total, memory, losses, precision, and evaluations
+HEADLESS = (
+    "epoch", None, "gpu_mem", "box", "obj", "cls", "total", "labels", "img_size", "precision", "recall", "mAP_50",
+    "mAP_50_95", "val_box_loss", "val_obj_loss", "val_cls_loss",
+)  # fmt: skip
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 FURTHEST = 400
 _BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
@@ -303,6 +308,8 @@ def _distinct(cells: list[Named]) -> list[Named]:
 def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
     """Names by a heading; None where words stand between the numbers, or no line above has as many cells."""
     literals = [without_unit(literal) for literal in shape.literals]
+    if shape.slots == len(HEADLESS) and _is_headless(literals):
+        return name_as(shape, HEADLESS, words)
     if _LABEL.fullmatch(shape.words[0]):
         literals[0] = b""
     asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
@@ -323,6 +330,11 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
     return None
+
+
+def _is_headless(literals: Sequence[bytes]) -> bool:
+    """Whether a row begins like `0/99 0.56G`, as those of a detector's results do, which have no heading."""
+    return literals[1].strip() == b"/" and all(not text.strip() for text in (literals[0], *literals[2:]))
 
 
 def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:

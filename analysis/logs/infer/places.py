@@ -41,7 +41,7 @@ def find(cells: list[Named], shape: LineShape) -> list[Named]:
     if shape.is_bar:
         return _totals(_in_bar(cells, shape))
     moving = _without_settings(cells, shape)
-    return _counted(_totals(_pairs(_epochs(moving, shape), shape)), shape)
+    return _counted(_totals(_pairs(_epochs(_passes(moving, shape), shape), shape)), shape)
 
 
 def is_place(cell: Named) -> bool:
@@ -57,6 +57,23 @@ def _without_settings(cells: list[Named], shape: LineShape) -> list[Named]:
     if len(standing) == len(counts):
         return cells
     return [replace(cell, column=legal(cell.source)) if cell in standing else cell for cell in cells]
+
+
+def _passes(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names an iteration `epoch` if the step with a total begins again each time that it rises."""
+    outer = next((cell for cell in cells if cell.column == "iteration"), None)
+    inner = next(
+        (a for a, b in pairwise(cells) if a.column in ("step", "batch") and b.slot.column == "total"), None
+    )
+    if outer is None or inner is None or any(cell.column == "epoch" for cell in cells):
+        return cells
+    passes, steps = integers(shape.column(outer.at)) or [], integers(shape.column(inner.at)) or []
+    turns = [f > e for (a, b), (e, f) in zip(pairwise(steps), pairwise(passes), strict=False) if b < a]
+    rises = all(f >= e for e, f in pairwise(passes))
+    if not turns or not all(turns) or not rises:
+        return cells
+    columns = {outer.at: "epoch", inner.at: "index", inner.at + 1: "length"}
+    return [replace(cell, column=columns.get(cell.at, cell.column)) for cell in cells]
 
 
 def _epochs(cells: list[Named], shape: LineShape) -> list[Named]:
@@ -187,6 +204,14 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     return [replace(cell, column="batch", guessed=True) if at and cell.slot == at else cell for cell in cells]
 
 
+def _ordinal(cells: list[Named], shape: LineShape) -> Slot | None:
+    """The whole number in front of a lone record that begins like `48101: 0.28, 0.29 avg, 0.001 rate`."""
+    first = cells[0].slot
+    lone = shape.count == 1 and {"loss", "lr"} <= {cell.column for cell in cells}
+    leads = not shape.words[0].strip() and shape.words[1].strip() == b":"
+    return first if lone and leads and integers(shape.column(0)) is not None else None
+
+
 def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
     """Names the step where no value is a place: a counter without a name, or the first value if it counts."""
     if shape.slots < 2:
@@ -196,7 +221,7 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
     strange = [
         cell for cell in cells if cell.column is None or (cell.at == 0 and cell.column == legal(cell.source))
     ]
-    at = counter(shape, [cell.slot for cell in strange])
+    at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
     return [
         replace(cell, column="step", guessed=True, source=cell.source or "#") if cell.slot == at else cell
         for cell in cells
