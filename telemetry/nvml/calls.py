@@ -172,7 +172,7 @@ class CallReader:
         self._converters = [(i, p.convert) for i, p in enumerate(self._slots) if p.convert is not int]
         self._converters += [(i, whole) for i, code in enumerate(codes) if code == "d"]
         self._rates = self._rates or self._rates_for(heads)
-        self._expected = _shared(heads)
+        self._expected, self._raw = _shared(heads), None
         return True
 
     def _rates_for(self, heads: Sequence[int]) -> Rates | None:

@@ -37,6 +37,7 @@ class Watchdog:
             turn.generation += 1
             turn.entered = None
         turn.left_out.add(gpu)
+        turn.returned.pop(gpu, None)
         turn.hangs[gpu] = turn.hangs.get(gpu, 0) + 1
         waited = limit / SECOND
         text = f"GPU {gpu.index} is left out: a call into the driver has not returned for {waited:g} s"

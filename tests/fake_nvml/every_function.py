@@ -170,10 +170,10 @@ class EveryFunction:
         for number, name in enumerate(FUNCTIONS):
             self.state.status[number] = 0 if name in OUTPUTS else NOT_SUPPORTED
             self.state.calls[number] = 0
-        self.answer("nvmlDeviceGetMigMode", NOT_SUPPORTED)
-        self.answer("nvmlEventSetWait_v2", TIMEOUT)
+        self.set_status("nvmlDeviceGetMigMode", NOT_SUPPORTED)
+        self.set_status("nvmlEventSetWait_v2", TIMEOUT)
 
-    def answer(self, function: str, status: int) -> None:
+    def set_status(self, function: str, status: int) -> None:
         self.state.status[FUNCTIONS.index(function)] = status
 
     def called(self) -> set[str]:

@@ -93,11 +93,11 @@ def test_library_has_every_function_that_the_declarations_name(built: EveryFunct
 
 def test_each_function_that_is_called_has_its_outputs_declared(driver: EveryFunction) -> None:
     for name in NEWER:
-        driver.answer(name, NOT_SUPPORTED)
+        driver.set_status(name, NOT_SUPPORTED)
     Run(driver).close()
     for name in NEWER:
-        driver.answer(name, 0)
-    driver.answer("nvmlDeviceGetMigMode", 0)
+        driver.set_status(name, 0)
+    driver.set_status("nvmlDeviceGetMigMode", 0)
     run = Run(driver)
     run.machine.revive(run.machine.gpus[0])
     run.sample(3)
@@ -116,7 +116,7 @@ def test_error_of_a_function_is_a_null_with_its_name_or_a_lost_gpu(
     """Before the start, through each documented code; the other functions go on."""
     for status in (*ERRORS, 31337):
         driver.reset()
-        driver.answer(function, status)
+        driver.set_status(function, status)
         run = Run(driver)
         run.sample(0.5)
         run.close()
@@ -133,7 +133,7 @@ def test_error_in_the_middle_is_over_when_the_driver_answers_again(
     run = Run(driver)
     before = run.sample(3)[-1]
     for status in ERRORS:
-        driver.answer(function, status)
+        driver.set_status(function, status)
         run.sample(0.5)
     driver.reset()
     assert run.sample(5)[-1] == before
@@ -163,7 +163,7 @@ def test_error_of_the_start_is_one_line_with_a_hint(
 ) -> None:
     monkeypatch.setattr(library, "_open", lambda: driver.loaded)
     for status in ERRORS:
-        driver.answer(function, status)
+        driver.set_status(function, status)
         with pytest.raises(GputelError) as error:
             devices.open_machine()
         assert (error.value.place, error.value.exit_code) == ("NVML", 1)
@@ -196,7 +196,7 @@ def test_driver_that_knows_only_other_versions_of_a_struct_loses_that_source_alo
     driver: EveryFunction,
 ) -> None:
     for function in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetMemoryInfo_v2"):
-        driver.answer(function, 25)
+        driver.set_status(function, 25)
     run = Run(driver)
     sources = {finding.reading.name: finding.answer.source for finding in run.plan.findings}
     assert sources["temp_c"] == "nvmlDeviceGetTemperature"
@@ -207,7 +207,7 @@ def test_driver_that_knows_only_other_versions_of_a_struct_loses_that_source_alo
 def test_handle_that_is_dead_is_a_lost_gpu(driver: EveryFunction) -> None:
     machine = driver.open()
     for status in LOST:
-        driver.answer("nvmlDeviceGetFieldValues", status)
+        driver.set_status("nvmlDeviceGetFieldValues", status)
         with pytest.raises(GpuLost, match=error_name(status)):
             machine.probe(machine.gpus[0], READINGS[0])
     machine.close()

@@ -38,6 +38,15 @@ def test_call_past_the_limit_loses_its_turn_once() -> None:
     assert watchdog.stuck()
 
 
+def test_gpu_that_hangs_again_is_not_tried_while_its_call_is_out() -> None:
+    """It had returned from an earlier call, and hung when it was tried again."""
+    turn = Turn(entered=(0, GPU, 0), left_out={GPU}, returned={GPU: 0})
+    watchdog = Watchdog(turn, lambda: None, lambda *_, **__: None)
+    watchdog.look(251 * MS)
+    assert turn.returned == {}
+    assert watchdog.stuck()
+
+
 class Threads:
     """The sampler's threads without its process."""
 
