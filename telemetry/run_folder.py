@@ -217,17 +217,21 @@ def recorder_of(segment: Path) -> str | None:
     return None
 
 
-def update(segment: Path, *, fsync: bool = False, **facts: object) -> None:
+def update(segment: Path, **facts: object) -> None:
     """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
+    _merge(segment, facts, fsync=False)
+
+
+def _merge(segment: Path, facts: Mapping[str, object], *, fsync: bool) -> None:
     with locked(segment / LOCK):
         whole = {**describe(segment), **facts}
         write_whole(segment / DESCRIPTION, _text(whole).encode(), fsync=fsync)
 
 
-def update_end(segment: Path, *, fsync: bool = False, **facts: object) -> None:
+def update_end(segment: Path, facts: Mapping[str, object], *, fsync: bool = False) -> None:
     """Merge the facts of the end into run.json, on a full disk in the room that was reserved."""
     try:
-        update(segment, fsync=fsync, **facts)
+        _merge(segment, facts, fsync=fsync)
         return
     except OSError as error:
         if error.errno not in NO_ROOM:

@@ -220,5 +220,5 @@ def record_end(folder: Path, queues: OutputQueues) -> None:
         facts: dict[str, object] = {"ended": ledger.ended.as_json(), "exit_code": ledger.exit_code}
         if queues.missing:
             facts["output_missing_bytes"] = queues.missing
-        run_folder.update_end(folder, fsync=queues.fsync, **facts)
+        run_folder.update_end(folder, facts, fsync=queues.fsync)
         ledger.recorded = True

@@ -155,9 +155,8 @@ class Viewer:
             with contextlib.suppress(OSError):
                 run_folder.update_end(
                     self._job.folder,
+                    {"ended": self._stopped.as_json(), "exit_code": 0},
                     fsync=self._job.fsync,
-                    ended=self._stopped.as_json(),
-                    exit_code=0,
                 )
         self._close()
         if self._keeper:

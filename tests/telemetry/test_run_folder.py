@@ -192,7 +192,7 @@ def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> N
                 pass
         with pytest.raises(OSError, match="No space left"):
             run_folder.update(folder, exit_code=3)
-        run_folder.update_end(folder, exit_code=3)
+        run_folder.update_end(folder, {"exit_code": 3})
         assert run_folder.describe(folder) == {"schema": 1, **FACTS, "exit_code": 3}
         run_folder.release(folder)
         assert {path.name for path in folder.iterdir()} == {".run.json.lock", "gpu", "run.json"}

@@ -227,9 +227,9 @@ def test_output_is_synced_to_the_disk_when_asked_for(
         os, "fdatasync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
     )
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    files = [os.open(tmp_path / name, flags) for name in ("output.log", "output.idx")]
+    log, index = (os.open(tmp_path / name, flags) for name in ("output.log", "output.idx"))
     output, ledger = Ring(MIB), Ledger()
-    queues = OutputQueues(output, Ring(MIB), *files, ledger, fsync=fsync)
+    queues = OutputQueues(output, Ring(MIB), log, index, ledger, fsync=fsync)
     writer = DiskWriter(tmp_path, queues, os.eventfd(0, os.EFD_NONBLOCK))
     writer.start()
     output.put(b"line\n")
