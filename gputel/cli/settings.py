@@ -51,7 +51,7 @@ def _rows(name: str) -> Iterator[Row]:
 
 def _value(option: click.Option, default: Default | None) -> tuple[str | None, str]:
     """The value as it would be typed, with secrets masked, and its origin."""
-    from gputel.telemetry.identity import mask_value
+    from gputel.telemetry.secrets import mask_value
 
     variable = str(option.envvar)
     if variable in os.environ:

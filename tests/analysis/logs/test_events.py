@@ -29,9 +29,9 @@ def test_line_ranges_stand_in_the_order_in_which_their_places_begin() -> None:
 
 def test_traceback_waits_for_the_error_that_ends_it() -> None:
     tracker, frame = EventTracker(), records(("train", 1, 1, 10))
-    done, waiting = tracker.take([LogEvent("traceback", 2, "", fatal=True)], frame, [], ended=False)
+    done, waiting = tracker.take([LogEvent("traceback", 2, "", fatal="failed")], frame, [], ended=False)
     assert (done.events, [event.line for event in waiting.events]) == ([], [2])
-    error = LogEvent("", 4, "RuntimeError: boom", fatal=True)
+    error = LogEvent("", 4, "RuntimeError: boom", fatal="failed")
     done, waiting = tracker.take([error], frame.clear(), [], ended=False)
     assert [(event.kind, event.text) for event in done.events] == [("traceback", "RuntimeError: boom")]
     assert (done.steps, waiting.events) == ([10], [])
