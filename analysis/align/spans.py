@@ -135,7 +135,9 @@ def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
         return others.clear()
     usual = timestamps.usual_near(pl.col("dt_ms"))
     timed = records.filter(pl.col("time").is_not_null() & pl.col("dt_ms").is_finite())
-    steps = timed.select("line", "time", longer=pl.col("dt_ms") > LONG * usual, usual=usual).sort("line")
+    compiled = pl.int_range(pl.len()).over("phase", "attempt") == 0  # why an attempt's first step is long
+    longer = (pl.col("dt_ms") > LONG * usual) & ~compiled
+    steps = timed.select("line", "time", longer=longer, usual=usual).sort("line")
     following = steps.rename({"line": "next"}).select("next", "longer", "usual", at="time")
     placed = others.sort("line").join_asof(
         following, left_on="line", right_on="next", strategy="forward", check_sortedness=False

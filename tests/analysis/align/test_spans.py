@@ -231,3 +231,11 @@ def test_evaluation_that_no_step_time_contains_has_no_time_of_its_own(tmp_path: 
     lines = [step(n, dt_ms=1000.0) for n in range(100)]
     (tmp_path / "a.log").write_text("\n".join([*lines[:50], validation(50), *lines[50:]]) + "\n")
     assert set(cut_spans(read_run(tmp_path / "a.log"))["kind"]) == {"train"}
+
+
+def test_long_first_step_after_an_evaluation_is_compilation(tmp_path: Path) -> None:
+    lines = [validation(0), *(step(n, dt_ms=20_000.0 if n == 0 else 1000.0) for n in range(60))]
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    spans = cut_spans(read_run(tmp_path / "a.log"))
+    seconds = spans.select(pl.col("end").max() - pl.col("start").min()).item().total_seconds()
+    assert (set(spans["kind"]), seconds) == ({"train"}, pytest.approx(79))
