@@ -1,4 +1,6 @@
-"""The one error that a user reads: where, what is wrong, and a hint how to fix it."""
+"""The one error that a user reads: where, what is wrong, and a hint how to fix it; a warning of damaged files."""
+
+from pathlib import Path
 
 import os
 
@@ -12,6 +14,17 @@ class GputelError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.place, self.fault, self.hint, self.exit_code)
+
+
+class DamagedFile(UserWarning):
+    """A file that cannot be read, whose content is left out; commands print it as one line."""
+
+    def __init__(self, path: Path, fault: str) -> None:
+        self.path, self.fault = path, fault
+        super().__init__(f"{path}: cannot be read and is left out ({fault})")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DamagedFile, (self.path, self.fault)
 
 
 def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:

@@ -16,13 +16,15 @@ import os
 import shutil
 import socket
 import stat
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
-from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.whole_files import draft, write_whole
 
@@ -71,7 +73,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        return str(describe(self.segments[0].path).get("run") or self.path.resolve().name)
+        return str(readable_facts(self.segments[0].path).get("run") or self.path.resolve().name)
 
 
 def default_path(stamp: Stamp, name: str, under: Path = Path("runs")) -> Path:
@@ -253,10 +255,12 @@ def describe(segment: Path) -> dict[str, object]:
         facts = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GputelError(
             str(path), f"is not JSON ({error})", "correct it by hand, or move it away"
         ) from None
+    except OSError as error:
+        raise GputelError(str(path), f"cannot be read: {error.strerror}") from None
     if not isinstance(facts, dict):
         raise GputelError(str(path), "is not an object", "correct it by hand, or move it away")
     if facts.get("schema") != SCHEMA:
@@ -264,6 +268,48 @@ def describe(segment: Path) -> dict[str, object]:
             str(path), f"schema {facts.get('schema')} is not {SCHEMA}", "open it with a newer gputel"
         )
     return facts
+
+
+SHAPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("run", "simulated", "cwd"), str),
+    **dict.fromkeys(("argv", "gpus"), list),
+    **dict.fromkeys(
+        ("git", "host", "packages", "env", "tags", "sampling", "started", "ended", "stopped"), dict
+    ),
+    "exit_code": int,
+}
+"""The types of the keys of run.json that readers use; each may be null."""
+
+
+def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
+    """The content of run.json for readers: damage costs what it hit, and one warning names it."""
+    path = segment / DESCRIPTION
+    try:
+        facts = describe(segment)
+    except GputelError as error:
+        if warn:
+            warnings.warn(DamagedFile(path, error.fault), stacklevel=2)
+        return {}
+    wrong = [key for key, shape in SHAPES.items() if not _has_shape(key, facts.get(key), shape)]
+    if wrong and warn:
+        warnings.warn(DamagedFile(path, f"of wrong type: {', '.join(wrong)}"), stacklevel=2)
+    return {key: value for key, value in facts.items() if key not in wrong}
+
+
+def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
+    if value is None or not isinstance(value, shape):
+        return value is None
+    if key == "argv" and isinstance(value, list):
+        return all(isinstance(word, str) for word in value)
+    if key in ("tags", "env", "packages") and isinstance(value, dict):
+        return all(isinstance(text, str) for text in value.values())
+    if key == "gpus" and isinstance(value, list):
+        return all(isinstance(gpu, dict) and isinstance(gpu.get("gpu"), str) for gpu in value)
+    if key in ("started", "ended") and isinstance(value, dict):
+        return all(
+            isinstance(ns, int) and abs(ns) < 2**62 for name, ns in value.items() if name.endswith("_ns")
+        )
+    return True
 
 
 def wall_ns(facts: Mapping[str, object], name: str) -> int | None:

@@ -23,7 +23,6 @@ import polars as pl
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import blocks, frames, journal, parts, ticks
@@ -166,14 +165,7 @@ class EventsFile:
 def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]]]:
     """The present segments of a run, each with its run.json, {} if that cannot be read."""
     segments = run_folder.open_folder(folder).segments
-    return segments, [_described(segment) for segment in segments]
-
-
-def _described(segment: Segment) -> dict[str, Any]:
-    try:
-        return run_folder.describe(segment.path)
-    except GputelError:
-        return {}
+    return segments, [run_folder.readable_facts(segment.path, warn=False) for segment in segments]
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
 SIGNALS = {129: "SIGHUP", 130: "Ctrl-C", 143: "SIGTERM"}
 PIECE = 4 << 20
+LARGEST = 1 << 62  # of an index: a damaged record beyond is left out
 TABLES = ("records", "evals", "partials", "events")
 
 
 def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     """Parses the output of all segments of the run folder at `path`."""
     folder = run_folder.open_folder(path)
-    facts = [run_folder.describe(segment.path) for segment in folder.segments]
+    facts = [run_folder.readable_facts(segment.path) for segment in folder.segments]
     logs = [
         (segment.node, _segment(segment, formats)) for segment in folder.segments if segment.output.exists()
     ]
@@ -102,7 +103,7 @@ def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:
 
 def _moments(index: Path, line_ends: npt.NDArray[np.int64]) -> pl.Series | None:
     """Returns when each line was recorded; None without an index beside the output."""
-    reads = output_index.read(index)
+    reads = [(wall, end) for wall, end in output_index.read(index) if end < LARGEST and (wall or 0) < LARGEST]
     if not reads:
         return None
     walls = pl.Series([wall for wall, _ in reads], dtype=pl.Int64)

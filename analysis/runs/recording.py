@@ -33,7 +33,7 @@ class Recording:
         self.folder = folder
         self.path = folder.path
         self.descriptions: list[dict[str, Any]] = [
-            run_folder.describe(segment.path) for segment in folder.segments
+            run_folder.readable_facts(segment.path) for segment in folder.segments
         ]
 
     def __repr__(self) -> str:
@@ -94,9 +94,7 @@ class Recording:
 
         rows = [
             {
-                "time": event.pop("time", None),
-                "kind": event.pop("kind", None),
-                "text": event.pop("text", None),
+                **{name: _text(event.pop(name, None)) for name in ("time", "kind", "text")},
                 "node": segment.node,
                 "facts": json.dumps(event),
             }
@@ -111,7 +109,9 @@ class Recording:
             "facts": pl.String,
         }
         frame = pl.DataFrame(rows, schema=schema).with_columns(
-            pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", time_zone="UTC")
+            pl.col("time").str.to_datetime(
+                "%Y-%m-%dT%H:%M:%S%.fZ", time_unit="ns", time_zone="UTC", strict=False
+            )
         )
         return (frame if self._several_nodes else frame.drop("node")).sort("time", maintain_order=True)
 
@@ -177,6 +177,10 @@ class Recording:
                 node = pl.lit(segment.node).alias("node")
                 frame = frame.select("time", "gpu", node, pl.exclude("time", "gpu"))
             yield frame
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def total(values: Iterable[float | None]) -> float | None:

@@ -37,7 +37,7 @@ def scan(patterns: Iterable[str | Path], table: str, *, seconds: bool = False) -
         readings = list(dict.fromkeys(columns[name][0] for name in names if name in columns))
         for path in folders:
             for segment in run_folder.open_folder(path).segments:
-                simulated = run_folder.describe(segment.path).get("simulated")
+                simulated = run_folder.readable_facts(segment.path).get("simulated")
                 values = (str(path), segment.node, None if simulated is None else str(simulated))
                 pairs = zip(FOLDER_COLUMNS, values, strict=True)
                 whose = [pl.lit(value, pl.String).alias(name) for name, value in pairs]

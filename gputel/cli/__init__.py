@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from gputel import __version__
-from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.errors import DamagedFile, GputelError, reason
 
 COMMANDS = (
     "record",
@@ -104,11 +105,31 @@ def group(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a damaged file as one line, and any other warning as Python does."""
+    from gputel.cli import show
+
+    if isinstance(message, DamagedFile):
+        show.note(f"warning: {message}")
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        click.echo(text, nl=False, file=file, err=file is None)
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """The one place where an exception becomes a line and an exit code."""
     from gputel.cli import show
 
     show.write_any_character()
+    warnings.simplefilter("once", DamagedFile)
+    warnings.showwarning = _show_warning
     try:
         code = group.main(args, prog_name="gputel", standalone_mode=False)
     except GputelError as error:

@@ -22,6 +22,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parts, tier_join
 from gputel.telemetry.store import seconds as whole_seconds
 from gputel.telemetry.store import ticks as stored
+from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
 from gputel.telemetry.store.ticks import GPU, PartCache, kind
@@ -199,7 +200,9 @@ def _files(folder: Path) -> Files:
     while True:
         try:
             sampled_parts = [part for part in parts.current(folder) if part.tier != parts.SECONDS]
-            tiers = [(part, stored.tier_of(part)) for part in sampled_parts]
+            tiers = [
+                (part, attempt(part.path, partial(stored.tier_of, part), None)) for part in sampled_parts
+            ]
         except FileNotFoundError:
             continue
         return [(part, tier) for part, tier in tiers if tier is not None and tier.columns]
@@ -258,17 +261,27 @@ def _parts_of_seconds(
     """The parts of the table of seconds: last number and how to load it. Parts not compacted are reduced then."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
-    sampled_files = [(part, tier) for part, tier in _files(folder) if part.first not in done]
-    files = _of_gpu(sampled_files, selection.gpu)
-    loaders: list[tuple[int, LoadSeconds]] = []
-    for part in compacted:
-        loaders.append(
-            (part.last, partial(whole_seconds.load, part, selection.readings, usual, selection.gpu))
-        )
-    for number in sorted({part.first for part, _ in files}):
+    files = _of_gpu(_files(folder), selection.gpu)
+    loaders: list[tuple[int, LoadSeconds]] = [
+        (part.last, partial(_loaded, part, files, selection, usual)) for part in compacted
+    ]
+    for number in sorted({part.first for part, _ in files if part.first not in done}):
         of_part = [(part, tier) for part, tier in files if part.first == number]
         loaders.append((number, partial(_reduced, of_part, selection)))
     return loaders
+
+
+def _loaded(
+    part: Part, files: Files, selection: TickSelection, usual: Sequence[str], last: int | None = None
+) -> SecondRows:
+    """A table of seconds, or the ticks of its parts as seconds if it is damaged."""
+    load = partial(whole_seconds.load, part, selection.readings, usual, selection.gpu, last)
+    table = attempt(part.path, load, None)
+    if table is not None:
+        return table
+    numbers = sorted({ticked.first for ticked, _ in files if part.first <= ticked.first <= part.last})
+    tables = [_reduced([pair for pair in files if pair[0].first == n], selection, last) for n in numbers]
+    return whole_seconds.merged(tables) if tables else whole_seconds.NOTHING
 
 
 def _reduced(files: Files, selection: TickSelection, last: int | None = None) -> SecondRows:

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import polars as pl
 
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.store import journal, parts, seconds, ticks
+from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
 from gputel.telemetry.store.tiers import Tier
@@ -39,8 +41,8 @@ def compact(folder: Path, *, everything: bool) -> None:
         for number in sorted({part.first for part in current if not part.compacted}):
             if everything or number < newest:
                 _compact_part(folder, [part for part in current if part.first == number])
-        while merge := _next_merge(folder):
-            _merge(folder, merge)
+        while (tables := _next_merge(folder)) and _merge(folder, tables):
+            pass
 
 
 def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
@@ -92,8 +94,8 @@ def _compact_part(folder: Path, files: list[Part]) -> None:
 def _read(folder: Path, part: Part) -> tuple[Tier, pl.DataFrame] | None:
     """Read one file, and report its damage as an event: the journal will soon be gone."""
     if part.compacted:
-        tier = ticks.tier_of(part)
-        return None if tier is None else (tier, pl.read_parquet(part.path, glob=False))
+        tier = attempt(part.path, lambda: ticks.tier_of(part), None)
+        return None if tier is None else (tier, ticks.read(part, tier))
     content = journal.read(part.path)
     for fault in content.faults if content else []:
         text = f"gpu/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
@@ -116,10 +118,15 @@ def _level(part: Part) -> int:
     return sum(part.last - part.first + 1 >= MERGE**level for level in range(1, MERGES + 1))
 
 
-def _merge(folder: Path, tables: list[Part]) -> None:
+def _merge(folder: Path, tables: list[Part]) -> bool:
+    """Merge tables; False, and nothing changes, if one of them is damaged."""
+    loaded = [table for part in tables if (table := attempt(part.path, partial(seconds.load, part), None))]
+    if len(loaded) < len(tables):
+        return False
     name = parts.compacted_name(parts.SECONDS, tables[0].first, tables[-1].last)
-    write_seconds(seconds.merged([seconds.load(part) for part in tables]), folder / name)
+    write_seconds(seconds.merged(loaded), folder / name)
     _remove(tables)
+    return True
 
 
 def _clear_up(folder: Path) -> None:

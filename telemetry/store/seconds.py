@@ -41,6 +41,11 @@ class SecondRows(NamedTuple):
     frame: pl.DataFrame
 
 
+NOTHING = SecondRows(
+    {}, pl.DataFrame(schema={TIME_COLUMN: pl.Datetime("us", "UTC"), GPU: pl.String, TICKS_COLUMN: pl.Int64})
+)
+
+
 def one_second_rows(
     loaded: Sequence[tuple[Tier, pl.DataFrame]], gpu: str | None = None, *, last: bool = False
 ) -> SecondRows:
@@ -113,7 +118,13 @@ def merged(tables: Sequence[SecondRows]) -> SecondRows:
 def _description(path: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, float], list[str]]:
     """The slow readings and the columns of a file; cached, because every reader asks for each GPU."""
     facts = json.loads(pl.read_parquet_metadata(path)[ticks.KEY])
-    return facts["slow"], [name for name in pl.read_parquet_schema(path) if name not in (*KEYS, TICKS_COLUMN)]
+    schema = pl.read_parquet_schema(path)
+    kinds = {TIME_COLUMN: pl.Datetime("us", "UTC"), GPU: pl.String, TICKS_COLUMN: pl.Int64}
+    if any(schema.get(name) != of_column for name, of_column in kinds.items()):
+        raise ValueError("its columns are not those of a table of seconds")
+    if not all(0 < hz <= 1 for hz in facts["slow"].values()):
+        raise ValueError("its slow readings are not slow")
+    return facts["slow"], [name for name in schema if name not in kinds]
 
 
 def _is_wanted(column: str, readings: Collection[str] | None, usual: Collection[str]) -> bool:

@@ -18,6 +18,7 @@ import polars as pl
 
 from gputel.telemetry.store import blocks, journal
 from gputel.telemetry.store.blocks import Ticks
+from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_table
 
@@ -50,7 +51,7 @@ class PartCache:
         key = (part.path, tuple(names) if part.compacted else ())
         if key in self._frames:
             return self._frames[key].select(names)
-        frame = _read(part, tier, names if part.compacted else list(schema(tier)))
+        frame = read(part, tier, names if part.compacted else list(schema(tier)))
         if part.compacted:
             self._values += frame.height * frame.width
         if self._values <= KEPT_VALUES or not part.compacted:
@@ -69,7 +70,10 @@ def tier_of(part: Part) -> Tier | None:
 @lru_cache(maxsize=8192)
 def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
     """The tier in a file's metadata; cached, because a week has thousands of files that never change."""
-    return tier_from_table(json.loads(pl.read_parquet_metadata(path)[KEY]))
+    facts = json.loads(pl.read_parquet_metadata(path)[KEY])
+    if facts.get("version") != VERSION:
+        raise ValueError(f"version {facts.get('version')} of the format is not {VERSION}")
+    return tier_from_table(facts)
 
 
 def load(
@@ -81,19 +85,30 @@ def load(
 ) -> pl.DataFrame:
     """The ticks of a part of this tier: READ_TIME and all readings, or some; of all GPUs, or of one."""
     names = [*READ_TIME, *(name for name in tier.readings if readings is None or name in readings)]
-    frame = cache.frame(part, tier, names) if cache else _read(part, tier, names)
+    frame = cache.frame(part, tier, names) if cache else read(part, tier, names)
     if gpu is None:
         return frame
     count = len(frame) // len(tier.gpus)
     return frame.slice(tier.gpus.index(gpu) * count, count)
 
 
-def _read(part: Part, tier: Tier, names: Sequence[str]) -> pl.DataFrame:
-    if part.compacted:
-        return pl.read_parquet(part.path, columns=list(names), glob=False)
-    content = journal.read(part.path)
-    frame = pl.DataFrame(schema=schema(tier)) if content is None else from_journal(content)
-    return frame.select(names)
+def read(part: Part, tier: Tier, names: Sequence[str] | None = None) -> pl.DataFrame:
+    """Columns of a part of this tier, or all; no rows if it is damaged."""
+    kinds = schema(tier)
+    wanted = pl.DataFrame(schema={name: kinds[name] for name in (kinds if names is None else names)})
+    return attempt(part.path, lambda: _content(part, tier, wanted.columns), wanted)
+
+
+def _content(part: Part, tier: Tier, names: Sequence[str]) -> pl.DataFrame:
+    if not part.compacted:
+        content = journal.read(part.path)
+        frame = pl.DataFrame(schema=schema(tier)) if content is None else from_journal(content)
+        return frame.select(names)
+    frame = pl.read_parquet(part.path, columns=list(names), glob=False)
+    kinds = schema(tier)
+    if any(frame.schema[name] != kinds[name] for name in names) or len(frame) % len(tier.gpus):
+        raise ValueError("its columns are not those of its description")
+    return frame
 
 
 def schema(tier: Tier) -> dict[str, pl.DataType | type[pl.DataType]]:

@@ -75,15 +75,21 @@ class Tier:
 def tier_from_json(facts: dict[str, object]) -> Tier:
     """The tier from its `as_json`."""
     columns = tuple(GpuColumn(**column) for column in facts["columns"])  # type: ignore[attr-defined]
-    return Tier(str(facts["tier"]), float(facts["hz"]), columns)  # type: ignore[arg-type]
+    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns)
 
 
 def tier_from_table(facts: dict[str, Any]) -> Tier:
     """The tier from its `as_table`, its columns GPU by GPU."""
     columns = tuple(
-        GpuColumn(column["name"], column["unit"], column["per_unit"], gpu)
+        GpuColumn(str(column["name"]), column["unit"], int(column["per_unit"]), str(gpu))
         for gpu in facts["gpus"]
         for column in facts["columns"]
         if gpu in column.get("gpus", facts["gpus"])
     )
-    return Tier(str(facts["tier"]), float(facts["hz"]), columns)
+    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns)
+
+
+def _rate(hz: object) -> float:
+    if isinstance(hz, (int, float)) and 0 < hz < 1e9:
+        return float(hz)
+    raise ValueError(f"{hz} is not a rate in Hz")

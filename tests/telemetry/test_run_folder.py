@@ -4,7 +4,9 @@ import multiprocessing
 import os
 import socket
 import subprocess
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,3 +222,33 @@ def test_discarded_segment_leaves_only_what_was_there_before(tmp_path: Path) -> 
         run_folder.reserve(segment.path)
         run_folder.discard(segment)
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"mine", "mine/notes"}
+
+
+def readable(path: Path) -> tuple[dict[str, Any], list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        facts = run_folder.readable_facts(path)
+    return facts, [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[" * 100_000, "[1]", '{"schema": 7}', "\x00\x01", '{"schema": 1, "run']
+)
+def test_damaged_description_is_nothing_and_one_warning(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    facts, lines = readable(tmp_path)
+    assert facts == {}
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{tmp_path / 'run.json'}: cannot be read and is left out (")
+
+
+def test_values_of_wrong_type_are_left_out_and_named(tmp_path: Path) -> None:
+    good = {"schema": 1, "run": "d16", "started": {"wall_ns": 5}, "exit_code": None}
+    wrong = {"gpus": [{"gpu": 0}], "argv": [True], "ended": {"wall_ns": 2**200}, "sampling": "fast"}
+    (tmp_path / "run.json").write_text(json.dumps({**good, **wrong}))
+    facts, lines = readable(tmp_path)
+    assert facts == good
+    assert lines == [
+        f"{tmp_path / 'run.json'}: cannot be read and is left out "
+        "(of wrong type: argv, gpus, sampling, ended)"
+    ]

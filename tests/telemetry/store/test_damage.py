@@ -1,0 +1,114 @@
+"""A damaged file of a recording costs its own content, and one warning names it."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.errors import DamagedFile
+from gputel.telemetry.store import frames, parquet
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+
+FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garbled(path: Path) -> None:
+    """Its footer is whole, the pages are not."""
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + bytes(byte ^ 0x5A for byte in data[4:200]) + data[200:])
+
+
+def foreign(path: Path) -> None:
+    pl.DataFrame({"x": [1, 2, 3]}).write_parquet(path)
+
+
+def of_another_version(path: Path) -> None:
+    facts = json.dumps({"version": 3, "tier": "fast", "hz": 10, "gpus": ["0"], "columns": []})
+    pl.DataFrame({"x": [1]}).write_parquet(path, metadata={"gputel": facts})
+
+
+def wrongly_described(path: Path) -> None:
+    facts = json.loads(pl.read_parquet_metadata(path)["gputel"])
+    columns = pl.exclude("time", "gpu", "ticks").cast(pl.String)
+    pl.read_parquet(path).select(columns).write_parquet(path, metadata={"gputel": json.dumps(facts)})
+
+
+def deeply_nested(path: Path) -> None:
+    pl.DataFrame({"x": [1]}).write_parquet(path, metadata={"gputel": "[" * 100_000})
+
+
+DAMAGE = (truncated, empty, garbled, foreign, of_another_version, wrongly_described, deeply_nested)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, compose: Callable[..., None]) -> Path:
+    """Three parts of two seconds, compacted."""
+    rows = [(0, n * SECOND // 10, [n, -n]) for n in range(60)] + [(1, n * SECOND, [n]) for n in range(6)]
+    compose(tmp_path, [FAST, SLOW], sorted(rows, key=lambda row: row[1]), seal_after_s=2)
+    parquet.compact(tmp_path, everything=True)
+    return tmp_path
+
+
+def warned(read: Callable[[], pl.DataFrame]) -> tuple[pl.DataFrame, set[str]]:
+    """What was read, and the names of the files that warnings named."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        frame = read()
+    messages = [warning.message for warning in caught]
+    return frame, {message.path.name for message in messages if isinstance(message, DamagedFile)}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_part_costs_its_own_ticks(folder: Path, damage: Callable[[Path], None]) -> None:
+    whole = frames.ticks(folder)
+    damage(folder / "fast-000002.parquet")
+    second = pl.col("time").dt.epoch("s") - 10**9
+    for read in (lambda: frames.ticks(folder), lambda: frames.scan(folder).collect()):
+        left, names = warned(read)
+        assert names == {"fast-000002.parquet"}
+        assert left.filter(~second.is_between(2, 3)).equals(whole.filter(~second.is_between(2, 3)))
+        assert left.filter(second.is_between(2, 3))["power_w"].null_count() == left.height - 80
+    seconds, _ = warned(lambda: frames.seconds(folder))
+    assert seconds.height == 12
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_seconds_come_from_the_ticks_where_their_table_is_damaged(
+    folder: Path, damage: Callable[[Path], None]
+) -> None:
+    whole = frames.seconds(folder)
+    damage(folder / "seconds-000002.parquet")
+    left, names = warned(lambda: frames.seconds(folder))
+    assert names == {"seconds-000002.parquet"}
+    assert left.equals(whole)
+
+
+def test_compaction_leaves_a_damaged_table_alone_and_ends(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    rows = [(0, n * SECOND // 10, [n, -n]) for n in range(160)]
+    compose(tmp_path, [FAST], rows, seal_after_s=2)
+    parquet.compact(tmp_path, everything=False)
+    truncated(tmp_path / "seconds-000003.parquet")
+    with pytest.warns(DamagedFile, match="seconds-000003.parquet: cannot be read"):
+        parquet.compact(tmp_path, everything=True)
+    assert len(list(tmp_path.glob("seconds-*"))) == 8
+
+
+def test_journal_of_garbage_is_left_out(tmp_path: Path, compose: Callable[..., None]) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)], seal_after_s=2)
+    (tmp_path / "fast-000001.gtb").write_bytes(b"GTB1" * 5000)
+    assert frames.ticks(tmp_path).height == 40
