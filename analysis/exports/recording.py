@@ -29,8 +29,8 @@ MARK = {"gputel": "export"}  # in a Parquet file's metadata: a table of ours, wh
 Done: TypeAlias = Callable[[int], object]
 
 
-def _nobody(_steps: int) -> None:
-    """Nobody watches."""
+def _ignore(_steps: int) -> None:
+    """Shows no progress."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def steps(path: Path) -> int:
 
 
 def to_csv(
-    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
+    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _ignore
 ) -> None:
     """Null is an empty field; a time is ISO 8601 with all nine digits."""
     files.refuse_others(target, force=force)  # a CSV bears no mark
@@ -79,7 +79,7 @@ def to_csv(
 
 
 def to_parquet(
-    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _nobody
+    path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _ignore
 ) -> None:
     files.refuse_others(target, _is_ours, force=force)
     table = _table(run_folder.open_folder(path), LAYOUTS[layout], done)
@@ -132,10 +132,10 @@ def _wide(chunk: pl.DataFrame) -> pl.DataFrame:
     """The GPUs of a tick were read with one stamp, so they meet in one row; a clock set back repeats stamps."""
     key = ["time", "again"]
     table = pl.DataFrame(schema={"time": frames.KEYS["time"], "again": pl.Int64})
-    for (gpu,), own in chunk.group_by("gpu", maintain_order=True):
+    for (gpu,), rows in chunk.group_by("gpu", maintain_order=True):
         again = pl.int_range(pl.len()).over("time").alias("again")
         readings = pl.exclude("time", "gpu").name.map(partial(_column, str(gpu)))
-        named = own.select("time", again, readings)
+        named = rows.select("time", again, readings)
         table = table.join(named, on=key, how="full", coalesce=True, maintain_order="left_right")
     return table.drop("again")
 

@@ -185,5 +185,5 @@ def _text(value: object) -> str | None:
 
 def total(values: Iterable[float | None]) -> float | None:
     """Sums the known values; None if all are unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
