@@ -1,8 +1,7 @@
 """The one error that a user reads: where, what is wrong, and a hint how to fix it; a warning of damaged files."""
 
-from pathlib import Path
-
 import os
+from pathlib import Path
 
 
 class GputelError(Exception):

@@ -1,8 +1,7 @@
 """A run -> doubts: figures of it that cannot both be right. A run whose figures agree has none.
 
-`log_doubts` checks what the log prints against itself: tokens against throughput, step times and total time against
-timestamps. `report_doubts` adds what was measured: FLOPs against the peak, power against its limit, the number of
-GPUs, log and readings that share no time.
+To those of its log it adds what was measured: FLOPs against the peak, power against its limit, the number of GPUs,
+log and readings that share no time.
 """
 
 from __future__ import annotations
@@ -13,33 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis import text
-from gputel.analysis.align.step_time import BLOCK
+from gputel.analysis.align.log_doubts import log_doubts
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.report.verdicts import MFU_QUESTION, Verdict
-from gputel.analysis.runs.batch import unit_factor
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
-LONGER = 1.15  # times the time between records, above which a printed step time cannot be
-SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
 OVER_LIMIT = 1.1  # of the power limit, as a mean over the training
 BUSY = 20.0  # % utilization of a GPU that takes part
-SECOND_NS = 1_000_000_000
-
-
-def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
-    """Returns the doubts about what a run printed: about its reading, then about its figures."""
-    if subject.log.records.is_empty():
-        return subject.log.doubts
-    between = _between_records(subject)
-    return (
-        *subject.log.doubts,
-        *subject.step_tokens.doubts,
-        *_step_time(subject, between),
-        *_total_time(subject),
-    )
 
 
 @dataclass(frozen=True)
@@ -86,90 +67,6 @@ def mfu_doubt(mfu: Verdict) -> Doubt | None:
         reason,
         figures,
     )
-
-
-def _between_records(subject: RunData) -> tuple[float, float] | None:
-    """Returns the median time of a step by timestamps, over blocks of steps, and its error; None of too few."""
-    rows = subject.log.records.filter(pl.col("time").is_not_null() & pl.col("step").is_not_null())
-    rows = rows.unique(["phase", "attempt", "step"], keep="first", maintain_order=True)
-    if rows.height < 3:
-        return None
-    whole = subject.recording is None and bool((rows["time"].dt.epoch("ns") % SECOND_NS == 0).all())
-    apart = BLOCK if whole else 1
-    place = ["phase", "attempt"]
-    seconds = pl.col("time").diff(apart).over(place).dt.total_nanoseconds() / 1e9
-    each = rows.select(seconds / pl.col("step").diff(apart).over(place)).to_series()
-    each = each.filter(each.is_finite() & (each > 0))
-    median: Any = each.median() if len(each) >= 3 else None
-    return None if median is None else (float(median), 1.0 / apart if whole else 0.001)
-
-
-def _step_time(subject: RunData, between: tuple[float, float] | None) -> Iterator[Doubt]:
-    records = subject.log.records
-    if between is None:
-        return
-    stamped, error_s = between
-    if "dt_ms" in records.columns:
-        values = records.filter(pl.col("dt_ms").is_finite() & (pl.col("dt_ms") > 0))["dt_ms"]
-        median: Any = values.median()
-        if median is None:
-            return
-        printed = float(median) / 1000
-        if printed > LONGER * stamped + error_s or stamped > SHORTER * printed + error_s:
-            yield Doubt(
-                "run",
-                "step-time",
-                f"a step takes {text.duration(printed)} as printed, and {text.duration(stamped)} by timestamps",
-                _why_of_time(stamped / printed),
-                {"printed_s": printed, "stamped_s": stamped},
-            )
-    elif "tok_per_sec" in records.columns and subject.facts.tokens_per_step:
-        tokens = float(subject.facts.tokens_per_step.value)
-        rates = records.filter(pl.col("tok_per_sec").is_finite() & (pl.col("tok_per_sec") > 0))["tok_per_sec"]
-        rate: Any = rates.median()
-        factor = None if rate is None else unit_factor(tokens / stamped / float(rate))
-        if factor is not None and stamped > 10 * error_s:
-            yield Doubt(
-                "run",
-                "tok-per-sec",
-                f"the log prints {float(rate):,.4g} tok/s, and {tokens:,.0f} tokens in "
-                f"{text.duration(stamped)} are {tokens / stamped:,.4g} tok/s",
-                "it is printed per GPU, or in another unit",
-                {"printed": float(rate), "by_stamps": tokens / stamped, "factor": factor},
-            )
-
-
-def _why_of_time(ratio: float) -> str:
-    factor = unit_factor(ratio)
-    if factor in (1000.0, 0.001):
-        return "seconds and milliseconds are mixed up"
-    if factor is not None and factor > 1:
-        return "it is printed for one of several micro-batches"
-    return (
-        "it covers several steps"
-        if ratio < 1
-        else "it leaves out part of each step, such as waiting for data"
-    )
-
-
-def _total_time(subject: RunData) -> Iterator[Doubt]:
-    """A total time may leave out steps, but cannot be longer than the log."""
-    records = subject.log.records
-    if "total_time_min" not in records.columns or (subject.recording is None and len(subject.log.places) > 1):
-        return
-    rows = records.filter(pl.col("time").is_not_null() & pl.col("total_time_min").is_finite())
-    if rows.height < 3:
-        return
-    totals, times = rows["total_time_min"], rows["time"].dt.epoch("ns")
-    grown, passed = 60 * float(totals[-1] - totals[0]), (int(times[-1]) - int(times[0])) / SECOND_NS
-    if grown > LONGER * passed + 1:
-        yield Doubt(
-            "run",
-            "total-time",
-            f"the log's own time grows by {text.duration(grown)} within {text.duration(passed)} of timestamps",
-            "its unit is another, or lines of several runs are mixed",
-            {"printed_s": grown, "stamped_s": passed},
-        )
 
 
 def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt]:

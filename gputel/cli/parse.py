@@ -166,8 +166,8 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
 
 
 def _print_json(logs: list[Log], errors: list[dict[str, str]], skipped: list[Skipped]) -> None:
+    from gputel.analysis.align.log_doubts import log_doubts
     from gputel.analysis.logs import summary
-    from gputel.analysis.report.doubts import log_doubts
     from gputel.analysis.runs import of_log
 
     doubts = [log_doubts(of_log(log)) for log in logs]

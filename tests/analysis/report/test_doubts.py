@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import runs
+from gputel.analysis.align.log_doubts import log_doubts
 from gputel.analysis.report import answer, make_report
-from gputel.analysis.report.doubts import log_doubts
 from gputel.analysis.runs import paths, read_run
 from tests.analysis.report.conftest import Make
 
@@ -28,7 +28,7 @@ def lines(step_s: float, dt_ms: float, rate: float, count: int = 60, stamps: boo
         clock = (
             f"2026-03-01 {int(at // 3600):02d}:{int(at // 60 % 60):02d}:{at % 60:06.3f} " if stamps else ""
         )
-        yield f"{clock}step {step:5d} | loss: 3.0 | dt: {dt_ms:.2f}ms | tok/sec: {rate:.2f}"
+        yield f"{clock}step {step:5d} | loss: {3 - step / 1000:.4f} | dt: {dt_ms:.2f}ms | tok/sec: {rate:.2f}"
 
 
 def test_log_whose_figures_agree_has_no_doubt(subject: Make) -> None:
@@ -52,7 +52,7 @@ def test_step_time_that_the_stamps_contradict_is_a_doubt(subject: Make, dt_ms: f
 def mfu(subject: Make, printed: float, rate: float) -> tuple[str, list[str]]:
     """Nine steps of a nanochat log on one H100, 1 GFLOP a token."""
     steps = [
-        f"step {n:05d}/00009 (0.0%) | loss: 3.0 | lrm: 1.00 | dt: {65_536_000 / rate:.2f}ms | "
+        f"step {n:05d}/00009 (0.0%) | loss: {3 - n / 100:.2f} | lrm: 1.00 | dt: {65_536_000 / rate:.2f}ms | "
         f"tok/sec: {rate:,.0f} | mfu: {printed:.2f}"
         for n in range(9)
     ]  # fmt: skip
