@@ -147,6 +147,7 @@ class DiskWriter(threading.Thread):
             self._wake.wait(RETRY_S if retry else None)
             self._wake.clear()
             self._turn()
+        self._record_end()  # the end may have come after the last turn
 
     def _turn(self) -> None:
         try:
