@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputel.analysis.logs import formats, numpy_engine, regex_engine
+from gputel.analysis.logs import formats, infer, numpy_engine, regex_engine
 from gputel.analysis.logs.lines import Splitter
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import EngineResult, Field, Hits, Pairs, Pattern
 
+RULES = sorted((Path(__file__).resolve().parents[3] / "logs" / "rules").glob("*.log"))
 PAIRS = re.compile(rb"(?P<key>[A-Za-z_][\w ]*): *(?P<value>[^|\s(]+)(?: \((?P<also>[^)]*)\))?")
 
 CLOCKS = st.from_regex(r"([0-9] days?, )?[0-9]{1,3}(:[0-9]{2}){1,2}(\.[0-9]+)?", fullmatch=True)
@@ -296,6 +297,17 @@ def test_engines_agree_on_mixed_formats_with_broken_lines(seed: int) -> None:
     many = clean(b"\n".join(_other_digits(rng.choice(PRINTED), rng) for _ in range(1500)))
     assert len(both(many).hits) >= 6
     both(clean(mutated(many, seed)))
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: str(path.stem))
+def test_engines_agree_on_what_an_inferred_format_reads(path: Path) -> None:
+    """On a log that is long enough for the fast engine, whole and with broken lines."""
+    log = clean(path.read_bytes())
+    inferred = infer.infer(log)
+    assert inferred is not None
+    long = log * (1 + 2 * numpy_engine.SMALL // len(log))
+    assert both(long, inferred.format.patterns).hits
+    both(clean(mutated(long, len(log))), inferred.format.patterns)
 
 
 @pytest.mark.long
