@@ -183,7 +183,12 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
     chosen = _average_as_loss(_within_epochs(chosen[:MOST_PATTERNS]))
-    return sorted(chosen, key=lambda line: (-len(line.columns), -line.shape.count))
+    return sorted(chosen, key=_specific)
+
+
+def _specific(line: Candidate) -> tuple[int, int, int]:
+    """Sorts the pattern of `Evaluation Epoch 3 - Loss` before that of `Epoch 3 - Loss`, which it contains."""
+    return -len(line.columns), -len(line.shape.words[0].strip()), -line.shape.count
 
 
 def _placed(line: Candidate, main: Candidate) -> Candidate:
