@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAME = "gputel-parse"
 TABLES: tuple[Kind, ...] = ("csv", "parquet")
 MANY_ROWS = 10_000  # that are printed at once
+SAMPLES = 3  # records and evaluations that a learned format has as its samples
 FEW = 3  # files that are named without -v
 
 
@@ -156,10 +157,11 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
     """Writes the inferred format, for its user to edit and give back with --format; never over an edited one."""
     from gputel.analysis.render import files
 
-    learned = next((log.learned for log in logs if log.learned), None)
-    if learned is None:
+    log = next((log for log in logs if log.learned), None)
+    if log is None or log.learned is None:
         fault = "nothing was inferred: the logs are of known formats, or of none"
         raise GputelError(str(path), fault, "see 'gputel formats'")
+    learned = log.learned + "".join(_samples(log, log.learned))
     files.write([files.File(path, learned.encode())], force=force)
     show.note(f"wrote {path}")
     show.note(f"next: gputel parse LOG --format {path}")
@@ -172,6 +174,26 @@ def _print_json(logs: list[Log], errors: list[dict[str, str]], skipped: list[Ski
 
     doubts = [log_doubts(of_log(log)) for log in logs]
     show.as_json(summary.answer(logs, errors, doubts, [each.as_json() for each in skipped]))
+
+
+def _samples(log: Log, learned: str) -> Iterator[str]:
+    """The first records and evaluations of a log that can be read again, as samples of its format."""
+    from gputel.analysis.logs import files, formats
+    from gputel.analysis.logs.formats import samples
+
+    path = Path(log.source)
+    if not path.is_file():
+        return
+    known = formats.load(learned, path.stem, str(path))
+    numbers = {*log.records["line"][:SAMPLES], *log.evals["line"][:SAMPLES]}
+    last = max(numbers, default=0)
+    with path.open("rb") as raw:
+        head, _ = files.plain(raw)
+    lines = head.decode(errors="replace").split("\n")[:-1][:last]
+    chosen = [line for number, line in enumerate(lines, start=1) if number in numbers]
+    sample = samples.compose(chosen, known)
+    if chosen and not samples.check(formats.load(learned + sample, path.stem, str(path))):
+        yield sample
 
 
 def _print_rows(logs: list[Log]) -> None:

@@ -46,3 +46,20 @@ def test_a_format_that_does_not_read_its_samples_is_told_where(tmp_path: Path) -
     assert (
         "own: sample 1: row 1: loss is 2.5, expected 2.75; correct the format or its samples" in told.stderr
     )
+
+
+def test_needle_that_its_own_line_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text((FORMAT % 2.5).replace('needle = "update"', 'needle = "updated"'))
+    done = run(tmp_path / "own.toml")
+    assert done.returncode == 1
+    assert "'train' is never read: its needle 'updated' is not in 'update 3: 2.5'" in done.stderr
+
+
+def test_slot_without_an_end_is_named(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text((FORMAT % 2.5).replace("<loss>", "<loss"))
+    done = run(tmp_path / "own.toml")
+    assert done.returncode == 1
+    assert (
+        "'train' has a slot without an end: <loss; write <loss>, or \\<loss for the text itself"
+        in done.stderr
+    )

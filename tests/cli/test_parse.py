@@ -16,6 +16,8 @@ import polars as pl
 import pytest
 
 import gputel
+from gputel.analysis.logs import formats
+from gputel.analysis.logs.formats import samples
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -279,6 +281,9 @@ def test_a_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_pa
     assert "own.log: inferred (" in told.stderr
     before, after = answer(path)["runs"][0], answer(path, "--format", learned)["runs"][0]
     assert before["phases"][0]["records"] == after["phases"][0]["records"] == 199
+    known = formats.find(str(learned))
+    assert [row["loss"] for sample in known.samples for row in sample["rows"]] == [8.98, 8.96, 8.94]
+    assert samples.check(known) == []
 
 
 def test_folder_with_a_recording_its_log_and_its_metrics_is_one_run(tmp_path: Path) -> None:

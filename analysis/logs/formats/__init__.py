@@ -165,6 +165,7 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
             raise GputelError(
                 place, f"'{line['name']}' has no role '{line['role']}'", f"one of {', '.join(ROLES)}"
             )
+        _closed(str(line["line"]), name, place)
         regex, fields = _expand(str(line["line"]), words)
         pairs = None
         if "pairs" in line:
@@ -185,6 +186,14 @@ def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place
         )
     except KeyError as error:
         raise GputelError(place, f"a line has no {error}", "see docs/log-formats.md") from None
+
+
+def _closed(line: str, name: str, place: str) -> None:
+    """Refuses a slot without an end, which would be a literal that no line has."""
+    slot = re.search(r"(?<![\\P])<[A-Za-z][\w:]*", _SLOT.sub("", line))
+    if slot:
+        fault = f"'{name.rpartition('.')[2]}' has a slot without an end: {slot.group()}"
+        raise GputelError(place, fault, f"write {slot.group()}>, or \\{slot.group()} for the text itself")
 
 
 def _expand(line: str, words: Vocabulary) -> tuple[re.Pattern[bytes], dict[str, Field]]:

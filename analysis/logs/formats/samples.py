@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,52 @@ if TYPE_CHECKING:
 
 _LATEST = datetime(2026, 1, 1, tzinfo=timezone.utc)
 _ALWAYS = ("kind", "step")
+_PLACES = ("run", "phase", "attempt", "line", "time")
 
 
 def check(known: Format) -> list[str]:
     """One line per fault; an empty list if every sample gives its rows."""
-    faults = []
+    faults = list(_needles(known))
     for number, sample in enumerate(known.samples, start=1):
         faults += [f"sample {number}: {fault}" for fault in faults_of(sample, read(sample["text"], (known,)))]
     return faults
+
+
+def _needles(known: Format) -> Iterator[str]:
+    """Needles that are not on a line that their pattern matches, so that it is never read."""
+    lines = [line.encode() for sample in known.samples for line in sample["text"].splitlines()]
+    for pattern in known.patterns:
+        lost = next(
+            (line for line in lines if pattern.needle not in line and pattern.regex.search(line)), None
+        )
+        if lost is not None:
+            name, needle = pattern.name.rpartition(".")[2], pattern.needle.decode()
+            yield f"'{name}' is never read: its needle '{needle}' is not in '{lost.decode()}'"
+
+
+def compose(lines: Sequence[str], known: Format) -> str:
+    """The TOML of a sample of these lines, with the rows that the format reads from them."""
+    from gputel.analysis.logs import summary
+
+    text = "\n".join(lines)
+    rows = [row for row in summary.rows(read(text, (known,))) if row["kind"] in ("train", "eval")]
+    tables = [
+        {key: value for key, value in row.items() if key not in _PLACES and _is_plain(value)} for row in rows
+    ]
+    cells = [
+        ", ".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.items()) for row in tables
+    ]
+    inline = ",\n".join(f"    {{ {row} }}" for row in cells)
+    return f"\n[[samples]]\ntext = {json.dumps(text, ensure_ascii=False)}\nrows = [\n{inline},\n]\n"
+
+
+def _is_plain(value: object) -> bool:
+    """Whether TOML can say it: it has no null."""
+    return isinstance(value, (str, int, float))
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 def read(text: str, formats: tuple[Format, ...]) -> Log:
