@@ -9,7 +9,7 @@ MOST_QUOTED = 0.5  # of the lines that say something
 MOST_IN_CODE = 5
 LEAST_CODE = 0.4  # of the lines that say something
 
-_HEADING = re.compile(rb"(?:#{1,6} +|=+ )?#{1,6} +[A-Z][^|=]*$|#\d+: ")
+_HEADING = re.compile(rb"#{1,6} +[A-Za-z][^|=]*$|#\d+: ")
 _SENTENCE = re.compile(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
 _STAMPED = re.compile(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")
 _CODE = re.compile(
@@ -32,8 +32,10 @@ def quotes_training(text: bytes, records: int) -> bool:
     code = sum(_CODE.match(line) is not None for line in plain)
     if records <= MOST_IN_CODE and code > LEAST_CODE * len(lines):
         return True
-    sentences = sum(_SENTENCE.match(line) is not None and len(line.split()) > 4 for line in plain)
+    sentences = sum(_SENTENCE.match(line) is not None and len(line.split()) > 3 for line in plain)
     heading = any(_HEADING.match(line) for line in plain)
+    if heading and sentences and any(line.startswith(b"```") for line in lines):
+        return True
     return heading and sentences >= min(FEWEST_SENTENCES, records)
 
 

@@ -21,7 +21,7 @@ _OTHER_LOSS = re.compile(
     % _KINDS_OF_LOSS
 )
 _SERVICE = re.compile(
-    rb"(?i)(?<![a-z])(?:latency|rps|qps|requests?|users|p9[059](?:_ms)?|errors|packets?|applied|queued|cpu"
+    rb"(?i)(?<![a-z])(?:latency|rps|qps|https?|requests?|users|p9[059](?:_ms)?|errors|packets?|applied|queued|cpu"
     rb"|building|compiling|linking|installing|downloading|copying|uploading|setpoint|claim|shares?|wavelength"
     rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
 )
@@ -57,7 +57,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
     text = _PATH.sub(b" ", text)
     if b"loss of " in text.lower() or (_MONEY.search(text) and not any(map(_LEARNS.match, sources))):
         return True
-    if any(map(_TRAINS.match, sources)):
+    if any(map(_TRAINS.match, sources)) and (line.place or not _SERVICE.search(text)):
         return False
     return _OTHER_LOSS.search(text) is not None or _SERVICE.search(text) is not None
 

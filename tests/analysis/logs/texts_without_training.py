@@ -435,6 +435,26 @@ def changelog(r: Random) -> str:
     )
 
 
+def readme(r: Random) -> str:
+    quoted = _lines(r.randint(2, 4), lambda i: f"epoch {i + 1} loss {r.uniform(1, 4):.2f}")
+    return f"# tool-{r.randint(1, 99)}\n\nA tool that prints\n\n```\n{quoted}```\n\nInstall it with pip.\n"
+
+
+def http_iterations(r: Random) -> str:
+    return _lines(
+        30,
+        lambda i: (
+            f"iteration {i}: http_req_duration avg={r.uniform(1, 90):.2f}ms rate={r.uniform(1, 9):.2f}/s"
+        ),
+    )
+
+
+def variants_csv(r: Random) -> str:
+    return "variant,users,conversion,loss\n" + _lines(
+        30, lambda i: f"{i},{r.randint(1, 99)},{r.uniform(0, 1):.3f},{r.uniform(0, 1):.3f}"
+    )
+
+
 KINDS: dict[str, Kind] = {
     name: kind
     for name, kind in globals().items()
