@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("telemetry", "analysis", "trainer")
+PACKAGES = ("telemetry", "analysis", "trainer")
 
 
 def tracked() -> list[str]:
@@ -47,8 +47,8 @@ def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed_name(path: str) -> str | None:
     top, _, rest = path.partition("/")
     if top == "gputel":
-        return None if rest in ROOMS else path
-    return f"gputel/{path}" if top in ROOMS else None
+        return None if rest in PACKAGES else path
+    return f"gputel/{path}" if top in PACKAGES else None
 
 
 def module_name(path: str) -> str:
@@ -163,21 +163,23 @@ def test_recording_changes_no_package_of_the_training_environment(tmp_path: Path
     assert state() == before
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_refuses_its_bare_name(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_refuses_its_bare_name(package: str) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", f"import {room}"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"import {package}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert f"ImportError: this is a room of gputel: import gputel.{room}, not {room}" in answer.stderr
+    assert (
+        f"ImportError: this is a package of gputel: import gputel.{package}, not {package}" in answer.stderr
+    )
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_link_to_a_room_leads_there(room: str) -> None:
-    assert (ROOT / "gputel" / room).is_symlink()
-    assert (ROOT / "gputel" / room).resolve() == ROOT / room
+@pytest.mark.parametrize("package", PACKAGES)
+def test_link_to_a_package_leads_there(package: str) -> None:
+    assert (ROOT / "gputel" / package).is_symlink()
+    assert (ROOT / "gputel" / package).resolve() == ROOT / package
 
 
 def test_packages_are_built_from_a_folder_that_holds_gputel_only() -> None:
-    """So an editable install puts neither tests nor rooms on the path of other programs."""
+    """So an editable install puts neither tests nor packages of gputel on the path of other programs."""
     assert [path.name for path in (ROOT / "src").iterdir() if path.suffix != ".egg-info"] == ["gputel"]
     assert (ROOT / "src" / "gputel").resolve() == ROOT / "gputel"

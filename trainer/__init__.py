@@ -1,4 +1,4 @@
-"""The compact reference DDP trainer; it imports nothing of the other rooms."""
+"""The compact reference DDP trainer; it imports nothing of the other packages."""
 
 if __name__ != "gputel.trainer":  # under its bare name every class would exist twice
-    raise ImportError("this is a room of gputel: import gputel.trainer, not trainer")
+    raise ImportError("this is a package of gputel: import gputel.trainer, not trainer")

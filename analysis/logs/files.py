@@ -1,4 +1,4 @@
-"""Files and streams -> logs: the only place in this room that opens a log.
+"""Files and streams -> logs: the only place in this package that opens a log.
 
 Compressed and binary files are recognized by their first bytes, and GPU telemetry by its header, never by the name
 of the file. Small files are read many at a time. What a run folder holds is opened by runs/output.py.
