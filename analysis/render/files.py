@@ -75,13 +75,13 @@ def check(
 
     `tables` are what else is to be written: each kind with the ending by which `out` may name its one file, or "".
     """
-    one = _names_a_file(out, kinds, tables)
-    if not one and out.is_file():
+    is_file = _names_a_file(out, kinds, tables)
+    if not is_file and out.is_file():
         raise GputelError(
             str(out), "is a file, and not one that this would write", "name a folder", exit_code=2
         )
     if "html" in kinds:
-        refuse_others(out if one else out / f"{name}.html", _is_ours, force=force)
+        refuse_others(out if is_file else out / f"{name}.html", _is_ours, force=force)
 
 
 def write_page(
@@ -94,8 +94,10 @@ def write_page(
     force: bool = False,
 ) -> list[Path]:
     """`out` is a folder, or a file where one kind is asked for: then that holds the page, or all of its panels."""
-    one = _names_a_file(out, kinds)
-    return write([file for kind in kinds for file in _files(page, kind, out, name, one, look)], force=force)
+    is_file = _names_a_file(out, kinds)
+    return write(
+        [file for kind in kinds for file in _files(page, kind, out, name, is_file, look)], force=force
+    )
 
 
 def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = NO_TABLES) -> bool:
@@ -108,16 +110,18 @@ def _names_a_file(out: Path, kinds: Sequence[str], tables: Mapping[str, str] = N
     return True
 
 
-def _files(page: Document, kind: str, out: Path, name: str, one: bool, look: PictureLook) -> Iterator[File]:
+def _files(
+    page: Document, kind: str, out: Path, name: str, is_file: bool, look: PictureLook
+) -> Iterator[File]:
     if kind == "html":
         from gputel.analysis.render import html as pages
 
-        yield File(out if one else out / f"{name}.html", pages.html(page), _is_ours)
+        yield File(out if is_file else out / f"{name}.html", pages.html(page), _is_ours)
         return
     from gputel.analysis.render import picture
 
     panels = _chosen(page, kind, look.panels)
-    if one:
+    if is_file:
         yield File(out, picture.drawn(panels, kind, page, look), _is_ours)
         return
     for panel, stem in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):

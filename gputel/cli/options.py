@@ -127,23 +127,23 @@ MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 
 
 def duration(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text)
-    if not found or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text)
+    if not match or float(match[1]) == 0:
         raise click.BadParameter(f"'{text}' is not a duration like 30s, 5m or 2h")
-    return float(found[1]) * SECONDS[found[2]]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def with_sign(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
     """`3s`, `-7h`, `+250ms`, in seconds; nothing is 0."""
-    found = re.fullmatch(r"([+-]?)(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text or "0")
-    if not found:
+    match = re.fullmatch(r"([+-]?)(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text or "0")
+    if not match:
         raise click.BadParameter(f"'{text}' is not a shift in time like 3s, -250ms or -7h")
-    return float(found[1] + found[2]) * SECONDS[found[3]]
+    return float(match[1] + match[2]) * SECONDS[match[3]]
 
 
 def share(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
-    share = float(found[1]) / (100 if found[2] else 1) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    share = float(match[1]) / (100 if match[2] else 1) if match else 0
     if not 0 < share <= 1:
         raise click.BadParameter(f"'{text}' is not a share like 2% or 0.02")
     return share
@@ -182,15 +182,15 @@ def target(text: str) -> tuple[str, float]:
 def directions(command: Command) -> Command:
     """Adds `--lower NAME` and `--higher NAME`: which way of a metric is better."""
     for way in ("higher", "lower"):
-        said = f"{way.capitalize()} values of this metric are better; where its name does not say it."
-        command = click.option(f"--{way}", multiple=True, metavar="NAME", help=said)(command)
+        about = f"{way.capitalize()} values of this metric are better; where its name does not say it."
+        command = click.option(f"--{way}", multiple=True, metavar="NAME", help=about)(command)
     return command
 
 
 def count(text: str) -> int:
     """`1.5B`, `100B`, `350M`, `400k`, `400,000`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMBGT]?)", text.replace(",", "").replace("_", ""))
-    number = round(float(found[1]) * MULTIPLES[found[2]]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMBGT]?)", text.replace(",", "").replace("_", ""))
+    number = round(float(match[1]) * MULTIPLES[match[2]]) if match else 0
     if number < 1:
         raise click.BadParameter(f"'{text}' is not a number like 350M, 1.5B or 400,000")
     return number
@@ -203,7 +203,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 def bytes_per_second(text: str) -> float:
     """`10Gbit`, `100 Gb/s`, `1.25GB/s`: a small b is a bit, a capital one a byte."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])(bit|bps|b|B)(?:/s)?", text)
-    if not found or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])(bit|bps|b|B)(?:/s)?", text)
+    if not match or float(match[1]) == 0:
         raise click.BadParameter(f"'{text}' is not a link like 10Gbit or 1.25GB/s")
-    return float(found[1]) * MULTIPLES[found[2]] / (1 if found[3] == "B" else 8)
+    return float(match[1]) * MULTIPLES[match[2]] / (1 if match[3] == "B" else 8)

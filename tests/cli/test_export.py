@@ -37,7 +37,7 @@ def gputel(*args: object) -> int:
     return code
 
 
-def test_a_wide_table_has_a_row_a_tick_and_a_column_a_gpu_and_reading(recorded: Path, tmp_path: Path) -> None:
+def test_wide_table_has_a_row_a_tick_and_a_column_a_gpu_and_reading(recorded: Path, tmp_path: Path) -> None:
     assert (
         gputel("export", recorded, "--csv", tmp_path / "wide.csv", "--parquet", tmp_path / "wide.parquet")
         == 0
@@ -55,7 +55,7 @@ def test_a_wide_table_has_a_row_a_tick_and_a_column_a_gpu_and_reading(recorded: 
     assert table["gpu1_power_w"].to_list() == [None if n == 3 else n / 1000 for n in range(40)]
 
 
-def test_the_first_users_layout_is_what_their_scripts_read(recorded: Path, tmp_path: Path) -> None:
+def test_first_users_layout_is_what_their_scripts_read(recorded: Path, tmp_path: Path) -> None:
     target = tmp_path / "gpu_metrics.csv"
     assert gputel("export", recorded, "--csv", target, "--layout", "gpu_metrics") == 0
     lines = target.read_text().splitlines()
@@ -66,7 +66,7 @@ def test_the_first_users_layout_is_what_their_scripts_read(recorded: Path, tmp_p
     assert again.filter(gpu="0")["power_w"].to_list() == [(70_000 + n) / 1000 for n in range(40)]
 
 
-def test_a_compacted_run_gives_the_same_table(recorded: Path, tmp_path: Path) -> None:
+def test_compacted_run_gives_the_same_table(recorded: Path, tmp_path: Path) -> None:
     gputel("export", recorded, "--csv", tmp_path / "before.csv")
     parquet.compact(recorded / "gpu", everything=True)
     gputel("export", recorded, "--csv", tmp_path / "after.csv")
@@ -114,7 +114,7 @@ def test_progress_counts_every_part(recorded: Path, tmp_path: Path) -> None:
     assert sum(steps) == recording.steps(recorded) == 2
 
 
-def test_a_run_without_telemetry_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_telemetry_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder.create(tmp_path / "run", {})
     assert gputel("export", tmp_path / "run", "--csv", tmp_path / "a.csv") == 1
     assert capsys.readouterr().err == (
@@ -122,7 +122,7 @@ def test_a_run_without_telemetry_says_so(tmp_path: Path, capsys: pytest.CaptureF
     )
 
 
-def test_a_place_that_cannot_be_written_is_one_line(
+def test_place_that_cannot_be_written_is_one_line(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

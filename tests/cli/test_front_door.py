@@ -23,7 +23,7 @@ def gputel(*args: str, cwd: Path | None = None, **env: str) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_has_help_a_page_and_a_mention_in_the_readme(command: str) -> None:
+def test_command_has_help_a_page_and_a_mention_in_the_readme(command: str) -> None:
     shown = gputel(command, "--help")
     assert shown.returncode == 0
     assert shown.stdout.startswith(f"Usage: gputel {command} ")
@@ -48,13 +48,13 @@ def loaded_by(code: str) -> set[str]:
     return {name for name in answer.stderr.splitlines() if name in HEAVY}
 
 
-def test_the_front_door_loads_nothing_heavy() -> None:
+def test_front_door_loads_nothing_heavy() -> None:
     assert loaded_by("import gputel") == set()
     assert loaded_by("from gputel.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass") == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_loads_nothing_heavy(command: str) -> None:
+def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
     run = f"from gputel.cli import main\ntry: main(['{command}', '--help'])\nexcept SystemExit: pass"
     assert loaded_by(run) == set()
 
@@ -85,7 +85,7 @@ def test_who_names_no_command_gets_the_list() -> None:
         (["info", "gone"], "error: gone: no such file or folder"),
     ],
 )
-def test_an_error_is_one_line_without_a_traceback(args: list[str], line: str, tmp_path: Path) -> None:
+def test_error_is_one_line_without_a_traceback(args: list[str], line: str, tmp_path: Path) -> None:
     answer = gputel(*args, cwd=tmp_path)
     assert answer.stderr.startswith(line)
     assert answer.stderr.count("\n") == 1
@@ -97,7 +97,7 @@ def test_wrong_usage_is_2_and_failure_is_1(tmp_path: Path) -> None:
     assert gputel("info", "gone", cwd=tmp_path).returncode == 1
 
 
-def test_a_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
+def test_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
     (tmp_path / "gputel.toml").write_text("[info]\njsn = true\n")
     answer = gputel("info", cwd=tmp_path, HOME=str(tmp_path))
     assert answer.returncode == 2
@@ -126,13 +126,13 @@ def test_bash_completes_commands_and_options() -> None:
     assert answer.stdout.split() == ["info", "--json"]
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_reader_that_goes_away_is_no_error() -> None:
     script = f"{sys.executable} -m gputel --help | head -1; exit ${{PIPESTATUS[0]}}"
     answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_the_version_is_the_packages() -> None:
+def test_version_is_the_packages() -> None:
     import gputel as package
 
     assert gputel("--version").stdout == f"gputel, version {package.__version__}\n"

@@ -25,7 +25,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_run_within_its_limits_ends_with_0(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_within_its_limits_ends_with_0(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         gate("same.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%", "--target", "loss=2.95")
         == 0
@@ -48,7 +48,7 @@ def test_table_of_verdicts_fits_80_columns_with_the_verdict_beside_the_metric(
     assert said.err == "next: gputel compare good.log slow.log\n"
 
 
-def test_a_regression_ends_with_4_and_too_little_data_with_5(runs: Path) -> None:
+def test_regression_ends_with_4_and_too_little_data_with_5(runs: Path) -> None:
     assert gate("slow.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%") == 4
     assert gate("short.log", "--baseline", "good.log", "--max-regress", "tok_per_sec=3%") == 5
 
@@ -94,7 +94,7 @@ def test_it_writes_over_its_own_list_and_over_nothing_else(
         (["same.log", "--target", "kl=1"], "add --lower kl or --higher kl"),
     ],
 )  # fmt: skip
-def test_a_wrong_question_is_2_and_one_line(
+def test_wrong_question_is_2_and_one_line(
     runs: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert gate(*words) == 2
@@ -111,7 +111,7 @@ def test_lower_says_which_way_of_an_unknown_metric_is_better(runs: Path) -> None
     assert gate("kl.log", "--target", "kl=2.5", "--higher", "kl") == 4
 
 
-def test_a_log_with_nothing_in_it_is_3(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_with_nothing_in_it_is_3(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (runs / "empty.log").write_text("hello\n")
     assert gate("empty.log", "--target", "loss=2") == 3
     assert capsys.readouterr().err == (

@@ -66,13 +66,13 @@ def test_people_read_first_that_it_was_simulated(recorded: Path) -> None:
     assert "2.0 KiB" in said
 
 
-def test_a_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
+def test_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "b"})
     assert json.loads(info(str(tmp_path / "b"), "--json"))["telemetry"] is None
     assert "no end" in info(str(tmp_path / "b"))
 
 
-def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
+def test_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
     narrow = {**os.environ, "NO_COLOR": "1", "COLUMNS": "20"}
     answer = CliRunner().invoke(group, ["info", str(recorded)], env=narrow, standalone_mode=False)
     assert re.search(
@@ -80,7 +80,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
     )
 
 
-def test_the_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
+def test_start_of_a_run_is_the_same_in_info_and_parse(recorded: Path) -> None:
     log = read_run(recorded).log
     times = [json.loads(info(str(recorded), "--json"))["segments"][0]["started"], summary.run(log)["started"]]
     assert len(set(times)) == 1

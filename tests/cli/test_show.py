@@ -51,7 +51,7 @@ def test_in_a_pipe_a_table_is_as_wide_as_it_must_be(capsys: pytest.CaptureFixtur
     assert second.split() == ["d24", "-", "3", "9.1", "-"]
 
 
-def test_a_cell_of_several_lines_is_as_wide_as_its_longest(
+def test_cell_of_several_lines_is_as_wide_as_its_longest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -89,7 +89,7 @@ def test_notes_stand_under_the_title_of_their_section(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "what it is\n\nNotes\none\ntwo\n"
 
 
-def test_a_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     sentence = "note: " + "word " * 20 + "end"
     assert show.folded(sentence) == sentence
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -98,7 +98,7 @@ def test_a_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pyt
     assert (len(first) <= 60, second[:10]) == (True, "      word")
 
 
-def test_a_fact_of_several_lines_hangs_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fact_of_several_lines_hangs_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     show.facts({"command": "bash -c set -e\necho hi", "host": "vm"})
     assert capsys.readouterr().out == "command  bash -c set -e\n         echo hi\nhost     vm\n"
 
