@@ -171,7 +171,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
     Where a terminal is too narrow for it, sentences in its last column are folded, else it is cut into tables below
     each other, each with the first column; in a pipe it is as wide as it must be.
     """
-    columns = [visible_line(name) for name in columns]
+    columns = [visible(name) for name in columns]
     cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
     numeric = [
         all(row[i] is None or isinstance(row[i], (int, float)) or _numeric(str(row[i])) for row in rows)
