@@ -217,7 +217,7 @@ def _phase(phase: Mapping[str, Any]) -> list[str | None]:
         text.step(phase["records"]),
         _number(loss.get("first")),
         _number(loss.get("last")),
-        _best(phase["evals"]),
+        best_evaluation(phase["evals"]),
         _number(metrics.get("tok_per_sec", {}).get("mean"), 0),
         _number(metrics.get("mfu", {}).get("mean"), 1),
         None if phase["duration_s"] is None else text.duration(phase["duration_s"]),
@@ -229,7 +229,7 @@ def _number(value: float | None, decimals: int | None = None) -> str | None:
     return None if value is None else text.number(float(value), decimals)
 
 
-def _best(evals: Mapping[str, Any]) -> str | None:
+def best_evaluation(evals: Mapping[str, Any]) -> str | None:
     """The lowest validation loss; of a log without one, another evaluation, accuracies first."""
     for name in ("val_loss", "val_bpb"):
         if name in evals and evals[name]["min"] is not None:

@@ -13,14 +13,15 @@ import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
-from gputel.analysis.align import step_time
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
+from gputel.analysis.documents.headline import energy_of, headline, step_ms
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import telemetry_sections
 from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.report.checkup import counted
+from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import iso
@@ -42,8 +43,13 @@ MOST_EVENTS = 500
 COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
 
 
-def report_document(report: Report, *, keep_idle: bool = False, panels: bool = True) -> Document:
-    """`panels=False` saves the time of reading every sample where nothing will be drawn."""
+def report_document(
+    report: Report, *, keep_idle: bool = False, panels: bool = True, price: float | None = None
+) -> Document:
+    """`panels=False` saves the time of reading every sample where nothing will be drawn.
+
+    `price` is dollars for an hour of a GPU.
+    """
     subject = report.subject
     bars = list(gpus.time_panels(report.totals, subject.name)) if panels else []
     curves: list[Section] = []
@@ -51,10 +57,11 @@ def report_document(report: Report, *, keep_idle: bool = False, panels: bool = T
         over_time = telemetry_sections(report, keep_idle=keep_idle)
         curves = parse.curves(parse.lines_of(subject, subject.name)) if over_time is None else over_time
     refresh, refresh_by_gpu = _sensors(report)
-    answers = _filled(_time(report), _training(report), _gpus(report), refresh, _findings(report))
+    answers = _filled(_time(report), _training(report), _gpus(report), refresh)
+    first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
-        Section("", [_facts(report), *bars, *answers], _nothing(report)),
+        Section("", [*first, *bars, *answers], _nothing(report)),
         *curves,
         Section("Details", details),
     ]
@@ -72,47 +79,31 @@ def _filled(*items: Table | FactList) -> list[Table | FactList]:
 
 
 def _facts(report: Report) -> FactList:
-    log, recording = report.subject.log, report.subject.recording
+    recording = report.subject.recording
     descriptions = recording.descriptions if recording else []
     first = descriptions[0] if descriptions else {}
     known = {name: fact.value for name, fact in report.subject.facts.known().items()}
-    recorded_gpus = [gpu for description in descriptions for gpu in description.get("gpus") or []]
+    recorded_gpus = distinct_gpus(descriptions)
     events = reports.events(report)
     return FactList(
         {
-            "run": _status(report),
             "command": report.subject.command,
             "tags": ", ".join(f"{key}={value}" for key, value in (first.get("tags") or {}).items()),
             "started": _started(first),
             "host": (first.get("host") or {}).get("name"),
-            "ended by": f"line {log.cause.line}: {log.cause.text}" if log.cause else None,
             "model": _model(known),
-            "GPUs": counted(_distinct(recorded_gpus)) if recorded_gpus else _gpus_of_log(known),
+            "GPUs": counted(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),
             "overlap": None if recording else _overlap(report.shared),
             "events": ", ".join(f"{count:,} {kind}" for kind, count in events.items()),
-        }
+        },
+        title="Run",
     )
-
-
-def _status(report: Report) -> str:
-    """`d16: completed, 4 h 19 min`; readings without a log have no status."""
-    subject, seconds = report.subject, sum(report.totals["duration_s"].to_list())
-    if subject.recording and subject.recording.duration_s is not None:
-        seconds = subject.recording.duration_s
-    status = subject.log.status if subject.log.lines and subject.log.telemetry is None else None
-    parts = [part for part in (status, text.duration(seconds) if seconds else None) if part]
-    return f"{subject.name}: {', '.join(parts)}" if parts else subject.name
 
 
 def _started(description: dict[str, Any]) -> str | None:
     wall_ns = run_folder.wall_ns(description, "started")
     return iso(wall_ns)[:19].replace("T", " ") + " UTC" if wall_ns else None
-
-
-def _distinct(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A GPU seen by several segments counts once."""
-    return list({gpu.get("uuid") or str(gpu): gpu for gpu in recorded}.values())
 
 
 def _model(known: dict[str, Any]) -> str | None:
@@ -170,7 +161,7 @@ def _findings(report: Report) -> FactList:
 
 def _time(report: Report) -> Table:
     totals = [row for row in rows(report.totals) if row["duration_s"]]
-    energies = [energy for row in totals if (energy := _energy(row)) is not None]
+    energies = [energy for row in totals if (energy := energy_of(row)) is not None]
     whole = [text.duration(sum(row["duration_s"] for row in totals))]
     whole += [text.energy(sum(energies))] if energies else []
     name = "Time and energy" if energies else "Time"
@@ -262,12 +253,6 @@ def _table(title: str, cells: Sequence[Row], columns: Sequence[Column], *, folde
     return Table(title, headings, lines, COUNTER_NOTE if ENERGY[-1][0] in headings else "", folded)
 
 
-def _energy(row: Row) -> float | None:
-    """The driver's counter where there is one, since it misses nothing between two samples."""
-    counter: float | None = row["energy_counter_j"]
-    return row["energy_j"] if counter is None else counter
-
-
 def _written(name: str, write: Callable[[Any], str]) -> Callable[[Row], str | None]:
     """The cell of a figure; None where the table lacks it or it was not measured."""
 
@@ -304,12 +289,8 @@ def _not_all_measured(row: Row) -> str | None:
     return None if share is None or share >= WHOLE else f"{100 * share:.0f} %"
 
 
-def _step_ms(row: Row) -> str | None:
-    return None if row["step_s"] is None else step_time.digits(row["step_s"], row["step_error_s"])
-
-
 def _best_energy(row: Row) -> str | None:
-    energy = _energy(row)
+    energy = energy_of(row)
     return None if energy is None else text.energy(energy)
 
 
@@ -343,7 +324,7 @@ TRAINING: tuple[Column, ...] = (
     ("phase", lambda row: str(row["phase"])),
     ("steps", _written("steps", text.step)),
     ("attempts", _written("attempts", text.step)),
-    ("ms/step", _step_ms),
+    ("ms/step", step_ms),
     ("tok/s,\nwall clock", _written("tok_per_sec", lambda rate: text.number(rate, 0))),
     ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
     ("J/step", _written("j_per_step", lambda joules: text.number(joules, 1))),

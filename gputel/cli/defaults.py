@@ -23,7 +23,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "record": PICTURES | {"hz", "max-overhead", "price", "fsync", "json"},
     "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects", "strict", "verbose"},
     "tail": {"format", "plain", "json", "price", "gpus", "budget", "hours", "preset", "bell"},
-    "report": PICTURES | {"keep-idle", "json"},
+    "report": PICTURES | {"keep-idle", "price", "json"},
     "compare": PICTURES
     | {"by", "metric", "phase", "target", "lower", "higher", "price", "kwh", "smooth", "group"}
     | {"csv", "markdown", "json"},

@@ -23,6 +23,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran meanwhile.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count idle time before and after the run too.")
+@click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
 @options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
@@ -35,6 +36,7 @@ def command(
     log: Path | None,
     offset: float,
     keep_idle: bool,
+    price: float | None,
     out: Path,
     force: bool,
     as_json: bool,
@@ -52,7 +54,7 @@ def command(
     kinds = options.checked(asked, out, NAME, {}, force=force)
     report = make_report(_run(run, gpu, log, offset), keep_idle=keep_idle)
     if kinds or not as_json:
-        document = report_document(report, keep_idle=keep_idle, panels=bool(kinds))
+        document = report_document(report, keep_idle=keep_idle, panels=bool(kinds), price=price)
     if kinds:
         options.write(document, kinds, out, NAME, force=force)
     if as_json:
@@ -70,6 +72,8 @@ def _run(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -
 
     if gpu and log and not run:
         return runs.from_table_and_log(gpu, log, offset_s)
+    if log and not (run or gpu or offset_s):
+        return sources.one_subject(str(log))
     if gpu or log or offset_s:
         raise GputelError(
             "gputel report", "--gpu and --log go together, and without RUN", "name both", exit_code=2

@@ -84,7 +84,7 @@ def table(lines: str, title: str) -> dict[str, list[str]]:
 
 def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
     said = report(str(recorded))
-    assert said.startswith("SIMULATED: 2xH100; no real GPU data\nrun      d12: ")
+    assert said.startswith("SIMULATED: 2xH100; no real GPU data\nrun     d12: ")
     assert "command  python train.py" in said
     assert "GPUs     2 x NVIDIA H100 80GB HBM3" in said
     rows = {
@@ -200,7 +200,7 @@ def _read(handle: int) -> bytes:
 def test_a_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
     sample = Path(__file__).parents[2] / "sample_logs" / "d16-base.log.gz"
     said = report(str(sample))
-    assert said.startswith("synthetic log\nrun     d16-base: completed, 4 h 20 min\n")
+    assert said.startswith("synthetic log\nrun    d16-base: completed, 4 h 20 min\n")
     assert "model   depth 16, 335.5M parameters, 524,288 tokens/step" in said
     assert "mfu          43.9 %" in said
 

@@ -1,0 +1,115 @@
+"""The first lines of a report: how the run went, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gputel.analysis import text
+from gputel.analysis.align import step_time
+from gputel.analysis.document import FactList, rows
+from gputel.analysis.documents.parse import best_evaluation
+from gputel.analysis.documents.record import MIB
+from gputel.analysis.logs import summary
+
+if TYPE_CHECKING:
+    from gputel.analysis.report import Report
+
+
+def headline(report: Report, price: float | None) -> FactList:
+    """How the run went and what it took, in a few lines."""
+    log = report.subject.log
+    return FactList(
+        {
+            "run": _status(report),
+            "ended by": f"line {log.cause.line}: {log.cause.text}" if log.cause else None,
+            "loss": _loss(report),
+            "speed": _speed(report),
+            "energy": _energy_used(report),
+            "peaks": _peaks(report),
+            "cost": _cost(report, price),
+        }
+    )
+
+
+def _status(report: Report) -> str:
+    """`d16: completed, 4 h 19 min`; readings without a log have no status."""
+    subject, seconds = report.subject, _seconds(report)
+    status = subject.log.status if subject.log.lines and subject.log.telemetry is None else None
+    parts = [part for part in (status, text.duration(seconds) if seconds else None) if part]
+    return f"{subject.name}: {', '.join(parts)}" if parts else subject.name
+
+
+def _loss(report: Report) -> str | None:
+    """`2.4179 last; best validation 0.7533 bpb`, of the last phase."""
+    phases = summary.run(report.subject.log)["phases"]
+    if not phases:
+        return None
+    last, best = phases[-1]["metrics"].get("loss", {}).get("last"), best_evaluation(phases[-1]["evals"])
+    parts = [
+        f"{text.number(last)} last" if last is not None else None,
+        f"best validation {best}" if best else None,
+    ]
+    return "; ".join(part for part in parts if part) or None
+
+
+def _speed(report: Report) -> str | None:
+    """`5,211,066 tok/s, 100.3 ±0.1 ms/step, MFU 44 %`, of the last phase."""
+    if report.phases.is_empty():
+        return None
+    row = list(rows(report.phases))[-1]
+    rate = row["tok_per_sec"] if row["tok_per_sec"] is not None else row.get("tok_per_sec_printed")
+    step = step_ms(row)
+    mfu = next((verdict.answer for verdict in report.verdicts if verdict.question == "mfu"), "unknown")
+    parts = [
+        None if rate is None else f"{text.number(rate, 0)} tok/s",
+        None if step is None else f"{step} ms/step",
+        None if mfu == "unknown" else f"MFU {mfu}",
+    ]
+    return ", ".join(part for part in parts if part) or None
+
+
+def _energy_used(report: Report) -> str | None:
+    energies = [energy for row in rows(report.totals) if (energy := energy_of(row)) is not None]
+    tokens = [row["j_per_token"] for row in rows(report.phases) if row["j_per_token"] is not None]
+    parts = [text.energy(sum(energies))] if energies else []
+    parts += [f"{tokens[-1]:.4g} J/token in training"] if tokens else []
+    return ", ".join(parts) or None
+
+
+def _peaks(report: Report) -> str | None:
+    """The fullest memory and the hottest GPU."""
+    gpu_rows = list(rows(report.gpus))
+    memory = [row["mem_peak_mib"] for row in gpu_rows if row.get("mem_peak_mib") is not None]
+    heat = [row["temp_peak_c"] for row in gpu_rows if row.get("temp_peak_c") is not None]
+    parts = [f"{text.size(max(memory) * MIB)} memory"] if memory else []
+    parts += [f"{text.number(max(heat), 0)} °C"] if heat else []
+    return ", ".join(parts) or None
+
+
+def _cost(report: Report, price: float | None) -> str | None:
+    gpus_used, seconds = report.subject.facts.gpus, _seconds(report)
+    if price is None:
+        return None
+    if gpus_used is None or not seconds:
+        return "unknown: " + ("how many GPUs it used" if seconds else "how long it took")
+    hours = float(gpus_used.value) * seconds / 3600
+    return f"{text.money(hours * price)}: {hours:.3g} GPU hours at {text.money(price)}"
+
+
+def _seconds(report: Report) -> float:
+    """How long the run took: as recorded, else by its log."""
+    recording = report.subject.recording
+    if recording and recording.duration_s is not None:
+        return recording.duration_s
+    return float(sum(report.totals["duration_s"].to_list()))
+
+
+def energy_of(row: Mapping[str, Any]) -> float | None:
+    """The driver's counter where there is one, since it misses nothing between two samples."""
+    counter: float | None = row["energy_counter_j"]
+    return row["energy_j"] if counter is None else counter
+
+
+def step_ms(row: Mapping[str, Any]) -> str | None:
+    return None if row["step_s"] is None else step_time.digits(row["step_s"], row["step_error_s"])

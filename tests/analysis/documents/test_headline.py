@@ -1,0 +1,41 @@
+"""The first lines of a report of a log without a recording; tests of recordings are those of the whole report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.documents.headline import headline
+from gputel.analysis.report import Report, make_report
+from gputel.analysis.runs import read_run
+
+LINES = [
+    "World size: 4",
+    *(f"step {n:05d}/00100 (0.1%) | loss: {4 - n / 100:.4f} | lrm: 1.00 | dt: 900.00ms" for n in range(100)),
+    "Step 00100 | Validation loss: 2.9876",
+]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    (tmp_path / "d4.log").write_text("\n".join(LINES) + "\n")
+    return make_report(read_run(tmp_path / "d4.log"))
+
+
+def test_headline_has_the_status_the_last_and_best_loss_and_the_speed(report: Report) -> None:
+    lines = headline(report, None).known()
+    assert lines["run"] == "d4: completed, 1 min 30 s"
+    assert lines["loss"] == "3.0100 last; best validation 2.9876 loss"
+    assert "900.0" in lines["speed"]
+    assert set(lines) == {"run", "loss", "speed"}
+
+
+def test_cost_is_time_on_every_gpu_at_the_price_of_one(report: Report) -> None:
+    assert headline(report, 3.0).known()["cost"] == "$0.30: 0.1 GPU hours at $3.00"
+
+
+def test_cost_of_a_log_that_names_no_gpu_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "d4.log").write_text("\n".join(LINES[1:]) + "\n")
+    answer = headline(make_report(read_run(tmp_path / "d4.log")), 3.0)
+    assert answer.known()["cost"] == "unknown: how many GPUs it used"
