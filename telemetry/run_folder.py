@@ -94,7 +94,7 @@ def create(
 ) -> Segment:
     """Create a run, or with `node` this node's part of it. Refuses a folder that already holds a run.
 
-    A folder that is there already keeps its mode.
+    An existing folder keeps its mode.
     """
     made = _make_folder(path, mode)
     segment = _create(path, facts, node)

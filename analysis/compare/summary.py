@@ -240,17 +240,22 @@ def _printed_rate(track: RunPhase) -> float | None:
     return None if rate is None else rate * track.subject.step_tokens.rate_scale
 
 
-def _contains_others(track: RunPhase) -> pl.Expr:
-    """Marks records with a long step time that follow an evaluation or a checkpoint."""
+def _contains_others(track: RunPhase) -> pl.Series:
+    """Marks records with a long step time that follow an evaluation or a checkpoint.
+
+    Marks none if most records behind one are not long: then the printed time leaves it out, and a long step is a long step.
+    """
     rows, log = track.rows, track.subject.log
     if "dt_ms" not in rows.columns or "line" not in rows.columns:
-        return pl.lit(False)
+        return pl.repeat(False, rows.height, eager=True)
     saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
     others = np.unique(np.concatenate([log.evals["line"].to_numpy(), saved.to_numpy()]))
     lines = rows["line"].to_numpy()
     before = np.searchsorted(others, lines) - np.searchsorted(others, np.append(-1, lines[:-1]))
-    long = pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))
-    return (pl.Series("others", before > 0) & long).fill_null(False)
+    follows = pl.Series("follows", before > 0)
+    long = rows.select((pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))).fill_null(False)).to_series()
+    marked = follows & long
+    return marked if 2 * marked.sum() > follows.sum() else marked & False
 
 
 def _rate(tokens: float | None, seconds: float | None) -> float | None:

@@ -330,7 +330,7 @@ def test_doubtful_reading_is_said_first_and_strict_ends_with_4(log: Path, tmp_pa
     doubtful = tmp_path / "same.log"
     doubtful.write_text("".join(LINE % (step, 2.5) for step in range(12)))
     done = run(doubtful, "--strict", "--html", "--out", tmp_path / "page.html")
-    said = "doubtful: the loss is 2.5 in all 12 records: another figure was read as the loss"
+    said = "doubt: the loss is 2.5 in all 12 records: another figure was read as the loss"
     assert (done.returncode, done.stdout.splitlines()[0]) == (4, said)
     assert said in (tmp_path / "page.html").read_text()
     assert run(doubtful).returncode == 0

@@ -387,7 +387,7 @@ def test_a_budget_that_buys_nothing_names_the_nearest() -> None:
 
 def test_check_begins_with_the_doubts_of_the_run(tmp_path: Path) -> None:
     """A throughput in thousands: the plan is checked, and the doubt says what was read how."""
-    steps = [f"step {n:5d} | loss: 3.0 | dt: 1217.00ms | tok/sec: 430.80\n" for n in range(30)]
+    steps = [f"step {n:5d} | loss: {3 - n / 100:.2f} | dt: 1217.00ms | tok/sec: 430.80\n" for n in range(30)]
     banner = "GPU: NVIDIA H100 80GB HBM3\nworld_size: 1\ndesired batch size (number of tokens): 524288\n"
     (tmp_path / "a.log").write_text(banner + "".join(steps))
     words = ["plan", "--params", "124M", "--on", "1xH100", "--check", str(tmp_path / "a.log")]

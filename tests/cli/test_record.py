@@ -35,7 +35,7 @@ def test_recording_for_a_time_ends_by_itself() -> None:
     assert "SIMULATED: 2xH100" in answer.stderr
     assert "next: gputel info run" in answer.stderr
     assert answer.stdout == ""
-    assert gputel.open_run("run").gpu.height > 150
+    assert gputel.open_run("run").gpu.height > 20
     facts = json.loads(Path("run/run.json").read_text())
     assert facts["exit_code"] == 0
     assert facts["ended"]

@@ -42,7 +42,6 @@ DEFINITIONS = {
     "duration and money as text": (r"def (duration|money)\(\w+: float", "text.py"),
     "joules in a kWh, MiB in a GiB": (r"(JOULES_PER_KWH|MIB_PER_GIB) = ", "text.py"),
     "caution of a simulation": (r"no real GPU data", "document.py"),
-    "temporary file and rename": (r"os\.replace\(|mkstemp|NamedTemporaryFile", "render/files.py"),
     "joules": (r"coalesce\(\s*['\"]energy_counter_j", "align/join.py"),
 }
 
