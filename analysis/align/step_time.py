@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from gputel.analysis.align.spans import LONG
+from gputel.analysis.align.timestamps import usual_near
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
 
 BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enough
 STALLED = 1.5  # times the usual: a block with a stall
@@ -42,6 +49,22 @@ def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float)
     off = max(0.0, abs(printed.seconds - stamped.seconds) - stamped.error_s)
     printed = StepTime(printed.seconds, printed.error_s + off, printed.origin)
     return min(stamped, printed, key=lambda estimate: estimate.error_s)
+
+
+def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
+    """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
+
+    Marks none if most records behind one are not: then the printed time leaves it out, and a long step is a long step.
+    """
+    if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
+        return pl.repeat(False, records.height, eager=True)
+    saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
+    others = np.unique(np.concatenate([log.evals["line"].to_numpy(), saved.to_numpy()]))
+    lines = records["line"].to_numpy()
+    before = np.searchsorted(others, lines) - np.searchsorted(others, np.append(-1, lines[:-1]))
+    is_long = pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))
+    marked = records.select(is_long.fill_null(False)).to_series() & pl.Series(before > 0)
+    return marked if 2 * marked.sum() > (before > 0).sum() else marked & False
 
 
 def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.align.spans import LONG
-from gputel.analysis.align.timestamps import usual_near
+from gputel.analysis.align.step_time import contains_others
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
@@ -236,26 +235,8 @@ def _printed_rate(track: RunPhase) -> float | None:
 
     A step whose time contains an evaluation or a checkpoint printed before it says nothing of the throughput.
     """
-    rate = _mean(track.rows.filter(~_contains_others(track)), "tok_per_sec")
+    rate = _mean(track.rows.filter(~contains_others(track.rows, track.subject.log)), "tok_per_sec")
     return None if rate is None else rate * track.subject.step_tokens.rate_scale
-
-
-def _contains_others(track: RunPhase) -> pl.Series:
-    """Marks records with a long step time that follow an evaluation or a checkpoint.
-
-    Marks none if most records behind one are not long: then the printed time leaves it out, and a long step is a long step.
-    """
-    rows, log = track.rows, track.subject.log
-    if "dt_ms" not in rows.columns or "line" not in rows.columns:
-        return pl.repeat(False, rows.height, eager=True)
-    saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
-    others = np.unique(np.concatenate([log.evals["line"].to_numpy(), saved.to_numpy()]))
-    lines = rows["line"].to_numpy()
-    before = np.searchsorted(others, lines) - np.searchsorted(others, np.append(-1, lines[:-1]))
-    follows = pl.Series("follows", before > 0)
-    long = rows.select((pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))).fill_null(False)).to_series()
-    marked = follows & long
-    return marked if 2 * marked.sum() > follows.sum() else marked & False
 
 
 def _rate(tokens: float | None, seconds: float | None) -> float | None:

@@ -10,6 +10,7 @@ pace        start, evaluations, checkpoints, network and data, in seconds
 course      steps, hours, energy and cost
 rows        all figures of one size; what would make it fit
 past_runs   a finished run in the terms of a plan
+timing      its step time, hours, start, evaluations and checkpoints
 calibrate   a plan corrected by a finished run
 check       planned against measured figures
 answer      the JSON and CSV of `gputel plan`

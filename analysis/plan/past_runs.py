@@ -1,6 +1,6 @@
 """A finished run -> PastRun, in the terms of a plan: size, GPUs, recipe, measured pace, memory, power, overheads.
 
-Overheads (start, evaluations, checkpoints) come from timestamps: the time before a line belongs to what it reports.
+Times are those of `timing`; what the log does not print is as planned, or None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gputel.trainer.gpus import find_gpu, gpus
 if TYPE_CHECKING:
     import polars as pl
 
-    from gputel.analysis.logs.log import Log
+    from gputel.analysis.plan.timing import Overheads, TrainingTime
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
@@ -28,9 +28,6 @@ ROUNDED = 1e-3
 
 SAME_PEAK = 0.01
 PRINTED_DIGITS = 1e-5  # FLOPs are printed with seven
-
-SETTLED = 10
-"""Steps until compilation and warm-up are over."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +72,15 @@ def happened(
     subject: RunData, planned: Recipe, given: Cluster | None = None, named: Size | None = None
 ) -> PastRun:
     """Describes a finished run; GPUs and a size named by hand take precedence over those of the log."""
+    from gputel.analysis.plan.timing import training_time
+
     asked = named or asked_of(subject)
     size = as_printed(subject, asked)
     machine = given or machine_of(subject)
-    steps = _longest_phase(subject.log.steps)
-    steady = settled(steps)
-    completed = steps_completed(steps)
+    trained = training_time(subject)
     per_step = _tokens_per_step(subject, asked, machine)
-    dt_ms = _spread(steady, "dt_ms", subject.name)
-    rate = _rate(steady, dt_ms, per_step, subject.name)
+    dt_ms = _step_ms(trained, subject.name)
+    rate = _rate(trained.rows, dt_ms, per_step, subject.name)
     simulated = subject.recording.simulated if subject.recording else None
     return PastRun(
         run=subject.name,
@@ -95,16 +92,16 @@ def happened(
         recipe=recipe_of(subject, planned),
         device_batch=whole(subject, "device_batch"),
         tokens_per_step=per_step,
-        steps=completed,
-        total_steps=_total_steps(subject, steps),
+        steps=trained.steps,
+        total_steps=_total_steps(subject, trained.rows),
         dt_ms=dt_ms,
         tok_per_sec=rate,
-        mfu=None if simulated and not given else _mfu(subject, size, machine, rate, steady),
-        hours=_hours(steps, completed),
+        mfu=None if simulated and not given else _mfu(subject, size, machine, rate, trained.rows),
+        hours=trained.hours,
         allocated_gib=_allocated_gib(subject),
         used_gib=None if simulated else _used_gib(subject),
         watts=None if simulated else _watts(subject),
-        did=overheads(subject.log),
+        did=trained.did,
         caution=subject.caution,
         simulated=simulated,
     )
@@ -172,62 +169,6 @@ def whole(subject: RunData, name: str) -> int | None:
     return int(value) if isinstance(value, (int, float)) else None
 
 
-@dataclass(frozen=True)
-class Overheads:
-    """Time besides steps; None without timestamps."""
-
-    start_s: float | None
-    evaluations: int
-    evaluation_s: float | None
-    checkpoints: int
-    checkpoint_s: float | None
-
-    @property
-    def eval_hours(self) -> float | None:
-        return None if self.evaluation_s is None else self.evaluations * self.evaluation_s / 3600
-
-    @property
-    def save_hours(self) -> float | None:
-        return None if self.checkpoint_s is None else self.checkpoints * self.checkpoint_s / 3600
-
-
-def overheads(log: Log) -> Overheads:
-    stamped = _stamped(log)
-    evaluations, checkpoints = _times(stamped, "eval"), _times(stamped, "checkpoint")
-    return Overheads(
-        _start_s(log),
-        len(evaluations),
-        sum(evaluations) / len(evaluations) if evaluations else None,
-        len(checkpoints),
-        sum(checkpoints) / len(checkpoints) if checkpoints else None,
-    )
-
-
-def settled(steps: pl.DataFrame) -> pl.DataFrame:
-    """Drops the first steps, if enough others remain."""
-    return steps.slice(SETTLED) if steps.height >= 2 * SETTLED else steps.slice(steps.height // 2)
-
-
-def steps_completed(steps: pl.DataFrame) -> int:
-    """Returns how many steps the rows stand for: a log may print every tenth only."""
-    numbers = steps["step"].drop_nulls()
-    if numbers.is_empty():
-        return steps.height
-    first: Any = numbers.min()
-    last: Any = numbers.max()
-    every: Any = numbers.unique().sort().diff().median()
-    begins_at_first = first <= (every or 1)
-    return int(last if begins_at_first and first else last - first + 1)
-
-
-def _longest_phase(steps: pl.DataFrame) -> pl.DataFrame:
-    """Keeps the phase with the most steps, of base, mid and SFT."""
-    if steps.is_empty():
-        return steps
-    longest = steps["phase"].value_counts(sort=True)["phase"][0]
-    return steps.filter(steps["phase"] == longest)
-
-
 def _tokens_per_step(subject: RunData, asked: Size, machine: Cluster | None) -> int | None:
     """Returns tokens per step; if computed from rounded figures, rounded to whole sequences on every GPU."""
     fact = subject.facts.tokens_per_step
@@ -245,6 +186,16 @@ def _figure(fact: Fact | None) -> int | None:
 def _total_steps(subject: RunData, steps: pl.DataFrame) -> int | None:
     printed: Any = steps["total_steps"].drop_nulls().last() if "total_steps" in steps.columns else None
     return int(printed) if printed is not None else whole(subject, "total_steps")
+
+
+def _step_ms(trained: TrainingTime, run: str) -> Estimate | None:
+    """Returns the step time; its range holds the central 80 % of printed steps, and the error of the step time."""
+    if trained.step is None:
+        return None
+    value, error = 1000 * trained.step.seconds, 1000 * trained.step.error_s
+    printed = _spread(trained.rows, "dt_ms", run)
+    low, high = (printed.low, printed.high) if printed else (value, value)
+    return measured(value, run, low=max(0.0, min(low, value - error)), high=max(high, value + error))
 
 
 def _spread(steps: pl.DataFrame, column: str, run: str) -> Estimate | None:
@@ -279,17 +230,6 @@ def _mfu(
             "name its GPUs with --on",
         )
     return share.as_(f"MFU of {subject.name}")
-
-
-def _hours(steps: pl.DataFrame, completed: int) -> float | None:
-    """Returns hours in steps by the log's clock, else by the median time of the steps that it prints."""
-    from gputel.analysis.logs.summary import duration_s
-
-    seconds = duration_s(steps)
-    if seconds is None and "dt_ms" in steps.columns:
-        typical: Any = steps["dt_ms"].median()
-        seconds = None if typical is None else completed * typical / 1000
-    return None if seconds is None else seconds / 3600
 
 
 def _allocated_gib(subject: RunData) -> float | None:
@@ -348,39 +288,3 @@ def _argv(subject: RunData) -> list[str]:
     """Returns the words of the recorded command; none for a bare log."""
     descriptions = subject.recording.descriptions if subject.recording else []
     return [str(word) for facts in descriptions for word in facts.get("argv") or []]
-
-
-def _stamped(log: Log) -> pl.DataFrame:
-    """Returns the lines with a timestamp: what each reports, and the seconds since the line before."""
-    import polars as pl
-
-    frames = [
-        log.records.select("line", "time", pl.lit("step").alias("kind")),
-        log.evals.select("line", "time", pl.lit("eval").alias("kind")),
-        log.events.filter(pl.col("kind") == "checkpoint").select("line", "time", "kind"),
-    ]
-    lines = pl.concat(frames).filter(pl.col("time").is_not_null()).sort("line").unique("line", keep="first")
-    since = pl.col("time").diff().dt.total_nanoseconds() / 1e9
-    return lines.sort("line").with_columns(since.alias("seconds"), pl.col("kind").shift(1).alias("before"))
-
-
-def _times(stamped: pl.DataFrame, kind: str) -> list[float]:
-    """Returns the seconds of each evaluation or checkpoint; consecutive lines are one."""
-    import polars as pl
-
-    mine = stamped.filter(pl.col("seconds").is_not_null() & (pl.col("kind") == kind))
-    return [
-        float(seconds)
-        for seconds, before in mine.select("seconds", "before").iter_rows()
-        if before != kind and seconds >= 0
-    ]
-
-
-def _start_s(log: Log) -> float | None:
-    """Returns the seconds from the start of the process to the end of the first step, minus a usual step."""
-    steps = log.steps
-    first: Any = log.records["time"].drop_nulls().first()
-    if first is None or log.started is None or "dt_ms" not in steps.columns:
-        return None
-    usual: Any = settled(steps)["dt_ms"].median()
-    return None if usual is None else max(0.0, first.timestamp() - log.started / 1e9 - usual / 1e3)

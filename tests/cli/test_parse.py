@@ -337,7 +337,7 @@ def test_doubtful_reading_is_said_first_and_strict_ends_with_4(log: Path, tmp_pa
     assert run(log, "--strict").returncode == 0
     (doubt,) = answer(doubtful)["runs"][0]["doubts"]
     assert doubt == {
-        "kind": "constant-loss", "about": "reading", "text": said.removeprefix("doubtful: "),
+        "kind": "constant-loss", "about": "reading", "text": said.removeprefix("doubt: "),
         "figures": {"loss": 2.5, "records": 12}, "line": 1,
     }  # fmt: skip
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-import polars as pl
 import pytest
 
 from gputel.analysis.plan import inputs, past_runs
 from gputel.analysis.plan.memory import Recipe
 from gputel.analysis.runs import read_run
 from gputel.telemetry.errors import GputelError
-from tests.analysis.plan.scenes import BANNER, D16, START, STEP, Write, stamped
+from tests.analysis.plan.scenes import BANNER, D16, STEP, Write
 
 
 def test_run_has_its_size_gpus_and_pace(write: Write) -> None:
@@ -81,36 +77,3 @@ def test_recipe_is_as_printed_and_else_as_planned(write: Write) -> None:
         run = past_runs.happened(write(banner=BANNER + line.format(shard)), planned)
         expected = Recipe(1, "muon", shard=shard, loss="chunked", recompute=True, compiled=False)
         assert run.recipe == expected
-
-
-def test_timestamps_give_the_time_of_evaluations_and_checkpoints(tmp_path: Path) -> None:
-    path = tmp_path / "stamped.log"
-    path.write_text(f"{START:%Y-%m-%dT%H:%M:%S}Z Vocab size: 65,536\n" + stamped())
-    did = past_runs.overheads(read_run(path).log)
-    assert did == past_runs.Overheads(None, 4, 6.0, 4, 4.0)
-
-
-def test_log_without_timestamps_has_no_overheads(write: Write) -> None:
-    assert past_runs.overheads(write().log) == past_runs.Overheads(None, 0, None, 0, None)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "completed"),
-    [
-        (range(60), 60),
-        (range(1, 61), 60),
-        (range(0, 600, 10), 591),
-        (range(10, 610, 10), 600),
-        (range(1, 600, 10), 591),
-        (range(5000, 5600, 10), 591),
-        ([7], 1),
-        ([], 0),
-    ],
-)
-def test_rows_of_every_tenth_step_stand_for_all_steps(numbers: Sequence[int], completed: int) -> None:
-    rows = pl.DataFrame({"step": pl.Series(list(numbers), dtype=pl.Int64)})
-    assert past_runs.steps_completed(rows) == completed
-
-
-def test_rows_without_a_step_are_counted() -> None:
-    assert past_runs.steps_completed(pl.DataFrame({"step": pl.Series([None] * 9, dtype=pl.Int64)})) == 9
