@@ -149,12 +149,30 @@ def answer(report: Report) -> dict[str, Any]:
 
 
 def _error_of_spans(report: Report) -> pl.Expr:
-    """Returns the error of the time of each kind: two cut timestamps a span; training has what the others lack."""
-    if report.placed.uncertainty_s is None:
+    """Returns the error of the time of each kind.
+
+    A span has two cut timestamps, and its border with the training is where a record is thought to begin; training
+    has the errors of all other kinds.
+    """
+    cut_s = report.placed.uncertainty_s
+    if cut_s is None:
         return pl.lit(None, pl.Float64)
-    spans = pl.when(pl.col("kind") == "train").then(pl.col("spans").sum()).otherwise(pl.col("spans"))
-    others = pl.when(pl.col("kind") == "train").then(spans - pl.col("spans")).otherwise(spans)
-    return SURE * report.placed.uncertainty_s * ((others + 1) / 6).sqrt()
+    others = pl.when(pl.col("kind") == "train").then(0).otherwise(pl.col("spans"))
+    others = pl.when(pl.col("kind") == "train").then(others.sum()).otherwise(others)
+    scatter_s, drift_s = _error_of_borders(report)
+    scattered = SURE * ((others + 1) * cut_s**2 / 6 + others * scatter_s**2).sqrt()
+    return scattered + others * drift_s
+
+
+def _error_of_borders(report: Report) -> tuple[float, float]:
+    """Returns how much a record scatters about its expected length, and the error that all expectations share."""
+    records, phases = report.subject.log.records, report.phases
+    covered = float(report.steps["steps"].cast(pl.Float64).median() or 1.0)  # type: ignore[arg-type]
+    dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
+    dt_ms = dt_ms.filter(dt_ms.is_finite())
+    low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
+    drift: Any = phases["step_error_s"].max() if "step_error_s" in phases.columns else None
+    return (high - low) / 1349 * covered**0.5, float(drift or 0.0) * covered
 
 
 def read_as(report: Report) -> str | None:
