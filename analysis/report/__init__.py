@@ -167,7 +167,7 @@ def _error_of_spans(report: Report) -> pl.Expr:
 def _error_of_borders(report: Report) -> tuple[float, float]:
     """Returns how much a record scatters about its expected length, and the error that all expectations share."""
     records, phases = report.subject.log.records, report.phases
-    covered = float(report.steps["steps"].cast(pl.Float64).median() or 1.0)  # type: ignore[arg-type]
+    covered = float(report.steps["steps"].cast(pl.Float64).median() or 1.0)
     dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
     dt_ms = dt_ms.filter(dt_ms.is_finite())
     low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
