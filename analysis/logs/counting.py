@@ -73,8 +73,10 @@ class Counting:
         return line.cells.get("epoch")
 
     def of_evaluation(self, line: ParsedLine) -> float | None:
+        """The step that the line prints, else its epoch, unless its format says that it comes within one."""
         step = line.shape.step(line.cells, self.from_zero(line.pattern))
-        if step is None and self._epochs_are_steps and not self.has_fractions:
+        names_epoch = "epoch" in line.cells and line.pattern.whole_epochs
+        if step is None and not self.has_fractions and (self._epochs_are_steps or names_epoch):
             return self.epoch(line.cells)
         return step
 
@@ -120,6 +122,12 @@ class PendingEvaluations:
     line: ParsedLine
     step: float | None
     evals: dict[str, float]
+    place: PhaseAttempt  # where the log was
+    last_step: float | None  # of the records before them
+
+    def is_left_by(self, place: PhaseAttempt) -> bool:
+        """Whether the place is a later attempt of the same phase."""
+        return place.phase == self.place.phase and place.attempt > self.place.attempt
 
 
 class Evaluations:
@@ -136,8 +144,10 @@ class Evaluations:
         evals = _by_task(line)
         if not evals:
             return
-        if step is None or self._stages.is_behind(step):
-            self._waiting.append(PendingEvaluations(line, step, evals))
+        epoch = line.cells.get("epoch")
+        if step is None or self._stages.is_behind(step, epoch if epoch == step else None):
+            here, last_step = self._stages.here, self._stages.last_step
+            self._waiting.append(PendingEvaluations(line, step, evals, here, last_step))
         else:
             self.write(line, evals, step, self._stages.evaluation(step))
 
@@ -156,6 +166,9 @@ class Evaluations:
         """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19)."""
         for waiting in self._waiting:
             step = waiting.step
+            if step is None and draft and draft.place and waiting.is_left_by(draft.place):
+                self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
+                continue
             if step is None:
                 step = draft.step if draft else self._stages.last_step
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)

@@ -143,9 +143,13 @@ class Stages:
         else:
             self.names[-1] = stage
 
-    def is_behind(self, step: float) -> bool:
-        """Whether an evaluation of this step may belong to the next attempt or phase."""
-        return self.announced is not None or step < max(self._last.values(), default=_NEVER)
+    def is_behind(self, step: float, epoch: float | None = None) -> bool:
+        """Whether an evaluation of this step may belong to the next attempt or phase.
+
+        One whose epoch stands for its step is compared with the epochs of the records, if they have any.
+        """
+        epochs = [] if epoch is None else [value for value in self._epochs.values() if value is not None]
+        return self.announced is not None or step < max(epochs or self._last.values(), default=_NEVER)
 
     def record(self, step: float | None, rank: str | None, epoch: float | None = None) -> PhaseAttempt:
         """The place of a record that begins now; a falling step begins an attempt, unless a new epoch begins."""

@@ -42,3 +42,30 @@ def test_evaluation_behind_a_restart_keeps_its_own_step(read: Callable[[str], Lo
     log = read("".join(line.format(step) for step in (10, 20, 10, 20)))
     values = log.evals.filter(log.evals["name"] == "val_loss")
     assert values.select("attempt", "step").rows() == [(1, 10), (1, 20), (2, 10), (2, 20)]
+
+
+EPOCH = "Epoch {0}, Batch 0/8, Loss: 2.{0}\nEpoch {0} Validation - Loss: 3.{0}\n"
+
+
+def test_evaluation_takes_the_epoch_that_it_names_in_the_attempt_before_a_restart(
+    read: Callable[[str], Log],
+) -> None:
+    log = read("".join(EPOCH.format(epoch) for epoch in (1, 2, 3, 1, 2)))
+    values = log.evals.filter(log.evals["name"] == "val_loss").select("attempt", "step", "value")
+    assert values.rows() == [(1, 1, 3.1), (1, 2, 3.2), (1, 3, 3.3), (2, 1, 3.1), (2, 2, 3.2)]
+
+
+def test_evaluation_that_its_format_places_within_an_epoch_takes_the_step_of_the_next_record(
+    read: Callable[[str], Log],
+) -> None:
+    losses = "loss[loss=0.5, over 9.0 frames. ], tot_loss[loss=0.5, over 9.0 frames. ]"
+    record = f"INFO [train.py:1] Epoch 1, batch {{0}}, {losses}\n"
+    evaluation = "INFO [train.py:2] Epoch 1, validation: loss=0.25, over 9.0 frames.\n"
+    log = read(record.format(50) + evaluation + record.format(100))
+    assert log.evals.select("step", "name").rows() == [(100, "val_loss")]
+
+
+def test_evaluation_without_a_step_stays_in_the_attempt_before_a_restart(read: Callable[[str], Log]) -> None:
+    line = "step {0:5d} | loss: 5.0 | lr 1e-4\n"
+    log = read(line.format(7) + line.format(8) + "validation loss: 5.5\n" + line.format(1) + line.format(2))
+    assert log.evals.select("attempt", "step").rows() == [(1, 8)]
