@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from gputel.analysis import text
 from gputel.analysis.alarms.watch import Alarm
+from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.secrets import mask
 
@@ -32,15 +33,18 @@ PAUSES_S = (1.0, 4.0, 15.0, 60.0)
 
 @dataclass(frozen=True)
 class Notice:
-    """An alarm and the name of its run, with secrets masked, for everything that sends or prints it."""
+    """An alarm and the name of its run, for everything that sends or prints it.
+
+    Secrets are masked, and characters that act on a terminal or hide are written as codes.
+    """
 
     run: str
     alarm: Alarm
 
     def __post_init__(self) -> None:
-        alarm = replace(self.alarm, key=mask(self.alarm.key), text=mask(self.alarm.text))
+        alarm = replace(self.alarm, key=_clean(self.alarm.key), text=_clean(self.alarm.text))
         object.__setattr__(self, "alarm", alarm)
-        object.__setattr__(self, "run", mask(self.run))
+        object.__setattr__(self, "run", _clean(self.run))
 
     @property
     def line(self) -> str:
@@ -183,6 +187,10 @@ class Notifier:
             else:
                 return None
         return None
+
+
+def _clean(words: str) -> str:
+    return visible_line(mask(words))
 
 
 def _facts(notice: Notice) -> dict[str, object]:

@@ -13,6 +13,7 @@ import pytest
 
 from gputel.analysis.alarms.watch import Alarm
 from gputel.analysis.live.notify import Apprise, Channel, Notice, Notifier, NotifyCommand, Webhook
+from gputel.telemetry.characters import visible_line
 from gputel.telemetry.errors import GputelError
 
 ALARM = Alarm("nan", "NaN or infinite loss", "on", "loss", "loss is NaN", 61, 1e9)
@@ -73,7 +74,13 @@ def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Pa
         f"{sys.executable} {script} {out} '{{rule}} of {{run}}' {{state}} {{step}} {{text}} {{other}}"
     )
     assert delivered(hook, HOSTILE) == []
-    assert json.loads(out.read_text()) == [f"nan of {HOSTILE}", "on", "61", "loss is NaN", "{other}"]
+    assert json.loads(out.read_text()) == [
+        "nan of " + HOSTILE.replace("\n", "\\x0a"),
+        "on",
+        "61",
+        "loss is NaN",
+        "{other}",
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["argv.json", "hook.py"]
 
 
@@ -100,6 +107,20 @@ def test_secrets_leave_only_masked(server: Server, tmp_path: Path) -> None:
         assert "hunter2" not in text
         assert "HF_TOKEN=***" in text
         assert "--api-key=***" in text
+
+
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x1b]52;c;aGk=\x07", "\x9b31m", "\r", "\n", "\u202e", "\u200b", "\udc80"]
+)
+def test_command_gets_characters_that_act_or_hide_as_codes(tmp_path: Path, character: str) -> None:
+    """A null byte or half a surrogate pair cannot be an argument at all: it ended the thread that delivers."""
+    out = tmp_path / "text"
+    write = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + sys.argv[3])"
+    notice = Notice(f"d16{character}", replace(ALARM, text=f"loss{character}is NaN"))
+    NotifyCommand(f"{sys.executable} -c {shlex.quote(write)} {out} {{text}} {{run}}").send(notice)
+    assert out.read_text() == f"loss{visible_line(character)}is NaNd16{visible_line(character)}"
+    assert out.read_text().isascii()
+    assert out.read_text().isprintable()
 
 
 def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:
