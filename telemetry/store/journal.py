@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
 from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
@@ -75,7 +76,7 @@ def read_tier(path: Path) -> Tier | None:
 def tier_of(journal_blocks: Iterable[JournalBlock]) -> Tier | None:
     """The tier in the first schema block."""
     schema = next((block for block in journal_blocks if block.flags & blocks.SCHEMA), None)
-    return None if schema is None else tier_from_json(json.loads(blocks.inflate(schema)))
+    return None if schema is None else tier_from_json(parse_json(blocks.inflate(schema)))
 
 
 class Writer:

@@ -7,7 +7,6 @@ when it is read before that, so it costs the sampler nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
@@ -117,7 +117,7 @@ def merged(tables: Sequence[SecondRows]) -> SecondRows:
 @lru_cache(maxsize=1024)
 def _description(path: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, float], list[str]]:
     """The slow readings and the columns of a file; cached, because every reader asks for each GPU."""
-    facts = json.loads(pl.read_parquet_metadata(path)[ticks.KEY])
+    facts = parse_json(pl.read_parquet_metadata(path)[ticks.KEY].encode())
     schema = pl.read_parquet_schema(path)
     kinds = {TIME_COLUMN: pl.Datetime("us", "UTC"), GPU: pl.String, TICKS_COLUMN: pl.Int64}
     if any(schema.get(name) != of_column for name, of_column in kinds.items()):

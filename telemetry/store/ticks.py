@@ -7,7 +7,6 @@ repeats from second to second and from GPU to GPU; one timestamp would take more
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.store import blocks, journal
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.damage import attempt
@@ -70,7 +70,7 @@ def tier_of(part: Part) -> Tier | None:
 @lru_cache(maxsize=8192)
 def _tier_of_parquet(path: Path, _mtime_ns: int, _size: int) -> Tier:
     """The tier in a file's metadata; cached, because a week has thousands of files that never change."""
-    facts = json.loads(pl.read_parquet_metadata(path)[KEY])
+    facts = parse_json(pl.read_parquet_metadata(path)[KEY].encode())
     if facts.get("version") != VERSION:
         raise ValueError(f"version {facts.get('version')} of the format is not {VERSION}")
     return tier_from_table(facts)

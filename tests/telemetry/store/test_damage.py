@@ -112,3 +112,25 @@ def test_journal_of_garbage_is_left_out(tmp_path: Path, compose: Callable[..., N
     compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)], seal_after_s=2)
     (tmp_path / "fast-000001.gtb").write_bytes(b"GTB1" * 5000)
     assert frames.ticks(tmp_path).height == 40
+
+
+def test_reading_named_with_half_a_surrogate_pair_is_read_with_a_question_mark(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    """The name cannot be encoded, so no table could hold it."""
+    tier = Tier("fast", 10.0, (GpuColumn("power\ud83d_w", "W", 1, "0"),))
+    compose(tmp_path, [tier], [(0, n * SECOND // 10, [n]) for n in range(40)])
+    assert frames.ticks(tmp_path)["power?_w"].to_list() == list(range(40))
+    parquet.compact(tmp_path, everything=True)
+    assert frames.ticks(tmp_path)["power?_w"].to_list() == list(range(40))
+    assert frames.seconds(tmp_path).height == 4
+
+
+def test_compacted_part_that_names_half_a_surrogate_pair_is_left_out(folder: Path) -> None:
+    path = folder / "fast-000002.parquet"
+    facts = json.loads(pl.read_parquet_metadata(path)["gputel"])
+    facts["columns"][0]["name"] = "power\ud83d_w"
+    pl.read_parquet(path).write_parquet(path, metadata={"gputel": json.dumps(facts)})
+    frame, names = warned(lambda: frames.ticks(folder))
+    assert names == {"fast-000002.parquet"}
+    assert frame["power_w"].drop_nulls().len() == 2 * 40
