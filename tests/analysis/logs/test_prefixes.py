@@ -91,6 +91,22 @@ def test_new_year_is_crossed_between_stamps_without_a_year(
 
 
 @pytest.mark.parametrize(
+    ("heads", "gaps"),
+    [
+        (("12:00:05 ", "12:00:03 ", "12:00:04 "), [-2, 1]),
+        (("02:59:59 ", "02:00:01 ", "02:00:02 "), [-3598, 1]),
+        (("01:59:59 ", "03:00:01 ", "03:00:02 "), [3602, 1]),
+    ],
+    ids=["NTP step back", "end of DST", "start of DST"],
+)
+def test_clock_that_is_set_back_begins_no_new_day_or_year(
+    read: Callable[..., Any], iteration: Callable[..., Any], heads: tuple[str, ...], gaps: list[int]
+) -> None:
+    log = read("".join(iteration(step, 2.5, head) for step, head in enumerate(heads, start=1)))
+    assert log.records["time"].diff().dt.total_seconds().to_list() == [None, *gaps]
+
+
+@pytest.mark.parametrize(
     ("prefix", "rank"),
     [
         (b"[rank3]: ", "3"),
