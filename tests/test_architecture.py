@@ -25,7 +25,7 @@ def folders_of_the_tree() -> set[str]:
     return found
 
 
-def test_the_tree_names_every_folder_and_no_other() -> None:
+def test_tree_names_every_folder_and_no_other() -> None:
     listing = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=False)
     if listing.returncode:
         pytest.skip("not a git checkout")

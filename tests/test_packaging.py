@@ -57,14 +57,14 @@ def module_name(path: str) -> str:
 
 
 @pytest.mark.long
-def test_the_wheel_from_the_sdist_holds_exactly_the_tracked_files(built: Path) -> None:
+def test_wheel_from_the_sdist_holds_exactly_the_tracked_files(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert held == {name for path in tracked() if (name := installed_name(path))}
 
 
 @pytest.mark.long
-def test_the_sdist_holds_no_links(built: Path) -> None:
+def test_sdist_holds_no_links(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert [member.name for member in archive if member.issym() or member.islnk()] == []

@@ -31,7 +31,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_tour_runs_from_top_to_bottom(clone: Path) -> None:
+def test_tour_runs_from_top_to_bottom(clone: Path) -> None:
     """Every bash block in one shell, then every python block, as a reader would paste them."""
     tools = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(clone / "cache")}

@@ -32,7 +32,7 @@ def test_whole_floats_lose_their_point_and_what_is_not_finite_is_null() -> None:
     )
 
 
-def test_a_frame_is_rows_with_all_nine_digits_of_a_moment() -> None:
+def test_frame_is_rows_with_all_nine_digits_of_a_moment() -> None:
     at = pl.Series("time", [1_763_700_005_316_449_261, None]).cast(pl.Datetime("ns", "UTC"))
     frame = pl.DataFrame([at, pl.Series("value", [1.0, float("nan")])])
     assert (
@@ -45,7 +45,7 @@ def test_a_frame_is_rows_with_all_nine_digits_of_a_moment() -> None:
     )
 
 
-def test_the_depth_of_a_log_is_written_alike_by_parse_compare_and_report() -> None:
+def test_depth_of_a_log_is_written_alike_by_parse_compare_and_report() -> None:
     first, second = (read_run(path) for path in (LOG / "d16-base.log.gz", LOG / "d24-base.log.gz"))
     answers: list[Any] = [
         summary.run(first.log)["config"],
@@ -66,7 +66,7 @@ def test_no_other_module_turns_values_into_json_of_its_own() -> None:
     assert found == set()
 
 
-def test_a_caution_has_one_wording() -> None:
+def test_caution_has_one_wording() -> None:
     assert caution("2xH100", composed=True) == "SIMULATED: 2xH100; no real GPU data"
     assert (caution(None, composed=True), caution(None)) == ("synthetic log", None)
     own = re.compile("no real GPU data|synthetic log")

@@ -64,7 +64,7 @@ def test_as_a_process_it_prints_the_first_users_table() -> None:
     assert max(len(line) for line in told.stdout.split("\nNotes\n")[0].splitlines()) <= 80
 
 
-def test_the_summary_says_what_each_run_came_to(gputel: Any) -> None:
+def test_summary_says_what_each_run_came_to(gputel: Any) -> None:
     _, out, _ = gputel("compare", D16, D24, "--price", 4, "--target", "loss=2.9")
     summary = out.split("\nSummary\n")[1].split("\n\n")[0]
     rows = {
@@ -206,7 +206,7 @@ def test_tags_of_recordings_are_settings_also_where_the_run_went_on(gputel: Any,
     assert found["summary"]["b"]["interruptions"] == 1
 
 
-def test_a_log_may_come_from_a_pipe(logs: Path) -> None:
+def test_log_may_come_from_a_pipe(logs: Path) -> None:
     piped = (logs / "run0.log").read_bytes()
     told = subprocess.run(
         [sys.executable, "-m", "gputel", "compare", "-", logs / "run1.log"],

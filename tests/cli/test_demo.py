@@ -56,14 +56,14 @@ def test_with_torch_two_trainings_run(capfd: pytest.CaptureFixture[str]) -> None
         assert gputel.parse(f"gputel-demo/depth-{depth}").config["parameters"] == parameters
 
 
-def test_a_played_log_says_so_first_and_ends_where_it_was_asked_to() -> None:
+def test_played_log_says_so_first_and_ends_where_it_was_asked_to() -> None:
     words = [sys.executable, "-m", "gputel.demo", "depth4", "2"]
     played = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     assert played[0].startswith("PLAYED: ")
     assert [line[:10] for line in played if line.startswith("step ")] == ["step 00000", "step 00001"]
 
 
-def test_a_folder_that_is_somebody_elses_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_is_somebody_elses_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
     Path("mine/depth-2").mkdir(parents=True)
     Path("mine/depth-2/notes.txt").write_text("mine")
     assert demo("--out", "mine") == 1

@@ -25,21 +25,21 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_list_names_every_format() -> None:
+def test_list_names_every_format() -> None:
     told = run()
     assert told.returncode == 0
     assert "nanochat" in told.stdout
     assert "fairseq: json, simple and tqdm log formats" in told.stdout
 
 
-def test_a_format_of_ones_own_that_reads_its_samples_is_fine(tmp_path: Path) -> None:
+def test_format_of_ones_own_that_reads_its_samples_is_fine(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(FORMAT % 2.5)
     told = run(tmp_path / "own.toml", "--json")
     assert told.returncode == 0
     assert json.loads(told.stdout)["formats"][0]["faults"] == []
 
 
-def test_a_format_that_does_not_read_its_samples_is_told_where(tmp_path: Path) -> None:
+def test_format_that_does_not_read_its_samples_is_told_where(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(FORMAT % 2.75)
     told = run(tmp_path / "own.toml")
     assert told.returncode == 1

@@ -70,7 +70,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_printed(
     assert (str(answer.exception), answer.stdout) == (fault, "")
 
 
-def test_a_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
+def test_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
     Path("train.py").write_text("mine")
     answer = CliRunner().invoke(group, ["report", D16, "--html", "--out", "train.py"], standalone_mode=False)
     fault = "train.py: is a file, and not one that this would write; name a folder"
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_page_is_not_taken_for_a_folder() -> None:
         (("plan", "--depth", "16", "--on", "H100"), "--csv, --html"),
     ],
 )
-def test_a_place_where_nothing_is_to_be_written_is_wrong_usage(
+def test_place_where_nothing_is_to_be_written_is_wrong_usage(
     words: tuple[str, ...], flags: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = CliRunner().invoke(group, [*words, "--out", "x"])

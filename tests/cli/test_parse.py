@@ -56,7 +56,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_table_says_what_the_run_was(log: Path) -> None:
+def test_table_says_what_the_run_was(log: Path) -> None:
     told = run(log)
     assert told.returncode == 0
     assert told.stdout.startswith("1 log, 10 records; nanochat\n\nrun   format ")
@@ -113,7 +113,7 @@ def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("flag", ["--csv", "--parquet"])
-def test_a_flag_never_takes_the_path_that_follows_it(flag: str, log: Path, tmp_path: Path) -> None:
+def test_flag_never_takes_the_path_that_follows_it(flag: str, log: Path, tmp_path: Path) -> None:
     told = run(flag, log, "--out", tmp_path / "tables")
     assert told.returncode == 0
     assert log.read_text() == LOG
@@ -132,7 +132,7 @@ def test_csv_has_the_first_users_columns_first(log: Path, tmp_path: Path) -> Non
     assert frame["grad_norm"].null_count() == 10
 
 
-def test_the_name_of_a_run_is_no_path(tmp_path: Path) -> None:
+def test_name_of_a_run_is_no_path(tmp_path: Path) -> None:
     recorded = tmp_path / "runs" / "a"
     recorded.mkdir(parents=True)
     (recorded / "run.json").write_text(json.dumps({"schema": 1, "run": "../../X"}))
@@ -143,7 +143,7 @@ def test_the_name_of_a_run_is_no_path(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "tables" / "X.steps.csv").exists()
 
 
-def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
+def test_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "d12.steps.csv"
     theirs.write_text("step,loss\n1,2\n")
     told = run(log, "--csv", "--out", tmp_path)
@@ -153,7 +153,7 @@ def test_a_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     assert run(log, "--csv", "--out", tmp_path).returncode == 0
 
 
-def test_a_page_is_written_and_overwritten_but_not_one_of_somebody_else(log: Path, tmp_path: Path) -> None:
+def test_page_is_written_and_overwritten_but_not_one_of_somebody_else(log: Path, tmp_path: Path) -> None:
     for _ in range(2):
         told = run(log, "--html", "--out", tmp_path)
         assert (told.returncode, told.stderr) == (0, f"wrote {tmp_path / 'gputel-parse.html'}\n")
@@ -183,7 +183,7 @@ def test_compressed_logs_and_standard_input_are_read_as_they_are(tmp_path: Path)
     ]
 
 
-def test_a_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+def test_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
     packed = bytearray(zstd.compress(LOG.encode()))
     packed[len(packed) // 2] ^= 255
     (tmp_path / "a.log.zst").write_bytes(packed)
@@ -192,7 +192,7 @@ def test_a_damaged_zstd_file_is_an_error_and_no_traceback(tmp_path: Path) -> Non
     assert found.stderr.startswith(f"error: {tmp_path}/a.log.zst: cannot be read: Unable to decompress")
 
 
-def test_a_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
+def test_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
     """Its end comes with the first bytes that are read, before any line is parsed."""
     lines = "".join(LINE % (step, 5 - step / 97) for step in range(300))
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(lines.encode())[:-9])
@@ -203,7 +203,7 @@ def test_a_small_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: P
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gz", "zst"])
-def test_a_compressed_file_without_a_whole_piece_is_refused(
+def test_compressed_file_without_a_whole_piece_is_refused(
     tmp_path: Path, compress: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / "a.log.gz").write_bytes(compress(LOG.encode())[:12])
@@ -212,7 +212,7 @@ def test_a_compressed_file_without_a_whole_piece_is_refused(
     assert "cannot be read: the compressed file is cut short" in found.stderr
 
 
-def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
+def test_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
     whole = gzip.compress("".join(LINE % (step, 5.0) for step in range(20_000)).encode())
     (tmp_path / "cut.log.gz").write_bytes(whole[: len(whole) // 2])
     told = run(tmp_path / "cut.log.gz", "--json")
@@ -222,7 +222,7 @@ def test_a_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -
     assert "could be read only in part" in found["errors"][0]["message"]
 
 
-def test_a_fifo_is_read_to_its_end(tmp_path: Path) -> None:
+def test_fifo_is_read_to_its_end(tmp_path: Path) -> None:
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_text, args=(LOG,))
@@ -232,9 +232,7 @@ def test_a_fifo_is_read_to_its_end(tmp_path: Path) -> None:
     assert found["runs"][0]["phases"][0]["records"] == 10
 
 
-def test_a_missing_path_among_good_ones_is_an_error_and_the_others_are_read(
-    log: Path, tmp_path: Path
-) -> None:
+def test_missing_path_among_good_ones_is_an_error_and_the_others_are_read(log: Path, tmp_path: Path) -> None:
     told = run(log, tmp_path / "gone.log", "--json")
     found = json.loads(told.stdout)
     assert told.returncode == 1
@@ -272,7 +270,7 @@ def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:
     assert list(rows[0])[:7] == ["kind", "run", "phase", "attempt", "step", "line", "time"]
 
 
-def test_a_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path: Path) -> None:
+def test_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path: Path) -> None:
     path = tmp_path / "own.log"
     line = "<%05d> it=%05d >> nll %.4f ~ lr 1.000e-04 ~\n"
     path.write_text("".join(line % (i, i, 9 - i / 50) for i in range(1, 200)))
@@ -349,7 +347,7 @@ def test_python_gives_frames(log: Path) -> None:
     assert [run.name for run in gputel.parse_all(log.parent)] == ["d12"]
 
 
-def test_an_error_is_one_line_without_a_traceback(tmp_path: Path) -> None:
+def test_error_is_one_line_without_a_traceback(tmp_path: Path) -> None:
     told = run(tmp_path / "gone.log", "--format", "nonsense")
     assert told.returncode == 2
     assert (

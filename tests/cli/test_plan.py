@@ -58,7 +58,7 @@ def test_json_has_integers_in_full_and_for_every_figure_its_range_and_origin() -
     assert d64["changes"]
 
 
-def test_a_dozen_depths_fit_eighty_columns() -> None:
+def test_dozen_depths_fit_eighty_columns() -> None:
     depths = "4,8,12,16,18,20,22,24,28,32,40,64"
     told = run(
         "--depth", depths, "--on", "2xH100", "--device-batch-size", 8, "--price", 4, "--data-tokens", "10B"
@@ -107,7 +107,7 @@ def test_it_says_what_does_not_fit_and_what_would() -> None:
     assert "--shard" in text.partition("would fit:")[2]
 
 
-def test_a_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
+def test_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
     told = run(*STORY_4, "--target-tok-s", "400000")
     assert told.returncode == 1
     assert told.stderr == (
@@ -122,26 +122,26 @@ def test_a_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
     assert found["rows"][0]["communication_s"] == pytest.approx(7.2)
 
 
-def test_the_rate_may_be_given_in_steps_an_hour() -> None:
+def test_rate_may_be_given_in_steps_an_hour() -> None:
     told = run(*STORY_2, "--target-steps-h", "730")
     assert told.returncode == 1
     assert "d64: 106,314 tok/s is 147% MFU" in told.stderr
 
 
-def test_a_rate_that_can_be_reached_is_told_as_mfu() -> None:
+def test_rate_that_can_be_reached_is_told_as_mfu() -> None:
     told = run("--depth", 16, "--on", "2xH100", "--target-tok-s", "431260")
     assert told.returncode == 0
     assert "d16: 431,260 tok/s is 44% MFU" in " ".join(told.stdout.split())
 
 
-def test_a_budget_finds_the_largest_depth() -> None:
+def test_budget_finds_the_largest_depth() -> None:
     found = answer("--budget", 1000, "--price", 4, "--on", "8xH100-PCIe", "--vocab", 32)
     best, above = found["rows"]
     assert best["dollars"] <= 1000 < above["dollars"]
     assert f"{best['name']} is the largest that fits; {above['name']} takes" in found["notes"][0]
 
 
-def test_a_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
+def test_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
     found = answer("--depth", 24, "--like", D16)
     (row,) = found["rows"]
     assert (found["like"], found["machine"]["gpu"], found["machine"]["gpus"]) == ("d16-base", "H100", 2)
@@ -151,7 +151,7 @@ def test_a_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
     assert "d16-base: synthetic log" in found["notes"]
 
 
-def test_a_check_prints_what_was_planned_beside_what_happened() -> None:
+def test_check_prints_what_was_planned_beside_what_happened() -> None:
     told = run("--check", D16)
     assert told.returncode == 0
     assert told.stdout.splitlines()[0] == "d16-base: planned and actual"
@@ -209,7 +209,7 @@ def power(second: float) -> list[int]:
     return [500_000 if works else 100_000, 40_960, 520_000 if works else 100_000, 40_000]
 
 
-def test_a_plan_like_a_recording_takes_its_watts_its_start_and_its_recipe(recorded: Path) -> None:
+def test_plan_like_a_recording_takes_its_watts_its_start_and_its_recipe(recorded: Path) -> None:
     found = answer("--depth", 12, "--like", recorded)
     (row,) = found["rows"]
     assert (found["machine"]["gpu"], found["machine"]["gpus"]) == ("H100", 2)
@@ -252,7 +252,7 @@ def test_named_gpus_of_a_simulated_recording_give_its_mfu(simulated: Path) -> No
     assert figures["power_w"] is None
 
 
-def test_a_check_of_a_recording_knows_what_was_used(recorded: Path) -> None:
+def test_check_of_a_recording_knows_what_was_used(recorded: Path) -> None:
     figures = {line["name"]: line["happened"] for line in answer("--check", recorded)["figures"]}
     assert figures["power_w"] == pytest.approx(510, rel=0.02)
     assert figures["energy_kwh"] == pytest.approx(2 * figures["power_w"] * figures["train_hours"] / 1000)
@@ -273,7 +273,7 @@ def test_rows_are_written_as_csv(tmp_path: Path) -> None:
     assert run(*words).returncode == 0
 
 
-def test_a_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
+def test_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("a,b\n1,2\n")
     words = ("--depth", 16, "--on", "H100", "--csv", "--out", path)
@@ -285,7 +285,7 @@ def test_a_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
     assert path.read_text().startswith("name,fits,depth")
 
 
-def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
+def test_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
     words = ("--depth", "16,64", "--on", "2xH100", "--device-batch-size", 8, "--html", "--out", tmp_path)
     assert run(*words).returncode == 0
     page = (tmp_path / "gputel-plan.html").read_text()
@@ -338,13 +338,13 @@ def test_a_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
         ("--check x.log --csv", "--check: is printed, or given as JSON; leave out --csv and --html"),
     ],
 )
-def test_an_impossible_question_gets_one_line(words: str, line: str) -> None:
+def test_impossible_question_gets_one_line(words: str, line: str) -> None:
     told = run(*words.split())
     assert told.stderr == f"error: {line}\n"
     assert (told.returncode, told.stdout) == (2, "")
 
 
-def test_a_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
+def test_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
     empty = tmp_path / "empty.log"
     empty.touch()
     for option in ("--like", "--check"):
@@ -369,7 +369,7 @@ def test_refused_rate_is_an_error_and_a_note_of_the_plan() -> None:
     assert "1.5B: impossible: 400,000 tok/s is above the peak of these GPUs, 277,333 tok/s" in told.stdout
 
 
-def test_an_unknown_gpu_gets_the_list() -> None:
+def test_unknown_gpu_gets_the_list() -> None:
     told = run("--depth", 16, "--on", "2xH900")
     assert told.returncode == 2
     assert told.stderr.startswith("error: --on 2xH900: no such GPU in the table; it has H100, H100-PCIe, ")
@@ -378,7 +378,7 @@ def test_an_unknown_gpu_gets_the_list() -> None:
     assert told.stderr.count("\n") == 1
 
 
-def test_a_budget_that_buys_nothing_names_the_nearest() -> None:
+def test_budget_that_buys_nothing_names_the_nearest() -> None:
     told = run("--budget", 0.1, "--price", 4, "--on", "8xH100")
     assert told.returncode == 1
     assert told.stderr.startswith("error: --budget 0.1: nothing fits; the nearest is d1, which takes ")

@@ -152,7 +152,7 @@ def test_shares_are_of_the_energy_that_is_shown(recorded: Path) -> None:
         assert row["energy_share"] == pytest.approx(joules / whole)
 
 
-def test_a_script_in_the_command_is_cut_and_its_letters_stay_on_their_lines(
+def test_script_in_the_command_is_cut_and_its_letters_stay_on_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -164,7 +164,7 @@ def test_a_script_in_the_command_is_cut_and_its_letters_stay_on_their_lines(
     )
 
 
-def test_the_latest_run_is_meant_where_nothing_is_named(recorded: Path) -> None:
+def test_latest_run_is_meant_where_nothing_is_named(recorded: Path) -> None:
     assert report() == report("latest") == report(str(recorded))
 
 
@@ -197,7 +197,7 @@ def _read(handle: int) -> bytes:
         return b""
 
 
-def test_a_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
+def test_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
     sample = Path(__file__).parents[2] / "sample_logs" / "d16-base.log.gz"
     said = report(str(sample))
     assert said.startswith("synthetic log\nrun    d16-base: completed, 4 h 20 min\n")
@@ -214,7 +214,7 @@ def apart(recorded: Path) -> tuple[str, str]:
     return "gpu.csv", "train.log"
 
 
-def test_a_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str]) -> None:
+def test_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str]) -> None:
     gpu, log = apart
     told: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
     assert told["clock"]["how"].startswith("by the sum of its times of steps")
@@ -224,7 +224,7 @@ def test_a_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, s
     assert re.search("overlap +1 min 40 s, 100.0 % of the log", report("--gpu", gpu, "--log", log))
 
 
-def test_an_offset_moves_the_readings(apart: tuple[str, str]) -> None:
+def test_offset_moves_the_readings(apart: tuple[str, str]) -> None:
     gpu, log = apart
     with_offset = json.loads(report("--gpu", gpu, "--log", log, "--offset", "-20s", "--json"))
     plain = json.loads(report("--gpu", gpu, "--log", log, "--json"))
@@ -268,13 +268,13 @@ def test_what_cannot_be_reported_is_an_error_of_one_line(
     assert str(answer.exception).startswith(fault)
 
 
-def test_an_offset_that_is_none_is_refused(recorded: Path) -> None:
+def test_offset_that_is_none_is_refused(recorded: Path) -> None:
     answer = CliRunner().invoke(group, ["report", "--offset", "soon"])
     assert answer.exit_code == 2
     assert "'soon' is not a shift in time like 3s, -250ms or -7h" in answer.output
 
 
-def test_a_log_from_a_pipe_has_no_day_but_its_steps_have_their_time(apart: tuple[str, str]) -> None:
+def test_log_from_a_pipe_has_no_day_but_its_steps_have_their_time(apart: tuple[str, str]) -> None:
     answer = CliRunner().invoke(
         group, ["report", "-", "--json"], input=Path(apart[1]).read_bytes(), standalone_mode=False
     )
@@ -290,7 +290,7 @@ def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
     assert "clock  the readings have no timestamps" in said
 
 
-def test_an_empty_run_says_so(tmp_path: Path) -> None:
+def test_empty_run_says_so(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "b"})
     assert report(str(tmp_path / "b")) == "run  b\n\nnothing was printed, and nothing was sampled\n"
 

@@ -76,7 +76,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
-def test_a_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path) -> None:
+def test_recording_is_shown_and_q_leaves_it_running(pane: Pane, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "gputel", "record", "--simulate", "2xH100", "--out", "d16", "--"]
     with subprocess.Popen(
         [*words, sys.executable, "-c", TRAINING],

@@ -26,7 +26,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("depth", "dim", "heads", "parameters", "flops", "steps"), TABLE)
-def test_a_depth_is_the_shape_that_users_know(
+def test_depth_is_the_shape_that_users_know(
     depth: int, dim: int, heads: int, parameters: int, flops: str, steps: int
 ) -> None:
     shape = shape_of(depth, vocab=65_536, seq=2048)
@@ -36,7 +36,7 @@ def test_a_depth_is_the_shape_that_users_know(
 
 
 @pytest.mark.parametrize("depth", [2, 4, 12, 16, 20, 24, 32])
-def test_the_model_has_as_many_parameters_as_the_arithmetic_says(depth: int) -> None:
+def test_model_has_as_many_parameters_as_the_arithmetic_says(depth: int) -> None:
     shape = shape_of(depth, vocab=65_536, seq=2048)
     with torch.device("meta"):
         model = Model(shape)
@@ -77,13 +77,13 @@ def test_heads_that_do_not_fit_are_refused_with_a_mend() -> None:
         ("h100-pcie", "H100-PCIe", 756e12),
     ],
 )
-def test_a_gpu_is_found_by_the_name_of_its_driver(driver: str, name: str, peak: float | None) -> None:
+def test_gpu_is_found_by_the_name_of_its_driver(driver: str, name: str, peak: float | None) -> None:
     gpu = find_gpu(driver)
     assert gpu
     assert (gpu.name, gpu.peak_flops) == (name, peak)
 
 
-def test_a_slice_of_a_gpu_and_a_stranger_are_unknown() -> None:
+def test_slice_of_a_gpu_and_a_stranger_are_unknown() -> None:
     assert find_gpu("NVIDIA H100 80GB HBM3 MIG 1g.10gb") is None
     assert find_gpu("NVIDIA Quux 9000") is None
 
@@ -100,7 +100,7 @@ def test_mfu_is_what_the_first_users_logs_say_and_null_for_the_unknown() -> None
 
 
 @pytest.mark.parametrize(("kind", "middle"), [("cosine", 0.55), ("warmdown", 1.0)])
-def test_the_learning_rate_at_the_end_of_the_warm_up_in_the_middle_and_at_the_end(
+def test_learning_rate_at_the_end_of_the_warm_up_in_the_middle_and_at_the_end(
     kind: str, middle: float
 ) -> None:
     schedule = Schedule(kind, steps=1101, warmup_steps=100, warmdown_ratio=0.2, floor=0.1)
@@ -112,7 +112,7 @@ def test_the_learning_rate_at_the_end_of_the_warm_up_in_the_middle_and_at_the_en
 
 
 @given(st.integers(1, 50), st.integers(0, 60), st.sampled_from(["cosine", "warmdown"]))
-def test_a_learning_rate_is_never_above_its_peak_nor_below_its_floor(
+def test_learning_rate_is_never_above_its_peak_nor_below_its_floor(
     steps: int, warmup: int, kind: str
 ) -> None:
     schedule = Schedule(kind, steps, warmup, 0.2, 0.1)
@@ -131,7 +131,7 @@ def test_a_learning_rate_is_never_above_its_peak_nor_below_its_floor(
         (Options(max_skips=2), Progress(step=4, skips_in_a_row=2), "non-finite loss"),
     ],
 )
-def test_a_run_ends_for_a_reason(options: Options, progress: Progress, reason: str | None) -> None:
+def test_run_ends_for_a_reason(options: Options, progress: Progress, reason: str | None) -> None:
     assert StopBudget(10, options).reached(progress) == reason
 
 
@@ -148,7 +148,7 @@ def test_exit_codes_are_those_a_shell_expects() -> None:
     assert exit_code("non-finite loss") == 1
 
 
-def test_the_arithmetic_imports_no_torch() -> None:
+def test_arithmetic_imports_no_torch() -> None:
     script = (
         "import sys, gputel.trainer.shape, gputel.trainer.gpus, gputel.trainer.schedule; "
         "gputel.trainer.gpus.gpus(); print(sorted({'torch', 'numpy', 'click'} & set(sys.modules)))"

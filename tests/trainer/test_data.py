@@ -99,7 +99,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_layout_is_told_by_content_read_and_checked(layout: str, tmp_path: Path) -> None:
+def test_layout_is_told_by_content_read_and_checked(layout: str, tmp_path: Path) -> None:
     name, vocab = LAYOUTS[layout]
     corpus = open_corpus(str(made(layout, tmp_path / "data")), None, None)
     corpus.check(vocab, lambda _: True)
@@ -128,9 +128,7 @@ def test_all_text_of_a_layout_arrives(layout: str, tmp_path: Path) -> None:
         (b"\0" * 5000, "full of zeros"),
     ],
 )
-def test_a_file_that_is_something_else_is_named(
-    layout: str, damage: bytes, named: str, tmp_path: Path
-) -> None:
+def test_file_that_is_something_else_is_named(layout: str, damage: bytes, named: str, tmp_path: Path) -> None:
     folder = made(layout, tmp_path / "data")
     wrong = max(p for p in folder.iterdir() if p.name != "meta.pkl")
     wrong.write_bytes(damage)
@@ -140,7 +138,7 @@ def test_a_file_that_is_something_else_is_named(
 
 
 @pytest.mark.parametrize("layout", ["parquet", "npy", "llm.c", "llm.c of llama-3", "nanoGPT", "jsonl"])
-def test_a_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
+def test_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
     folder = made(layout, tmp_path / "data")
     cut = max(p for p in folder.iterdir() if p.name != "meta.pkl")
     cut.write_bytes(cut.read_bytes()[:-5])
@@ -149,14 +147,14 @@ def test_a_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
     assert cut.name in str(told.value)
 
 
-def test_an_id_beyond_the_vocabulary_is_named() -> None:
+def test_id_beyond_the_vocabulary_is_named() -> None:
     shard = Shard("shard.bin", lambda: np.array([1, 2, 300, 4], np.uint16))
     with pytest.raises(TrainerError, match=r"shard.bin: holds the token 300, the vocabulary has 256"):
         check_ids(shard, 256)
     check_ids(shard, 301)
 
 
-def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
+def test_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
     folder = made("nanoGPT", tmp_path / "data")
     marker = tmp_path / "ran"
     (folder / "meta.pkl").write_bytes(b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR.")
@@ -194,7 +192,7 @@ def source(rows: int, shards: int = 3, seed: int = 0) -> Source:
     return Source("s", [shard(i) for i in range(shards)], 4, seed)
 
 
-def test_an_epoch_sees_every_row_once_and_the_next_in_another_order() -> None:
+def test_epoch_sees_every_row_once_and_the_next_in_another_order() -> None:
     rows = source(10)
     epochs = [[int(rows.row(30 * epoch + i)[0]) for i in range(30)] for epoch in range(3)]
     assert [sorted(epoch) for epoch in epochs] == [sorted(range(0, 120, 4))] * 3
@@ -204,7 +202,7 @@ def test_an_epoch_sees_every_row_once_and_the_next_in_another_order() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=20))
-def test_a_row_is_the_same_wherever_one_comes_from(numbers: list[int]) -> None:
+def test_row_is_the_same_wherever_one_comes_from(numbers: list[int]) -> None:
     wanderer = source(7)
     for number in numbers:
         fresh = source(7)
@@ -227,11 +225,11 @@ def test_every_block_of_a_mixture_holds_the_shares(weights: list[float]) -> None
     assert all(abs(c / BLOCK - w / sum(weights)) <= 2 / BLOCK for c, w in zip(counts, weights, strict=True))
 
 
-def test_the_shares_that_users_mix(tmp_path: Path) -> None:
+def test_shares_that_users_mix(tmp_path: Path) -> None:
     assert shares([0.65, 0.34, 0.01]) == [650, 340, 10]
 
 
-def test_the_standard_library_is_the_corpus_where_none_is_given() -> None:
+def test_standard_library_is_the_corpus_where_none_is_given() -> None:
     corpus: Corpus = open_corpus(None, None, None)
     files = corpus.files[0]
     assert not set(files.training) & set(files.validation)

@@ -39,7 +39,7 @@ def test_killed_twenty_times_while_saving_the_checkpoint_before_is_good_and_the_
     assert not [name for name in left.checkpoints() if "." in name]
 
 
-def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path, start: Start) -> None:
+def test_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path, start: Start) -> None:
     options = ("--steps", "6", "--device-batch-size", "2", "--save-every", "3")
     codes, output = start(tmp_path / "run", *options, largest_file=SMALL_FILES).end()
     left = Left(tmp_path / "run")
@@ -50,7 +50,7 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path, start: S
     assert left.checkpoints() == []
 
 
-def test_a_disk_that_fills_up_leaves_the_checkpoint_before_good(
+def test_disk_that_fills_up_leaves_the_checkpoint_before_good(
     tmp_path: Path, train: Train, start: Start
 ) -> None:
     options = ("--steps", "6", "--device-batch-size", "2", "--save-every", "3")
@@ -78,7 +78,7 @@ def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last
     same(whole, Left(tmp_path / "run"))
 
 
-def test_a_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) -> None:
+def test_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) -> None:
     run = start(tmp_path / "run", "--steps", "4000", ranks=2)
     run.at("step 00005/")
     run.send(signal.SIGKILL, rank=1)
@@ -89,7 +89,7 @@ def test_a_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) ->
     assert "Traceback" not in output
 
 
-def test_a_rank_that_hangs_is_noticed_and_told(tmp_path: Path, start: Start) -> None:
+def test_rank_that_hangs_is_noticed_and_told(tmp_path: Path, start: Start) -> None:
     run = start(tmp_path / "run", "--steps", "4000", "--rank-timeout", "20", ranks=2)
     run.at("step 00005/")
     run.send(signal.SIGSTOP, rank=1)
@@ -98,7 +98,7 @@ def test_a_rank_that_hangs_is_noticed_and_told(tmp_path: Path, start: Start) -> 
     assert run.processes[0].exitcode == 1
 
 
-def test_a_rank_in_which_nothing_happens_ends_with_a_line_that_says_what_it_was_doing() -> None:
+def test_rank_in_which_nothing_happens_ends_with_a_line_that_says_what_it_was_doing() -> None:
     """Whatever it waits for: a collective that does not give up by itself, a disk that is gone."""
     script = """
 import time, torch

@@ -27,12 +27,12 @@ def model() -> Model:
     return made
 
 
-def test_the_first_loss_is_the_logarithm_of_the_vocabulary(model: Model) -> None:
+def test_first_loss_is_the_logarithm_of_the_vocabulary(model: Model) -> None:
     ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
     assert model(ids[:, :-1], ids[:, 1:]).item() == pytest.approx(math.log(256), abs=1e-5)
 
 
-def test_a_position_does_not_see_what_comes_after_it(model: Model) -> None:
+def test_position_does_not_see_what_comes_after_it(model: Model) -> None:
     stirred(model)
     ids = torch.randint(256, (1, 33), generator=torch.Generator().manual_seed(0))
     other = ids.clone()
@@ -43,14 +43,14 @@ def test_a_position_does_not_see_what_comes_after_it(model: Model) -> None:
     assert not torch.equal(one[0, 20:], two[0, 20:])
 
 
-def test_the_mean_of_the_losses_of_tokens_is_the_loss(model: Model) -> None:
+def test_mean_of_the_losses_of_tokens_is_the_loss(model: Model) -> None:
     stirred(model)
     ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
     mean = model(ids[:, :-1], ids[:, 1:], per_token=True).mean()
     assert mean.item() == pytest.approx(model(ids[:, :-1], ids[:, 1:]).item(), abs=1e-6)
 
 
-def test_a_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
+def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dice = torch.Generator().manual_seed(3)
@@ -73,7 +73,7 @@ def test_a_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
         torch.testing.assert_close(one, other)
 
 
-def test_the_logits_are_capped() -> None:
+def test_logits_are_capped() -> None:
     capped = losses.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4))
     assert capped.max() <= 15
     torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))
@@ -93,7 +93,7 @@ def test_recomputing_activations_changes_no_gradient(model: Model) -> None:
     assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))
 
 
-def test_a_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
+def test_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
     stirred(model)
     tokenizer = remade({"kind": "bytes"})
     texts = [sampled(model, tokenizer, "def ", 40, 32, CPU, seed=seed) for seed in (0, 0, 1)]

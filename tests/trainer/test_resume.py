@@ -43,7 +43,7 @@ def interrupted(train: Train, out: Path, *options: str, ranks: int = 1, then: in
         ),
     ],
 )
-def test_a_resume_equals_no_interruption(
+def test_resume_equals_no_interruption(
     tmp_path: Path, train: Train, options: tuple[str, ...], ranks: int
 ) -> None:
     whole = train(tmp_path / "whole", *STEPS, *options, ranks=ranks)
@@ -52,7 +52,7 @@ def test_a_resume_equals_no_interruption(
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
+def test_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
     tmp_path: Path, train: Train, mixture: str, ranks: int
 ) -> None:
     options = (*STEPS, "--data", mixture, "--total-batch-size", "512")
@@ -64,7 +64,7 @@ def test_a_resume_reads_a_shuffled_mixture_on_across_an_epoch_border(
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_a_world_resized_goes_on_as_if_it_had_always_been_so(
+def test_world_resized_goes_on_as_if_it_had_always_been_so(
     tmp_path: Path, train: Train, mixture: str, before: int, after: int
 ) -> None:
     options = (*STEPS, "--data", mixture, "--total-batch-size", "256", "--dropout", "0.1")
@@ -76,7 +76,7 @@ def test_a_world_resized_goes_on_as_if_it_had_always_been_so(
 @pytest.mark.parametrize(
     ("before", "after"), [("3 fsdp", "2 fsdp"), ("2 fsdp", "1 none"), ("2 none", "2 fsdp")]
 )
-def test_a_checkpoint_loads_on_another_number_of_ranks_sharded_or_not(
+def test_checkpoint_loads_on_another_number_of_ranks_sharded_or_not(
     tmp_path: Path, train: Train, before: str, after: str
 ) -> None:
     """Loaded and saved again before the next step it holds the same bits; and the training goes on from there."""
@@ -95,7 +95,7 @@ def test_a_checkpoint_loads_on_another_number_of_ranks_sharded_or_not(
 
 
 @pytest.mark.parametrize("shard", ["none", "fsdp"])
-def test_a_checkpoint_that_an_evaluation_called_for_goes_on_bit_for_bit(
+def test_checkpoint_that_an_evaluation_called_for_goes_on_bit_for_bit(
     tmp_path: Path, train: Train, shard: str
 ) -> None:
     """It is saved right after forward passes without backward ones."""
@@ -109,7 +109,7 @@ def test_a_checkpoint_that_an_evaluation_called_for_goes_on_bit_for_bit(
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_in_the_middle_of_a_step_leaves_a_checkpoint_that_goes_on_bit_for_bit(
+def test_signal_in_the_middle_of_a_step_leaves_a_checkpoint_that_goes_on_bit_for_bit(
     tmp_path: Path, train: Train, start: Start, name: str, ranks: int
 ) -> None:
     """Sent to one rank alone; all stop at the same step."""

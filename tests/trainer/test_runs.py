@@ -62,7 +62,7 @@ def test_every_step_is_a_line_of_the_old_nanochat_grammar_with_extras_appended(
     assert (tmp_path / "run" / "log.txt").read_text().splitlines()[-1] == "training completed: 12 steps"
 
 
-def test_the_line_of_a_gpu_has_the_fields_that_users_know() -> None:
+def test_line_of_a_gpu_has_the_fields_that_users_know() -> None:
     figures = {
         "loss": 3.412345,
         "grad_norm": 0.387,
@@ -98,7 +98,7 @@ def test_metrics_tell_the_whole_story_with_null_for_what_is_not_known(run: Run, 
     assert left.metrics("run_end")[0]["reason"] == "steps"
 
 
-def test_a_line_every_few_steps_and_the_last_one(run: Run) -> None:
+def test_line_every_few_steps_and_the_last_one(run: Run) -> None:
     lines = steps_of(run("--steps", "8", "--log-every", "5"))
     assert [int(line[5:10]) for line in lines] == [0, 5, 7]
 
@@ -124,7 +124,7 @@ def test_a_line_every_few_steps_and_the_last_one(run: Run) -> None:
         ),
     ],
 )
-def test_a_run_ends_when_it_is_told_to(
+def test_run_ends_when_it_is_told_to(
     run: Run, tmp_path: Path, options: tuple[str, ...], reason: str, step: int | None, code: int
 ) -> None:
     run(*options, code=code)
@@ -134,7 +134,7 @@ def test_a_run_ends_when_it_is_told_to(
     verify(tmp_path / "run" / "checkpoints" / "latest")
 
 
-def test_a_step_that_is_not_finite_leaves_the_weights_alone_and_is_told(run: Run, tmp_path: Path) -> None:
+def test_step_that_is_not_finite_leaves_the_weights_alone_and_is_told(run: Run, tmp_path: Path) -> None:
     result = run("--steps", "50", "--lr", "1e38", "--grad-clip", "0", "--max-skips", "3", code=1)
     skips = Left(tmp_path / "run").metrics("skip")
     assert [row["in_a_row"] for row in skips][:3] == [1, 2, 3]
@@ -162,7 +162,7 @@ def test_epochs_are_passes_over_the_data(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "checkpoints" / "epoch_1").resolve().name == "step_000025"
 
 
-def test_the_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) -> None:
+def test_newest_checkpoints_stay_and_the_best_besides(run: Run, tmp_path: Path) -> None:
     run("--steps", "12", "--save-every", "2", "--keep", "2", "--eval-every", "4", "--min-lr", "0")
     left = Left(tmp_path / "run")
     best = (left.out / "checkpoints" / "best").resolve().name
@@ -184,7 +184,7 @@ def test_checkpoints_are_listed_and_pruned_to_weights(run: Run, tmp_path: Path) 
     assert text.stdout.startswith("def ")
 
 
-def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed(
+def test_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed(
     run: Run, tmp_path: Path
 ) -> None:
     run("--steps", "2", "--save-every", "2")
@@ -198,7 +198,7 @@ def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_removed
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_a_model_writes_from_its_weights_file(run: Run) -> None:
+def test_model_writes_from_its_weights_file(run: Run) -> None:
     run("--steps", "4")
     texts = [
         CliRunner().invoke(main, ["sample", place, "--prompt", "import", "--length", "9"]).stdout
@@ -222,7 +222,7 @@ def test_weights_that_want_to_run_code_are_refused(run: Run, tmp_path: Path) -> 
     assert not marker.exists()
 
 
-def test_a_named_folder_that_holds_a_run_is_not_entered_unasked(run: Run, tmp_path: Path) -> None:
+def test_named_folder_that_holds_a_run_is_not_entered_unasked(run: Run, tmp_path: Path) -> None:
     run("--steps", "2")
     result = run("--steps", "2", code=1)
     assert result.stderr == "run: holds a run already; go on with --resume auto, or take another --out\n"
@@ -240,7 +240,7 @@ def test_another_model_or_other_data_do_not_go_on(run: Run, tmp_path: Path) -> N
     assert "was trained on other data" in data.stderr
 
 
-def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(run: Run, tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(run: Run, tmp_path: Path) -> None:
     run("--steps", "6", "--save-every", "2", "--stop-at", "4")
     model = tmp_path / "run" / "checkpoints" / "step_000004" / "model_00000.pt"
     content = bytearray(model.read_bytes())
@@ -285,7 +285,7 @@ def test_evaluation_files_are_checked_before_the_first_step(run: Run, tmp_path: 
     assert not steps_of(missing) + steps_of(page)
 
 
-def test_an_evaluation_that_fails_is_told_and_the_training_goes_on(
+def test_evaluation_that_fails_is_told_and_the_training_goes_on(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> str:
@@ -299,7 +299,7 @@ def test_an_evaluation_that_fails_is_told_and_the_training_goes_on(
     assert len(steps_of(result)) == 4
 
 
-def test_the_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> None:
+def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> None:
     run("--steps", "4", "--eval-every", "2", "--save-every", "2")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     at_two = [row["event"] for row in rows if row.get("step") == 2 and row["event"] != "step"]
@@ -326,18 +326,18 @@ def test_the_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) ->
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], told: str) -> None:
+def test_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], told: str) -> None:
     result = run("--steps", "2", *options, code=1)
     assert result.stderr == told + "\n"
 
 
-def test_the_options_are_those_that_the_documentation_names() -> None:
+def test_options_are_those_that_the_documentation_names() -> None:
     page = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
     documented = set(re.findall(r"`--([a-z-]+)", page))
     assert {entry.name.replace("_", "-") for entry in fields(Options)} <= documented
 
 
-def test_the_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_path: Path) -> None:
+def test_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_path: Path) -> None:
     run("--steps", "20", "--eval-every", "10", "--save-every", "10", "--sample-prompt", "step 00001")
     command = [sys.executable, "-m", "gputel", "parse", "run/log.txt", "--json"]
     parsed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["runs"][0]
@@ -354,16 +354,14 @@ def test_the_parser_of_this_project_reads_the_log_with_no_reject(run: Run, tmp_p
 
 
 @pytest.mark.long
-def test_a_run_learns_more_than_how_often_bytes_occur(run: Run, tmp_path: Path) -> None:
+def test_run_learns_more_than_how_often_bytes_occur(run: Run, tmp_path: Path) -> None:
     """The entropy of single bytes of the standard library is 3.245 nats, of bytes after bytes 2.422."""
     size = "--dim 128 --heads 1 --seq 128 --device-batch-size 4 --eval-tokens 16384"
     run(*size.split(), "--steps", "100", "--eval-every", "100")
     assert Left(tmp_path / "run").metrics("eval_end")[-1]["val_loss"] < 3.245
 
 
-def test_a_slow_network_gets_its_settings_where_none_are_set(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_network_gets_its_settings_where_none_are_set(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in WAN:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -373,7 +371,7 @@ def test_a_slow_network_gets_its_settings_where_none_are_set(
     assert "Network: NCCL_BUFFSIZE=1048576" in told
 
 
-def test_an_old_torch_without_muon_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_torch_without_muon_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.optim, "Muon")
     told = run("--steps", "2", "--optimizer", "muon", code=1).stderr
     fault = f"torch {torch.__version__} has no Muon; install torch 2.9 or newer"
@@ -393,7 +391,7 @@ def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run
     assert "_hparams_/session_start_info" in board.summary_metadata
 
 
-def test_a_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     told = run("--steps", "2", "--tensorboard", code=1).stderr
     assert told == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"

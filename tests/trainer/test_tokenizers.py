@@ -54,7 +54,7 @@ def test_text_comes_back_and_its_bytes_are_counted(file: Path) -> None:
     assert max(ids) < tokenizer.vocab == len(tokenizer.byte_lengths)
 
 
-def test_a_run_with_a_tokenizer_file_says_bits_per_byte_and_writes_text(
+def test_run_with_a_tokenizer_file_says_bits_per_byte_and_writes_text(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -71,14 +71,14 @@ def test_a_run_with_a_tokenizer_file_says_bits_per_byte_and_writes_text(
     assert text.stdout.startswith("quick")
 
 
-def test_a_tokenizer_that_has_changed_is_refused(file: Path) -> None:
+def test_tokenizer_that_has_changed_is_refused(file: Path) -> None:
     recipe = tokenizer_from(str(file), lambda: ()).recipe
     file.write_bytes(file.read_bytes() + b"\n")
     with pytest.raises(TrainerError, match="is not the tokenizer of this run any more; restore the file"):
         remade(recipe)
 
 
-def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
+def test_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     for content in ("{}", "<html>403</html>", ""):

@@ -24,7 +24,7 @@ def panels(page: Document) -> dict[str, Curves]:
     return {panel.name: panel for panel in page.panels() if isinstance(panel, Curves)}
 
 
-def test_the_metric_can_be_switched_to_every_axis_that_the_runs_have(found: Comparison) -> None:
+def test_metric_can_be_switched_to_every_axis_that_the_runs_have(found: Comparison) -> None:
     loss = panels(comparison_document(found))["loss"]
     assert [axis.name for axis in loss.axes] == ["step", "tokens", "time", "flops", "cost"]
     assert [series.name for series in loss.series] == ["d16-base", "d24-base"]
@@ -53,7 +53,7 @@ def test_sizes_have_their_panels_where_they_differ(found: Comparison) -> None:
     assert "frontier" not in alike
 
 
-def test_the_tables_are_those_of_the_terminal(found: Comparison) -> None:
+def test_tables_are_those_of_the_terminal(found: Comparison) -> None:
     page = comparison_document(found)
     (first, *_) = [item for section in page.sections for item in section.items if isinstance(item, Table)]
     assert list(first.rows[1]) == ["1,000", "3.4627", "3.3553", "-0.1074"]

@@ -31,7 +31,7 @@ def panels(page: Document) -> dict[str, Curves]:
     return {panel.name: panel for panel in page.panels() if isinstance(panel, Curves)}
 
 
-def test_the_first_users_panels_and_more_are_there(read: Read) -> None:
+def test_first_users_panels_and_more_are_there(read: Read) -> None:
     found = panels(parse_document([read(log())]))
     assert list(found) == ["loss", "loss-time", "tok_per_sec", "mfu", "grad_norm", "lrm", "dt_ms", "val_bpb"]
     assert [axis.name for axis in found["loss"].axes] == ["step", "tokens", "time"]
@@ -72,7 +72,7 @@ def test_phases_of_one_log_are_curves_of_their_own(read: Read) -> None:
     assert sum(len(own.y) for own in panels(page)["loss"].series) in (45, 25)
 
 
-def test_a_log_without_a_step_has_its_tables(read: Read) -> None:
+def test_log_without_a_step_has_its_tables(read: Read) -> None:
     printed = "Evaluating: hellaswag_zeroshot (0-shot, type: multiple_choice)... "
     page = parse_document([read(f"{printed}accuracy: 0.3827 | centered: 0.1769 | time: 23.00s\n")])
     assert panels(page) == {}

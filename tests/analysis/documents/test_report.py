@@ -153,14 +153,14 @@ def test_document_without_panels_has_the_same_facts_and_tables(subject: RunData)
     assert not list(plain.panels())
 
 
-def test_the_bars_add_up_to_the_run(subject: RunData) -> None:
+def test_bars_add_up_to_the_run(subject: RunData) -> None:
     told = make_report(subject)
     spent = panels(report_document(told))["time-spent"]
     assert isinstance(spent, Bars)
     assert np.nansum(spent.values) == pytest.approx(told.totals["duration_s"].sum())
 
 
-def test_a_long_recording_is_reduced_without_losing_an_extreme_or_a_joule(
+def test_long_recording_is_reduced_without_losing_an_extreme_or_a_joule(
     subject: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As whole seconds, compacted and not: the peak of one tick is there, and the mean is that of all ticks."""
@@ -198,7 +198,7 @@ def test_power_of_all_gpus_comes_tick_by_tick(subject: RunData) -> None:
     assert sum(len(part) for part in frames.one_reading(recording.folder.segments[0].gpu, "power_w")) == 2000
 
 
-def test_a_bare_log_has_its_curves_by_step(tmp_path: Path) -> None:
+def test_bare_log_has_its_curves_by_step(tmp_path: Path) -> None:
     log = tmp_path / "d12.log"
     log.write_text("".join(f"{step(n)}\n" for n in range(20)))
     page = report_document(make_report(read_run(log)))

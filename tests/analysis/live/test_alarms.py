@@ -122,7 +122,7 @@ def test_how_a_log_ends_is_judged_though_no_line_follows(scene: Scene) -> None:
     assert scene.look() == []
 
 
-def test_a_bar_is_judged_once_it_is_not_drawn_any_more(scene: Scene) -> None:
+def test_bar_is_judged_once_it_is_not_drawn_any_more(scene: Scene) -> None:
     bar = "\r{0}/9 [====>.....] - ETA: 9s - loss: {1}"
     scene.say("Epoch 1/2\n" + "".join(bar.format(at, 3 - at / 10) for at in range(1, 5)))
     scene.look()
@@ -142,7 +142,7 @@ def test_of_what_was_there_before_only_what_is_still_wrong_is_news(scene: Scene)
     assert [alarm.rule for alarm in scene.judge.active] == ["nan"]
 
 
-def test_a_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(scene: Scene) -> None:
+def test_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(scene: Scene) -> None:
     for step in range(8):
         scene.write(3.0, start=step)
         assert scene.look() == []
@@ -153,7 +153,7 @@ def test_a_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
-def test_a_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ended(scene: Scene) -> None:
+def test_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ended(scene: Scene) -> None:
     """It was silent for two minutes when we came: much longer than its ten records took."""
     scene.write(*[3.0] * 10, start=0)
     scene.now = time.time()
@@ -166,7 +166,7 @@ def test_a_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ende
     assert scene.status == "ended"
 
 
-def test_a_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> None:
+def test_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> None:
     scene.write(*[3.0] * 10, start=0)
     scene.now = time.time()
     os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
@@ -174,7 +174,7 @@ def test_a_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> 
     assert scene.status == ("ended" if sys.platform == "linux" else "unknown")
 
 
-def test_a_log_that_grew_though_nobody_is_seen_to_write_it_may_stall(scene: Scene) -> None:
+def test_log_that_grew_though_nobody_is_seen_to_write_it_may_stall(scene: Scene) -> None:
     scene.now = time.time()
     os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
     for step in range(8):
@@ -204,7 +204,7 @@ def test_of_a_recording_without_a_command_no_step_is_missed(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
-def test_a_recording_whose_recorder_was_killed_is_over(tmp_path: Path) -> None:
+def test_recording_whose_recorder_was_killed_is_over(tmp_path: Path) -> None:
     folder = tmp_path / "d16"
     folder.mkdir()
     (folder / "output.log").write_text("step 1 | loss: 3.0\nstep 2 | loss: 3.0\n")
@@ -212,7 +212,7 @@ def test_a_recording_whose_recorder_was_killed_is_over(tmp_path: Path) -> None:
     assert of_a_recording(folder, 3600) == ("ended", 1800, False)
 
 
-def test_an_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
+def test_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d16", {"run": "d16"})
     folder = folder_for(tmp_path / "d16")
     assert folder is not None

@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "train.log"
 
 
-def test_a_file_that_does_not_exist_yet_is_waited_for(log: Path) -> None:
+def test_file_that_does_not_exist_yet_is_waited_for(log: Path) -> None:
     file = GrowingFile(log)
     assert rest(file) == ""
     assert file.trouble == "does not exist yet"
@@ -57,7 +57,7 @@ def test_what_was_left_of_a_renamed_file_comes_before_the_new_one(log: Path) -> 
     assert rest(file) == "two\nthree\n"
 
 
-def test_a_renamed_file_is_read_on_until_there_is_something_in_the_new_one(log: Path) -> None:
+def test_renamed_file_is_read_on_until_there_is_something_in_the_new_one(log: Path) -> None:
     write(log, "one\n")
     file = GrowingFile(log)
     log.rename(log.with_name("train.log.1"))
@@ -79,7 +79,7 @@ def test_files_that_were_rotated_twice_between_two_reads_come_in_their_order(log
     assert rest(file) == "two\nthree\nfour\n"
 
 
-def test_a_file_that_was_cut_is_read_from_its_beginning(log: Path) -> None:
+def test_file_that_was_cut_is_read_from_its_beginning(log: Path) -> None:
     write(log, "one\ntwo\n")
     file = GrowingFile(log)
     assert rest(file) == "one\ntwo\n"
@@ -89,7 +89,7 @@ def test_a_file_that_was_cut_is_read_from_its_beginning(log: Path) -> None:
     assert file.turns == 1
 
 
-def test_a_file_that_was_cut_and_has_grown_beyond_where_it_was_is_known_by_its_beginning(log: Path) -> None:
+def test_file_that_was_cut_and_has_grown_beyond_where_it_was_is_known_by_its_beginning(log: Path) -> None:
     write(log, "one\n")
     file = GrowingFile(log)
     assert rest(file) == "one\n"
@@ -109,7 +109,7 @@ def test_what_was_copied_before_the_cut_is_read_from_the_copy(log: Path) -> None
     assert rest(file) == "two\nthree\n"
 
 
-def test_a_line_that_lost_its_end_is_ended(log: Path) -> None:
+def test_line_that_lost_its_end_is_ended(log: Path) -> None:
     write(log, "one\ntw")
     file = GrowingFile(log)
     assert rest(file) == "one\ntw"
@@ -118,7 +118,7 @@ def test_a_line_that_lost_its_end_is_ended(log: Path) -> None:
     assert rest(file) == "\nthree\n"
 
 
-def test_a_deleted_file_is_read_to_its_end_and_the_one_that_is_made_later_from_its_beginning(
+def test_deleted_file_is_read_to_its_end_and_the_one_that_is_made_later_from_its_beginning(
     log: Path,
 ) -> None:
     write(log, "one\n")
@@ -132,7 +132,7 @@ def test_a_deleted_file_is_read_to_its_end_and_the_one_that_is_made_later_from_i
     assert rest(file) == "three\n"
 
 
-def test_a_hundred_megabytes_at_once_come_in_pieces(log: Path) -> None:
+def test_hundred_megabytes_at_once_come_in_pieces(log: Path) -> None:
     log.touch()
     file = GrowingFile(log)
     with log.open("wb") as writer:
@@ -142,7 +142,7 @@ def test_a_hundred_megabytes_at_once_come_in_pieces(log: Path) -> None:
     assert max(sizes) <= 4 << 20
 
 
-def test_a_longer_copy_in_its_place_is_the_same_log(log: Path) -> None:
+def test_longer_copy_in_its_place_is_the_same_log(log: Path) -> None:
     write(log, "one\ntwo\n")
     file = GrowingFile(log)
     assert rest(file) == "one\ntwo\n"

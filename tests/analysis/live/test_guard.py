@@ -73,7 +73,7 @@ def test_kill_comes_after_the_grace_to_the_command_and_all_that_came_of_it() -> 
         assert not stopper.look(11.0)
 
 
-def test_a_command_that_has_ended_is_left_alone(polite: Process) -> None:
+def test_command_that_has_ended_is_left_alone(polite: Process) -> None:
     stopper = Stopper(polite.pid, polite.pid, grace_s=0)
     polite.kill()
     polite.wait()

@@ -66,7 +66,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     serving.server_close()
 
 
-def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Path) -> None:
+def test_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Path) -> None:
     out = tmp_path / "argv.json"
     script = tmp_path / "hook.py"
     script.write_text("import json, sys; open(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))")
@@ -84,7 +84,7 @@ def test_a_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["argv.json", "hook.py"]
 
 
-def test_a_command_that_fails_or_is_not_there_is_told_once_each() -> None:
+def test_command_that_fails_or_is_not_there_is_told_once_each() -> None:
     assert (
         delivered(NotifyCommand("false"))
         == ["command 'false': 'nan' was not delivered: it exited with code 1"] * 2
@@ -123,7 +123,7 @@ def test_command_gets_characters_that_act_or_hide_as_codes(tmp_path: Path, chara
     assert out.read_text().isprintable()
 
 
-def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:
+def test_webhook_gets_the_facts_as_json(server: Server) -> None:
     assert delivered(Webhook(server.url)) == []
     assert server.bodies[0] == {
         "schema": 1,
@@ -141,19 +141,19 @@ def test_a_webhook_gets_the_facts_as_json(server: Server) -> None:
 
 
 @pytest.mark.parametrize("server", [[503, 429]], indirect=True)
-def test_a_server_that_is_busy_is_tried_again(server: Server) -> None:
+def test_server_that_is_busy_is_tried_again(server: Server) -> None:
     assert delivered(Webhook(server.url)) == []
     assert len(server.bodies) == 4
 
 
 @pytest.mark.parametrize("server", [[404, 404]], indirect=True)
-def test_an_address_that_is_wrong_is_told_without_its_secret(server: Server) -> None:
+def test_address_that_is_wrong_is_told_without_its_secret(server: Server) -> None:
     troubles = delivered(Webhook(server.url))
     assert troubles == ["webhook at 127.0.0.1: 'nan' was not delivered: it answered 404"] * 2
     assert len(server.bodies) == 2
 
 
-def test_a_server_that_is_gone_is_told_after_the_last_try() -> None:
+def test_server_that_is_gone_is_told_after_the_last_try() -> None:
     gone = Server([])
     gone.server_close()
     assert (

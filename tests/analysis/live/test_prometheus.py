@@ -88,7 +88,7 @@ def test_gpus_stand_under_dcgms_names_and_opentelemetrys_in_their_units(
     assert "DCGM_FI_DEV_MEMORY_TEMP" not in found  # not measured: no sample
 
 
-def test_the_last_second_has_its_least_mean_and_most(exporter: Exporter, view: View) -> None:
+def test_last_second_has_its_least_mean_and_most(exporter: Exporter, view: View) -> None:
     exporter.show([(view, [])])
     found = scraped(exporter)
     assert [found[f"gputel_gpu_power_w_{name}"][0][1] for name in ("min", "mean", "max")] == [600, 640, 700]
@@ -111,7 +111,7 @@ def test_labels_have_their_secrets_masked(exporter: Exporter, view: View) -> Non
     assert scraped(exporter)["gputel_alarm_active"]
 
 
-def test_a_gpu_that_is_sampled_no_more_has_no_sample(exporter: Exporter, view: View) -> None:
+def test_gpu_that_is_sampled_no_more_has_no_sample(exporter: Exporter, view: View) -> None:
     old = replace(view.gpus[0], at=view.gpus[0].at - timedelta(minutes=1))
     exporter.show([(replace(view, gpus=[old]), [])])
     assert "DCGM_FI_DEV_POWER_USAGE" not in scraped(exporter)
@@ -145,7 +145,7 @@ def test_without_a_host_this_machine_alone_can_ask(address: str, place: tuple[st
 
 
 @pytest.mark.parametrize("address", ["", "host:", "a:b", ":99999", "http://x:1"])
-def test_an_address_that_is_none_is_wrong_usage(address: str) -> None:
+def test_address_that_is_none_is_wrong_usage(address: str) -> None:
     with pytest.raises(
         GputelError, match=r"is not \[HOST\]:PORT; write e.g. :9400 or 0.0.0.0:9400"
     ) as caught:
@@ -153,7 +153,7 @@ def test_an_address_that_is_none_is_wrong_usage(address: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_port_that_is_taken_is_one_line(exporter: Exporter) -> None:
+def test_port_that_is_taken_is_one_line(exporter: Exporter) -> None:
     port = exporter.address.rpartition(":")[2]
     with pytest.raises(GputelError) as caught:
         Exporter(f":{port}")
@@ -172,7 +172,7 @@ def test_without_its_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.long
 @pytest.mark.needs("prometheus")
-def test_the_real_prometheus_scrapes_it(exporter: Exporter, view: View, tmp_path: Path) -> None:
+def test_real_prometheus_scrapes_it(exporter: Exporter, view: View, tmp_path: Path) -> None:
     exporter.show([(view, ["nan"])])
     config = tmp_path / "prometheus.yml"
     config.write_text(

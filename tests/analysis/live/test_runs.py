@@ -49,7 +49,7 @@ def writer(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def test_a_log_that_a_process_holds_open_is_written_until_it_ends(
+def test_log_that_a_process_holds_open_is_written_until_it_ends(
     scene: Scene, writer: subprocess.Popen[bytes]
 ) -> None:
     assert scene.look() is True

@@ -41,7 +41,7 @@ def turns(session: Session, count: int) -> Iterator[list[str]]:
         yield [notice.line for notice in next(following).notices]
 
 
-def test_an_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path) -> None:
+def test_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path) -> None:
     log, notes = tmp_path / "d16.log", Notes()
     write(log, 3.0, 2.9, math.nan, math.nan)
     session = Session(Follower([str(log)]), rules.load(), notifier=notes)  # type: ignore[arg-type]

@@ -151,7 +151,7 @@ class Tail:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
-def test_an_hour_of_rotations_cuts_and_kills_gives_the_rows_of_everything_that_was_written(
+def test_hour_of_rotations_cuts_and_kills_gives_the_rows_of_everything_that_was_written(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "notifies", lambda name: False)

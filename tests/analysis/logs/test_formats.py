@@ -25,13 +25,13 @@ NAMES = {known.name: known for known in SHIPPED}
 
 
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
-def test_a_format_reads_its_own_samples(known: Format) -> None:
+def test_format_reads_its_own_samples(known: Format) -> None:
     assert known.samples
     assert samples.check(known) == []
 
 
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
-def test_a_format_reads_its_samples_among_all_others(known: Format) -> None:
+def test_format_reads_its_samples_among_all_others(known: Format) -> None:
     for sample in known.samples:
         assert list(samples.faults_of(sample, samples.read(sample["text"], SHIPPED))) == []
 
@@ -42,7 +42,7 @@ def test_formats_json_holds_what_the_toml_files_say() -> None:
 
 
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
-def test_the_key_of_a_pair_has_an_end(known: Format) -> None:
+def test_key_of_a_pair_has_an_end(known: Format) -> None:
     """A line may hold anything any number of times, and a key is looked for at each of its letters."""
     for pattern in known.patterns:
         if pattern.pairs:
@@ -66,7 +66,7 @@ def parts(tree: Any) -> Iterator[tuple[int | None, Any]]:
 @pytest.mark.parametrize(
     "head", [b"", b"step 1 | loss: 2.5 ", b"iter 5: loss 2.5, ", b"step=1 loss=2.5 lr=1 "]
 )
-def test_a_line_of_anything_as_long_as_any_is_read_to_its_end(head: bytes) -> None:
+def test_line_of_anything_as_long_as_any_is_read_to_its_end(head: bytes) -> None:
     """Where the cost grew with the square of the length, this would take minutes, and with its cube for ever."""
     for piece in (
         b" ",
@@ -101,7 +101,7 @@ def test_format_reads_no_record_of_another(known: Format, other: Format) -> None
 
 
 @pytest.mark.parametrize("known", SHIPPED, ids=NAMES)
-def test_a_format_says_where_its_grammar_was_read(known: Format) -> None:
+def test_format_says_where_its_grammar_was_read(known: Format) -> None:
     assert known.grammar
     assert known.title != known.name
 
@@ -114,7 +114,7 @@ def test_every_line_that_fits_holds_the_needle(known: Format) -> None:
                 assert pattern.needle in line, pattern.name
 
 
-def test_the_example_of_the_page_is_a_format_that_works() -> None:
+def test_example_of_the_page_is_a_format_that_works() -> None:
     blocks = re.findall(r"```toml\n(.*?)```", (DOCS / "log-formats.md").read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
@@ -151,7 +151,7 @@ def test_find_rejects_an_unknown_name() -> None:
 
 
 @pytest.mark.parametrize("read", [regex_engine.read, numpy_engine.read], ids=["exact", "fast"])
-def test_a_group_that_takes_in_more_than_a_number_makes_a_reject(read: Engine) -> None:
+def test_group_that_takes_in_more_than_a_number_makes_a_reject(read: Engine) -> None:
     regex = re.compile(rb"at (?P<step>\d+) loss (?P<loss>\S+)")
     fields = {"step": Field("step", "step"), "loss": Field("loss", "loss")}
     pattern = Pattern("mine.train", "train", regex, b"loss", fields)

@@ -105,14 +105,14 @@ def test_engines_agree_on_spoilt_logs(lines: list[bytes], rng: random.Random) ->
 
 
 @pytest.mark.parametrize("endless", ENDLESS)
-def test_a_long_line_of_one_thing_is_read_to_its_end(endless: bytes) -> None:
+def test_long_line_of_one_thing_is_read_to_its_end(endless: bytes) -> None:
     """What grew with the square of the length would take hours, and no test has them."""
     line = (endless * (1 << 18))[: 1 << 18]
     assert parse(b"step 1: loss 2.0\n" + line + b"\nstep 2: loss 1.0\n").lines >= 3
 
 
 @pytest.mark.parametrize("endless", [b"x", b"loss: 1 ", b"1", b"\x1b[", b"(", b"\r", b"{"])
-def test_a_line_that_never_ends_is_not_kept(endless: bytes) -> None:
+def test_line_that_never_ends_is_not_kept(endless: bytes) -> None:
     piece = (endless * (1 << 21))[: 1 << 21]
     parser = make_parser()
     parser.feed(piece)
@@ -166,7 +166,7 @@ print(peak() - held, log.lines, log.records.height)
 
 @pytest.mark.long
 @pytest.mark.parametrize("chunk", [b"step 1 loss 2.5 ", b"\x1b[32m1", b"x"])
-def test_a_line_of_a_gigabyte_is_read_in_little_memory(chunk: bytes) -> None:
+def test_line_of_a_gigabyte_is_read_in_little_memory(chunk: bytes) -> None:
     """In a process of its own, whose peak beyond that of a short line is what counts."""
     command = [sys.executable, "-c", LINE_OF_A_GIGABYTE, str(1 << 30), chunk.hex()]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout

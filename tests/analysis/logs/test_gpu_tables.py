@@ -54,9 +54,7 @@ def truth_of(real_logs: Path, name: str) -> dict[str, Any]:
 
 @pytest.mark.real_logs
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_log_gives_the_rows_gpus_and_figures_that_were_counted_in_it(
-    real_logs: Path, name: str
-) -> None:
+def test_real_log_gives_the_rows_gpus_and_figures_that_were_counted_in_it(real_logs: Path, name: str) -> None:
     truth = truth_of(real_logs, name)
     data = (real_logs / name).read_bytes()
     read = gpu_tables.parse(data)
@@ -79,7 +77,7 @@ def test_a_real_log_gives_the_rows_gpus_and_figures_that_were_counted_in_it(
 
 
 @pytest.mark.real_logs
-def test_a_real_dmon_gives_its_rows_and_null_for_a_dash(real_logs: Path) -> None:
+def test_real_dmon_gives_its_rows_and_null_for_a_dash(real_logs: Path) -> None:
     data = (real_logs / "excerpts/nvidia-smi-dmon.txt").read_bytes()
     rows = gpu_tables.parse(data).rows
     assert gpu_tables.recognize(data) == "nvidia-smi-dmon"
@@ -122,7 +120,7 @@ def test_dmon_with_day_and_time_gives_a_time() -> None:
     assert read.units["sm_mhz"] == "MHz"
 
 
-def test_a_clock_without_a_day_gives_no_time_but_what_passed_over_midnight_too() -> None:
+def test_clock_without_a_day_gives_no_time_but_what_passed_over_midnight_too() -> None:
     rows = gpu_tables.parse(DMON_WITH_CLOCK).rows
     assert rows["time"].null_count() == 2
     assert rows["elapsed_s"].to_list() == [0, 3]
@@ -138,7 +136,7 @@ def test_dcgm_shares_become_percent_and_an_instance_keeps_its_name() -> None:
     assert rows["pcie_tx_mib_s"].to_list() == [1, 2, 0]
 
 
-def test_a_gpu_named_by_its_uuid_gets_its_place_in_the_order_of_appearance() -> None:
+def test_gpu_named_by_its_uuid_gets_its_place_in_the_order_of_appearance() -> None:
     data = b"uuid, power.draw [W]\nGPU-bb, 1.0 W\nGPU-aa, 2.0 W\nGPU-bb, 3.0 W\n"
     assert gpu_tables.parse(data).rows["gpu"].to_list() == ["0", "1", "0"]
 
@@ -158,7 +156,7 @@ def test_columns_may_come_in_any_order_and_the_header_again_in_the_middle() -> N
         (b"2025/06/31, 0, H, 9 W, 1 %, 1 MiB, P0, 0x0", "time is '2025/06/31', expected a time"),
     ],
 )  # fmt: skip
-def test_a_row_that_cannot_be_read_is_a_reject_with_its_line_and_reason(row: bytes, reason: str) -> None:
+def test_row_that_cannot_be_read_is_a_reject_with_its_line_and_reason(row: bytes, reason: str) -> None:
     assert gpu_tables.parse(QUERY + row).rejects == [(4, reason)]
 
 
@@ -174,7 +172,7 @@ def test_a_row_that_cannot_be_read_is_a_reject_with_its_line_and_reason(row: byt
         b"\x00\xff\xfe" * 100,
     ],
 )
-def test_a_training_log_is_not_taken_for_telemetry(head: bytes) -> None:
+def test_training_log_is_not_taken_for_telemetry(head: bytes) -> None:
     assert gpu_tables.recognize(head) is None
 
 

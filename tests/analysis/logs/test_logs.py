@@ -101,7 +101,7 @@ def parser_without_formats(log: bytes) -> Parser:
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_gives_the_figures_that_stand_beside_it(name: str, conclude: Callable[[Parser], Log]) -> None:
+def test_log_gives_the_figures_that_stand_beside_it(name: str, conclude: Callable[[Parser], Log]) -> None:
     table = tomllib.loads(TABLES[name].read_text(encoding="utf-8"))
     inferred = table.get("format") == "inferred"
     parser = parser_without_formats(LOGS[name]) if inferred else make_parser()

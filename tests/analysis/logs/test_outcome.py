@@ -50,7 +50,7 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
         ("nothing of interest", "unknown", None),
     ],
 )
-def test_the_last_words_of_a_run_say_how_it_ended(
+def test_last_words_of_a_run_say_how_it_ended(
     text: str, status: str, line: int | None, read: Callable[..., Any]
 ) -> None:
     log = read(text + "\n")
@@ -58,14 +58,14 @@ def test_the_last_words_of_a_run_say_how_it_ended(
     assert (log.cause.line if log.cause else None) == line
 
 
-def test_the_first_cause_is_named_and_not_the_launchers_word_or_the_victims(read: Callable[..., Any]) -> None:
+def test_first_cause_is_named_and_not_the_launchers_word_or_the_victims(read: Callable[..., Any]) -> None:
     victims = "".join(f"[rank{r}]: {TRACE}[rank{r}]: DistBackendError: NCCL error\n" for r in range(1, 8))
     log = read("ChildFailedError\n[rank0]: torch.OutOfMemoryError: CUDA out of memory.\n" + victims)
     assert log.cause is not None
     assert log.cause.text == "[rank0]: torch.OutOfMemoryError: CUDA out of memory."
 
 
-def test_an_error_that_the_training_went_on_after_ended_nothing(
+def test_error_that_the_training_went_on_after_ended_nothing(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     log = read(iteration(0, 3.5) + TRACE + "ValueError: a worker failed\n" + iteration(10, 3.5))
@@ -73,20 +73,18 @@ def test_an_error_that_the_training_went_on_after_ended_nothing(
     assert log.events["kind"].to_list() == ["traceback"]
 
 
-def test_a_traceback_glued_to_a_record_is_seen(
-    read: Callable[..., Any], iteration: Callable[..., Any]
-) -> None:
+def test_traceback_glued_to_a_record_is_seen(read: Callable[..., Any], iteration: Callable[..., Any]) -> None:
     log = read(iteration(0, 3.5).strip() + TRACE + "ValueError: boom\n")
     assert (log.records.height, log.status) == (1, "failed")
 
 
-def test_the_last_step_of_a_printed_total_is_the_end(read: Callable[..., Any]) -> None:
+def test_last_step_of_a_printed_total_is_the_end(read: Callable[..., Any]) -> None:
     line = " iteration %d/ 100 | elapsed time per iteration (ms): 10.0 | lm loss: 2.5E+00 |\n"
     assert read(line % 99 + line % 100).status == "completed"
     assert read(line % 98 + line % 99).status == "unknown"
 
 
-def test_a_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
+def test_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
     read: Callable[..., Any],
 ) -> None:
     bar = "Epoch 2/2: 50%|#| %d/10 [00:01<00:01, 5.0it/s, loss=2.5]\n"
@@ -108,7 +106,7 @@ def test_a_bar_that_was_broken_off_in_its_last_epoch_did_not_come_to_its_end(
         ("NCCL error: unhandled system error", "nccl"),
     ],
 )
-def test_a_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> None:
+def test_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> None:
     assert read(text + "\n").events["kind"].to_list() == [kind]
 
 
@@ -124,11 +122,11 @@ def test_a_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> N
         "[instantiate_callbacks] Instantiating callback <lightning.pytorch.callbacks.EarlyStopping>",
     ],
 )
-def test_a_line_that_only_sounds_like_one_is_no_event(text: str, read: Callable[..., Any]) -> None:
+def test_line_that_only_sounds_like_one_is_no_event(text: str, read: Callable[..., Any]) -> None:
     assert read(text + "\n").events.height == 0
 
 
-def test_a_loss_that_becomes_nan_is_one_event_however_long_it_stays_so(
+def test_loss_that_becomes_nan_is_one_event_however_long_it_stays_so(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     text = iteration(0, 3.5) + "".join(iteration(step, float("nan")) for step in (10, 20, 30))
@@ -172,7 +170,7 @@ def test_one_checkpoint_of_many_ranks_is_one_event_a_kind_of_file(
     assert log.events["kind"].to_list() == ["checkpoint"] * 3
 
 
-def test_a_checkpoint_that_is_announced_and_then_written_is_one(
+def test_checkpoint_that_is_announced_and_then_written_is_one(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     saved = "Saving checkpoint to out/{0}\nSaved state to out/{0} in 3.1 s\n"

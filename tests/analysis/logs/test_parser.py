@@ -95,7 +95,7 @@ def test_parser_reads_any_bytes_without_failing(noise: bytes, data: bytes) -> No
 
 
 @pytest.mark.long
-def test_a_gigabyte_without_a_line_feed_takes_little_memory() -> None:
+def test_gigabyte_without_a_line_feed_takes_little_memory() -> None:
     """Sixteen of these make one; what is kept of a line does not depend on how long it grows."""
     parser = make_parser()
     piece = b"x" * (1 << 22)
@@ -138,7 +138,7 @@ logger.info("step: %d loss: %f", step, loss)
     assert log.events.height == 0
 
 
-def test_a_run_folder_of_nothing_is_not_needed(tmp_path: Path) -> None:
+def test_run_folder_of_nothing_is_not_needed(tmp_path: Path) -> None:
     empty = tmp_path / "empty.log"
     empty.write_bytes(b"")
     assert parsed(empty.read_bytes(), []).lines == 0

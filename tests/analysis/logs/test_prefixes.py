@@ -40,7 +40,7 @@ def when(*moment: int) -> datetime:
         ("2026-13-45 10:00:01 ", None),
     ],
 )
-def test_a_stamp_of_any_kind_is_the_time_of_its_record(
+def test_stamp_of_any_kind_is_the_time_of_its_record(
     head: str, moment: datetime | None, read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     """The log was not written after noon of 21 November 2026: that is what a missing year or date is told from."""
@@ -56,7 +56,7 @@ def test_a_stamp_of_any_kind_is_the_time_of_its_record(
         "time={seconds}.25 step={1} loss=2.5 lr=0.1",
     ],
 )
-def test_a_record_says_itself_when_it_was_printed(record: str, read: Callable[..., Any]) -> None:
+def test_record_says_itself_when_it_was_printed(record: str, read: Callable[..., Any]) -> None:
     moments = [when(2026, 3, 1, 23, 59, 30) + timedelta(seconds=11 * i) for i in range(20)]
     log = read(
         "".join(
@@ -119,7 +119,7 @@ def test_clock_that_is_set_back_begins_no_new_day_or_year(
         (b"", None),
     ],
 )
-def test_a_rank_is_read_from_what_stands_before(prefix: bytes, rank: str | None) -> None:
+def test_rank_is_read_from_what_stands_before(prefix: bytes, rank: str | None) -> None:
     found = prefixes.rank(prefix)
     assert (found.rstrip(": ") if found else found) == rank
 
@@ -150,7 +150,7 @@ def test_stamps_read_together_are_as_they_are_one_by_one(form: str, begin: int, 
     assert one_by_one.shift(moments[-1]) == together.shift(moments[-1])
 
 
-def test_a_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
+def test_rank_that_is_part_of_what_varies_is_not_the_rank_of_all() -> None:
     assert prefixes.rank_of_all(letters(b"[rank1]: 10:00:01 ", b"[rank1]: 10:00:02 ")) == "1"
     assert prefixes.rank_of_all(letters(b"[rank1]: 10:00:01 ", b"[rank2]: 10:00:01 ")) is False
     assert prefixes.rank_of_all(letters(b"10:00:01 ", b"10:00:02 ")) is None

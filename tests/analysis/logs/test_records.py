@@ -12,14 +12,14 @@ import pytest
 from gputel.analysis.runs import paths
 
 
-def test_a_step_that_falls_starts_the_next_attempt_and_an_equal_one_does_not(
+def test_step_that_falls_starts_the_next_attempt_and_an_equal_one_does_not(
     rows: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     text = "".join(iteration(step, 3.0) for step in (0, 10, 10, 20, 10, 20))
     assert rows(text, "attempt", "step") == [(1, 0), (1, 10), (1, 10), (1, 20), (2, 10), (2, 20)]
 
 
-def test_the_later_attempt_supersedes_and_nothing_is_thrown_away(
+def test_later_attempt_supersedes_and_nothing_is_thrown_away(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     log = read("".join(iteration(step, loss) for step, loss in ((0, 5.0), (10, 4.0), (20, 3.5), (10, 4.5))))
@@ -27,13 +27,13 @@ def test_the_later_attempt_supersedes_and_nothing_is_thrown_away(
     assert log.records.height == 4
 
 
-def test_a_stage_that_is_announced_is_another_phase(read: Callable[..., Any]) -> None:
+def test_stage_that_is_announced_is_another_phase(read: Callable[..., Any]) -> None:
     sft = "Loading model from x/mid_checkpoints/d20 with step 9\nStep 00000/00009 | Training loss: 0.5| lrm: 1.0\n"
     log = read("step 00005 (0.12%) | loss: 2.5 | lrm: 1.00\nSaved model to: x/mid_checkpoints/a.pt\n" + sft)
     assert log.places == [("mid", 1), ("sft", 1)]
 
 
-def test_a_phase_may_hold_evaluations_alone(read: Callable[..., Any]) -> None:
+def test_phase_may_hold_evaluations_alone(read: Callable[..., Any]) -> None:
     log = read("Step 00010 | Validation bpb: 1.5\n")
     assert (log.records.height, log.places) == (0, [("train", 1)])
 
@@ -60,7 +60,7 @@ epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=1.2, CurrSamplesPe
     assert rows(text, "step", "lr", "CurrSamplesPerSec") == [(10, 1e-05, 1.5)]
 
 
-def test_a_bar_that_names_its_epoch_gives_one_record_from_its_last_redraw(read: Callable[..., Any]) -> None:
+def test_bar_that_names_its_epoch_gives_one_record_from_its_last_redraw(read: Callable[..., Any]) -> None:
     text = "".join(
         f"\rEpoch 1: {p}%|#| {p}/100 [00:01<00:01, 5.0it/s, loss={3 - p / 100}]" for p in (10, 50, 100)
     )
@@ -76,7 +76,7 @@ def test_another_bar_gives_one_record_for_each_count(rows: Callable[..., Any]) -
     assert rows(text, "step", "total_steps", "loss") == [(1, 100, 2.9), (2, 100, 2.5)]
 
 
-def test_a_bar_without_a_metric_is_no_record(rows: Callable[..., Any]) -> None:
+def test_bar_without_a_metric_is_no_record(rows: Callable[..., Any]) -> None:
     assert rows("\r 10%|#| 10/100 [00:01<00:01, 5.0it/s]\n", "step") == []
 
 
@@ -92,7 +92,7 @@ def test_step_is_computed_from_epoch_and_index(rows: Callable[..., Any]) -> None
     assert rows(text, "step", "epoch", "dt_ms") == [(150, 2.0, 744.0)]
 
 
-def test_a_whole_epoch_on_the_line_before_is_the_step(
+def test_whole_epoch_on_the_line_before_is_the_step(
     rows: Callable[..., Any], evals: Callable[..., Any]
 ) -> None:
     text = "Epoch 7/50\n3083s - loss: 1.5 - acc: 0.5 - val_loss: 0.25\n"
@@ -100,16 +100,16 @@ def test_a_whole_epoch_on_the_line_before_is_the_step(
     assert evals(text) == [(7, "val_loss", 0.25)]
 
 
-def test_an_epoch_with_a_fraction_is_no_step(rows: Callable[..., Any]) -> None:
+def test_epoch_with_a_fraction_is_no_step(rows: Callable[..., Any]) -> None:
     assert rows("{'loss': 2.5, 'learning_rate': 1e-5, 'epoch': 1.0}\n", "step", "epoch") == [(None, 1.0)]
 
 
-def test_the_average_beside_a_loss_is_no_loss(rows: Callable[..., Any]) -> None:
+def test_average_beside_a_loss_is_no_loss(rows: Callable[..., Any]) -> None:
     text = "Epoch: [0]  [ 3/50]  eta: 0:01  lr: 0.1  loss: 6.5 (6.9)  time: 2.5  data: 0.1\n"
     assert rows(text, "loss", "loss_avg") == [(6.5, 6.9)]
 
 
-def test_the_training_loss_of_an_evaluation_is_an_evaluation(
+def test_training_loss_of_an_evaluation_is_an_evaluation(
     rows: Callable[..., Any], evals: Callable[..., Any]
 ) -> None:
     text = "step 10: train loss 3.5, val loss 3.75\n"
@@ -125,13 +125,13 @@ def test_the_training_loss_of_an_evaluation_is_an_evaluation(
         ("step 7 | loss: 5.0 | lr 1e-4\nvalidation loss: 5.5\nstep 8 | loss: 5.0 | lr 1e-4\n", 8),
     ],
 )
-def test_an_evaluation_without_a_step_takes_the_next_records_else_the_lasts(
+def test_evaluation_without_a_step_takes_the_next_records_else_the_lasts(
     text: str, step: int, evals: Callable[..., Any]
 ) -> None:
     assert evals(text) == [(step, "val_loss", 5.5)]
 
 
-def test_an_evaluation_before_a_restart_belongs_to_the_attempt_that_follows(
+def test_evaluation_before_a_restart_belongs_to_the_attempt_that_follows(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     text = iteration(100, 3.0) + "step 50: train loss 3.1, val loss 3.2\n" + iteration(50, 3.1)
@@ -144,7 +144,7 @@ def test_summaries_are_neither_records_nor_evaluations(read: Callable[..., Any])
     assert log.summary["train_runtime"] == 10.5
 
 
-def test_a_declared_placeholder_is_null_and_an_undeclared_number_is_kept(
+def test_declared_placeholder_is_null_and_an_undeclared_number_is_kept(
     read: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     log = read(
@@ -165,14 +165,14 @@ def test_unknown_pairs_become_metrics_with_their_printed_name(rows: Callable[...
     assert rows(text, "router_entropy", "cache_mib") == [(0.75, 12.5)]
 
 
-def test_a_log_that_ends_in_the_middle_of_a_number_has_that_line_rejected(read: Callable[..., Any]) -> None:
+def test_log_that_ends_in_the_middle_of_a_number_has_that_line_rejected(read: Callable[..., Any]) -> None:
     line = "step 1 | loss: 2.512345 | lr 1e-4 | dt: 10.00ms\n"
     log = read(line + "step 2 | loss: 2.5")
     assert log.records["step"].to_list() == [1]
     assert [reject.line for reject in log.rejects] == [2]
 
 
-def test_a_log_without_a_line_feed_at_its_end_keeps_its_last_record(
+def test_log_without_a_line_feed_at_its_end_keeps_its_last_record(
     rows: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     assert rows((iteration(0, 3.5) + iteration(10, 3.25)).strip(), "loss") == [(3.5,), (3.25,)]
@@ -214,7 +214,7 @@ def test_lines_of_another_shape_that_report_the_same_step_are_one_record(read: C
     assert log.records.select("loss", "dt_ms", "lr").row(0) == (9.0, 500.0, 0.0006)
 
 
-def test_the_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) -> None:
+def test_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) -> None:
     lines = [
         f"Epoch [{e}/3], Step [{s}/600], Loss: {9 - e - s / 600:.4f}\n" for e in (1, 2, 3) for s in (300, 600)
     ]
@@ -222,7 +222,7 @@ def test_the_last_step_of_the_last_epoch_ends_a_run(read: Callable[..., Any]) ->
     assert read("".join(lines[:-1])).status == "unknown"
 
 
-def test_a_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read: Callable[..., Any]) -> None:
+def test_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read: Callable[..., Any]) -> None:
     """Although it lacks a value that is not measured yet."""
     line = "iter {}: loss 3.5, time 10.00ms, mfu {}%\n"
     log = read(
@@ -242,7 +242,7 @@ def test_batches_under_a_line_that_says_the_epoch_are_told_apart_by_it(read: Cal
     assert steps == [(min(e, 2), e, b) for e in (1.0, 2.0, 3.0) for b in range(0, 60, 10)]
 
 
-def test_a_batch_of_the_last_of_its_epoch_does_not_end_the_run(read: Callable[..., Any]) -> None:
+def test_batch_of_the_last_of_its_epoch_does_not_end_the_run(read: Callable[..., Any]) -> None:
     epoch = "===== EPOCH {0} =====\n" + "".join(f"[{b}/40] loss {{0}}.{b}5\n" for b in range(10, 50, 10))
     log = read("".join(epoch.format(e) for e in range(3)))
     assert (log.records.height, len(log.places), log.status) == (12, 1, "unknown")

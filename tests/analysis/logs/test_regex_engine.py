@@ -24,7 +24,7 @@ def columns(data: bytes, *patterns: Pattern) -> dict[str, list[float]]:
     return {what.column: values.numbers.tolist() for what, values in hits.values.items()}
 
 
-def test_a_line_belongs_to_the_first_pattern_that_matches() -> None:
+def test_line_belongs_to_the_first_pattern_that_matches() -> None:
     first = pattern("first", rb"^loss (?P<v>\d+)", fields={"v": LOSS})
     second = pattern("second", rb"loss")
     reading = regex_engine.read(b"loss 3\nloss x\nnothing\nloss 5\n", (first, second))
@@ -46,7 +46,7 @@ def test_pairs_behind_the_match_are_read_with_the_second_number_in_brackets() ->
     assert read == {"loss": [2.5], "loss_avg": [3.5], "lr": [1e-4]}
 
 
-def test_a_line_that_lacks_a_needed_pair_is_none_of_the_pattern() -> None:
+def test_line_that_lacks_a_needed_pair_is_none_of_the_pattern() -> None:
     pairs = Pairs(WORDS, Vocabulary(), need=frozenset({"loss"}))
     reading = regex_engine.read(b"at lr=1e-4\n", (pattern("p", b"^at ", b"at", pairs=pairs),))
     assert (reading.hits, reading.rejects) == ([], [])
@@ -59,13 +59,13 @@ def test_a_line_that_lacks_a_needed_pair_is_none_of_the_pattern() -> None:
         (b"lost loss", "looks like p, but the rest of the line does not match"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_a_reject_that_says_why(line: bytes, reason: str) -> None:
+def test_line_that_cannot_be_read_is_a_reject_that_says_why(line: bytes, reason: str) -> None:
     pairs = Pairs(WORDS, Vocabulary(), must=frozenset({"loss"}))
     reading = regex_engine.read(line, (pattern("p", b"^(?=loss)", pairs=pairs, looks=re.compile(b"loss$")),))
     assert [(reject.line, reject.reason) for reject in reading.rejects] == [(0, reason)]
 
 
-def test_a_placeholder_is_missing_and_nan_is_a_value() -> None:
+def test_placeholder_is_missing_and_nan_is_a_value() -> None:
     what = Field("loss", "loss", nulls=frozenset({b"N/A"}))
     data = b"loss N/A\nloss nan\nloss 1\n"
     (hits,) = regex_engine.read(data, (pattern("p", rb"^loss (?P<v>\S+)", fields={"v": what}),)).hits

@@ -53,7 +53,7 @@ def test_composing_again_gives_the_same_bytes(tmp_path: Path) -> None:
         assert unpacked(path) == unpacked(FOLDER / path.name), path.name
 
 
-def test_the_folder_holds_logs_only_and_those_that_were_composed_say_so() -> None:
+def test_folder_holds_logs_only_and_those_that_were_composed_say_so() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(EXPECTED)
     firsts = {path.name: unpacked(path).split(b"\n")[0] for path in FOLDER.iterdir()}
     assert {name for name, first in firsts.items() if b"COMPOSED" in first} == COMPOSED
@@ -65,7 +65,7 @@ def test_every_log_is_a_run_and_a_composed_one_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_run_has_its_format_status_config_and_events(name: str) -> None:
+def test_run_has_its_format_status_config_and_events(name: str) -> None:
     run, expected = parsed()[name], EXPECTED[name]
     for key in expected.keys() & {"format", "status", "rejects"}:
         assert run[key] == expected[key], key
@@ -76,7 +76,7 @@ def test_a_run_has_its_format_status_config_and_events(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), phases())
-def test_a_phase_has_its_records_and_steps(name: str, at: int) -> None:
+def test_phase_has_its_records_and_steps(name: str, at: int) -> None:
     phase, expected = phase_of(name, at)
     assert phase["records"] == expected["records"]
     assert phase["steps"] == expected.get("distinct", expected["records"])
@@ -86,7 +86,7 @@ def test_a_phase_has_its_records_and_steps(name: str, at: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), phases())
-def test_a_phase_has_its_figures(name: str, at: int) -> None:
+def test_phase_has_its_figures(name: str, at: int) -> None:
     phase, expected = phase_of(name, at)
     for table in ("metrics", "evals"):
         for column, (count, first, last) in expected.get(table, {}).items():
@@ -100,7 +100,7 @@ def test_a_phase_has_its_figures(name: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["d16-base.log.gz", "d24-base.log.gz"])
-def test_the_losses_at_the_published_steps_come_from_real_rows(name: str) -> None:
+def test_losses_at_the_published_steps_come_from_real_rows(name: str) -> None:
     import gputel
 
     steps = gputel.parse(FOLDER / name).steps

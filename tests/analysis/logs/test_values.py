@@ -33,18 +33,18 @@ def one(scale: values.Scale) -> Fraction:
 
 
 @pytest.mark.parametrize("kept", ["ms", "min"])
-def test_a_unit_of_time_is_so_many_milliseconds_or_minutes(kept: str) -> None:
+def test_unit_of_time_is_so_many_milliseconds_or_minutes(kept: str) -> None:
     assert {unit: one(scale) for unit, scale in values.CANONICAL[kept].items()} == {
         unit: Fraction(size, NANOSECONDS[kept]) for unit, size in NANOSECONDS.items()
     }
 
 
-def test_a_letter_behind_a_count_is_a_power_of_a_thousand() -> None:
+def test_letter_behind_a_count_is_a_power_of_a_thousand() -> None:
     assert {unit: one(scale) for unit, scale in values.COUNTS.items()} == COUNTS
 
 
 @pytest.mark.parametrize("unit", SPELT)
-def test_a_duration_has_the_same_length_however_its_unit_is_spelt(
+def test_duration_has_the_same_length_however_its_unit_is_spelt(
     unit: str, rows: Callable[..., list[tuple[Any, ...]]]
 ) -> None:
     """In a log, and spelt out beside another unit."""
@@ -67,7 +67,7 @@ def test_a_duration_has_the_same_length_however_its_unit_is_spelt(
         ("1d 2h 3m", 93_780),
     ],
 )
-def test_a_clock_is_so_many_seconds(
+def test_clock_is_so_many_seconds(
     text: str, seconds: int, rows: Callable[..., list[tuple[Any, ...]]]
 ) -> None:
     assert values.seconds(text.encode()) == seconds

@@ -60,7 +60,7 @@ def test_what_looks_like_a_key_is_masked_wherever_it_stands(key: str) -> None:
     assert "line with ***" in text
 
 
-def test_the_caution_stands_at_its_head() -> None:
+def test_caution_stands_at_its_head() -> None:
     text = page_html(curves(), caution="SIMULATED: 2xH100; no real GPU data")
     assert '<p class="caution" role="alert">SIMULATED: 2xH100; no real GPU data</p>' in text
 
@@ -71,7 +71,7 @@ def test_it_says_from_how_many_points_to_how_many() -> None:
     assert "<footer>written by gputel" in page_html(Table("T", ("a",), [(1,)]))
 
 
-def test_a_number_stands_on_one_line_and_a_sentence_that_begins_with_one_is_folded() -> None:
+def test_number_stands_on_one_line_and_a_sentence_that_begins_with_one_is_folded() -> None:
     sentence = "1 (0.6 to 2) GiB of context and libraries; 0.5 (0.2 to 1.5) GiB of NCCL"
     text = page_html(Table("T", ("a",), [("4 h 19 min",), (sentence,), (None,)]))
     assert '<td class="number">4 h 19 min</td>' in text
@@ -103,10 +103,10 @@ def test_three_million_samples_and_a_long_log_stay_under_a_megabyte_and_a_half()
     assert len(html(Document("a run", [Section(items=[*log, gpu])]))) < 1_500_000
 
 
-def test_a_table_shows_numbers_whole_and_what_was_not_measured_as_a_dash() -> None:
+def test_table_shows_numbers_whole_and_what_was_not_measured_as_a_dash() -> None:
     text = page_html(Table("T", ("a", "b", "c"), [(33600, 2.815345, None)]))
     assert '<td class="number">33,600</td><td class="number">2.8153</td><td class="number">–</td>' in text
 
 
-def test_the_same_page_has_the_same_bytes() -> None:
+def test_same_page_has_the_same_bytes() -> None:
     assert page_html(curves()) == page_html(curves())

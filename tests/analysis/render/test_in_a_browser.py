@@ -78,7 +78,7 @@ def chip(tab: Tab, within: str, name: str) -> None:
     tab.evaluate(f"{chips}.find(chip => chip.textContent === {json.dumps(name)}).click()")
 
 
-def test_a_page_paints_complains_of_nothing_and_asks_for_nothing(chromium: Browser, tmp_path: Path) -> None:
+def test_page_paints_complains_of_nothing_and_asks_for_nothing(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel(), HEAT, BARS, Table("T", ("a",), [("b",)]))
     inked = """[...document.querySelectorAll(".paper canvas:first-child")].map((canvas) => {
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -156,7 +156,7 @@ def test_markup_that_gets_in_all_the_same_does_not_run(chromium: Browser, tmp_pa
     assert any("Content Security Policy" in error for error in tab.errors)
 
 
-def test_the_pointer_is_told_every_digit_with_its_unit(chromium: Browser, tmp_path: Path) -> None:
+def test_pointer_is_told_every_digit_with_its_unit(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel())
     tab.point(OVER.format(0), 0.999)
     assert hover(tab) is None
@@ -168,9 +168,7 @@ def test_the_pointer_is_told_every_digit_with_its_unit(chromium: Browser, tmp_pa
     assert "8.4 W" in told
 
 
-def test_the_switch_of_the_axis_changes_the_curves_and_what_is_told(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_switch_of_the_axis_changes_the_curves_and_what_is_told(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel())
     before = pixels(tab)
     tab.evaluate(
@@ -182,7 +180,7 @@ def test_the_switch_of_the_axis_changes_the_curves_and_what_is_told(
     assert "9.2 W" in (hover(tab) or "")
 
 
-def test_the_legend_and_the_switch_of_runs_take_curves_away_and_bring_them_back(
+def test_legend_and_the_switch_of_runs_take_curves_away_and_bring_them_back(
     chromium: Browser, tmp_path: Path
 ) -> None:
     tab = shown(chromium, tmp_path, panel(), panel("power"))
@@ -212,7 +210,7 @@ def test_dragging_zooms_all_linked_panels_and_a_double_click_undoes_it(
     assert [pixels(tab, 0), pixels(tab, 1)] == before
 
 
-def test_the_slider_smooths_what_is_noisy_and_nothing_else(chromium: Browser, tmp_path: Path) -> None:
+def test_slider_smooths_what_is_noisy_and_nothing_else(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel(noisy=True), panel("power"))
     before = [pixels(tab, 0), pixels(tab, 1)]
     tab.evaluate(
@@ -223,7 +221,7 @@ def test_the_slider_smooths_what_is_noisy_and_nothing_else(chromium: Browser, tm
     assert tab.evaluate("document.querySelector('output').textContent") == "none"
 
 
-def test_the_running_mean_is_the_mean_of_what_lies_around(chromium: Browser, tmp_path: Path) -> None:
+def test_running_mean_is_the_mean_of_what_lies_around(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel(noisy=True))
     means = tab.evaluate(
         "[...runningMean(charts[0], charts[0].series[0], 100)].map(v => isNaN(v) ? null : v)"
@@ -233,9 +231,7 @@ def test_the_running_mean_is_the_mean_of_what_lies_around(chromium: Browser, tmp
     assert np.allclose(means[50:951], [y[i - 50 : i + 51].mean() for i in range(50, 951)])
 
 
-def test_a_heat_map_tells_its_window_and_where_nothing_was_measured(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_heat_map_tells_its_window_and_where_nothing_was_measured(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, HEAT)
     tab.point(OVER.format(0), tab.evaluate("charts[0].frame.xs.at(4.5) / charts[0].frame.size.width"), 0.3)
     assert "7 dB" in (hover(tab) or "")
@@ -265,7 +261,7 @@ def test_bars_lie_on_tracks_of_one_length_with_their_sums_in_short(chromium: Bro
     assert sums == [["20 GiB", "20 GiB"], ["30.13 GiB", "30.125 GiB"], ["40.2 kJ", "40,175.6 J"]]
 
 
-def test_a_page_without_plots_has_nothing_to_zoom_back(chromium: Browser, tmp_path: Path) -> None:
+def test_page_without_plots_has_nothing_to_zoom_back(chromium: Browser, tmp_path: Path) -> None:
     chips = "[...document.querySelectorAll('#controls button')].map(chip => chip.textContent)"
     assert shown(chromium, tmp_path, BARS).evaluate(chips) == ["d16", EVIL, "light / dark"]
     assert "reset zoom" in shown(chromium, tmp_path, panel()).evaluate(chips)
@@ -276,14 +272,14 @@ def test_controls_name_markers_and_the_x_axis(chromium: Browser, tmp_path: Path)
     assert shown(chromium, tmp_path, panel()).evaluate(labels) == ["runs", "x axis", "markers"]
 
 
-def test_the_name_of_a_level_stands_in_the_legend_and_not_over_the_curves(
+def test_name_of_a_level_stands_in_the_legend_and_not_over_the_curves(
     chromium: Browser, tmp_path: Path
 ) -> None:
     tab = shown(chromium, tmp_path, panel())
     assert tab.evaluate("document.querySelector('.legend .level').textContent") == "limit"
 
 
-def test_a_finger_is_told_too_and_nothing_is_wider_than_a_phone(chromium: Browser, tmp_path: Path) -> None:
+def test_finger_is_told_too_and_nothing_is_wider_than_a_phone(chromium: Browser, tmp_path: Path) -> None:
     wide = Table("T", tuple("abcdefghijklmnop"), [tuple("a" * 20 for _ in range(16))])
     tab = shown(chromium, tmp_path, panel(), HEAT, BARS, wide, phone=True)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
@@ -355,5 +351,5 @@ def test_numbers_come_out_of_the_page_as_they_went_in(chromium: Browser, tmp_pat
         ("1e21", "1e+21"),
     ],
 )
-def test_a_number_is_said_whole(value: str, said: str, chromium: Browser, tmp_path: Path) -> None:
+def test_number_is_said_whole(value: str, said: str, chromium: Browser, tmp_path: Path) -> None:
     assert shown(chromium, tmp_path, panel()).evaluate(f"exactly({value})") == said

@@ -62,7 +62,7 @@ def test_curves_have_names_units_and_hours() -> None:
     assert {"0", "1", "2", "3", "4"} <= set(labels)
 
 
-def test_a_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
+def test_noisy_curve_is_drawn_faint_under_its_running_mean() -> None:
     (axes,) = picture.figure([LOSS]).axes
     faint = [line for line in axes.get_lines() if line.get_alpha()]
     strong = [line for line in axes.get_lines() if line.get_label() in ("d16", "d24")]
@@ -76,7 +76,7 @@ def test_colors_are_those_of_the_page() -> None:
     assert (drawn["d16"], drawn["d24"]) == style.TINTS["light"][:2]
 
 
-def test_a_heat_map_has_its_key_and_its_line() -> None:
+def test_heat_map_has_its_key_and_its_line() -> None:
     axes, key = picture.figure([HEAT]).axes
     assert (axes.get_ylabel(), key.get_ylabel()) == ("frequency (Hz)", "density (dB)")
     assert [text.get_text() for text in axes.texts] == ["limit"]
@@ -150,7 +150,7 @@ def test_names_are_text_and_no_formula_and_keys_are_masked() -> None:
     assert b"a_$x^2 ***" in drawn
 
 
-def test_a_picture_of_nothing_measured_is_still_a_picture() -> None:
+def test_picture_of_nothing_measured_is_still_a_picture() -> None:
     empty = replace(
         LOSS, series=(Series("a", {"time": X}, np.full(len(X), np.nan)),), marks=(), levels=(), steady=True
     )

@@ -26,7 +26,7 @@ def test_every_extreme_is_kept_and_nothing_grows(y: list[float], points: int) ->
 
 
 @given(values, st.integers(1, 100))
-def test_a_point_lies_between_its_extremes_and_points_stay_in_order(y: list[float], points: int) -> None:
+def test_point_lies_between_its_extremes_and_points_stay_in_order(y: list[float], points: int) -> None:
     thinned = thin.thinned(series(np.array(y)), points)
     assert (np.diff(thinned.x["step"]) > 0).all()
     if thinned.low is not None and thinned.high is not None:
@@ -36,12 +36,12 @@ def test_a_point_lies_between_its_extremes_and_points_stay_in_order(y: list[floa
         assert (thinned.y[known] - off <= thinned.high[known]).all()
 
 
-def test_the_mean_of_stretches_of_one_length_is_the_mean_of_all() -> None:
+def test_mean_of_stretches_of_one_length_is_the_mean_of_all() -> None:
     y = np.random.default_rng(1).normal(size=12_000)
     assert np.isclose(thin.thinned(series(y), 400).y.mean(), y.mean())
 
 
-def test_a_stretch_without_a_value_stays_without_one() -> None:
+def test_stretch_without_a_value_stays_without_one() -> None:
     thinned = thin.thinned(series(np.array([1.0, 2.0, np.nan, np.nan])), 2)
     assert thinned.y[0] == 1.5
     assert np.isnan(thinned.y[1])
@@ -73,7 +73,7 @@ def test_long_curves_share_what_short_ones_leave() -> None:
     assert [len(own.y) for own in kept.series] == [100, 15_000, 8_333]
 
 
-def test_a_curve_on_two_panels_counts_once_and_is_one_object() -> None:
+def test_curve_on_two_panels_counts_once_and_is_one_object() -> None:
     own = series(np.zeros(30_000))
     panels = [
         Curves(name, name, (PlotAxis("step", "step"),), PlotAxis("a", "a"), (own,)) for name in ("a", "b")

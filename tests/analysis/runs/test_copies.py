@@ -53,7 +53,7 @@ def test_recording_is_kept_wherever_its_log_lies(folder: Path) -> None:
     assert repeated(folder) == [("log.txt", "d12"), ("metrics.jsonl", "d12")]
 
 
-def test_the_same_training_repeated_has_other_times_and_is_another_run(folder: Path) -> None:
+def test_same_training_repeated_has_other_times_and_is_another_run(folder: Path) -> None:
     (folder / "log.txt").write_text(printed(TIMES[::-1]))
     assert repeated(folder) == []
 

@@ -30,7 +30,7 @@ def named(panels: list[Curves]) -> dict[str, Curves]:
     return {panel.name: panel for panel in panels}
 
 
-def test_a_reading_is_a_panel_and_a_gpu_a_curve_with_its_unit() -> None:
+def test_reading_is_a_panel_and_a_gpu_a_curve_with_its_unit() -> None:
     power = named(gpus.panels(ticks([0, 1], gpus=2, power_w=[400.0, 500.0])))["power"]
     assert [series.name for series in power.series] == ["GPU 0", "GPU 1"]
     assert power.series[1].y.tolist() == [400.0, 500.0]
@@ -38,11 +38,11 @@ def test_a_reading_is_a_panel_and_a_gpu_a_curve_with_its_unit() -> None:
     assert power.axes[0].start_ns == int(START.timestamp()) * 10**9
 
 
-def test_a_reading_that_was_never_measured_has_no_panel() -> None:
+def test_reading_that_was_never_measured_has_no_panel() -> None:
     assert list(named(gpus.panels(ticks([0, 1], power_w=[1.0, 2.0], temp_c=[None, None])))) == ["power"]
 
 
-def test_a_curve_breaks_where_nothing_was_measured_for_a_while() -> None:
+def test_curve_breaks_where_nothing_was_measured_for_a_while() -> None:
     seconds = [0.0, 0.5, 1.0, 1.5, 60.0, 60.5]
     (panel,) = gpus.panels(ticks(seconds, power_w=[1.0] * 6))
     (series,) = panel.series
@@ -72,7 +72,7 @@ def test_several_readings_of_a_panel_are_told_apart_by_name_and_line() -> None:
     ]
 
 
-def test_a_limit_is_drawn_where_it_belongs() -> None:
+def test_limit_is_drawn_where_it_belongs() -> None:
     limit = Level(700.0, "limit 700 W")
     panels = named(gpus.panels(ticks([0, 1], power_w=[1.0, 2.0], util=[1.0, 2.0]), levels={"power": limit}))
     assert (panels["power"].levels, panels["utilization"].levels) == ((limit,), ())

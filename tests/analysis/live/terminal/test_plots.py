@@ -24,7 +24,7 @@ def drawn(points: Points, width: int, height: int, share: float = 1.0, *, log: b
     return [text.plain for text in plots.plot([plots.PlotLine(points, "cyan")], seen, width, height)]
 
 
-def test_a_falling_curve_goes_from_the_upper_left_to_the_lower_right() -> None:
+def test_falling_curve_goes_from_the_upper_left_to_the_lower_right() -> None:
     assert drawn(curve(3, 2, 1), 3, 2) == ["⠑⢄ ", "  ⠑"] or drawn(curve(3, 2, 1), 3, 2)[0][0] not in BLANK
     rows = drawn(curve(*range(100, 0, -1)), 20, 5)
     assert rows[0][0] not in BLANK
@@ -32,7 +32,7 @@ def test_a_falling_curve_goes_from_the_upper_left_to_the_lower_right() -> None:
     assert (rows[0][-1], rows[-1][0]) == (" ", " ")
 
 
-def test_a_value_that_is_not_finite_leaves_a_gap() -> None:
+def test_value_that_is_not_finite_leaves_a_gap() -> None:
     (row,) = drawn(curve(1, 1, math.nan, math.nan, math.nan, 1, 1), 14, 1)
     assert " " in row.strip()
 
@@ -48,7 +48,7 @@ def test_points_that_are_far_apart_are_joined() -> None:
     assert len(row.strip()) == 30
 
 
-def test_a_zoom_shows_the_last_steps() -> None:
+def test_zoom_shows_the_last_steps() -> None:
     seen = plots.window([curve(*range(1000))], 0.05)
     assert seen is not None
     assert (seen.left, seen.right) == (999 * 0.95, 999)
@@ -69,7 +69,7 @@ def test_what_has_no_finite_value_is_not_drawn() -> None:
     assert plots.window([]) is None
 
 
-def test_a_strip_keeps_the_mean_of_those_that_share_a_cell() -> None:
+def test_strip_keeps_the_mean_of_those_that_share_a_cell() -> None:
     assert plots.strip([0, 1, 2, 3, 4, 5, 6, 7], 8, 0, 7.9) == plots.BLOCKS
     assert plots.strip([0, 0, 8, 8], 2, 0, 8) == "▁█"
     assert plots.strip([math.nan, 8], 4, 0, 8) == "   █"
@@ -83,7 +83,7 @@ def test_a_strip_keeps_the_mean_of_those_that_share_a_cell() -> None:
     st.sampled_from((1.0, 0.25, 0.05)),
     st.booleans(),
 )
-def test_a_plot_has_its_size_whatever_is_drawn(
+def test_plot_has_its_size_whatever_is_drawn(
     values: list[float], width: int, height: int, share: float, log: bool
 ) -> None:
     points = curve(*values)

@@ -213,9 +213,7 @@ def test_what_a_log_says_is_text_and_never_markup(chromium: Browser, tmp_path: P
         tab.close()
 
 
-def test_a_recording_shows_its_gpus_and_says_that_they_are_simulated(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_recording_shows_its_gpus_and_says_that_they_are_simulated(chromium: Browser, tmp_path: Path) -> None:
     run = tmp_path / "run"
     training = "import time; print('step 1 loss: 2.5', flush=True); time.sleep(600)"
     words = ("record", "--simulate", "2xH100", "--out", str(run), "--", sys.executable, "-c", training)
@@ -232,7 +230,7 @@ def test_a_recording_shows_its_gpus_and_says_that_they_are_simulated(
         tab.close()
 
 
-def test_the_link_with_a_token_opens_the_page_and_is_not_kept(chromium: Browser, tmp_path: Path) -> None:
+def test_link_with_a_token_opens_the_page_and_is_not_kept(chromium: Browser, tmp_path: Path) -> None:
     log = tmp_path / "d16.log"
     grow(log, 0, 50)
     with served(tmp_path, log, "--host", "0.0.0.0") as link:

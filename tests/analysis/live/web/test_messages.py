@@ -77,7 +77,7 @@ def test_changes_applied_one_after_the_other_are_all_that_stands(
         before = after
 
 
-def test_a_curve_that_grows_costs_what_is_new() -> None:
+def test_curve_that_grows_costs_what_is_new() -> None:
     before = page_parts([(view(curves={"loss": curve([3.0] * 500)}), judge())])
     after = page_parts([(view(curves={"loss": curve([3.0] * 500 + [2.5])}), judge())])
     assert data(messages.update(before, after, "x-2")) == [
@@ -85,7 +85,7 @@ def test_a_curve_that_grows_costs_what_is_new() -> None:
     ]
 
 
-def test_a_strip_that_moves_on_costs_what_is_new() -> None:
+def test_strip_that_moves_on_costs_what_is_new() -> None:
     seconds = np.arange(600.0)
     before: messages.Parts = {(0, "strips", "/0"): np.stack([seconds, seconds])}
     after: messages.Parts = {(0, "strips", "/0"): np.stack([seconds + 2, seconds + 2])}
@@ -98,7 +98,7 @@ def test_what_is_gone_is_said() -> None:
     assert [0, "curve", "loss", None] in told
 
 
-def test_a_thinned_curve_keeps_every_extreme_and_its_beginning_stands_while_it_grows() -> None:
+def test_thinned_curve_keeps_every_extreme_and_its_beginning_stands_while_it_grows() -> None:
     values = np.sin(np.arange(2000.0)).tolist()
     values[777] = 50.0
     short, long = (messages.thinned(curve(values[:size]), 256) for size in (1999, 2000))
@@ -126,7 +126,7 @@ def test_validation_lies_on_the_panel_of_its_loss_and_first_come_the_known_metri
 
 
 @pytest.mark.parametrize(("value", "said"), [(math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "-∞")])
-def test_a_loss_that_is_no_number_is_told_in_words(value: float, said: str) -> None:
+def test_loss_that_is_no_number_is_told_in_words(value: float, said: str) -> None:
     facts = page_parts([(view(last={"loss": value}), judge())])[0, "facts", ""]
     assert facts["last"] == {"loss": said}
     json.dumps(facts, allow_nan=False)
@@ -142,7 +142,7 @@ def test_alarms_and_events_are_told_and_what_looks_like_a_key_is_not() -> None:
     assert secret not in messages.full_state(found, "x-1").decode()
 
 
-def test_a_line_feed_in_a_name_is_no_line_feed_of_the_message() -> None:
+def test_line_feed_in_a_name_is_no_line_feed_of_the_message() -> None:
     message = messages.full_state(page_parts([(view(name="a\ndata: []\n\nevent: whole"), judge())]), "x-1")
     assert message.count(b"\n") == 4
     assert any(part[3]["name"].startswith("a\n") for part in data(message) if part[1] == "facts")

@@ -94,7 +94,7 @@ def steps(told: list[list[Any]]) -> list[int]:
 @pytest.mark.parametrize(
     ("path", "kind"), [("/", "text/html"), ("/look.css", "text/css"), ("/page.js", "text/javascript")]
 )
-def test_the_page_and_what_belongs_to_it(page: LivePage, path: str, kind: str) -> None:
+def test_page_and_what_belongs_to_it(page: LivePage, path: str, kind: str) -> None:
     response = asked(page, path)
     assert (response.status, response.headers.get_content_type()) == (200, kind)
     assert response.read()
@@ -143,7 +143,7 @@ def test_what_is_refused(
     assert "Set-Cookie" not in response.headers
 
 
-def test_a_link_elsewhere_and_a_tunnel_of_another_port_lead_to_the_page(page: LivePage) -> None:
+def test_link_elsewhere_and_a_tunnel_of_another_port_lead_to_the_page(page: LivePage) -> None:
     assert asked(page, Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="document").status == 200
     assert asked(page, Host="localhost:18000", Origin="http://localhost:18000").status == 200
 
@@ -180,7 +180,7 @@ def test_elsewhere_nothing_is_seen_without_the_token_of_the_link() -> None:
         assert asked(page, "/", Cookie=f"gputel_{port(page)}=wrong").status == 403
 
 
-def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
+def test_token_becomes_a_cookie_and_leaves_the_address() -> None:
     with opened("0.0.0.0") as page:
         token = page.link.partition("?token=")[2]
         let_in = asked(page, f"/?token={token}")
@@ -198,7 +198,7 @@ def test_each_start_has_a_token_of_its_own_and_this_machine_alone_needs_none() -
         assert "token" not in local.link
 
 
-def test_a_visitor_gets_all_that_stands_and_then_what_changes(page: LivePage) -> None:
+def test_visitor_gets_all_that_stands_and_then_what_changes(page: LivePage) -> None:
     with watching(page) as file:
         page.show(views(1))
         kind, _, told = event(file)
@@ -231,7 +231,7 @@ def test_nothing_is_computed_while_nobody_looks(page: LivePage) -> None:
     page.show(never)
 
 
-def test_a_viewer_that_takes_nothing_is_let_go_and_the_others_see_everything() -> None:
+def test_viewer_that_takes_nothing_is_let_go_and_the_others_see_everything() -> None:
     with opened(patience_s=0.3) as page, closing(socket.socket()) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port(page)))
@@ -291,7 +291,7 @@ def test_kept_token_opens_the_page_of_the_next_start(tmp_path: Path) -> None:
             assert asked(page, f"/?token={token}").status == 303
 
 
-def test_a_port_that_is_taken_is_one_line(page: LivePage) -> None:
+def test_port_that_is_taken_is_one_line(page: LivePage) -> None:
     with pytest.raises(GputelError) as caught:
         LivePage("127.0.0.1", port(page))
     expected = (

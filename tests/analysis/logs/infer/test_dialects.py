@@ -9,7 +9,7 @@ from gputel.analysis.logs.infer import dialects
 
 
 @pytest.mark.parametrize(("name", "target"), sorted(dialects.FOREIGN.items()))
-def test_a_foreign_name_is_a_column_with_a_unit_that_it_can_have(name: str, target: str) -> None:
+def test_foreign_name_is_a_column_with_a_unit_that_it_can_have(name: str, target: str) -> None:
     column, _, unit = target.partition(" ")
     field = names.Vocabulary(dialects.FOREIGN).field(name.encode(), b"")
     assert field is not None

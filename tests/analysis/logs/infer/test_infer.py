@@ -124,14 +124,14 @@ def test_torn_record_is_a_reject_and_not_a_shape() -> None:
     assert count(found.format, log) == (198, 200)
 
 
-def test_a_record_that_lacks_something_at_the_start_is_one() -> None:
+def test_record_that_lacks_something_at_the_start_is_one() -> None:
     lines = [b"it=0 nll 9.5", *(b"it=%d nll %.4f lr 3e-4" % (i, 9 / (i + 1)) for i in range(1, 200))]
     steps, _ = inferred(b"\n".join(lines))
     assert steps.height == 200
     assert steps["lr"].null_count() == 1
 
 
-def test_a_loss_that_is_nan_is_a_value() -> None:
+def test_loss_that_is_nan_is_a_value() -> None:
     lines = [b"it=%d nll %b lr 3e-4" % (i, b"nan" if i > 50 else b"%.3f" % (9 / (i + 1))) for i in range(100)]
     steps, _ = inferred(b"\n".join(lines))
     assert steps.height == 100
@@ -142,7 +142,7 @@ def test_a_loss_that_is_nan_is_a_value() -> None:
     ("span", "seconds"),
     [("1h 42m 3s", 6123), ("0m 30s", 30), ("2 m, 5 s", 125), ("1 minute and 4.5 seconds", 64.5)],
 )
-def test_a_duration_that_is_spelt_out_is_one_value(span: str, seconds: float) -> None:
+def test_duration_that_is_spelt_out_is_one_value(span: str, seconds: float) -> None:
     steps, _ = inferred("\n".join(f"it={i} nll {9 / (i + 1):.4f} took {span}" for i in range(60)).encode())
     assert steps["dt_ms"].to_list() == [seconds * 1000] * 60
 
@@ -157,7 +157,7 @@ def test_another_kind_of_line_that_begins_like_a_record_is_no_reject() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "records"), [("", 40), ("Epoch 3 ", 1)])
-def test_a_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: int) -> None:
+def test_bar_of_an_unknown_kind_counts_its_last_redraws(epoch: str, records: int) -> None:
     """One record per epoch where it names one, else one per count; the redraws are partial rows."""
     redraws = [f"{epoch}[{'=' * i}>{'.' * (39 - i)}] {i + 1}/40 loss={9 / (i + 1):.3f}" for i in range(40)]
     steps, _ = inferred("\r".join(redraws).encode())
@@ -178,7 +178,7 @@ def test_places_that_are_glued_to_a_letter_are_places() -> None:
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3])
-def test_a_box_of_names_and_values_is_a_record_however_few_there_are(tables: int) -> None:
+def test_box_of_names_and_values_is_a_record_however_few_there_are(tables: int) -> None:
     box = "| rollout/  |   |\n|    ep_rew_mean | {0}.5 |\n|    iterations | {0} |\n|    loss | 0.{0} |\n"
     steps, _ = inferred("".join(f"-----\n{box.format(i)}-----\n" for i in range(1, tables + 1)).encode())
     assert steps.select("step", "loss", "ep_rew_mean").rows() == [

@@ -31,7 +31,7 @@ def test_values_get_the_columns_that_all_formats_share(line: str, names: list[st
     assert columns(line) == names
 
 
-def test_a_time_that_runs_on_is_no_step_time() -> None:
+def test_time_that_runs_on_is_no_step_time() -> None:
     lines = [f"step {i} loss {9 / i:.3f} time {100 * i}.5" for i in range(1, 9)]
     assert "dt_ms" not in columns(*lines)
 

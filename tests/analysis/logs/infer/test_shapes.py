@@ -25,7 +25,7 @@ def test_prefixes_of_loggers_are_taken_off(prefix: bytes) -> None:
     assert shapes.strip_prefixes([prefix + b"step 3 loss 2.5"]) == [b"step 3 loss 2.5"]
 
 
-def test_a_host_on_most_lines_is_a_prefix_and_a_counter_is_none() -> None:
+def test_host_on_most_lines_is_a_prefix_and_a_counter_is_none() -> None:
     hosts = [b"node-%d: loss %d.5" % (i % 2, i) for i in range(12)]
     counters = [b"%d: loss %d.5" % (i, i) for i in range(12)]
     assert shapes.strip_prefixes(hosts)[3] == b"loss 3.5"
@@ -57,12 +57,12 @@ def test_values_are_numbers_clocks_and_placeholders_and_not_parts_of_words(
     assert shapes.cut(line)[1] == values
 
 
-def test_a_drawn_bar_is_one_sign_however_long() -> None:
+def test_drawn_bar_is_one_sign_however_long() -> None:
     bars = [b"10%|#         | 1/10 loss=2.5", b"90%|######### | 9/10 loss=2.5"]
     (shape,) = shapes_in(*bars)
     assert shape.is_bar
 
 
-def test_a_row_between_pipes_is_boxed() -> None:
+def test_row_between_pipes_is_boxed() -> None:
     (boxed, plain) = shapes_in(b"| loss | 2.5 |", b"loss | 2.5")
     assert (boxed.is_boxed, plain.is_boxed) == (True, False)

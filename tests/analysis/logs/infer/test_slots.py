@@ -29,23 +29,23 @@ def keys(*lines: str) -> list[str | None]:
         ("epoch/iter: 9/2579", ["epoch", "iter"]),
     ],
 )
-def test_a_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
+def test_value_is_named_by_the_words_beside_it(line: str, names: list[str | None]) -> None:
     assert keys(line) == names
 
 
-def test_a_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
+def test_name_before_a_counter_belongs_to_the_value_behind_it() -> None:
     assert keys(*(f"Train loss {i} {9 / i:.3f}" for i in range(10, 60, 10))) == [None, "Train loss"]
 
 
 @pytest.mark.parametrize(
     ("steps", "counts"), [(range(0, 90, 10), True), ((3, 1, 4, 1, 5, 9, 2), False)], ids=["rising", "random"]
 )
-def test_a_counter_rises_mostly_by_the_same_amount(steps: range | tuple[int, ...], counts: bool) -> None:
+def test_counter_rises_mostly_by_the_same_amount(steps: range | tuple[int, ...], counts: bool) -> None:
     rows = [f"at {step} of it".encode() for step in steps]
     (shape,) = shapes.line_shapes(rows, rows)
     assert (slots.counter(shape, slots.find_slots(shape)) is not None) is counts
 
 
-def test_an_index_of_samples_grows_by_multiples_of_32() -> None:
+def test_index_of_samples_grows_by_multiples_of_32() -> None:
     assert slots.is_samples(range(0, 6400, 64), 60_000)
     assert not slots.is_samples(range(0, 100, 10), 1000)

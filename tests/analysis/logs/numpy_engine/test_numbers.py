@@ -31,7 +31,7 @@ def test_next_to_the_middle_between_two_floats_too(fractions: list[tuple[int, in
     _check([(whole + beside, power) for whole, power in fractions])
 
 
-def test_the_middle_itself_is_in_doubt() -> None:
+def test_middle_itself_is_in_doubt() -> None:
     _, certain = divided(np.array([2**53 + 1, 10 * 2**53 + 10]), np.array([0, 1]))
     assert not certain.any()
 

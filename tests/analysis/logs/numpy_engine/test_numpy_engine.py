@@ -136,20 +136,20 @@ def test_digits_in_a_name_tell_metrics_apart() -> None:
     assert {what.column for what in reading.hits[0].values} == {"loss", "top1", "top5", "top10"}
 
 
-def test_a_literal_digit_in_a_pattern_is_not_mistaken_for_another() -> None:
+def test_literal_digit_in_a_pattern_is_not_mistaken_for_another() -> None:
     lines = b"".join(b"[rank%d] loss: 1.%d at 8 of 9\n" % (i % 3, i) for i in range(500))
     for regex in (rb"rank0\] loss: (?P<v>\S+)", rb"rank[01]\] loss: (?P<v>\S+)", rb"loss: (?P<v>\S+5) at 8"):
         reading = both(lines, (pattern(regex, b"loss", v=Field("loss", "loss")),))
         assert 0 < len(reading.hits[0].lines) < 500
 
 
-def test_a_value_that_repeats_another_is_found_by_a_back_reference() -> None:
+def test_value_that_repeats_another_is_found_by_a_back_reference() -> None:
     lines = b"".join(b"loss: %d was %d, nothing more to be said\n" % (i % 4, i % 3) for i in range(500))
     reading = both(lines, (pattern(rb"loss: (?P<v>\d+) was (?P=v)", b"loss", v=Field("loss", "loss")),))
     assert len(reading.hits[0].lines) == sum(i % 4 == i % 3 for i in range(500))
 
 
-def test_a_placeholder_is_null_and_its_neighbors_are_not() -> None:
+def test_placeholder_is_null_and_its_neighbors_are_not() -> None:
     lines = b"".join(
         b"loss: 2.5 | mfu: %s | x\n" % (b"-100.00", b"-200.00", b"N/A")[i % 3] for i in range(600)
     )

@@ -26,7 +26,7 @@ def test_lines_that_differ_in_digits_have_one_shape(count: int) -> None:
     assert numbers.tolist()[:-1] == numbers.tolist()[:2] * count
 
 
-def test_a_line_with_other_digits_in_a_name_is_a_variant() -> None:
+def test_line_with_other_digits_in_a_name_is_a_variant() -> None:
     shapes = shapes_for()
     (number,) = shapes.numbers_of([b"loss: 0.0 top0: 0.0"])
     shapes.learn(number, b"loss: 2.5 top1: 0.3")
@@ -34,14 +34,14 @@ def test_a_line_with_other_digits_in_a_name_is_a_variant() -> None:
     assert shapes.variant(b"loss: 2.5 top5: 0.3") != number
 
 
-def test_a_line_of_no_pattern_is_nothing_once_learned() -> None:
+def test_line_of_no_pattern_is_nothing_once_learned() -> None:
     shapes = shapes_for()
     (number,) = shapes.numbers_of([b"a line about a 0"])
     shapes.learn(number, b"a line about a 7")
     assert shapes[number].layout == NOTHING
 
 
-def test_a_regex_that_sees_digits_leaves_its_lines_to_the_plain_engine() -> None:
+def test_regex_that_sees_digits_leaves_its_lines_to_the_plain_engine() -> None:
     shapes = shapes_for(rb"loss: [1-5]", None)
     (number,) = shapes.numbers_of([b"loss: 0.0"])
     shapes.learn(number, b"loss: 2.5")

@@ -33,7 +33,7 @@ def test_sight_says_what_a_regex_sees_of_digits(regex: bytes, seen: str) -> None
     assert sight(re.compile(regex)) == seen
 
 
-def test_a_regex_that_names_no_digit_is_blind() -> None:
+def test_regex_that_names_no_digit_is_blind() -> None:
     named = [
         regex.pattern
         for pattern in formats.patterns(formats.shipped())
@@ -45,7 +45,7 @@ def test_a_regex_that_names_no_digit_is_blind() -> None:
 
 
 @given(st.text(alphabet=r"ab01\d[]{}(),^$?+*-P=<>|:", max_size=24).map(str.encode))
-def test_a_regex_that_names_no_digit_is_blind_however_it_is_written(source: bytes) -> None:
+def test_regex_that_names_no_digit_is_blind_however_it_is_written(source: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what may mean something else in a later Python
         try:
