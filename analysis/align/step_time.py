@@ -54,7 +54,7 @@ def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float)
 def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
     """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
 
-    Marks none if most records behind one are not: then the printed time leaves it out, and a long step is just long.
+    Marks none if most records behind one are not long: then the printed time leaves it out.
     """
     if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
         return pl.repeat(False, records.height, eager=True)
