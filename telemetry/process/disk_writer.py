@@ -136,7 +136,7 @@ class DiskWriter(threading.Thread):
         self._wake.set()
 
     def finish(self, patience_s: float) -> None:
-        """Write the rest. Gives up on a full disk after `patience_s`, and waits for one that hangs."""
+        """Write the rest and the end. Gives up after `patience_s` on a full disk, but waits for one that hangs."""
         self._deadline = time.monotonic() + patience_s
         self._wake.set()
         self.join()
@@ -147,7 +147,6 @@ class DiskWriter(threading.Thread):
             self._wake.wait(RETRY_S if retry else None)
             self._wake.clear()
             self._turn()
-        self._record_end()  # the end may have come after the last turn
 
     def _turn(self) -> None:
         try:
@@ -169,11 +168,13 @@ class DiskWriter(threading.Thread):
             self._synced = time.monotonic()
 
     def _is_done(self) -> bool:
+        """Whether the thread may end. An end that came during the last turn needs another turn."""
         if self._deadline is None:
             return False
-        if time.monotonic() > self._deadline and self._ledger.fault:
-            return True
-        return not self._ledger.fault and self._queues.empty
+        unrecorded = self._ledger.ended is not None and not self._ledger.recorded
+        if self._ledger.fault or unrecorded:
+            return time.monotonic() > self._deadline
+        return self._queues.empty
 
     def _failed(self, error: OSError) -> None:
         if not self._ledger.fault:

@@ -8,15 +8,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from gputel.telemetry.process import output_index
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import Stamp
+from gputel.telemetry.process import disk_writer, output_index
 from gputel.telemetry.process.disk_writer import DiskWriter, OutputQueues
 from gputel.telemetry.process.output_index import RECORD
 from gputel.telemetry.process.shared_memory import Ledger, Ring
-from tests.recordings import Recorder, until
+from tests.recordings import PATIENCE_S, Recorder, until
 
 Record = Callable[..., Recorder]
 
@@ -216,6 +219,77 @@ def test_hung_disk_holds_its_writer_alone_and_gets_all_when_it_returns(tmp_path:
     reader.join()
     assert seen == b"".join(bytes([i]) * 100_000 for i in range(30))
     assert ledger.lost == 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """The queues of a keeper with one line of output, and the files into which they go."""
+
+    folder: Path
+    ledger: Ledger
+    queues: OutputQueues
+    news: int
+
+    def end(self) -> None:
+        self.ledger.end(3, Stamp(1, 2, 3))
+        self.ledger.source_ended = True
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    log, index = (os.open(tmp_path / name, flags) for name in ("output.log", "output.idx"))
+    output, ledger = Ring(MIB), Ledger()
+    output.put(b"line\n")
+    queues = OutputQueues(output, Ring(MIB), log, index, ledger)
+    return Written(tmp_path, ledger, queues, os.eventfd(0, os.EFD_NONBLOCK))
+
+
+class HeldWriter(DiskWriter):
+    """A writer that the machine holds at the end of its first turn, until the keeper waits for its end."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__(written.folder, written.queues, written.news)
+        self.first_turn_over, self.joined = threading.Event(), threading.Event()
+
+    def _turn(self) -> None:
+        super()._turn()
+        self.first_turn_over.set()
+        assert self.joined.wait(PATIENCE_S)
+
+    def join(self, timeout: float | None = None) -> None:
+        self.joined.set()
+        super().join(timeout)
+
+
+def test_end_that_comes_during_the_last_turn_is_recorded(written: Written) -> None:
+    run_folder.create(written.folder, {"run": "run"})
+    writer = HeldWriter(written)
+    writer.start()
+    writer.wake()
+    assert writer.first_turn_over.wait(PATIENCE_S)
+    written.end()
+    writer.finish(PATIENCE_S)
+    assert run_folder.describe(written.folder)["exit_code"] == 3
+    assert written.queues.empty
+
+
+def test_end_that_could_not_be_recorded_is_tried_again(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_writer, "RETRY_S", 0.01)
+    written.end()
+    writer = DiskWriter(written.folder, written.queues, written.news)
+    writer.start()
+    keeper = threading.Thread(target=writer.finish, args=[PATIENCE_S])
+    keeper.start()
+    turns = 0
+    while turns < 3 and keeper.is_alive():
+        if select.select([written.news], [], [], 0.01)[0]:
+            turns += os.eventfd_read(written.news)
+    run_folder.create(written.folder, {"run": "run"})
+    keeper.join()
+    assert run_folder.describe(written.folder)["exit_code"] == 3
 
 
 @pytest.mark.parametrize("fsync", [False, True])

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Stamp
 from gputel.telemetry.process import output_index
 from gputel.telemetry.process.keeper import Keeper, KeeperState, OutputPipe
@@ -17,6 +18,7 @@ class Quiet(Signals):
 
 
 def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
+    run_folder.create(tmp_path, {"run": "run"})
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("log", "idx"))
@@ -33,6 +35,7 @@ def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     state.ledger.end(0, Stamp(1, 2, 3))
     assert os.waitpid(pid, 0)[1] == 0
     assert state.ledger.drained
+    assert run_folder.describe(tmp_path)["exit_code"] == 0
     (line, half) = output_index.lines(tmp_path / "log", tmp_path / "idx")
     assert (line[1], half[1]) == (b"one\n", b"two")
     assert line[0] == half[0] is not None
