@@ -3,12 +3,13 @@
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.trainer.errors import RankError, TrainerError, in_words
+from gputel.trainer.errors import TrainerError, explains_itself, one_line
 from gputel.trainer.options import WHOLE, ZERO_UP, Options, with_options
 
 if TYPE_CHECKING:
@@ -62,30 +63,47 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
-    import torch
-
     from gputel.trainer.distributed import for_slow_network, join, leave
 
     network = for_slow_network() if options.network == "wan" else {}
-    ranks, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    code, line = 1, None
+    several, where = int(os.environ.get("WORLD_SIZE", 1)) > 1, None
     try:
-        code = _trained(options, join(options.device, options.rank_timeout), network)
-    except TrainerError as fault:
-        line = str(fault) if rank == 0 else None  # all ranks have met it
-    except RankError as fault:
-        if not isinstance(fault.__cause__, OSError | None):
-            raise  # a fault of the trainer itself, with its traceback
-        line = str(fault) if rank == 0 else None
-    except torch.OutOfMemoryError as fault:
-        line = f"out of memory: {in_words(fault)}; take a smaller --device-batch-size, or --recompute"
-    except (RuntimeError, ConnectionError) as fault:
-        if ranks == 1:
+        where = join(options.device, options.rank_timeout)
+        code = _trained(options, where, network)
+    except Exception as fault:
+        line = _why(fault, where) if where and several else _line(fault)
+        if line:
+            click.echo(line, err=True)
+        elif not where or not several:
             raise
-        line = f"another rank is gone ({in_words(fault)}); go on with --resume auto"
-    if line:
-        click.echo(f"rank {rank}: {line}" if ranks > 1 else line, err=True)
-    return code if ranks == 1 else leave(code)
+        if several:
+            leave(1, failed=True)
+        return 1
+    return leave(code, failed=False) if several else code
+
+
+def _line(fault: Exception) -> str | None:
+    """The error in one line, or None where it needs its traceback."""
+    import torch
+
+    if isinstance(fault, torch.OutOfMemoryError):
+        return f"out of memory: {one_line(fault)}; take a smaller --device-batch-size, or --recompute"
+    return one_line(fault) if explains_itself(fault) else None
+
+
+def _why(fault: Exception, where: "World") -> str | None:
+    """The reason for which one rank of several ends: the first to fail says all, the others name it. None where all
+    have the same mistake in the options or files, which one line says."""
+    from gputel.trainer.distributed import first_failure
+
+    first, line = first_failure(where, fault), _line(fault)
+    if first is None:
+        return f"rank {where.rank}: another rank is gone ({one_line(fault)}); go on with --resume auto"
+    if first.rank == where.rank:
+        return f"rank {where.rank}: {line or traceback.format_exc()}".rstrip()
+    if isinstance(fault, TrainerError) and line == first.line:
+        return None
+    return f"rank {where.rank}: rank {first.rank} failed first ({first.line})"
 
 
 def _trained(options: Options, where: "World", network: dict[str, str]) -> int:

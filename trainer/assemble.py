@@ -76,8 +76,8 @@ def run_folder(options: Options) -> Path:
     if options.resume or not (folder / "checkpoints").exists():
         return folder
     if options.out:
-        mend = "go on with --resume auto, or take another --out"
-        raise TrainerError(str(folder), "holds a run already", mend)
+        hint = "go on with --resume auto, or take another --out"
+        raise TrainerError(str(folder), "holds a run already", hint)
     number = 2
     while folder.with_name(f"{name}-{number}").exists():
         number += 1

@@ -138,8 +138,8 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise TrainerError(str(checkpoint), "is of another version of this trainer", "see `checkpoints DIR`")
     if any(Path(name).name != name for name in content["files"]):
-        mend = "do not use it: this trainer writes no such checkpoint"
-        raise TrainerError(str(checkpoint), "names files outside of its own folder", mend)
+        hint = "do not use it: this trainer writes no such checkpoint"
+        raise TrainerError(str(checkpoint), "names files outside of its own folder", hint)
     return content
 
 
@@ -217,7 +217,7 @@ def export(checkpoint: Path, target: Path) -> None:
     about, fresh = manifest(checkpoint), target.with_suffix(".part")
     content = {name: about[name] for name in ("shape", "tokenizer")}
     try:
-        torch.save({**content, "weights": Saved(checkpoint, "model").all()}, fresh)
+        write_tensors(fresh, {**content, "weights": Saved(checkpoint, "model").all()})
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
@@ -228,10 +228,29 @@ def _fresh(part: Path) -> None:
     part.mkdir(parents=True)
 
 
-def _written(path: Path, content: dict[str, Tensor]) -> dict[str, Any]:
-    torch.save(content, path)
+def _written(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    write_tensors(path, content)
     _sync(path)
     return {"bytes": path.stat().st_size, "blake2b": _hash(path)}
+
+
+def write_tensors(path: Path, content: dict[str, Any]) -> None:
+    """As torch writes them, but a full disk is an OSError that names the file: torch says `unexpected pos 960 vs
+    854`, and tells nothing of the disk where it opens the file itself."""
+    try:
+        with path.open("wb") as file:
+            torch.save(content, file)
+    except (OSError, RuntimeError) as fault:
+        cause = next((error for error in _chain(fault) if isinstance(error, OSError)), None)
+        if cause is None:
+            raise
+        raise OSError(cause.errno, cause.strerror, str(path)) from fault
+
+
+def _chain(fault: BaseException | None) -> Iterator[BaseException]:
+    while fault:
+        yield fault
+        fault = fault.__context__
 
 
 def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
@@ -246,6 +265,8 @@ def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as fault:
+        raise OSError(fault.errno, fault.strerror, str(path)) from fault
     finally:
         os.close(handle)
 

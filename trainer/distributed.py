@@ -1,9 +1,10 @@
-"""Ranks: who we are, and how all of them fail together, or one by one with a clear line.
+"""Ranks: which one this is, and how all of them fail together, or one after the other with a clear line.
 
 Everything that one rank alone can know (a signal, its clock) travels as a vote in the sum that carries the loss
 (see loop.py), so that all ranks read the same numbers at the same step and stop together, at no extra cost.
 """
 
+import json
 import os
 import sys
 import threading
@@ -17,11 +18,13 @@ from typing import Any, NoReturn, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import DistError, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
-from gputel.trainer.errors import RankError, TrainerError, in_words
+from gputel.trainer.errors import RankError, TrainerError, one_line
 
 Decision = TypeVar("Decision")
+FIRST_FAILURE = "first failure"
 
 # The settings with which people train over links between cities: no InfiniBand, few large buffers, many sockets.
 WAN = {
@@ -42,6 +45,7 @@ class World:
     local_rank: int
     size: int
     device: torch.device
+    store: Store | None = None
 
     @property
     def main(self) -> bool:
@@ -61,15 +65,15 @@ class World:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What goes wrong in this block on one rank goes wrong on all, after all have come to its end."""
+        """An error in this block on one rank is raised on all ranks, after all have come to its end."""
         fault: Exception | None = None
         try:
             yield
-        except Exception as error:  # whatever it is, the others would wait for us for ever
+        except Exception as error:  # of any type: else the others would wait for this rank for ever
             fault = error
         failure = fault
-        if fault and not isinstance(fault, TrainerError):
-            failure = RankError(in_words(fault))
+        if fault and not isinstance(fault, TrainerError | RankError):
+            failure = RankError(self.rank, one_line(fault))
         first = next((each for each in self.gather(failure) if each), None)
         if first:
             raise first from fault
@@ -87,34 +91,65 @@ class World:
 
 
 def join(device: str, timeout_s: float) -> World:
-    """One process, or the place that torchrun gave us."""
+    """One process, or the rank that torchrun has made this process."""
     rank, local_rank, size = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     here = _device(device, local_rank)
     if size > 1:
         timeout = timedelta(seconds=timeout_s)
-        store = _store_of_this_attempt(size, timeout)
+        store = _store_of_this_attempt(rank, size, timeout)
         backend = "nccl" if here.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
-    return World(rank, local_rank, max(size, 1), here)
+        return World(rank, local_rank, size, here, store)
+    return World(rank, local_rank, 1, here)
 
 
-def _store_of_this_attempt(size: int, timeout: timedelta) -> PrefixStore | None:
+def _store_of_this_attempt(rank: int, size: int, timeout: timedelta) -> Store:
     """After a restart torchrun hands out the store of the attempt before, with addresses of ranks that are
     dead (gloo then fails to connect, as often as not). On one node all ranks know the number of the attempt
-    and can keep apart; nodes count for themselves, there TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 does it."""
+    and take a prefix; nodes count for themselves, there TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 does it."""
+    store: Store = next(rendezvous("env://", rank, size, timeout=timeout))[0]
+    store.set_timeout(timeout)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    if attempt == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
-        return None
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    shared = TCPStore(host, port, size, is_master=False, timeout=timeout)
-    return PrefixStore(f"attempt {attempt}", shared)
+    one_node = os.environ.get("GROUP_WORLD_SIZE") == "1"
+    return PrefixStore(f"attempt {attempt}", store) if attempt != "0" and one_node else store
 
 
-def leave(code: int) -> NoReturn:
-    """End this rank at once, taking nothing apart: gloo's thread drops its last tensors under the
-    interpreter's lock, and a main thread that frees the process group holds that lock while it waits for
-    the thread (one run in ten hung after its last line)."""
-    if dist.is_initialized() and dist.get_backend() == "nccl":
+@dataclass(frozen=True)
+class Failure:
+    rank: int
+    line: str
+
+
+def first_failure(where: World, fault: Exception) -> Failure | None:
+    """The rank that failed first and its error: this one, unless another has written its own into the store
+    before. None where a connection is lost and no rank has said why, as when one was killed."""
+    if isinstance(fault, RankError):
+        return Failure(fault.rank, fault.line)
+    own = json.dumps([where.rank, one_line(fault)])
+    try:
+        assert where.store
+        if not is_lost_connection(fault):
+            content = where.store.compare_set(FIRST_FAILURE, "", own)
+        elif where.store.check([FIRST_FAILURE]):
+            content = where.store.get(FIRST_FAILURE)
+        else:
+            return None
+    except (RuntimeError, ConnectionError):  # rank 0 held the store, and has ended
+        return None if is_lost_connection(fault) else Failure(where.rank, one_line(fault))
+    return Failure(*json.loads(content))
+
+
+def is_lost_connection(fault: Exception) -> bool:
+    """Distributed and connection errors. gloo raises RuntimeError, which names a file of its source."""
+    return isinstance(fault, DistError | ConnectionError) or "/gloo/transport/" in str(fault)
+
+
+def leave(code: int, *, failed: bool) -> NoReturn:
+    """End this rank at once, freeing nothing: gloo's thread drops its last tensors under the interpreter's lock,
+    and a main thread that frees the process group holds that lock while it waits for the thread (one run in
+    ten hung after its last line). NCCL wants its group destroyed, which after an error would wait for ranks
+    that are gone."""
+    if not failed and dist.is_initialized() and dist.get_backend() == "nccl":
         dist.destroy_process_group()
     sys.stdout.flush()
     sys.stderr.flush()

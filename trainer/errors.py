@@ -1,23 +1,45 @@
-"""The errors of the trainer: where, what, and the mend, on one line without a traceback."""
+"""The errors of the trainer: place, fault and hint, on one line without a traceback."""
+
+import errno
+
+DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 
 
 class TrainerError(Exception):
-    """`place: fault; mend`. Whoever prints it ends with exit code 1."""
+    """`place: fault; hint`. The process that prints it ends with exit code 1."""
 
-    def __init__(self, place: str, fault: str, mend: str = "") -> None:
-        self.place, self.fault, self.mend = place, fault, mend
-        super().__init__(f"{place}: {fault}" + (f"; {mend}" if mend else ""))
+    def __init__(self, place: str, fault: str, hint: str = "") -> None:
+        self.place, self.fault, self.hint = place, fault, hint
+        super().__init__(f"{place}: {fault}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[type["TrainerError"], tuple[str, str, str]]:
-        return TrainerError, (self.place, self.fault, self.mend)
+        return TrainerError, (self.place, self.fault, self.hint)
 
 
 class RankError(Exception):
-    """Whatever else went wrong on one rank, in the words in which all ranks are told of it."""
+    """Any other error of rank `rank`, as one line, raised on all ranks; on its own rank with the error as cause."""
+
+    def __init__(self, rank: int, line: str) -> None:
+        self.rank, self.line = rank, line
+        super().__init__(line)
+
+    def __reduce__(self) -> tuple[type["RankError"], tuple[int, str]]:
+        return RankError, (self.rank, self.line)
 
 
-def in_words(fault: Exception) -> str:
-    """One line, of what was not foreseen too."""
-    if isinstance(fault, OSError) and fault.filename and fault.strerror:
-        return f"{fault.filename}: {fault.strerror}"
+def one_line(fault: BaseException) -> str:
+    """An error in one line: that of the operating system with its file, any other with its type."""
+    if isinstance(fault, TrainerError | RankError):
+        return str(fault)
+    if isinstance(fault, OSError) and fault.strerror:
+        reason = DISK_FULL.get(fault.errno or 0)
+        place = f"{fault.filename}: " if fault.filename else ""
+        return f"{place}{fault.strerror}" + (f" ({reason})" if reason else "")
     return f"{type(fault).__name__}: {fault}".splitlines()[0]
+
+
+def explains_itself(fault: BaseException) -> bool:
+    """Is one line enough? An error in the code of the trainer needs its traceback."""
+    if isinstance(fault, RankError):
+        return isinstance(fault.__cause__, OSError | None)
+    return isinstance(fault, TrainerError) or (isinstance(fault, OSError) and fault.errno in DISK_FULL)

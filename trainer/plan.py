@@ -80,8 +80,8 @@ def _tokens_per_step(options: Options, device_batch: int, seq: int, where: World
     total = options.total_batch_size or usual
     if total % at_once:
         fault = f"is no multiple of {device_batch} x {seq} x {where.size} ranks = {at_once}"
-        mend = f"try {max(1, round(total / at_once)) * at_once}"
-        raise TrainerError(f"--total-batch-size {total}", fault, mend)
+        hint = f"try {max(1, round(total / at_once)) * at_once}"
+        raise TrainerError(f"--total-batch-size {total}", fault, hint)
     return total
 
 

@@ -39,8 +39,8 @@ def _newest_whole(folder: Path, say: Callable[[str], None]) -> Path | None:
 
 def _check(checkpoint: Path) -> None:
     if not is_resumable(manifest(checkpoint)):
-        mend = "resume from a checkpoint that was not pruned"
-        raise TrainerError(str(checkpoint), "holds weights only", mend)
+        hint = "resume from a checkpoint that was not pruned"
+        raise TrainerError(str(checkpoint), "holds weights only", hint)
     verify(checkpoint)
 
 
@@ -52,8 +52,8 @@ def same_run(checkpoint: Path, now: dict[str, Any]) -> list[str]:
             fault = f"was trained with {name} {then['shape'][name]}, asked is {value}"
             raise TrainerError(str(checkpoint), fault, f"see --{name}")
     if then["data"] != now["data"]:
-        mend = "give the same --data, or start anew in another --out"
-        raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", mend)
+        hint = "give the same --data, or start anew in another --out"
+        raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", hint)
     if _without_path(then["tokenizer"]) != _without_path(now["tokenizer"]):
         raise TrainerError(str(checkpoint), "was trained with another tokenizer", "see --tokenizer")
     before, after = then["options"], now["options"]

@@ -51,13 +51,19 @@ class Ranks:
     """The processes of one training, and what they print."""
 
     def __init__(
-        self, home: Path, arguments: Sequence[str], ranks: int, largest_file: int | None, cache: Path
+        self,
+        home: Path,
+        arguments: Sequence[str],
+        ranks: int,
+        cache: Path,
+        largest_file: int | None,
+        sabotage: Callable[[], None] | None,
     ) -> None:
         home.mkdir()
         os.mkfifo(home / "output")
         self.meeting = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.processes = [
-            begin(arguments, self._place(rank, ranks, cache), str(home / "output"), largest_file)
+            begin(arguments, self._place(rank, ranks, cache), str(home / "output"), largest_file, sabotage)
             for rank in range(ranks)
         ]
         self.lines: IO[str] = (home / "output").open()
@@ -117,9 +123,15 @@ def start(cache: Path, tmp_path: Path) -> Iterator[Start]:
     """Start a training, to be watched or disturbed; whatever still runs at the end of the test is ended."""
     started: list[Ranks] = []
 
-    def begun(out: Path, *options: str, ranks: int = 1, largest_file: int | None = None) -> Ranks:
+    def begun(
+        out: Path,
+        *options: str,
+        ranks: int = 1,
+        largest_file: int | None = None,
+        sabotage: Callable[[], None] | None = None,
+    ) -> Ranks:
         home, arguments = tmp_path / f"ranks-{len(started)}", [*TINY, "--out", str(out), *options]
-        started.append(Ranks(home, arguments, ranks, largest_file, cache))
+        started.append(Ranks(home, arguments, ranks, cache, largest_file, sabotage))
         return started[-1]
 
     yield begun

@@ -1,5 +1,7 @@
 """What a week-long run meets: killed while saving, a full disk, a rank that dies, a rank that hangs."""
 
+import errno
+import itertools
 import os
 import random
 import signal
@@ -7,14 +9,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from torch import Tensor
 
 from gputel.trainer.checkpoint import newest_first, verify
+from gputel.trainer.data.feed import Feed
+from gputel.trainer.model import Block
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 
 pytestmark = pytest.mark.long
+TINY_DEPTH = 2
 SMALL_FILES = 60_000  # bytes: the log stays below that, the weights do not
 
 
@@ -44,7 +51,8 @@ def test_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path, start: Sta
     codes, output = start(tmp_path / "run", *options, largest_file=SMALL_FILES).end()
     left = Left(tmp_path / "run")
     assert codes == [1]
-    assert "checkpoint at step 3 failed" in output
+    part = tmp_path / "run" / "checkpoints" / "step_000003.part" / "model_00000.pt"
+    assert f"checkpoint at step 3 failed: {part}: File too large; the one before it is untouched" in output
     assert "Traceback" not in output
     assert sorted(left.losses()) == list(range(6))
     assert left.checkpoints() == []
@@ -86,6 +94,60 @@ def test_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) -> N
     assert codes == [1, -signal.SIGKILL]
     assert "rank 0: another rank is gone (" in output
     assert "; go on with --resume auto" in output
+    assert "Traceback" not in output
+
+
+def multiply_wrong_shapes() -> None:
+    """In the third forward pass of this rank."""
+    whole, passes = Block.forward, itertools.count()
+
+    def broken(block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        return x @ x[:, 1:] if next(passes) == 2 * TINY_DEPTH else whole(block, x, cos, sin)
+
+    patch.object(Block, "forward", broken).start()
+
+
+def multiply_wrong_shapes_on_rank_1() -> None:
+    if os.environ["RANK"] == "1":
+        multiply_wrong_shapes()
+
+
+def fill_the_disk_on_rank_1() -> None:
+    def full(_: Feed) -> tuple[Tensor, Tensor]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "tokens.bin")
+
+    if os.environ["RANK"] == "1":
+        patch.object(Feed, "next", full).start()
+
+
+SHAPES = "RuntimeError: Expected size for first two dimensions of batch2 tensor"
+
+
+def test_bug_on_one_rank_has_its_traceback_and_the_other_rank_names_it(tmp_path: Path, start: Start) -> None:
+    run = start(tmp_path / "run", "--steps", "9", ranks=2, sabotage=multiply_wrong_shapes_on_rank_1)
+    codes, output = run.end()
+    assert codes == [1, 1]
+    assert output.count("Traceback (most recent call last)") == 1
+    assert "in broken\n" in output
+    assert f"rank 0: rank 1 failed first ({SHAPES}" in output
+    assert "is gone" not in output
+
+
+def test_bug_on_all_ranks_has_one_traceback(tmp_path: Path, start: Start) -> None:
+    run = start(tmp_path / "run", "--steps", "9", ranks=3, sabotage=multiply_wrong_shapes)
+    codes, output = run.end()
+    assert codes == [1, 1, 1]
+    assert output.count("Traceback (most recent call last)") == 1
+    assert output.count(f" failed first ({SHAPES}") == 2
+    assert "is gone" not in output
+
+
+def test_full_disk_on_one_rank_is_one_line_with_the_file(tmp_path: Path, start: Start) -> None:
+    run = start(tmp_path / "run", "--steps", "9", ranks=2, sabotage=fill_the_disk_on_rank_1)
+    codes, output = run.end()
+    assert codes == [1, 1]
+    assert "rank 1: tokens.bin: No space left on device (the disk is full)\n" in output
+    assert "rank 0: rank 1 failed first (tokens.bin: No space left on device (the disk is full))\n" in output
     assert "Traceback" not in output
 
 
