@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor
 from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.optimizer import Optimizers
+from gputel.trainer.parallel import local_rows
 
 MANIFEST = "manifest.json"
 SCHEMA = 2
@@ -56,7 +57,7 @@ class Store:
         try:
             with self.where.together():
                 for kind, tensors in contents.items():
-                    if own_parts := self._held(tensors):
+                    if own_parts := self._local(tensors, about["shape"]["vocab"]):
                         name = f"{kind}_{self.where.rank:05d}.pt"
                         files[name] = _written(part / name, own_parts)
             all_files = {
@@ -79,10 +80,10 @@ class Store:
     def note_validation(self, checkpoint: Path, val_loss: float) -> None:
         _write_manifest(checkpoint, {**manifest(checkpoint), "val_loss": val_loss})
 
-    def _held(self, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-        """This rank's rows of what is spread over ranks, in their order; rank 0 keeps what is not."""
+    def _local(self, tensors: Iterable[tuple[str, Tensor]], vocab: int) -> dict[str, Tensor]:
+        """This rank's rows of sharded tensors, in the order of ranks; rank 0 keeps the tensors that are whole."""
         return {
-            name: tensor.to_local().detach() if isinstance(tensor, DTensor) else tensor.detach()
+            name: local_rows(name, tensor, vocab)
             for name, tensor in tensors
             if isinstance(tensor, DTensor) or self.where.main
         }

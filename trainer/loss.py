@@ -2,7 +2,8 @@
 
 The logits of a batch at vocabulary 65,536 in fp32 would need more memory than the model. The gradient is
 taken chunk by chunk in the forward pass, while the chunk's logits are at hand, so that nothing is computed
-twice.
+twice. The head has more rows than the vocabulary where that is no multiple of 128: their logits are dropped, and
+their gradient is zero.
 """
 
 from typing import Any
@@ -15,21 +16,22 @@ SOFTCAP = 15.0
 LOGITS_AT_ONCE = 2**27
 
 
-def capped_logits(hidden: Tensor, head: Tensor) -> Tensor:
-    return SOFTCAP * torch.tanh((hidden @ head.to(hidden.dtype).T).float() / SOFTCAP)
+def capped_logits(hidden: Tensor, head: Tensor, vocab: int) -> Tensor:
+    logits = (hidden @ head.to(hidden.dtype).T)[:, :vocab]
+    return SOFTCAP * torch.tanh(logits.float() / SOFTCAP)
 
 
-def mean_loss(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
+def mean_loss(hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
     if hidden.shape[0] * head.shape[0] <= LOGITS_AT_ONCE:
-        return functional.cross_entropy(capped_logits(hidden, head), targets)
-    loss: Tensor = _ChunkedLoss.apply(hidden, head, targets)  # type: ignore[no-untyped-call]
+        return functional.cross_entropy(capped_logits(hidden, head, vocab), targets)
+    loss: Tensor = _ChunkedLoss.apply(hidden, head, targets, vocab)  # type: ignore[no-untyped-call]
     return loss
 
 
-def token_losses(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
+def token_losses(hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
     """One figure per token, for evaluation; builds no graph over more than a chunk."""
     chunks = [
-        functional.cross_entropy(capped_logits(h, head), t, reduction="none")
+        functional.cross_entropy(capped_logits(h, head, vocab), t, reduction="none")
         for h, t in _chunks(hidden, head, targets)
     ]
     return torch.cat(chunks)
@@ -42,13 +44,13 @@ def _chunks(hidden: Tensor, head: Tensor, targets: Tensor) -> list[tuple[Tensor,
 
 class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
-        weight = head.to(hidden.dtype)
+    def forward(ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor, vocab: int) -> Tensor:
+        weight, padding = head.to(hidden.dtype), head.shape[0] - vocab
         grad_head = torch.zeros_like(head, dtype=torch.float32)
         total, grads = hidden.new_zeros((), dtype=torch.float32), []
         for h, t in _chunks(hidden, weight, targets):
-            loss, grad_logits = _loss_and_gradient((h @ weight.T).float(), t)
-            grad_logits = (grad_logits / len(targets)).to(h.dtype)
+            loss, grad_logits = _loss_and_gradient((h @ weight.T)[:, :vocab].float(), t)
+            grad_logits = functional.pad((grad_logits / len(targets)).to(h.dtype), (0, padding))
             total = total + loss
             grads.append(grad_logits @ weight)
             grad_head += (grad_logits.T @ h).float()
@@ -56,10 +58,10 @@ class _ChunkedLoss(torch.autograd.Function):
         return total / len(targets)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_head = ctx.saved_tensors
         scale = grad_outputs[0]
-        return grad_hidden * scale.to(grad_hidden.dtype), grad_head * scale.to(grad_head.dtype), None
+        return grad_hidden * scale.to(grad_hidden.dtype), grad_head * scale.to(grad_head.dtype), None, None
 
 
 def _loss_and_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

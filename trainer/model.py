@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.loss import capped_logits, mean_loss, token_losses
-from gputel.trainer.parallel import placed
+from gputel.trainer.parallel import PADDED, placed
 from gputel.trainer.shape import MLP_RATIO, Shape
 
 ROTARY_BASE = 10_000.0
@@ -75,9 +75,9 @@ class Model(nn.Module):
     def __init__(self, shape: Shape, dropout: float = 0.0, *, recompute: bool = False) -> None:
         super().__init__()
         self.shape, self.recompute = shape, recompute
-        self.embedding = nn.Embedding(shape.vocab, shape.dim)
+        self.embedding = nn.Embedding(shape.padded_vocab, shape.dim)
         self.blocks = nn.ModuleList(Block(shape, dropout) for _ in range(shape.depth))
-        self.head = nn.Linear(shape.dim, shape.vocab, bias=False)
+        self.head = nn.Linear(shape.dim, shape.padded_vocab, bias=False)
         self.turns = rotary(shape.seq, shape.head_dim)
 
     def on(self, device: torch.device) -> "Model":
@@ -89,22 +89,24 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def initialize(self, seed: int) -> None:
-        """The same weights on every device and under every sharding: drawn on the CPU, matrix by matrix."""
+        """The same weights on every device and under every sharding: drawn on the CPU, matrix by matrix. The
+        padding of the vocabulary is zero, gets no gradient and stays zero."""
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
-            drawn = torch.zeros(weight.shape)
+            rows = self.shape.vocab if name in PADDED else weight.shape[0]
+            drawn = torch.zeros(rows, weight.shape[1])
             if not name.endswith(("out.weight", "down.weight", "head.weight")):
-                drawn = torch.randn(weight.shape, generator=generator) * spread_of(name, weight)
+                drawn = torch.randn(drawn.shape, generator=generator) * spread_of(name, weight)
             weight.copy_(placed(drawn, weight))
 
     def forward(self, ids: Tensor, targets: Tensor | None = None, *, per_token: bool = False) -> Tensor:
         hidden = self._hidden(ids)
         if targets is None:
-            return capped_logits(hidden[:, -1], self.head.weight)
+            return capped_logits(hidden[:, -1], self.head.weight, self.shape.vocab)
         flat, flat_targets = hidden.flatten(0, 1), targets.flatten()
         if per_token:
-            return token_losses(flat, self.head.weight, flat_targets).view_as(targets)
-        return mean_loss(flat, self.head.weight, flat_targets)
+            return token_losses(flat, self.head.weight, flat_targets, self.shape.vocab).view_as(targets)
+        return mean_loss(flat, self.head.weight, flat_targets, self.shape.vocab)
 
     def _hidden(self, ids: Tensor) -> Tensor:
         cos, sin = (table[: ids.shape[1]] for table in self.turns)

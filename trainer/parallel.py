@@ -9,10 +9,13 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
+from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
+
+PADDED = ("embedding.weight", "head.weight")
 
 
 def sharded(parts: Sequence[nn.Module], where: World, *, bf16: bool) -> None:
@@ -50,7 +53,10 @@ def at_rest(engine: nn.Module) -> None:
 
 
 def placed(whole: Tensor, weight: Tensor) -> Tensor:
-    """A whole tensor as `weight` lies: on its device, and of what is spread like it this rank's part."""
+    """A whole tensor as `weight` lies: on its device, its vocabulary padded with zeros, and of a tensor that is
+    sharded like `weight` the part of this rank."""
+    if whole.ndim == 2 and whole.shape[0] < weight.shape[0]:
+        whole = functional.pad(whole, (0, 0, 0, weight.shape[0] - whole.shape[0]))
     if not isinstance(weight, DTensor) or whole.shape != weight.shape:
         return whole.to(weight.device)
     mesh = weight.device_mesh
@@ -58,3 +64,15 @@ def placed(whole: Tensor, weight: Tensor) -> Tensor:
     part = whole[mesh.get_local_rank() * rows :][:rows].to(weight.device)
     shape, stride = whole.shape, whole.stride()
     return DTensor.from_local(part, mesh, weight.placements, run_check=False, shape=shape, stride=stride)
+
+
+def local_rows(name: str, tensor: Tensor, vocab: int) -> Tensor:
+    """This rank's rows of a weight or of its optimizer state, without the padding of the vocabulary."""
+    local, first = tensor.detach(), 0
+    if isinstance(tensor, DTensor):
+        mesh, local = tensor.device_mesh, tensor.to_local().detach()
+        first = mesh.get_local_rank() * -(-tensor.shape[0] // mesh.size())
+    if not name.startswith(PADDED) or not local.ndim:
+        return local
+    rows = max(0, vocab - first)
+    return local if rows >= len(local) else local[:rows].clone()  # torch saves the whole storage of a view

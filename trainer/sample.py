@@ -15,6 +15,7 @@ from gputel.trainer.checkpoint import Saved, manifest
 from gputel.trainer.data.tokenizer import Tokenizer, remade
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.model import Model
+from gputel.trainer.parallel import placed
 from gputel.trainer.shape import Shape
 
 TOP_K = 50
@@ -30,7 +31,8 @@ def text_from(place: Path, prompt: str, *, tokens: int, temperature: float, seed
     with torch.device("meta"):
         model = Model(Shape(**content["shape"]))
     model.on(device).eval()
-    model.load_state_dict(content["weights"])
+    weights = content["weights"].items()
+    model.load_state_dict({name: placed(weight, model.get_parameter(name)) for name, weight in weights})
     tokenizer, seq = remade(content["tokenizer"]), model.shape.seq
     return sampled(model, tokenizer, prompt, tokens, seq, device, temperature=temperature, seed=seed)
 

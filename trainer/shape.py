@@ -1,6 +1,7 @@
 """The arithmetic of a model's shape, without torch: depth in, dimensions, parameters and FLOPs out.
 
-Parameters count both embedding and head (they are not tied); FLOPs leave the embedding out, which is a look-up.
+Parameters count both embedding and head (they are not tied) without the padding of the vocabulary; FLOPs leave the
+embedding out, which is a look-up.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from gputel.trainer.errors import TrainerError
 DIM_PER_LAYER = 64
 HEAD_DIM = 128
 MLP_RATIO = 4
+VOCAB_MULTIPLE = 128
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Shape:
     @property
     def head_dim(self) -> int:
         return self.dim // self.heads
+
+    @property
+    def padded_vocab(self) -> int:
+        """Rows of embedding and head: tensor cores are slow where a size is no multiple of theirs."""
+        return -(-self.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
 
     @property
     def parameters(self) -> int:

@@ -43,6 +43,11 @@ def test_model_has_as_many_parameters_as_the_arithmetic_says(depth: int) -> None
     assert sum(p.numel() for p in model.parameters()) == shape.parameters
 
 
+@pytest.mark.parametrize(("vocab", "padded"), [(50_257, 50_304), (256, 256), (65, 128), (65_536, 65_536)])
+def test_vocabulary_is_padded_to_a_multiple_of_128(vocab: int, padded: int) -> None:
+    assert shape_of(2, vocab=vocab, seq=16).padded_vocab == padded
+
+
 @given(st.integers(1, 200))
 def test_every_depth_has_heads_that_fit(depth: int) -> None:
     shape = shape_of(depth, vocab=256, seq=16)

@@ -50,17 +50,18 @@ def test_mean_of_the_losses_of_tokens_is_the_loss(model: Model) -> None:
     assert mean.item() == pytest.approx(model(ids[:, :-1], ids[:, 1:]).item(), abs=1e-6)
 
 
+@pytest.mark.parametrize("vocab", [50, 43])
 def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, vocab: int
 ) -> None:
     dice = torch.Generator().manual_seed(3)
     hidden = torch.randn(37, 16, generator=dice)
     head = torch.randn(50, 16, generator=dice)
-    targets = torch.randint(50, (37,), generator=dice)
+    targets = torch.randint(vocab, (37,), generator=dice)
 
     def both() -> list[torch.Tensor]:
         h, w = hidden.clone().requires_grad_(), head.clone().requires_grad_()
-        value = losses.mean_loss(h, w, targets)
+        value = losses.mean_loss(h, w, targets, vocab)
         torch.autograd.backward(value * 0.5)
         assert h.grad is not None
         assert w.grad is not None
@@ -71,10 +72,32 @@ def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
     assert len(losses._chunks(hidden, head, targets)) == 5
     for one, other in zip(whole, both(), strict=True):
         torch.testing.assert_close(one, other)
+    assert not whole[2][vocab:].any()
+
+
+@pytest.mark.parametrize("at_once", [losses.LOGITS_AT_ONCE, 128 * 8])
+def test_padding_of_the_vocabulary_is_never_predicted_and_stays_zero(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "LOGITS_AT_ONCE", at_once)
+    model = Model(shape_of(2, vocab=65, seq=32, dim=32, heads=2)).on(CPU)
+    model.initialize(seed=1)
+    training = torch.optim.AdamW(model.parameters())
+    ids = torch.randint(65, (2, 33), generator=torch.Generator().manual_seed(0))
+    loss = model(ids[:, :-1], ids[:, 1:])
+    assert loss.item() == pytest.approx(math.log(65), abs=1e-5)
+    loss.backward()
+    training.step()
+    assert model(ids[:, :-1]).shape == (2, 65)
+    for weight in (model.embedding.weight, model.head.weight):
+        assert weight.shape == (128, 32)
+        assert weight[:65].any()
+        assert not weight[65:].any()
+        assert not training.state[weight]["exp_avg"][65:].any()
 
 
 def test_logits_are_capped() -> None:
-    capped = losses.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4))
+    capped = losses.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4), 3)
     assert capped.max() <= 15
     torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))
 

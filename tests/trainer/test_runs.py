@@ -208,6 +208,20 @@ def test_model_writes_from_its_weights_file(run: Run) -> None:
     assert texts[0].startswith("import")
 
 
+def test_checkpoint_and_sample_know_nothing_of_the_padded_vocabulary(run: Run, tmp_path: Path) -> None:
+    run("--steps", "4", "--vocab", "300", "--stop-at", "2")
+    run("--steps", "4", "--vocab", "300", "--resume", "auto")
+    weights = torch.load(tmp_path / "run" / "weights.pt", weights_only=True)["weights"]
+    assert weights["head.weight"].shape == weights["embedding.weight"].shape == (300, 32)
+    assert all(
+        tensor.shape[0] == 300
+        for name, tensor in Left(tmp_path / "run").tensors().items()
+        if "head.weight" in name and tensor.ndim
+    )
+    text = CliRunner().invoke(main, "sample run/weights.pt --prompt import --length 9".split())
+    assert text.stdout.startswith("import")
+
+
 def test_weights_that_want_to_run_code_are_refused(run: Run, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
 
