@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.trainer.data import nanogpt
-from gputel.trainer.data.check import check_files, check_ids, common_layout, data_files
+from gputel.trainer.data.check import check_files, check_ids, check_samples, common_layout, data_files
 from gputel.trainer.data.layout import Layout
 from gputel.trainer.data.mixture import Mixture
 from gputel.trainer.data.shard import Shard
@@ -77,6 +77,7 @@ class Corpus:
                 continue
             check_files([path], files.layout)
             if files.layout.shard:
+                check_samples(files.layout.shard(path))
                 check_ids(files.layout.shard(path), vocab)
 
 
