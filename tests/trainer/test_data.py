@@ -179,6 +179,25 @@ def test_tokens_of_any_small_vocabulary_pass(vocab: int) -> None:
     check_samples(Shard("train.bin", lambda: tokens))
 
 
+def test_parquet_whose_text_is_no_string_is_named(tmp_path: Path) -> None:
+    for number in range(2):
+        polars.DataFrame({"text": [1, 2, 3]}).write_parquet(tmp_path / f"{number}.parquet")
+    corpus = open_corpus(str(tmp_path), None, None)
+    with pytest.raises(TrainerError, match=r"0.parquet: has a column text of Int64, not of strings"):
+        corpus.check(256, lambda _: True)
+
+
+def test_damaged_page_of_parquet_is_named_with_its_rows_when_it_is_read(tmp_path: Path) -> None:
+    folder = made("parquet", tmp_path / "data")
+    damaged = min(folder.iterdir())
+    content = bytearray(damaged.read_bytes())
+    content[8:200] = b"\xff" * 192
+    damaged.write_bytes(content)
+    corpus = open_corpus(str(folder), None, None)
+    with pytest.raises(TrainerError, match=r"shard_00000.parquet, row 0: cannot be read"):
+        corpus.training(16, 0)
+
+
 def test_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
     folder = made("nanoGPT", tmp_path / "data")
     marker = tmp_path / "ran"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gputel.trainer.data.layout import Layout
+from gputel.trainer.errors import TrainerError
 from gputel.trainer.optional import optional
 
 MAGIC = b"PAR1"
@@ -19,7 +20,13 @@ def documents(path: Path) -> Iterator[str]:
     polars = _polars()
     table = polars.scan_parquet(path).select("text")
     for start in range(0, table.select(polars.len()).collect().item(), ROWS_AT_ONCE):
-        column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
+        try:
+            column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
+        except (polars.exceptions.PolarsError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise TrainerError(
+                f"{path}, row {start:,}", f"cannot be read: {reason}", "fetch it again"
+            ) from error
         yield from (text for text in column if text is not None)
 
 
@@ -33,7 +40,10 @@ def fault(path: Path) -> str | None:
         columns = polars.read_parquet_schema(path)
     except (polars.exceptions.PolarsError, OSError) as error:
         return f"cannot be read: {str(error).splitlines()[0]}"
-    return None if "text" in columns else f"has no column text, but {', '.join(columns)}"
+    if "text" not in columns:
+        return f"has no column text, but {', '.join(columns)}"
+    kind = columns["text"]
+    return None if kind == polars.String else f"has a column text of {kind}, not of strings"
 
 
 PARQUET = Layout("parquet", (".parquet",), lambda head: head.startswith(MAGIC), fault, documents=documents)
