@@ -95,7 +95,7 @@ def of_layers(
     try:
         shape = shape_of(layers, vocab=vocab, seq=seq, dim=dim, heads=heads)
     except TrainerError as error:
-        raise GputelError(error.place, error.fault, error.mend, exit_code=2) from error
+        raise GputelError(error.place, error.fault, error.hint, exit_code=2) from error
     parameters = shape.parameters - (vocab * dim if tied else 0)
     return Size(f"{layers}x{dim}", shape, parameters, shape.flops_per_token, tied)
 
