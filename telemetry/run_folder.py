@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import stat
 import warnings
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gputel.telemetry import recorder_lock
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
@@ -31,7 +31,6 @@ from gputel.telemetry.whole_files import draft, write_whole
 SCHEMA = 1
 DESCRIPTION = "run.json"
 LOCK = f".{DESCRIPTION}.lock"
-RECORDER = ".recorder"
 """A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
 RESERVE = f".{DESCRIPTION}.reserve"
 """Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
@@ -130,7 +129,7 @@ def _create(path: Path, facts: Mapping[str, object], node: str | None) -> Segmen
 def add_segment(run: Path, facts: Mapping[str, object], *, node: str | None = None) -> Segment:
     """Create the next segment of a run that is resumed. Refuses while this node's last one is being recorded."""
     for segment in open_folder(run).segments:
-        recorder = recorder_of(segment.path) if segment.node == node else None
+        recorder = recorder_lock.recorder_of(segment.path) if segment.node == node else None
         if recorder is not None:
             raise GputelError(
                 str(run), f"is still being recorded by {recorder}", "wait for its end, or stop it"
@@ -169,7 +168,7 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
 def discard(segment: Segment) -> None:
     """Remove what was made for a recording that did not begin, and nothing else."""
     shutil.rmtree(segment.gpu, ignore_errors=True)
-    for name in (DESCRIPTION, LOCK, RECORDER, RESERVE, "output.log", "output.idx", "events.jsonl"):
+    for name in (DESCRIPTION, LOCK, recorder_lock.NAME, RESERVE, "output.log", "output.idx", "events.jsonl"):
         (segment.path / name).unlink(missing_ok=True)
     for folder in segment.made:
         with contextlib.suppress(OSError):
@@ -190,33 +189,6 @@ def release(segment: Path) -> None:
     """Give the reserved room back."""
     with contextlib.suppress(OSError):
         (segment / RESERVE).unlink(missing_ok=True)
-
-
-def hold(segment: Path) -> int:
-    """Lock the segment for its recorder; returns a descriptor, whose last copy unlocks it. Raises OSError."""
-    handle = os.open(segment / RECORDER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    with contextlib.suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with contextlib.suppress(OSError):
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-    return handle
-
-
-def recorder_of(segment: Path) -> str | None:
-    """Who records a segment now, such as `process 4242 on node7`; None if nobody does."""
-    try:
-        handle = os.open(segment / RECORDER, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return os.read(handle, 300).decode(errors="replace") or "another process"
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
-    return None
 
 
 def update(segment: Path, **facts: object) -> None:

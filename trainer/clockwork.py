@@ -67,7 +67,7 @@ class Travels:
             self.timed = True
 
     def taken(self) -> list[tuple[Any, Any]] | None:
-        """Those since the last call; None where nobody watches."""
+        """Those since the last call; None where they are not asked for."""
         spans, self.spans = self.spans, []
         return spans if self.timed else None
 

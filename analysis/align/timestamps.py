@@ -222,7 +222,7 @@ def _stepped(steps: pl.Series) -> pl.Expr:
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:
     """Returns the time of the last record, how it was determined, and its uncertainty.
 
-    A start time in the log's name is a clock; the modification time of a file is one only if nobody copied it.
+    A start time in the log's name is a clock; the modification time of a file is one only if it was not copied.
     """
     named = time_in_name(log.source)
     if named is not None:

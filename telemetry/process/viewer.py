@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gputel.telemetry import run_folder
+from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.clock import SECOND, Stamp, SystemClock
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
@@ -106,7 +106,7 @@ class Viewer:
         libc.become_subreaper()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._began = self._clock.stamp()
-        self._lock = run_folder.hold(job.folder)
+        self._lock = recorder_lock.hold(job.folder)
         with contextlib.suppress(OSError):
             run_folder.reserve(job.folder)
         with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import socket
 import subprocess
 import warnings
 from pathlib import Path
@@ -200,18 +199,6 @@ def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> N
         assert {path.name for path in folder.iterdir()} == {".run.json.lock", "gpu", "run.json"}
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def test_recorder_of_a_segment_is_known_while_it_holds_the_lock(tmp_path: Path) -> None:
-    folder = run_folder.create(tmp_path / "a", FACTS).path
-    assert run_folder.recorder_of(folder) is None
-    lock = run_folder.hold(folder)
-    assert run_folder.recorder_of(folder) == f"process {os.getpid()} on {socket.gethostname()}"
-    with pytest.raises(GputelError, match="is still being recorded by process"):
-        run_folder.add_segment(tmp_path / "a", FACTS)
-    assert run_folder.add_segment(tmp_path / "a", FACTS, node="1").node == "1"
-    os.close(lock)
-    assert run_folder.recorder_of(folder) is None
 
 
 def test_discarded_segment_leaves_only_what_was_there_before(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Corpus:
-    """`vocab` is the data's own; `tokenizer` is None for tokens of which nobody said how they were made."""
+    """`vocab` is the data's own; `tokenizer` is None for tokens of an unknown origin."""
 
     files: list[Files]
     tokenizer: Tokenizer | None
