@@ -10,6 +10,7 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,7 @@ class Viewer:
         self._stopped: Stamp | None = None
         self._cut = False
         self._faults = 0
+        self._compaction: subprocess.Popen[bytes] | None = None
         self._uncompacted: str | None = None
         self._looked = time.monotonic_ns()
 
@@ -285,6 +287,8 @@ class Viewer:
                 return
             if pid == self._sampling.pid:
                 self._sampling.died(status, over=self._has_ended())
+            elif self._compaction and pid == self._compaction.pid:
+                self._compaction.returncode = os.waitstatus_to_exitcode(status)  # Popen would assume 0
             elif self._keeper:
                 self._keeper.reaped(pid, status)
 
@@ -324,7 +328,7 @@ class Viewer:
 
     def _compact(self) -> str | None:
         """Wait for the process that compacts; returns why it failed."""
-        child = compact.finish(self._job.folder / "gpu")
+        self._compaction = child = compact.finish(self._job.folder / "gpu")
         while not self._cut and child.poll() is None:
             self._try_turn()
         if self._cut:
