@@ -142,6 +142,10 @@ def _started(path: Path) -> int:
 
 
 def _in(path: Path, skipped: list[Skipped] | None = None) -> Iterator[RunSource]:
+    """A run folder needs no search, nor polars, whose threads would take the signals of a recorder."""
+    if path.is_dir() and run_folder.is_run(path):
+        yield RunSource("run", path, path)
+        return
     from gputel.analysis.runs import paths
 
     for found in paths.walk(path, skipped):

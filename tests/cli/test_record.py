@@ -221,6 +221,12 @@ def test_continued_run_has_another_segment() -> None:
     assert gputel.open_run("run").segments.height == 2
 
 
+def test_continued_recording_has_one_thread_which_gets_every_signal() -> None:
+    assert call("record", "--out", "run", "--", "true").returncode == 0
+    look = "p=$(grep PPid: /proc/$PPID/status | cut -f2); ls /proc/$p/task | wc -l"
+    assert call("record", "--continue", "run", "--", "bash", "-c", look).stdout == "1\n"
+
+
 def test_nodes_record_side_by_side() -> None:
     for rank in ("0", "1"):
         env = {"NODE_RANK": rank, "NNODES": "2"}
