@@ -1,7 +1,7 @@
 """Limits open connections: per address, and more tightly before a request was let in.
 
-An address that opens too many loses its own oldest one: a flood of idle sockets shuts out no viewer of another address,
-nor one of the same address, whose request comes at once.
+An address that opens too many loses its own oldest one: a flood of idle sockets shuts out no viewer of another
+address, nor one of the same address, whose request comes at once.
 """
 
 from __future__ import annotations
