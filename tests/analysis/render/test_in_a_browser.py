@@ -56,7 +56,7 @@ def shown(
     chromium: Browser, folder: Path, *panels: Panel | Table, phone: bool = False, dark: bool = False
 ) -> Tab:
     file = folder / "page.html"
-    file.write_bytes(html.html(Document(EVIL, [Section(EVIL, panels, EVIL)], EVIL, EVIL, ("d16", EVIL))))
+    file.write_bytes(html.html(Document(EVIL, [Section(EVIL, panels, EVIL)], EVIL, EVIL, runs=("d16", EVIL))))
     tab = chromium.tab(390 if phone else 1280, 900, phone=phone, dark=dark)
     tab.open(file)
     return tab
