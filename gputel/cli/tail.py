@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,7 +192,7 @@ def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
     from gputel.analysis.live.terminal import app, snapshots, text
 
     troubles: list[str] = []
-    with _session(asked, "terminal", troubles.append, piped) as session:
+    with _session(asked, "terminal", troubles.append, piped) as session, warnings_to(troubles.append):
         terminal = app.Terminal(
             lambda ending: snapshots.snapshots(session, troubles, ending),
             session.follower.wake,
@@ -210,6 +211,21 @@ def _show_on_terminal(asked: Mapping[str, Any], piped: int) -> int:
             for alarm in run.active:
                 show.note(f"{run.view.name}: {alarm.line}")
     return code or 0
+
+
+@contextlib.contextmanager
+def warnings_to(take: Callable[[str], object]) -> Iterator[None]:
+    """Gives warnings, such as that of a damaged file, to `take`: printed, they would scroll a full screen away."""
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        take(str(message))
+
+    before = warnings.showwarning
+    warnings.showwarning = show_warning
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _serve_page(asked: Mapping[str, Any]) -> int:

@@ -9,12 +9,15 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gputel.analysis.alarms import rules
+from gputel.cli.tail import warnings_to
+from gputel.telemetry.errors import DamagedFile
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL = [sys.executable, "-m", "gputel", "tail"]
@@ -163,3 +166,14 @@ def test_docs_list_every_rule_with_its_thresholds() -> None:
         for name, threshold in rule.thresholds.items():
             shown = ", ".join(threshold) if isinstance(threshold, list) else str(threshold)
             assert f"`{name}` {shown}".lower() in listed.lower()
+
+
+@pytest.mark.filterwarnings("always")
+def test_warning_of_a_damaged_file_goes_to_the_view_and_not_over_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    lines: list[str] = []
+    with warnings_to(lines.append):
+        warnings.warn(DamagedFile(Path("a.gtb"), "torn"), stacklevel=1)
+    assert [line for line in lines if "a.gtb" in line]
+    assert capfd.readouterr().err == ""

@@ -30,7 +30,7 @@ class Pane:
 
     def __init__(self, folder: Path) -> None:
         self._env = {**os.environ, "TMUX_TMPDIR": str(folder), "XDG_STATE_HOME": str(folder / "state")}
-        for name in ("TMUX", "NO_COLOR"):
+        for name in ("TMUX", "NO_COLOR", "COLUMNS", "LINES"):
             self._env.pop(name, None)
         self._folder = folder
 
