@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
@@ -11,6 +11,7 @@ from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
 from gputel.analysis.documents.record import MIB
 from gputel.analysis.logs import summary
+from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
@@ -50,7 +51,7 @@ def _loss(report: Report) -> str | None:
         f"{text.number(last)} last" if last is not None else None,
         f"best validation {best}" if best else None,
     ]
-    return "; ".join(part for part in parts if part) or None
+    return _joined(parts, "; ")
 
 
 def _speed(report: Report) -> str | None:
@@ -60,13 +61,13 @@ def _speed(report: Report) -> str | None:
     row = list(rows(report.phases))[-1]
     rate = row["tok_per_sec"] if row["tok_per_sec"] is not None else row.get("tok_per_sec_printed")
     step = step_ms(row)
-    mfu = next((verdict.answer for verdict in report.verdicts if verdict.question == "mfu"), "unknown")
+    mfu = next((verdict.answer for verdict in report.verdicts if verdict.question == MFU_QUESTION), UNKNOWN)
     parts = [
         None if rate is None else f"{text.number(rate, 0)} tok/s",
         None if step is None else f"{step} ms/step",
-        None if mfu == "unknown" else f"MFU {mfu}",
+        None if mfu == UNKNOWN else f"MFU {mfu}",
     ]
-    return ", ".join(part for part in parts if part) or None
+    return _joined(parts)
 
 
 def _energy_used(report: Report) -> str | None:
@@ -74,7 +75,7 @@ def _energy_used(report: Report) -> str | None:
     tokens = [row["j_per_token"] for row in rows(report.phases) if row["j_per_token"] is not None]
     parts = [text.energy(sum(energies))] if energies else []
     parts += [f"{tokens[-1]:.4g} J/token in training"] if tokens else []
-    return ", ".join(parts) or None
+    return _joined(parts)
 
 
 def _peaks(report: Report) -> str | None:
@@ -84,7 +85,11 @@ def _peaks(report: Report) -> str | None:
     heat = [row["temp_peak_c"] for row in gpu_rows if row.get("temp_peak_c") is not None]
     parts = [f"{text.size(max(memory) * MIB)} memory"] if memory else []
     parts += [f"{text.number(max(heat), 0)} °C"] if heat else []
-    return ", ".join(parts) or None
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[str | None], between: str = ", ") -> str | None:
+    return between.join(part for part in parts if part) or None
 
 
 def _cost(report: Report, price: float | None) -> str | None:

@@ -57,7 +57,7 @@ def html(page: Document) -> bytes:
     data = {
         "title": _text(page.title),
         "runs": [_text(run) for run in page.runs],
-        "style": {"tints": style.TINTS, "kinds": style.KINDS, "heat": style.HEAT},
+        "style": {**style.FOR_PAGES, "heat": style.HEAT},
         "panels": [_panel(panel, packer) for panel in panels],
     }
     script = "\n".join(_asset(name) for name in SCRIPTS)

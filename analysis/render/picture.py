@@ -120,7 +120,7 @@ def _curves(panel: Curves, axes: Axes) -> None:
     if panel.log and all(np.nanmin(series.y) > 0 for series in shown if len(series.y)):
         axes.set_yscale("log")
     elif (panel.steady or panel.noisy) and shown:
-        _cut(axes, shown, 0.01 if panel.steady else 0.05)
+        _cut(axes, shown, style.EXTREMES["steady" if panel.steady else "noisy"])
     if axis.log:
         axes.set_xscale("log")
     axes.margins(x=0.01 if len(shown) and len(shown[0].y) > 1 else 0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.document import Document
     from gputel.analysis.runs import RunData
-    from gputel.cli.sources import RunSource
 
 NAME = "gputel-compare"
 MARK = "<!-- written by gputel compare -->"
@@ -107,7 +105,7 @@ def _read(words: Sequence[str]) -> list[RunData]:
     place = " ".join(words)
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
-    read = [(source, _subject(source)) for source in show.progress(named, "reading", least=MANY)]
+    read = [(source, sources.subject(source)) for source in show.progress(named, "reading", least=MANY)]
     for source, subject in read:
         if subject.log.is_empty and source.within:
             skipped.append(Skipped(source.path, subject.log.binary or "no record, evaluation or event in it"))
@@ -124,13 +122,3 @@ def _read(words: Sequence[str]) -> list[RunData]:
     if len(subjects) < 2:
         raise GputelError(place, "only one run could be parsed, and a comparison needs two", "name another")
     return subjects
-
-
-def _subject(source: RunSource) -> RunData:
-    from gputel.analysis import runs
-    from gputel.analysis.logs import files
-    from gputel.analysis.runs import read_run
-
-    if source.kind == "stdin":
-        return runs.RunData(files.stream(sys.stdin.buffer, "stdin", "-"))
-    return read_run(source.path)

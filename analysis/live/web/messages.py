@@ -111,7 +111,7 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
     curves = sum(name in side for view, _ in views for side in (view.curves, view.evals) for name in shown)
     most = _share(curves)
     parts: Parts = {
-        (PAGE, "look", ""): {"tints": style.TINTS, "kinds": style.KINDS},
+        (PAGE, "look", ""): style.FOR_PAGES,
         (PAGE, "panels", ""): _panels(shown, {name for view, _ in views for name in view.curves}),
     }
     for number, (view, alarms) in enumerate(views):

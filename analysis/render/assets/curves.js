@@ -2,7 +2,6 @@
 
 const BAND = 0.3; // how much of a curve's color its band has
 const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]]; // of the first eight runs, the next eight, ...
-const EXTREME = { noisy: 0.05, steady: 0.01 }; // share of the values at either end that may lie out of sight
 const AWAY = 0.12; // of the color, while another run is pointed at
 
 function curvesChart(panel, bytes) {
@@ -133,7 +132,7 @@ function heightOf(chart, shown) {
   let range = reach(shown.flatMap(({ own, first, last }) => extent(own, first, last, chart.log)).filter(Number.isFinite));
   if (!range) return null;
   const { steady, noisy } = chart.panel, settled = noisy && !chart.log && !view.zoom.has(linkOf(chart));
-  if (!chart.whole && (steady || settled)) range = withoutExtremes(range, shown, steady ? EXTREME.steady : EXTREME.noisy);
+  if (!chart.whole && (steady || settled)) range = withoutExtremes(range, shown, steady ? look.extremes.steady : look.extremes.noisy);
   const near = chart.panel.levels.map((level) => level.value).filter((value) => value <= range[1] * 1.5 && (!chart.log || value > 0));
   return padded(...reach([...range, ...near]), chart.log);
 }
