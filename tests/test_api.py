@@ -12,7 +12,7 @@ import pytest
 
 import gputel
 from gputel.analysis.plan.request import CHOICES, PlanRequest
-from gputel.cli.plan import command as plan_command
+from gputel.cli import group
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run_folder import create
 from gputel.telemetry.store.tiers import GpuColumn, Tier
@@ -95,8 +95,10 @@ def test_run_of_a_recording_has_its_frames(tmp_path: Path, compose: Compose) -> 
 
 def test_plan_takes_the_options_of_the_command() -> None:
     """All but those that say where and how it is written, and `check`."""
+    plan_command = group.get_command(click.Context(group), "plan")
+    assert plan_command is not None
     options = {option.name for option in plan_command.params}
-    written = {"check", "csv", "html", "out", "force", "as_json"}
+    written = {"check", "csv", "html", "out", "force", "as_json", "verbose"}
     asked = set(inspect.signature(gputel.plan).parameters)
     assert asked == options - written == {field.name for field in fields(PlanRequest)}
     for option in plan_command.params:
