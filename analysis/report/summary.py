@@ -20,6 +20,8 @@ from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, parts
 
+FEWEST_ROWS = 10
+"""Fewer rows give no rate: one more or less would change it too much."""
 TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """Readings whose refresh rate is shown."""
 
@@ -55,7 +57,7 @@ class SamplingSummary:
     missed: int
     lateness_max_ms: float | None
     cpu_share: float | None  # of one core, start-up left out
-    startup_cpu_s: float | None
+    startup_cpu_s: float
     driver_share: float | None
     resident_mib: float
     lowered: Sequence[Mapping[str, Any]]  # tiers whose rate was lowered, with their rates
@@ -178,8 +180,7 @@ def sampling(recording: Recording) -> SamplingSummary | None:
         return None
     plan, statistics = with_statistics[-1]
     seconds, startup = statistics.get("sampled_s"), statistics.get("startup")
-    before = startup or {"sampled_s": 0.0, "cpu_s": 0.0}
-    steady_s = seconds and seconds - before["sampled_s"]
+    steady_s = seconds - startup["sampled_s"] if seconds and startup else 0.0
     lateness_us = statistics["lateness_us"]["max"]
     return SamplingSummary(
         asked_hz=plan["hz"],
@@ -188,18 +189,23 @@ def sampling(recording: Recording) -> SamplingSummary | None:
         late=statistics["late"],
         missed=statistics["missed"],
         lateness_max_ms=lateness_us and lateness_us / 1000,
-        cpu_share=steady_s and (statistics["cpu_s"] - before["cpu_s"]) / steady_s,
-        startup_cpu_s=startup and startup["cpu_s"],
-        driver_share=seconds and sum(statistics["inside_driver_s"].values()) / seconds,
+        cpu_share=(statistics["cpu_s"] - startup["cpu_s"]) / steady_s if startup and steady_s else None,
+        startup_cpu_s=startup["cpu_s"] if startup else statistics["cpu_s"],
+        driver_share=sum(statistics["inside_driver_s"].values()) / seconds if seconds else None,
         resident_mib=statistics["resident_mib"],
         lowered=statistics["lowered"],
-        tiers=[_tier(name, counted, seconds) for name, counted in statistics.get("tiers", {}).items()],
+        tiers=_tiers(statistics.get("tiers", {}), seconds + 1 / plan["hz"] if seconds else None),
     )
 
 
-def _tier(name: str, counted: Mapping[str, Any], seconds: float | None) -> TierRows:
-    minutes = [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
-    return TierRows(name, counted["rows"], seconds and counted["rows"] / seconds, minutes)
+def _tiers(tiers: Mapping[str, Mapping[str, Any]], whole_s: float | None) -> list[TierRows]:
+    """Rows and rate of each tier over `whole_s`, which counts the last tick's period as well."""
+    summaries = []
+    for name, counted in tiers.items():
+        rows, minutes = counted["rows"], [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
+        hz = rows / whole_s if whole_s and rows >= FEWEST_ROWS else None
+        summaries.append(TierRows(name, rows, hz, minutes))
+    return summaries
 
 
 def not_sampled(segment: Path) -> list[str]:

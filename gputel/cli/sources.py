@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -105,8 +106,17 @@ def one_subject(word: str) -> RunData:
 
 
 def one_run(word: str) -> Path:
-    """The run folder that an argument names, for commands that open just one."""
-    runs = [source.path for source in find(word) if source.kind == "run"]
+    """The run folder that an argument names, for commands that open just one.
+
+    Looks at no logs: that needs polars, whose threads would take the signals of a recorder.
+    """
+    path = Path(word)
+    if word == "latest" and not path.exists():
+        return latest()
+    matches = [word] if path.exists() else glob.glob(word, recursive=True) if glob.has_magic(word) else []
+    if not matches:
+        _nothing(word, "no such file or folder", "name a run folder, or 'latest'")
+    runs = sorted({run for match in matches for run in _run_folders(Path(match))})
     if not runs:
         _nothing(word, "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}")
     if len(runs) > 1:
@@ -139,6 +149,18 @@ def _started(path: Path) -> int:
         except GputelError:
             moments.append((segment.path / run_folder.DESCRIPTION).stat().st_mtime_ns)
     return max(moments)
+
+
+def _run_folders(path: Path) -> Iterator[Path]:
+    """The run folders at or below a path; hidden folders and links to folders are not entered."""
+    if run_folder.is_run(path):
+        yield path
+        return
+    for folder, inner, _ in os.walk(path):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        if run_folder.is_run(Path(folder)):
+            inner.clear()
+            yield Path(folder)
 
 
 def _in(path: Path, skipped: list[Skipped] | None = None) -> Iterator[RunSource]:

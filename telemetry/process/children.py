@@ -37,8 +37,10 @@ FIRST_BEAT = 90 * SECOND
 LONGEST_LOOK = SECOND // 2
 """The most silence counted between two looks: while the viewer itself is stopped, it sees no heartbeat."""
 SHORT_LIFE = 2 * SECOND
-FIRST_SAMPLE = 2 * SECOND
-PATIENCE = (0, SECOND // 2, SECOND, 2 * SECOND, 5 * SECOND)
+FIRST_SAMPLE = 5 * SECOND
+"""How long the end waits for a restarted sampler's first sample: what the killed one had last is lost with it."""
+PATIENCE = (0, 0, SECOND // 2, SECOND, 2 * SECOND, 5 * SECOND)
+"""How long to wait before a restart, by how many samplers in a row lived shortly."""
 GRACE = 3 * SECOND
 """How long to wait for what outlives the command: a process that holds its output, or a full disk."""
 
@@ -205,6 +207,7 @@ class Supervisor:
         self.pid: int | None = None
         self.finished = False
         self.ever_sampled = False
+        """Whether any sampler has taken a sample, even one that had ended before it was looked at."""
         self._born = self._looked = self._silent = self._last_beat = 0
         self._deaths_in_a_row = 0
         self._restart_at: int | None = None
@@ -241,6 +244,7 @@ class Supervisor:
     def died(self, status: int, *, over: bool) -> None:
         """Handle the sampler's end: restart it later, unless it had finished or could never sample."""
         self.pid = None
+        self._look_at_board()
         gave_up = self.fault is not None and not self.ever_sampled
         if status == 0 or over or gave_up:
             self.finished = True
@@ -251,8 +255,7 @@ class Supervisor:
 
     def finish(self) -> None:
         """Ask the sampler to seal and end, as the command has ended; called until it has."""
-        has_sampled = bool((self.board.read() or {}).get("ticks"))
-        if self._lives == 1 or has_sampled or time.monotonic_ns() - self._born > FIRST_SAMPLE:
+        if self._lives == 1 or self._look_at_board() or time.monotonic_ns() - self._born > FIRST_SAMPLE:
             os.eventfd_write(self._enough, 1)
 
     def look(self) -> None:
@@ -263,9 +266,14 @@ class Supervisor:
         elif self._restart_at is not None and now >= self._restart_at:
             self.start()
 
+    def _look_at_board(self) -> bool:
+        """Whether this sampler has taken a sample."""
+        has_sampled = bool((self.board.read() or {}).get("ticks"))
+        self.ever_sampled = self.ever_sampled or has_sampled
+        return has_sampled
+
     def _check_heartbeat(self, now: int) -> None:
-        status = self.board.read() or {}
-        self.ever_sampled = self.ever_sampled or status.get("state") == "sampling"
+        self._look_at_board()
         beat = self.board.heartbeat
         self._silent = 0 if beat != self._last_beat else self._silent + min(now - self._looked, LONGEST_LOOK)
         self._last_beat, self._looked = beat, now

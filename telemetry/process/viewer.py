@@ -220,6 +220,7 @@ class Viewer:
                 self._screen.advance()
             elif descriptor == KEYBOARD and self._pseudo:
                 self._pseudo.pass_on()
+        self._reap()
         self._settle()
         self._sampling.look()
         if self._keeper:
@@ -244,8 +245,8 @@ class Viewer:
     def _take_signals(self, since: int) -> None:
         for arrival in libc.arrivals(self._signals.descriptor):
             if arrival.number == signal.SIGCHLD:
-                self._reap()
-            elif self._forwarder is None or self._job.follow:
+                continue  # each turn reaps: a thread of a library may take the signal from us
+            if self._forwarder is None or self._job.follow:
                 self._answer_alone(arrival.number)
             else:
                 self._cut = self._cut or self._comes_after_end(arrival.number, since)

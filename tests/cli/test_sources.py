@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,28 @@ def test_command_that_needs_one_run_says_how_many_it_was_given(here: Path) -> No
         sources.one_run("runs")
     with pytest.raises(GputelError, match=r"logs: no run is here; a run folder holds a run\.json"):
         sources.one_run("logs")
+    with pytest.raises(GputelError, match="gone: no such file or folder; name a run folder, or 'latest'"):
+        sources.one_run("gone")
+
+
+def test_one_run_is_found_below_its_folder_and_without_its_links(here: Path) -> None:
+    run_folder.create(Path("outputs/2026/d16"), {"run": "d16"})
+    run_folder.create(Path("outputs/.trash/d12"), {"run": "d12"})
+    Path("outputs/last").symlink_to("2026/d16")
+    assert sources.one_run("outputs") == Path("outputs/2026/d16")
+    assert sources.one_run("outputs/last") == Path("outputs/last")
+    assert sources.one_run("outputs/*/d16") == Path("outputs/2026/d16")
+
+
+def test_one_run_of_a_folder_is_found_in_a_process_that_still_forks(here: Path) -> None:
+    """The recorder blocks its signals in its only thread; one of polars would take them."""
+    run_folder.create(Path("outputs/d16"), {"run": "d16"})
+    check = (
+        "from gputel.cli import sources; import os, sys; sources.one_run('outputs')\n"
+        "assert not {'numpy', 'polars'} & set(sys.modules), sys.modules\n"
+        "assert len(os.listdir('/proc/self/task')) == 1"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ COLUMNS = (
 )
 STATISTICS = {
     "ticks": 1000,
-    "sampled_s": 10.0,
+    "sampled_s": 9.99,
     "late": 3,
     "missed": 2,
     "lateness_us": {"p50": 50.0, "p99": 900.0, "max": 12_300.0},
@@ -91,6 +91,24 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
     }
     assert record_document(summary).next == f"gputel info {path}"
+
+
+def test_recording_of_less_than_a_second_has_the_cost_of_its_start_and_no_share_of_a_core(
+    folder: Callable[..., Path],
+) -> None:
+    short = {**STATISTICS, "sampled_s": 0.4, "ticks": 41, "cpu_s": 0.21, "startup": None, "lowered": []}
+    short["tiers"] = {"fast": {"rows": 41, "minutes": []}, "slow": {"rows": 1, "minutes": []}}
+    shown = facts(recording_summary(folder(sampling={"hz": 100.0, "statistics": short})))
+    assert shown["overhead"] == (
+        "0.21 s of CPU to start, 15.00 % of the time in calls into the driver; 27.4 MiB resident"
+    )
+    assert shown["rows"] == "fast 41, 100.0 Hz\nslow 1"
+
+
+def test_recording_that_ended_before_its_first_sample_has_no_cost(folder: Callable[..., Path]) -> None:
+    none = {**STATISTICS, "sampled_s": 0.0, "ticks": 0, "startup": None, "inside_driver_s": {}, "tiers": {}}
+    none["lateness_us"] = {"p50": None, "p99": None, "max": None}
+    assert "overhead" not in facts(recording_summary(folder(sampling={"hz": 100.0, "statistics": none})))
 
 
 def test_polling_rate_counts_the_rows_that_are_there(tmp_path: Path, compose: Callable[..., None]) -> None:

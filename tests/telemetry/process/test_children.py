@@ -3,15 +3,18 @@
 import contextlib
 import os
 import random
+import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from gputel.telemetry.process.children import Supervisor
+from gputel.telemetry.sampling.status import Board
 from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
 from tests.telemetry.process.conftest import SIMULATED
@@ -70,6 +73,40 @@ def test_keeper_killed_with_its_queue_full_of_output_loses_none(record: Record) 
         recorder.kill_keeper()
     assert recorder.wait() == 7
     assert recorder.output() == expected(300_000)
+
+
+def killed_supervisor(kills: int) -> Supervisor:
+    """A supervisor whose sampler was killed as many times, each as soon as it ran."""
+    supervisor = Supervisor(lambda board, stops: bool(select.select(stops, [], [])))
+    supervisor.start()
+    for _ in range(kills):
+        assert supervisor.pid is not None
+        os.kill(supervisor.pid, signal.SIGKILL)
+        _, status = os.waitpid(supervisor.pid, 0)
+        supervisor.died(status, over=False)
+        supervisor.look()
+    return supervisor
+
+
+def test_sampler_that_is_killed_in_its_first_seconds_is_restarted_at_once_and_the_next_one_later() -> None:
+    supervisor = killed_supervisor(1)
+    assert supervisor.pid is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    os.waitpid(supervisor.pid, 0)
+    assert killed_supervisor(2).pid is None
+
+
+def test_sampler_that_sampled_between_two_looks_counts_as_one_that_sampled() -> None:
+    def sample(board: Board, _stops: Sequence[int]) -> int:
+        board.publish({"state": "ended", "ticks": 3})
+        return 0
+
+    supervisor = Supervisor(sample)
+    supervisor.start()
+    assert supervisor.pid is not None
+    _, status = os.waitpid(supervisor.pid, 0)
+    supervisor.died(status, over=True)
+    assert supervisor.ever_sampled
 
 
 def test_run_goes_on_to_its_end_without_the_viewer(record: Record) -> None:
