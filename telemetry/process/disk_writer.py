@@ -55,6 +55,12 @@ class OutputQueues:
         """Bytes of output that are not in output.log."""
         return self.ledger.lost + self.ledger.skipped + self._output.head - self._output.tail
 
+    def written_tail(self, count: int) -> bytes:
+        """The end of output.log; empty while the disk does not take what is printed."""
+        if self.ledger.fault:
+            return b""
+        return os.pread(self._log, count, max(0, os.fstat(self._log).st_size - count))
+
     def write(self) -> None:
         """Write everything. Raises OSError when a file takes no more."""
         try:

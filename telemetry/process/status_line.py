@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
+from gputel.telemetry.process.printed_loss import TAIL_BYTES, last_loss
 from gputel.telemetry.process.terminal import Screen
 from gputel.telemetry.sampling.status import SHOWN
 
@@ -57,28 +58,41 @@ class StatusReporter:
         width, color = shutil.get_terminal_size().columns, not os.environ.get("NO_COLOR")
         written = self.keeper.state.output.head if self.keeper else 0
         news = self._sampling.board.read()
-        self._screen.draw(status_line(news, elapsed_s, written, width=width, color=color))
+        loss = last_loss(self.keeper.state.queues.written_tail(TAIL_BYTES)) if self.keeper else None
+        self._screen.draw(status_line(news, elapsed_s, written, width=width, color=color, loss=loss))
 
 
 def status_line(
-    news: dict[str, object] | None, elapsed_s: float, output_bytes: int, *, width: int, color: bool
+    news: dict[str, object] | None,
+    elapsed_s: float,
+    output_bytes: int,
+    *,
+    width: int,
+    color: bool,
+    loss: str | None = None,
 ) -> str:
-    """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80 GiB | 100.0 Hz | 3.1 MB`; what does not fit is left out whole."""
+    """`00:01:30 | GPU 0 412 W 61 °C 98 % 41.0/80 GiB | loss 2.31 | 100.0 Hz | 3.1 MB`.
+
+    What does not fit is left out whole.
+    """
     news = news or {}
     head = "SIMULATED " if news.get("simulated") else ""
-    line = next((line for line in _lines(news, elapsed_s, output_bytes) if len(head + line) < width), "")
+    line = next(
+        (line for line in _lines(news, elapsed_s, output_bytes, loss) if len(head + line) < width), ""
+    )
     head = head if len(head + line) < width else ""
     return (f"\x1b[33m{head}\x1b[0m" if color and head else head) + line
 
 
-def _lines(news: dict[str, object], elapsed_s: float, output_bytes: int) -> Iterator[str]:
+def _lines(news: dict[str, object], elapsed_s: float, output_bytes: int, loss: str | None) -> Iterator[str]:
     """The line with everything, then with less and less."""
     whole, shown, rate, stored = int(elapsed_s), news.get("gpus"), news.get("hz"), news.get("bytes")
     time_words = f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
     gpus = [gpu for gpu in shown if isinstance(gpu, dict)] if isinstance(shown, list) else []
     each, together = [" ".join(_gpu(gpu)) for gpu in gpus], _together(gpus) if gpus else []
     total = output_bytes + (stored if isinstance(stored, int) else 0)
-    rest = [f"{rate:.1f} Hz"] if isinstance(rate, (int, float)) else []
+    rest = [f"loss {loss}"] if loss else []
+    rest += [f"{rate:.1f} Hz"] if isinstance(rate, (int, float)) else []
     rest.append(f"{total / 1e6:.1f} MB")
     for parts in ([each] if len(gpus) <= FEW else []) + ([[" ".join(together)]] if together else []):
         for kept in range(len(rest), -1, -1):

@@ -165,6 +165,10 @@ class Sampler:
             text = f"the driver had not answered within {waited_s:.1f} s, when the recording ended"
             fault = self._fault
             self._event("no_telemetry", f"{fault.place}: {fault.fault}" if fault else text)
+        elif not self.cost.ticks:
+            self._event(
+                "no_telemetry", f"the recording ended after {waited_s:.1f} s, before its first sample"
+            )
         with self._turn.lock:
             self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:

@@ -37,6 +37,14 @@ def test_status_line_says_what_was_measured_and_nothing_else() -> None:
     assert status_line(None, 1, 0, width=80, color=True) == "00:00:01 | 0.0 MB"
 
 
+def test_loss_stands_before_the_rate_and_is_left_out_after_it() -> None:
+    lines = [
+        status_line(eight(), 0, 0, width=width, color=False, loss="2.31").rpartition("GiB")[2]
+        for width in (120, 97, 88)
+    ]
+    assert lines == [" | loss 2.31 | 100.0 Hz | 1.5 MB", " | loss 2.31 | 100.0 Hz", " | loss 2.31"]
+
+
 def eight() -> dict[str, object]:
     gpus = [
         {

@@ -97,6 +97,17 @@ def column(folder: Path, name: str, gpu: str, tier: str = "fast") -> list[int | 
     return values
 
 
+def test_recording_that_ends_before_its_first_sample_says_so(folder: Path) -> None:
+    process = Process(folder, "simulate:H100", hz=0.01)
+    while process.next()["state"] != "sampling":
+        pass
+    code, last = process.end()
+    assert (code, last["ticks"]) == (0, 0)
+    (event,) = events.read(folder)
+    assert event["kind"] == "no_telemetry"
+    assert "before its first sample" in str(event["text"])
+
+
 def test_simulated_machine_is_recorded_and_says_that_it_is_simulated(folder: Path) -> None:
     process = Process(folder, "simulate:2xH100")
     news = process.sampling(50)
