@@ -1,19 +1,23 @@
 """200 recordings, each with one process killed at a random moment: what was lost?
 
 Viewer, keeper and sampler in turn, at a moment between the command's first line and its end 2.5 s later, three
-recordings at a time. Counts rounds in which output, exit code or telemetry came short of what the tests ask for.
+recordings at a time. Counts rounds in which output, exit code or telemetry came short of what the tests ask for,
+and lists them. A gap has two parts: what the killed sampler had not yet written, up to a second, and the time until
+its successor takes its first sample.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import random
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -53,11 +57,26 @@ def summary(rounds: list[Round]) -> dict[str, object]:
         "exit_code_kept": sum(r.exit_code == 7 for r in rounds),
         "longest_gap_s": round(max(gaps), 3),
         "last_sample_before_end_s": round(max(before), 3),
-        "faults": Counter(fault for r in rounds for fault in r.faults()),
+        "without_a_sample": sum(r.before_end_s is None for r in rounds),
+        "not_written_s": spread([r.lost_s for r in rounds]),
+        "back_after_s": spread([r.back_s for r in rounds]),
+        "faulty": [{"faults": r.faults(), **asdict(r)} for r in rounds if r.faults()],
+    }
+
+
+def spread(values: Sequence[float | None]) -> dict[str, float]:
+    """Median, 90th percentile and the most."""
+    present = sorted(value for value in values if value is not None)
+    places = {"p50": 0.5, "p90": 0.9, "max": 1.0}
+    return {
+        name: round(present[math.ceil(share * len(present)) - 1], 3)
+        for name, share in places.items()
+        if present
     }
 
 
 def main() -> None:
+    load = round(os.getloadavg()[0], 1)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         rounds = list(pool.map(one, range(ROUNDS)))
     rows = {victim: summary([r for r in rounds if r.victim == victim]) for victim in VICTIMS}
@@ -68,6 +87,7 @@ def main() -> None:
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
             "python": platform.python_version(),
+            "load_average": {"begin": load, "end": round(os.getloadavg()[0], 1)},
         },
         "asked": {"longest_gap_s": LONGEST_GAP_S, "last_sample_before_end_s": LAST_SAMPLE_S},
         "rows": rows,

@@ -40,6 +40,12 @@ class Round:
     before_end_s: float | None
     """How long before the command's end the last sample was taken."""
     gap_s: float | None
+    after_s: float
+    """When it was killed, counted from the command's first line."""
+    lost_s: float | None
+    """How much of what was sampled before the kill is not in the store."""
+    back_s: float | None
+    """How long after the kill the next sample was taken."""
 
     def faults(self) -> list[str]:
         faults = []
@@ -66,6 +72,7 @@ def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> 
     ]()
     sampler = recorder.sampler()
     time.sleep(after_s)
+    killed = time.time_ns()
     if is_alive(pid):
         os.kill(pid, signal.SIGKILL)
     returned = recorder.wait()
@@ -80,6 +87,9 @@ def kill_round(record: Callable[..., Recorder], victim: str, after_s: float) -> 
         returned,
         (ended - times[-1]) / 1e9 if times else None,
         max(b - a for a, b in pairwise(times)) / 1e9 if len(times) > 1 else None,
+        after_s,
+        min(((killed - at) / 1e9 for at in times if at <= killed), default=None),
+        min(((at - killed) / 1e9 for at in times if at > killed), default=None),
     )
 
 
