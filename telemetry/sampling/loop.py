@@ -54,6 +54,8 @@ class Turn:
     left_out: set[Gpu] = field(default_factory=set)
     """GPUs not sampled, because a thread is or was stuck in a call to them."""
     hangs: dict[Gpu, int] = field(default_factory=dict)
+    """How many calls to each GPU have hung of late."""
+    hung_at: dict[Gpu, int] = field(default_factory=dict)
     returned: dict[Gpu, int] = field(default_factory=dict)
     """GPUs of `left_out` whose call has returned, and when to try them again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -125,8 +127,11 @@ class Loop:
     def run(self, until: int | None = None) -> None:
         """Sample until `turn.stopping`, until the turn is lost, or until the monotonic time `until`."""
         try:
-            self._budget.begin(self._clock.monotonic())
-            deadline = self._clock.monotonic() + self._period
+            now = self._clock.monotonic()
+            self._budget.begin(now)
+            if self._cost.last is not None:  # this thread takes over from one that is stuck
+                self._cost.missed += (now - self._cost.last) // self._period
+            deadline = now + self._period
             while not self._turn.stopping and (until is None or deadline <= until):
                 if not self._sleep(deadline):
                     return

@@ -107,6 +107,9 @@ class Writer:
         self.pending_bytes = 0
         self._reported_drops = 0
         self._closing = self._dead = False
+        self._full: set[int] = set()
+        """Tiers whose last block the disk did not take."""
+        self._not_kept = 0
         self._journals: list[_Journal] = []
         self._journals_lock = threading.Lock()
         self._seal_at: int | None = None
@@ -183,7 +186,7 @@ class Writer:
             return
         if self._seal_at is None:
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
-        if second.anchor.monotonic >= self._seal_at:
+        if second.anchor.monotonic >= self._seal_at and not self._full:
             self._seal()
             if self._compactor is not None:
                 self._syncer.seal([], self._compact)
@@ -216,7 +219,27 @@ class Writer:
         try:
             self.bytes_written += journal.put(payload, flags, rows, anchor)
         except OSError as error:
-            self._stop(error)
+            if error.errno in NO_SPACE and not flags & blocks.SCHEMA:
+                self._pause(journal, rows, error)
+            else:
+                self._stop(error)
+        else:
+            if rows and self._full:
+                self._go_on(journal)
+
+    def _pause(self, journal: _Journal, rows: int, error: OSError) -> None:
+        """Give up a block for which the disk is too full; the next second's is tried again."""
+        self._not_kept += rows
+        if not self._full:
+            text = f"telemetry pauses here, {self._folder}: {error.strerror}; what was written is kept"
+            self._on_trouble("disk_full", text)
+        self._full.add(journal.index)
+
+    def _go_on(self, journal: _Journal) -> None:
+        self._full.discard(journal.index)
+        if not self._full:
+            lost, self._not_kept = self._not_kept, 0
+            self._on_trouble("gap", f"the disk has room again: {lost} ticks were not kept while it was full")
 
     def _stop(self, error: OSError) -> None:
         self._dead = True
@@ -258,7 +281,7 @@ class _Journal:
     def __init__(self, path: Path, index: int, tier: Tier) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self.schema_text = json.dumps(tier.as_json()).encode()
-        self._index = index
+        self.index = index
         self._schema = zlib.crc32(self.schema_text)
         self._sequence = self._good = 0
 
@@ -266,7 +289,7 @@ class _Journal:
         data = blocks.pack(
             payload,
             flags=flags,
-            tier=self._index,
+            tier=self.index,
             sequence=self._sequence,
             schema=self._schema,
             rows=rows,

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from gputel.telemetry.clock import SystemClock, iso
 
 
@@ -14,6 +16,21 @@ def test_three_clocks_are_read_together() -> None:
     stamp = SystemClock().stamp()
     assert before[0] <= stamp.wall <= time.time_ns()
     assert before[1] <= stamp.monotonic <= time.monotonic_ns()
+
+
+def test_clocks_of_a_stamp_agree_though_the_thread_is_interrupted_while_it_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, interruptions = time.time_ns, [0.02, 0.01]
+
+    def interrupted() -> int:
+        time.sleep(interruptions.pop() if interruptions else 0)
+        return read()
+
+    usual = SystemClock().stamp()
+    monkeypatch.setattr("gputel.telemetry.clock.time.time_ns", interrupted)
+    torn = SystemClock().stamp()
+    assert abs((torn.wall - torn.monotonic) - (usual.wall - usual.monotonic)) < 2_000_000
 
 
 def test_deadline_that_has_passed_is_not_slept_for() -> None:

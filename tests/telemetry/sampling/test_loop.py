@@ -75,6 +75,16 @@ def test_missed_ticks_of_a_long_stall_are_counted_and_not_filled_in() -> None:
     assert sorted(gaps)[-2] == 10 * MS
 
 
+def test_ticks_between_a_stuck_thread_and_its_successor_are_missed_ticks() -> None:
+    first = Recording()
+    first.run(1)
+    successor = Recording()
+    successor.clock.now = first.clock.now + 300 * MS
+    successor.cost = successor.loop._cost = first.cost
+    successor.run(1)
+    assert (first.cost.ticks, first.cost.missed) == (200, 30)
+
+
 def test_loop_stops_between_two_ticks_at_a_slow_rate() -> None:
     recording = Recording(hz=0.01)
     before = recording.clock.now

@@ -47,6 +47,18 @@ def test_gpu_that_hangs_again_is_not_tried_while_its_call_is_out() -> None:
     assert watchdog.stuck()
 
 
+def test_hang_is_forgotten_after_five_minutes_without_another() -> None:
+    """Each of several in a row costs the GPU twice the time of the one before."""
+    turn = Turn()
+    watchdog = Watchdog(turn, lambda: None, lambda *_, **__: None)
+    hangs = []
+    for at_s in (0, 10, 20, 319, 620):
+        turn.entered = (turn.generation, GPU, at_s * SECOND)
+        watchdog.look(at_s * SECOND + 251 * MS)
+        hangs.append(turn.hangs[GPU])
+    assert hangs == [1, 2, 3, 4, 1]
+
+
 class Threads:
     """The sampler's threads without its process."""
 

@@ -1,5 +1,6 @@
 """Journals as the sampler writes them: real files, real threads, real kills, a really full disk."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,11 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.store import blocks, frames, journal, parts
 from gputel.telemetry.store.tiers import GpuColumn, Tier
+from tests.conftest import GivenClock
 from tests.recordings import until
 
 FAST = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
@@ -190,16 +193,48 @@ print("wrote", writer.bytes_written)
 def test_full_disk_is_reported_once_and_sealed_blocks_stay_readable(tmp_path: Path) -> None:
     child = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True)
     assert child.stderr == ""
-    said, wrote = child.stdout.splitlines()
-    assert said.startswith(f"disk_full telemetry stops here, {tmp_path}: No space left on device")
+    said, wrote = (line for line in child.stdout.splitlines() if not line.startswith("gap"))
+    assert said.startswith(f"disk_full telemetry pauses here, {tmp_path}: No space left on device")
     size = (tmp_path / "fast-000001.gtb").stat().st_size
     assert wrote == f"wrote {size}"
     assert 15_000 < size <= 20_000
     (file,) = held(tmp_path)
     assert file.faults == []
-    power = frames.ticks(tmp_path)["power_w"].to_list()
-    assert len(power) > 1000
-    assert power == [n * n * 7919 % 100_003 / 1000 for n in range(len(power))]
+    ticks = frames.ticks(tmp_path)
+    assert len(ticks) > 1000
+    numbers = ((ticks["time"] - ticks["time"][0]).dt.total_milliseconds() / 10).round().cast(pl.Int64)
+    assert ticks["power_w"].to_list() == [n * n * 7919 % 100_003 / 1000 for n in numbers]
+
+
+def test_telemetry_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> None:
+    """The event counts what was not kept. A second is written when the next one begins."""
+    troubles: list[tuple[str, str]] = []
+    clock = GivenClock()
+    full = threading.Event()
+    write = os.write
+
+    def refusing(file: int, data: bytes) -> int:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gputel.telemetry.store.journal.os.write", refusing)
+        writer = journal.Writer(
+            tmp_path, [FAST, SLOW], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
+        )
+        for second in range(10):
+            until(lambda: not writer.pending_bytes, "the disk")
+            full.set() if 3 <= second < 7 else full.clear()
+            for n in range(10):
+                clock.now = at = second * SECOND + n * SECOND // 10
+                writer.append(0, at, at, [at, n])
+            writer.append(1, at, at, [second])
+        until(lambda: not writer.pending_bytes, "the disk")
+        writer.close()
+    assert [kind for kind, _ in troubles] == ["disk_full", "gap"]
+    assert troubles[1][1] == "the disk has room again: 44 ticks were not kept while it was full"
+    assert ticks_in(tmp_path) == 6 * 10
 
 
 ENDLESS = """
