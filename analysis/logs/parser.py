@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SAMPLES = (1 << 20, 8 << 20)  # bytes after which to infer an unknown format; after the last it is given up
 # A word that lines of training have: lines without it are not used to infer a format.
 CANDIDATE = patterns.lazy_regex(
-    rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|acc|f1\b|multiclass"
+    rb"(?i)(?:loss|nll|ppl|perplex|bp[bc]\b|entropy|xent|logloss|rmse|\bmae\b|objective|cost|reward|\breturns?\b|acc|f1\b|multiclass"
     rb"|lr\b|rate\b|\btime\b|norm|err|score|objf|\b[bc]?ce\b|\bmse\b|learn|train|epoch|\bavg|seconds|/ ?s(?:ec)?\b"
     rb"|\d/\d+ +\d[\d.]*G +\d|verlust|perte|rdida|%b)"
     % "|".join("损失 損失 ロス 손실 потер лосс".split()).encode()

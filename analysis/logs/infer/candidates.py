@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import formats, names, values
-from gputel.analysis.logs.infer import naming
+from gputel.analysis.logs.infer import naming, settings
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -39,9 +39,6 @@ _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _LONGEST_END = 60
 _REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
 _EPISODE = re.compile(r"(?i)episodes?|time_?steps?|\bgames?\b")
-_OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
-# Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
-SETTINGS = re.compile(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 
@@ -115,8 +112,8 @@ class Candidate:
 
     @property
     def is_settings(self) -> bool:
-        """Whether it is a printed configuration: many names with values in brackets, once."""
-        return self.shape.count == 1 and SETTINGS.search(self.shape.example) is not None
+        """Whether it is a printed configuration: many names in brackets, with values that never change."""
+        return not self.changing and settings.is_printed(self.shape.example)
 
     @property
     def is_quoted(self) -> bool:

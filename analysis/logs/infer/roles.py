@@ -53,7 +53,8 @@ def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
-    lacks = line.place is None or not line.evidence or not line.speaks
+    alike = main.place is None and line.shape.literals[0] == main.shape.literals[0]
+    lacks = (line.place is None and not alike) or not line.evidence or not line.speaks
     return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
 
 

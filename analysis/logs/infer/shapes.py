@@ -31,7 +31,7 @@ _PREFIX = re.compile(
     rb"|[IWEFDC]\d{4,8} +%b +\d+|1[5-9]\d{8}(?:\.\d+)?(?=[\]: ])"
     rb"|(?i:(?:local_|global_)?rank[ :=]?\s*\d+)|default\d+|(?:\w+ )?(?:pid=\d+)(?:, ip=[\d.]+)?"
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
-    rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\)))?"
+    rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
     rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
     rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z]+\d+) (?=INFO|WARN|ERROR|DEBUG)"
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
@@ -55,7 +55,11 @@ def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
 
 def _strip_known(line: bytes) -> bytes:
     prefix = _PREFIX.match(line)
-    return line[prefix.end() :] if prefix else line.lstrip()
+    if prefix is None:
+        return line.lstrip()
+    rest = line[prefix.end() :]
+    divided = rest.startswith(b"| ") and b"|" in prefix.group() and not rest.rstrip().endswith(b"|")
+    return rest[1:].lstrip() if divided else rest  # `10:40:45 | INFO | step 3`
 
 
 def _may_be(head: bytes) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import values
+from gputel.analysis.logs.infer import settings
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
 
@@ -234,7 +235,9 @@ _NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
 
 
 def find(row: list[Slot], shape: LineShape) -> list[Slot]:
-    """Completes names of which a part stands further to the left."""
+    """Completes names of which a part stands further to the left; values within printed settings get none."""
+    inside = settings.within(shape.words)
+    row = [replace(slot, key=None, column="setting") if slot.at in inside else slot for slot in row]
     return _of_sets(_before_the_step(row, shape), shape)
 
 

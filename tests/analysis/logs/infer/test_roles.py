@@ -24,7 +24,7 @@ def role(*lines: str) -> str | None:
         ("step 60 val loss 2.5", "eval"),
         ("new best val loss 2.5", None),
         ("best loss so far 2.5", None),
-        ("Config(lr=0.1, val_split=0.5, eval_loss='mse', seed=1, steps=60)", None),
+        ("{'lr': 0.1, 'val_split': 0.5, 'eval_loss': 'mse', 'seed': 1, 'steps': 60}", None),
         ("epoch 1", "epoch"),
         ("mean over all steps: loss 2.5", None),
     ],

@@ -1,0 +1,86 @@
+"""Printed settings of a program: `Namespace(...)`, dicts, blocks of `key: value`. None of them is measured.
+
+A run prints its settings once, or once per rank, with values that never change. A weight of a loss or a threshold
+of an accuracy has the name of a measure there: what stands around it says that it is a setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.infer.candidates import Candidate
+
+_OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
+# Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
+_CALL = re.compile(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
+# {'lr': 0.001, 'amp': True, ...}: the same in a dict, of which one value is no number
+_DICT = re.compile(rb"\{(?:['\"][\w.-]+['\"]: ?%b, ?){3,}['\"]" % _OTHER)
+_WORD = re.compile(rb"['\"]: ?(?:'|\"|True\b|False\b|None\b|true\b|false\b|null\b)")
+_OPENS = re.compile(
+    rb"(?i)['\"]?\b(?:config\w*|h?params|hyper_?param\w*|settings|options|kwargs)['\"]?\s*[:=]?\s*\{"
+    rb"|\b(?:namespace|\w*(?:config|args|arguments|settings|options))\("
+)
+_BRACKETS = re.compile(rb"[({]|[)}]")
+_PAIR = re.compile(
+    rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
+)
+_HYPERPARAMETER = re.compile(
+    rb"(?i)(?:^|[./_-])(?:lr|learning_?rate|batch_?size|(?:num_|max_|n_|total_)?epochs|(?:max|warmup|total)_(?:steps|iters)"
+    rb"|seed|optim(?:izer)?|weight_?decay|momentum|dropout|betas?[12]?|num_(?:workers|layers|heads|classes)"
+    rb"|n_(?:layer|head|embd)s?|hidden_(?:size|dim)|d_model|grad_?clip\w*|(?:data|output|save|log)_?(?:dir|path)"
+    rb"|model(?:_name\w*)?|dataset|device)$"
+)
+_LONGEST = 60  # lines of a block to either side
+_SHORTEST = 3
+
+
+def is_printed(line: bytes) -> bool:
+    """Whether a line prints a configuration: many names with values in one pair of brackets."""
+    return _CALL.search(line) is not None or (
+        _DICT.search(line) is not None and _WORD.search(line) is not None
+    )
+
+
+def within(literals: Sequence[bytes]) -> frozenset[int]:
+    """The values, by their number, that stand inside `"config": {...}` or `Namespace(...)` of a longer line."""
+    inside, depth = set[int](), 0
+    for at, text in enumerate(literals):
+        opened = _OPENS.search(text) if not depth else None
+        if opened:
+            depth, text = 1, text[opened.end() :]
+        for bracket in _BRACKETS.findall(text) if depth else ():
+            depth += 1 if bracket in b"({" else -1
+            if not depth:
+                break
+        if depth:
+            inside.add(at)
+    return frozenset(inside)
+
+
+def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
+    """The candidates but those that look like evaluations and are printed settings."""
+    return [line for line in candidates if not _is_setting(line, lines)]
+
+
+def _is_setting(line: Candidate, lines: Sequence[bytes]) -> bool:
+    if line.role not in ("eval", "mixed") or line.changing:
+        return False
+    return line.is_settings or (
+        line.place is None and all(_in_block(lines, number) for number in line.shape.lines[:20])
+    )
+
+
+def _in_block(lines: Sequence[bytes], number: int) -> bool:
+    """Whether the line stands among pairs of keys and values of which one is a hyperparameter."""
+    if not _PAIR.fullmatch(lines[number]):
+        return False
+    first = last = number
+    while first and number - first < _LONGEST and _PAIR.fullmatch(lines[first - 1]):
+        first -= 1
+    while last + 1 < len(lines) and last - number < _LONGEST and _PAIR.fullmatch(lines[last + 1]):
+        last += 1
+    keys = [pair["key"] for line in lines[first : last + 1] if (pair := _PAIR.fullmatch(line))]
+    return len(keys) >= _SHORTEST and any(_HYPERPARAMETER.search(key) for key in keys)

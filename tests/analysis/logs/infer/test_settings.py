@@ -1,0 +1,67 @@
+"""Printed settings have the names of measures, and are told from them by what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.infer import settings
+from gputel.analysis.logs.log import Log
+
+Read = Callable[[str], Log]
+
+RECORDS = "".join(
+    f"epoch {epoch} step {step} loss {9 - epoch - step / 100:.4f} lr 0.001\n"
+    + (f"val_loss: {8 - epoch:.3f}\n" if step == 30 else "")
+    for epoch in (1, 2, 3)
+    for step in (10, 20, 30)
+)
+DICT = "{'model': 'resnet', 'lr': 0.001, 'val_loss_weight': 0.5, 'test_acc': 0.9, 'epochs': 3, 'amp': True}\n"
+YAML = "model: resnet50\noptimizer:\n  lr: 0.001\nval_loss_weight: 0.5\ntest_acc_min: 0.9\nbatch_size: 32\n"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        DICT,
+        DICT * 4,
+        YAML,
+        "".join(f"2024-05-01 10:00:00,123 - INFO - {line}\n" for line in YAML.splitlines()),
+        "Namespace(\n    lr=0.001,\n    val_loss_weight=0.5,\n    test_acc=0.9,\n)\n",
+        '{\n  "lr": 0.001,\n  "val_loss_weight": 0.5,\n  "test_acc": 0.9\n}\n',
+        "| val_loss_weight | 0.5   |\n| test_acc        | 0.9   |\n| lr              | 0.001 |\n",
+        "args.val_loss_weight = 0.5\nargs.seed = 1\nargs.test_acc = 0.9\n",
+    ],
+)
+def test_printed_settings_are_no_evaluations(printed: str, read: Read) -> None:
+    for text in (printed + RECORDS, RECORDS + printed):
+        log = read(text)
+        assert log.records.height == 9
+        assert log.evals["name"].to_list() == ["val_loss"] * 3
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["val_loss: 0.512\nval_acc: 0.91\nval_f1: 0.88\n", "test_acc: 0.91\nnum_samples: 1000\ntest_f1: 0.88\n"],
+)
+def test_block_of_results_without_a_hyperparameter_is_an_evaluation(printed: str, read: Read) -> None:
+    assert len(set(read(RECORDS + printed).evals["name"])) > 1
+
+
+def test_settings_within_a_line_of_results_name_no_value(read: Read) -> None:
+    line = '{{"trial": {0}, "validation_loss": {1:.3f}, "config": {{"learning_rate": {2}, "depth": {0}}}}}\n'
+    log = read("".join(line.format(at, 1 - at / 50, at / 1000) for at in range(1, 12)))
+    assert log.records.height == 0
+    assert log.evals.filter(name="val_loss").height == 11
+    assert not {"lr", "depth", "learning_rate"} & {*log.evals["name"]}
+
+
+def test_values_behind_the_settings_of_a_line_count_again() -> None:
+    literals = (b'{"loss": ', b', "config": {"lr": ', b', "nested": {"a": ', b'}}, "acc": ', b"}")
+    assert settings.within(literals) == {1, 2}
+
+
+def test_line_of_figures_in_a_dict_is_no_configuration() -> None:
+    assert not settings.is_printed(b"{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}")
+    assert settings.is_printed(DICT.encode())
