@@ -51,6 +51,7 @@ _SECONDS = patterns.lazy_regex(
 PREFIX = 80  # bytes of a line in which its timestamp stands
 _NUMBERS = ("y", "mo", "d", "h", "mi", "s", "f")
 _DAY = 86_400_000_000_000
+STEP_BACK = _DAY // 24  # how far a clock may be set back over midnight
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _YEARS = range(1970, 2262)  # that 64 bits of nanoseconds reach
 _NO_YEAR = 1972  # a leap year, so that 29 February is a day
@@ -130,7 +131,8 @@ class Stamps:
         moments = moments + self._turns * turn
         latest = np.maximum.accumulate(moments)
         before = np.concatenate([[moments[0] if self._last is None else self._last], latest[:-1]])
-        if (moments < np.maximum.accumulate(before) - turn // 2).any():
+        before = np.maximum.accumulate(before)
+        if (moments < before - turn // 2).any() or (moments > before + turn - STEP_BACK).any():
             return None
         self._lacks, self._last = lacks, max(int(latest[-1]), int(before[0]))
         return moments
@@ -183,12 +185,17 @@ class Stamps:
         return moment if part.get("y") else self._turned(moment, 366 * _DAY, "year")
 
     def _turned(self, moment: int, turn: int, lacks: str) -> int:
-        """Adds the days or years passed, one more where a time falls by over half of one."""
+        """Adds the days or years passed, one more where a time falls by over half of one.
+
+        A clock that steps back over midnight seems to run on by nearly a whole one.
+        """
         self._lacks = lacks
         moment += self._turns * turn
         if self._last is not None and moment < self._last - turn // 2:
             self._turns += 1
             moment += turn
+        elif self._turns and self._last is not None and moment > self._last + turn - STEP_BACK:
+            return moment - turn
         self._last = moment if self._last is None else max(moment, self._last)
         return moment
 

@@ -96,8 +96,14 @@ def test_new_year_is_crossed_between_stamps_without_a_year(
         (("12:00:05 ", "12:00:03 ", "12:00:04 "), [-2, 1]),
         (("02:59:59 ", "02:00:01 ", "02:00:02 "), [-3598, 1]),
         (("01:59:59 ", "03:00:01 ", "03:00:02 "), [3602, 1]),
+        (("23:59:59 ", "00:00:02 ", "23:59:58 ", "00:00:03 "), [3, -4, 5]),
+        (
+            ("Dec 31 23:59:59 n1: ", "Jan  1 00:00:02 n1: ", "Dec 31 23:59:58 n1: ", "Jan  1 00:00:03 n1: "),
+            [3, -4, 5],
+        ),
+        (("23:59:59 ", "00:00:02 ", "13:00:02 ", "13:00:03 "), [3, 46_800, 1]),
     ],
-    ids=["NTP step back", "end of DST", "start of DST"],
+    ids=["NTP step back", "end of DST", "start of DST", "over midnight", "over New Year", "after a long gap"],
 )
 def test_clock_that_is_set_back_begins_no_new_day_or_year(
     read: Callable[..., Any], iteration: Callable[..., Any], heads: tuple[str, ...], gaps: list[int]
