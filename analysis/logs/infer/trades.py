@@ -26,6 +26,9 @@ _SERVICE = re.compile(
     rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
 )
 _MONEY = re.compile(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
+_AGENT = re.compile(
+    rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])"
+)  # it may learn to trade
 _PATH = re.compile(rb"\S*/\S*/\S*")
 _URL = re.compile(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
 _UNIT_BEHIND = re.compile(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
@@ -55,11 +58,25 @@ def _is_of_another_trade(line: Candidate) -> bool:
     sources = [value.source for value in line.named]
     text = b" ".join([*line.shape.words, *(source.encode() for source in sources)])
     text = _PATH.sub(b" ", text)
-    if b"loss of " in text.lower() or (_MONEY.search(text) and not any(map(_LEARNS.match, sources))):
+    learns = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
+    if b"loss of " in text.lower() or (_MONEY.search(text) and not learns):
         return True
     if any(map(_TRAINS.match, sources)) and (line.place or not _SERVICE.search(text)):
         return False
+    if _loses_otherwise(line):
+        return False
     return _OTHER_LOSS.search(text) is not None or _SERVICE.search(text) is not None
+
+
+def _loses_otherwise(line: Candidate) -> bool:
+    """Whether a line that names its place gives a loss of no other trade, or any loss beside its epoch.
+
+    A network of physics has a data loss beside the one of its equations, one of molecules an energy loss.
+    """
+    if line.place is None or line.place.guessed:
+        return False
+    losses = [value.source.encode() for value in line.named if "loss" in value.source.lower()]
+    return any(not _OTHER_LOSS.search(source) or "epoch" in line.columns for source in losses)
 
 
 def _is_sentence(line: Candidate) -> bool:

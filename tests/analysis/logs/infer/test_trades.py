@@ -23,6 +23,8 @@ def text(line: str, count: int = 30) -> bytes:
         '10.0.0.1 "GET /train?step={0}&loss={1:.3f} HTTP/1.1" 200',
         "[{0}/40] Building CXX object loss.o time {1:.2f}s",
         "step={0} users=10 rps={1:.2f} p95_ms=12.5",
+        "step {0} data loss: {1:.3f} cpu: 12",
+        "trade {0} profit 12.5 loss {1:.3f}",
     ],
 )
 def test_line_of_another_trade_is_no_record(line: str) -> None:
@@ -34,6 +36,11 @@ def test_line_of_another_trade_is_no_record(line: str) -> None:
     [
         "step {0} loss: {1:.3f} heat_loss: {1:.2f}",
         "step {0} loss: {1:.3f} latency: 12.5 errors: 0",
+        "step {0} data loss: {1:.3f} physics loss: 0.{0:03d}",
+        "epoch {0} energy loss: {1:.3f} force loss: 0.5",
+        "epoch {0} heat loss: {1:.3f}",
+        "iter {0} mlm_loss: {1:.3f} errors: 0 cpu: 12",
+        "episode {0} loss {1:.3f} profit 12.5",
         "/Users/ann/profit/train.log - step {0} loss: {1:.3f}",
         "Objective of the network for batch {0} is loss {1:.3f} over all of its frames.",
     ],
