@@ -72,6 +72,16 @@ class OpenRecords:
         if line.shape.record and new.place is None:
             self._begin(new)
 
+    def begin_epoch(self, line: ParsedLine) -> None:
+        """Closes a bar of this epoch where other lines follow it: the epoch begins once more after an interrupt.
+
+        Right below a redraw it is the line of another rank.
+        """
+        for rank, draft in list(self.drafts.items()):
+            is_apart = line.number > draft.line.number + 1
+            if is_apart and draft.redraw and draft.redraw[:2] == ("epoch", line.cells.get("epoch")):
+                self.close(rank)
+
     def close(self, rank: str | None) -> None:
         draft = self.drafts.pop(rank, None)
         if not draft:

@@ -138,6 +138,7 @@ class Assembler:
                 self._loop.begin()
             case "epoch":
                 self._loop.end()
+                self._records.begin_epoch(line)
                 self._counting.begin_epoch(line.cells)
                 self.epoch_lines.append(line)
             case "header":

@@ -15,8 +15,9 @@ from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, settings, shapes, trades
 from gputel.analysis.logs.infer.candidates import Candidate, LineTable, compile_line, make_candidate, quoted
 from gputel.analysis.logs.infer.dialects import LOSS, PARTS
+from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
-from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside
+from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 
 MOST_LINES = 40_000
@@ -31,17 +32,22 @@ _BEST_BELOW = LineTable(
 
 @dataclass(frozen=True)
 class Inferred:
-    """An inferred format; `text` is its TOML, `metrics` are the columns that change from record to record."""
+    """An inferred format; `text` is its TOML, `metrics` are the columns that change from record to record.
+
+    `average` is the printed name of the loss where it is a running average, and no current one is printed.
+    """
 
     format: formats.Format
     text: str
     metrics: tuple[str, ...]
     step: str | None
+    average: str | None = None
 
     def understood(self, hits: int, candidates: int) -> str:
         """What was inferred, in one line."""
         step = f'step = "{self.step}"' if self.step else "no step"
-        summary = f"inferred ({len(self.metrics)} metrics, {step})"
+        loss = f', loss is a running average, "{self.average}"' if self.average else ""
+        summary = f"inferred ({len(self.metrics)} metrics, {step}{loss})"
         return f"{summary}, {hits:,} of {candidates:,} candidate lines"
 
 
@@ -82,7 +88,9 @@ def _inferred(
     metrics = dict.fromkeys(column for c in records for column in c.changing)
     place = main.place or next((c.place for c in records if c.place), None)
     learned = formats.load(text, "inferred", title)
-    return Inferred(learned, text, tuple(metrics), place.source if place else None)
+    losses = [cell for line in records for cell in line.metrics if cell.column == "loss"]
+    average = losses[0].source if losses and is_average(losses[0].source) else None
+    return Inferred(learned, text, tuple(metrics), place.source if place else None, average)
 
 
 def _frequent(all_shapes: Sequence[LineShape]) -> list[LineShape]:
@@ -182,7 +190,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
     chosen.sort(key=lambda line: (-line.shape.count if len(chosen) > MOST_PATTERNS else 0, rank[line.role]))
-    chosen = _average_as_loss(_within_epochs(chosen[:MOST_PATTERNS]))
+    chosen = with_sets(_average_as_loss(_within_epochs(chosen[:MOST_PATTERNS])))
     return sorted(chosen, key=_specific)
 
 
@@ -257,10 +265,15 @@ def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | Non
     above = [
         line
         for line in candidates
-        if line.role in ("place", "other", "train") and line.place and not line.shape.is_bar
+        if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
     ]
     near = [line for line in above if 0.5 <= line.shape.count / main.shape.count <= 2]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
+
+
+def _says_step(line: Candidate) -> bool:
+    """Whether it names its place, or has no name for what it counts: `submissions = 3` counts something else."""
+    return line.place is not None and not (line.place.guessed and line.place.slot.key)
 
 
 def _opening(candidates: Sequence[Candidate], header: Candidate | None) -> Candidate | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gputel.analysis.logs import formats, names, values
-from gputel.analysis.logs.infer import naming, settings
+from gputel.analysis.logs.infer import settings, tables
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
@@ -29,6 +29,8 @@ OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
+_FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*%b%%?" % values.GRAMMAR)
+_BLOCK = 8  # lines between a heading and a figure of its block
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _ANY = r"\S+(?: \S+)?"
@@ -133,7 +135,7 @@ class Candidate:
 def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
     """The shape with names and a role; None where nothing in it can matter."""
     words = vocabulary()
-    named = naming.column_name(shape, lines, words) or name(shape, words)
+    named = tables.column_name(shape, lines, words) or name(shape, words)
     if not any(
         cell.column if shape.count >= OFTEN or shape.is_boxed else _may_matter(cell) for cell in named
     ):
@@ -167,9 +169,18 @@ def _is_record(shape: LineShape, named: list[Named]) -> bool | None:
 
 
 def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
-    """Whether a line such as `Test Error:` stands right above."""
-    above = [lines[number - 1].strip() for number in shape.lines[:20] if number]
+    """Whether a line such as `Test Error:` stands above, with nothing but other figures in between."""
+    above = [_heading(lines, number) for number in shape.lines[:20] if number]
     return bool(above) and all(_EVALUATION.match(line) and _HEADING.fullmatch(line) for line in above)
+
+
+def _heading(lines: Sequence[bytes], number: int) -> bytes:
+    """The nearest line above that is not blank and no `name: figure`, without the signs drawn around it."""
+    for line in reversed(lines[max(0, number - _BLOCK) : number]):
+        text = line.strip(b" \t=-*#_")
+        if text and not _FIGURE.fullmatch(text):
+            return text
+    return b""
 
 
 def _with_role(candidate: Candidate, *, headed: bool) -> Candidate:
@@ -198,13 +209,19 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
 
 def _as_evaluation(candidate: Candidate) -> list[Named]:
     losses = ("loss", "loss_avg")
-    return _once([replace(n, column="val_loss") if n.column in losses else n for n in candidate.named])
+    named = _without_samples(candidate)
+    return _once([replace(n, column="val_loss") if n.column in losses else n for n in named])
 
 
 def _without_samples(candidate: Candidate) -> list[Named]:
-    """Drops the count of samples seen so far, which is no evaluation."""
+    """Drops counts, which are no evaluations: of samples seen so far, and of anything that has a total."""
+    counted = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
     return [
-        replace(n, column=None) if SAMPLES.search(n.source) and integers(candidate.shape.column(n.at)) else n
+        replace(n, column=None)
+        if not is_place(n)
+        and (n.at in counted or SAMPLES.search(n.source))
+        and integers(candidate.shape.column(n.at))
+        else n
         for n in candidate.named
     ]
 

@@ -56,7 +56,8 @@ PARTS = re.compile(
 
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
-    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|mse|reward|psnr|ssim|lpips|fid|em$"
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|mse|reward|psnr|ssim"
+    r"|lpips|fid|em$|precision|recall"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 # Step times, unless they run on.

@@ -1,13 +1,12 @@
 """The values of a shape -> columns, under the names that all formats share.
 
-`name` uses the words on the line itself; `column_name` names rows of bare numbers by the heading above them: CSV,
-`|` between cells, or blanks.
+`name` uses the words on the line itself, `name_as` those of a heading (see `tables`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -29,7 +28,7 @@ from gputel.analysis.logs.infer.dialects import (
     TRAINED,
 )
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
-from gputel.analysis.logs.infer.shapes import LineShape, cut, without_unit
+from gputel.analysis.logs.infer.shapes import LineShape
 from gputel.analysis.logs.infer.slots import Slot, find_slots, integers, is_text
 from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
@@ -44,23 +43,6 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
-# The columns of a detector's results.txt: the epoch and its total, memory, losses, precision, and evaluations
-HEADLESS = (
-    "epoch", None, "gpu_mem", "box", "obj", "cls", "total", "labels", "img_size", "precision", "recall", "mAP_50",
-    "mAP_50_95", "val_box_loss", "val_obj_loss", "val_cls_loss",
-)  # fmt: skip
-ABOVE = 6  # lines between a heading and its first row: rules, a warning
-FURTHEST = 400
-_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
-# `│ train │ 1.15 │ 0.39 │`
-_LABEL = re.compile(
-    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
-    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
-)
-_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
-_REDRAWN = re.compile(
-    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
-)  # bars and blank lines may stand between a heading and its rows
 
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
@@ -253,7 +235,11 @@ def _normal(cell: Named) -> str:
     """The name by which a measure may be the loss; empty for a percentage and for a place."""
     if cell.slot.unit == "%" or is_place(cell):
         return ""
-    return re.sub(r"[^a-z0-9]+", "_", cell.source.lower()).strip("_")
+    return _underscored(cell.source)
+
+
+def _underscored(source: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
 
 
 def _plain(word: str, *, alone: bool) -> str:
@@ -268,6 +254,11 @@ def _with_rate(cells: list[Named], plain: list[str]) -> list[str]:
     if len(measures) != 1 or not any(cell.column == "lr" for cell in cells):
         return plain
     return [f"trained_{word}" if word in measures else word for word in plain]
+
+
+def is_average(source: str) -> bool:
+    """Whether a printed name says that it is a mean over steps: `Avg Loss`, `avg loss so far`."""
+    return _is_mean(_underscored(source))
 
 
 def _is_mean(word: str) -> bool:
@@ -303,97 +294,3 @@ def _distinct(cells: list[Named]) -> list[Named]:
         taken.add(column or "")
         named.append(replace(cell, column=column))
     return named
-
-
-def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
-    """Names by a heading; None where words stand between the numbers, or no line above has as many cells."""
-    literals = [without_unit(literal) for literal in shape.literals]
-    if shape.slots == len(HEADLESS) and _is_headless(literals):
-        return name_as(shape, HEADLESS, words)
-    if _LABEL.fullmatch(shape.words[0]):
-        literals[0] = b""
-    asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
-    if shape.slots - len(asides) < 2 or not all(
-        _BETWEEN.fullmatch(text) for text in _joined(literals, asides)
-    ):
-        return None
-    places = _places(shape, asides)
-    label = _LABEL.fullmatch(shape.words[0])
-    labelled = int(label is not None)
-    for line in _above(lines, shape.lines[0]):
-        titles = _cells(line, places[-1] + 1 + labelled)
-        if not titles and not asides and not label:
-            ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
-            titles = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
-        if titles:
-            keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
-            held_out = label is not None and not label["set"].lower().startswith(b"train")
-            return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
-    return None
-
-
-def _is_headless(literals: Sequence[bytes]) -> bool:
-    """Whether a row begins like `0/99 0.56G`, as those of a detector's results do, which have no heading."""
-    return literals[1].strip() == b"/" and all(not text.strip() for text in (literals[0], *literals[2:]))
-
-
-def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
-    """The lines that may be a heading, nearest first, without rows of a table."""
-    near = 0
-    for line in reversed(lines[max(0, first - FURTHEST) : first]):
-        if not _REDRAWN.search(line) and not _is_row(line):
-            near += 1
-            yield line
-        if near == ABOVE:
-            return
-
-
-def _is_row(line: bytes) -> bool:
-    literals, values = cut(line)
-    return len(values) > 1 and all(_BETWEEN.fullmatch(without_unit(literal)) for literal in literals)
-
-
-def _is_aside(literals: Sequence[bytes], at: int) -> bool:
-    """Whether a value belongs to the cell before it: `140 (0.47%)` is one cell."""
-    return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
-
-
-def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
-    """The literals between cells, without the brackets of asides."""
-    opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
-    return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
-
-
-def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
-    """The column of each value, and then the last column; a CSV may have empty cells."""
-    if not any(b"," in literal for literal in shape.literals):
-        cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
-        return [*cells, cells[-1]]
-    commas = [literal.count(b",") for literal in shape.literals]
-    return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
-
-
-def _cells(line: bytes, width: int) -> list[str] | None:
-    text = re.sub("[│┃]", "|", line.decode(errors="replace")).strip().strip("|").strip()
-    if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
-        return _split(text[1:].strip(), width) or _split(text, width)
-    return _split(text, width)
-
-
-def _under(heading: bytes, row: bytes) -> list[str] | None:
-    """The titles above the values of a row that has fewer values than the heading has columns."""
-    over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
-    for edge in (re.Match.start, re.Match.end):
-        titles = {edge(title): title.group().decode(errors="replace") for title in over}
-        keys = [titles.get(edge(value)) for value in values]
-        if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
-            return [key for key in keys if key]
-    return None
-
-
-def _split(text: str, width: int) -> list[str] | None:
-    for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
-        titles = [title.strip(" \"'") for title in re.split(between, text)]
-        if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
-            return titles
-    return None

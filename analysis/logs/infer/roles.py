@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE
+from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
 
 SUMMARY = re.compile(
@@ -14,6 +16,7 @@ SUMMARY = re.compile(
     rb"|^\W*wandb:"
 )
 
+_HELD_OUT = re.compile(rb"(?i)(?<![a-z])(?:(?P<test>test(?:ing)?)|val|valid\w*|dev)(?![a-z])")
 _BEST = re.compile(
     rb"(?i)\bnew best|best so far|\bis the best|\bimproved\b|\bsaving\b"
 )  # repeats an evaluation
@@ -106,6 +109,35 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),
 )
+
+
+def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Names the measures of a test set apart, where other lines give the same measures of a validation set."""
+    validated = {
+        column
+        for line in chosen
+        if line.role == "eval" and _held_out(line) == "val"
+        for column in line.columns
+    }
+    return [
+        replace(line, named=tuple(_tested(cell, validated) for cell in line.named))
+        if line.role == "eval" and _held_out(line) == "test"
+        else line
+        for line in chosen
+    ]
+
+
+def _tested(cell: Named, validated: set[str]) -> Named:
+    if cell.column is None or is_place(cell) or cell.column not in validated or "test" in cell.column.lower():
+        return cell
+    return replace(cell, column=f"test_{cell.column.removeprefix('val_')}")
+
+
+def _held_out(line: Candidate) -> str | None:
+    """The set that the line names before its first figure: `val` or `test`."""
+    first = next((cell.at for cell in line.named if cell.column and not is_place(cell)), 0)
+    named = _HELD_OUT.search(b" ".join(line.shape.english[: first + 1]))
+    return None if named is None else "test" if named["test"] else "val"
 
 
 def _sums_up(line: Candidate) -> bool:

@@ -105,6 +105,25 @@ def test_inferred_format_reads_the_counted_records_of_a_real_log(entry: Any) -> 
                 assert steps[column].drop_nulls()[at] == truth[f"{key}_{column}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "average"),
+    [("Avg Loss", "Avg Loss"), ("running loss", "running loss"), ("loss", None), ("batch mean loss", None)],
+)
+def test_loss_that_is_a_running_average_is_said_in_the_summary(name: str, average: str | None) -> None:
+    found = infer.infer("".join(f"step {i}, {name}: {9 / i:.4f}\n" for i in range(1, 30)).encode())
+    assert found is not None
+    assert found.average == average
+    assert ("running average" in found.understood(29, 29)) == (average is not None)
+
+
+def test_current_loss_beside_its_average_is_no_running_average() -> None:
+    found = infer.infer(
+        "".join(f"step {i} loss {9 / i:.4f} avg_loss {10 / i:.4f}\n" for i in range(1, 30)).encode()
+    )
+    assert found is not None
+    assert found.average is None
+
+
 def test_understood_summarizes_the_format_in_one_line() -> None:
     log = clean(b"".join(b"it=%05d >> nll %.4f\n" % (i, 9 / (i + 1)) for i in range(1200)))
     found = infer.infer(log)

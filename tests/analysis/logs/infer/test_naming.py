@@ -34,19 +34,3 @@ def test_values_get_the_columns_that_all_formats_share(line: str, names: list[st
 def test_time_that_runs_on_is_no_step_time() -> None:
     lines = [f"step {i} loss {9 / i:.3f} time {100 * i}.5" for i in range(1, 9)]
     assert "dt_ms" not in columns(*lines)
-
-
-@pytest.mark.parametrize("between", [",", " | ", "  "])
-def test_rows_of_numbers_are_named_by_the_heading_above_them(between: str) -> None:
-    table = [between.join(cells) for cells in (("epoch", "loss", "val_loss"), ("1", "2.5", "2.75"))]
-    lines = [line.encode() for line in table]
-    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
-    shape.lines = [1]
-    cells = naming.column_name(shape, lines, naming.vocabulary())
-    assert [cell.column for cell in cells or ()] == ["epoch", "loss", "val_loss"]
-
-
-def test_words_between_numbers_are_no_table() -> None:
-    lines = [b"epoch  loss", b"1 and 2.5"]
-    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
-    assert naming.column_name(shape, lines, naming.vocabulary()) is None

@@ -1,0 +1,138 @@
+"""Rows of bare numbers -> columns, by the heading above them: CSV, `|` between cells, or blanks.
+
+A heading may have two lines of cells, as MATLAB prints one: `Mini-batch` above `Loss`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gputel.analysis.logs.infer.naming import name_as
+from gputel.analysis.logs.infer.places import Named
+from gputel.analysis.logs.infer.shapes import LineShape, cut, without_unit
+from gputel.analysis.logs.names import Vocabulary
+
+# The columns of a detector's results.txt: the epoch and its total, memory, losses, precision, and evaluations
+HEADLESS = (
+    "epoch", None, "gpu_mem", "box", "obj", "cls", "total", "labels", "img_size", "precision", "recall", "mAP_50",
+    "mAP_50_95", "val_box_loss", "val_obj_loss", "val_cls_loss",
+)  # fmt: skip
+ABOVE = 6  # lines between a heading and its first row: rules, a warning
+FURTHEST = 400
+_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
+# `│ train │ 1.15 │ 0.39 │`
+_LABEL = re.compile(
+    rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
+    rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
+)
+_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
+_REDRAWN = re.compile(
+    rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
+)  # bars and blank lines may stand between a heading and its rows
+
+
+def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> list[Named] | None:
+    """Names by a heading; None where words stand between the numbers, or no line above has as many cells."""
+    literals = [without_unit(literal) for literal in shape.literals]
+    if shape.slots == len(HEADLESS) and _is_headless(literals):
+        return name_as(shape, HEADLESS, words)
+    if _LABEL.fullmatch(shape.words[0]):
+        literals[0] = b""
+    asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
+    if shape.slots - len(asides) < 2 or not all(
+        _BETWEEN.fullmatch(text) for text in _joined(literals, asides)
+    ):
+        return None
+    places = _places(shape, asides)
+    label = _LABEL.fullmatch(shape.words[0])
+    labelled = int(label is not None)
+    below = b""
+    for line in _above(lines, shape.lines[0]):
+        titles = _continued(_cells(line, places[-1] + 1 + labelled), below)
+        below = line
+        if not titles and not asides and not label:
+            ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
+            titles = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
+        if titles:
+            keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
+            held_out = label is not None and not label["set"].lower().startswith(b"train")
+            return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
+    return None
+
+
+def _is_headless(literals: Sequence[bytes]) -> bool:
+    """Whether a row begins like `0/99 0.56G`, as those of a detector's results do, which have no heading."""
+    return literals[1].strip() == b"/" and all(not text.strip() for text in (literals[0], *literals[2:]))
+
+
+def _above(lines: Sequence[bytes], first: int) -> Iterator[bytes]:
+    """The lines that may be a heading, nearest first, without rows of a table."""
+    near = 0
+    for line in reversed(lines[max(0, first - FURTHEST) : first]):
+        if not _REDRAWN.search(line) and not _is_row(line):
+            near += 1
+            yield line
+        if near == ABOVE:
+            return
+
+
+def _is_row(line: bytes) -> bool:
+    literals, values = cut(line)
+    return len(values) > 1 and all(_BETWEEN.fullmatch(without_unit(literal)) for literal in literals)
+
+
+def _is_aside(literals: Sequence[bytes], at: int) -> bool:
+    """Whether a value belongs to the cell before it: `140 (0.47%)` is one cell."""
+    return literals[at].rstrip().endswith(b"(") and literals[at + 1].lstrip(b"% ").startswith(b")")
+
+
+def _joined(literals: Sequence[bytes], asides: Sequence[int]) -> list[bytes]:
+    """The literals between cells, without the brackets of asides."""
+    opened = [text.rstrip()[:-1] if at in asides else text for at, text in enumerate(literals)]
+    return [text.lstrip(b"% ")[1:] if at - 1 in asides else text for at, text in enumerate(opened)]
+
+
+def _places(shape: LineShape, asides: Sequence[int]) -> list[int]:
+    """The column of each value, and then the last column; a CSV may have empty cells."""
+    if not any(b"," in literal for literal in shape.literals):
+        cells = [at - sum(aside <= at for aside in asides) for at in range(shape.slots)]
+        return [*cells, cells[-1]]
+    commas = [literal.count(b",") for literal in shape.literals]
+    return [sum(commas[: at + 1]) for at in range(shape.slots + 1)]
+
+
+def _cells(line: bytes, width: int) -> list[str] | None:
+    text = re.sub("[│┃]", "|", line.decode(errors="replace")).strip().strip("|").strip()
+    if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
+        return _split(text[1:].strip(), width) or _split(text, width)
+    return _split(text, width)
+
+
+def _continued(titles: list[str] | None, below: bytes) -> list[str] | None:
+    """The titles with the words right below them, where a second line of the heading has as many cells."""
+    second = [cell.strip() for cell in below.decode(errors="replace").strip().strip("|").split("|")]
+    words = [re.sub(r"\(.*\)", "", cell) for cell in second]
+    is_heading = all(cell == "" or any(c.isalpha() for c in cell) for cell in second) and any(words)
+    if titles is None or len(titles) != len(second) or not is_heading:
+        return titles
+    return [f"{title} {word}".strip() for title, word in zip(titles, words, strict=True)]
+
+
+def _under(heading: bytes, row: bytes) -> list[str] | None:
+    """The titles above the values of a row that has fewer values than the heading has columns."""
+    over, values = list(_WORDS.finditer(heading)), list(re.finditer(rb"[^\s|]+", row))
+    for edge in (re.Match.start, re.Match.end):
+        titles = {edge(title): title.group().decode(errors="replace") for title in over}
+        keys = [titles.get(edge(value)) for value in values]
+        if len(keys) < len(over) and all(key is not None and any(c.isalpha() for c in key) for key in keys):
+            return [key for key in keys if key]
+    return None
+
+
+def _split(text: str, width: int) -> list[str] | None:
+    for between in (",", r"\|", "\t", r"\s{2,}", r"\s+"):
+        titles = [title.strip(" \"'") for title in re.split(between, text)]
+        if len(titles) == width and all(title == "#" or any(c.isalpha() for c in title) for title in titles):
+            return titles
+    return None

@@ -1,0 +1,47 @@
+"""Rows of numbers get the names of the heading above them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputel.analysis.logs.infer import naming, shapes, tables
+
+
+@pytest.mark.parametrize("between", [",", " | ", "  "])
+def test_rows_of_numbers_are_named_by_the_heading_above_them(between: str) -> None:
+    table = [between.join(cells) for cells in (("epoch", "loss", "val_loss"), ("1", "2.5", "2.75"))]
+    lines = [line.encode() for line in table]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    shape.lines = [1]
+    cells = tables.column_name(shape, lines, naming.vocabulary())
+    assert [cell.column for cell in cells or ()] == ["epoch", "loss", "val_loss"]
+
+
+def test_words_between_numbers_are_no_table() -> None:
+    lines = [b"epoch  loss", b"1 and 2.5"]
+    (shape,) = shapes.line_shapes(lines[1:], lines[1:])
+    assert tables.column_name(shape, lines, naming.vocabulary()) is None
+
+
+HEADING = [
+    b"|  Epoch  |  Iteration  |  Time Elapsed  |  Mini-batch  |  Validation  |  Base Learning  |",
+    b"|         |             |   (hh:mm:ss)   |     Loss     |     Loss     |      Rate       |",
+    b"|====================================================================================|",
+]
+
+
+def test_heading_of_two_lines_names_each_cell_by_both() -> None:
+    rows = [b"|       1 |           1 |       00:00:02 |       2.0135 |       2.1000 |          0.0010 |"]
+    (shape,) = shapes.line_shapes(rows, rows)
+    shape.lines = [3]
+    cells = tables.column_name(shape, [*HEADING, *rows], naming.vocabulary())
+    columns = [cell.column for cell in cells or ()]
+    assert columns == ["epoch", "iteration", "total_time_min", "loss", "val_loss", "lr"]
+
+
+def test_row_of_units_names_no_cell() -> None:
+    lines = [b"| epoch | time | loss |", b"|       | (s)  |      |", b"| 1 | 3.5 | 2.5 |"]
+    (shape,) = shapes.line_shapes(lines[2:], lines[2:])
+    shape.lines = [2]
+    cells = tables.column_name(shape, lines, naming.vocabulary())
+    assert [cell.source for cell in cells or ()] == ["epoch", "time", "loss"]
