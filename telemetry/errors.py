@@ -16,14 +16,14 @@ class GputelError(Exception):
 
 
 class DamagedFile(UserWarning):
-    """A file that cannot be read, whose content is left out; commands print it as one line."""
+    """A file whose content is left out, or a part of it; commands print it as one line: `path: effect (fault)`."""
 
-    def __init__(self, path: Path, fault: str) -> None:
-        self.path, self.fault = path, fault
-        super().__init__(f"{path}: cannot be read and is left out ({fault})")
+    def __init__(self, path: Path, fault: str, effect: str = "cannot be read and is left out") -> None:
+        self.path, self.fault, self.effect = path, fault, effect
+        super().__init__(f"{path}: {effect} ({fault})")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return DamagedFile, (self.path, self.fault)
+        return DamagedFile, (self.path, self.fault, self.effect)
 
 
 def _rebuild(place: str, fault: str, hint: str, exit_code: int) -> GputelError:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, SystemClock, iso
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import DamagedFile, GputelError, reason
+from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
 from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
 ALARM = "alarm"
+UNREADABLE = "has lines that cannot be read and are left out"
 
 
 def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) -> None:
@@ -25,26 +29,43 @@ def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) ->
     line = (
         json.dumps({"time": iso(wall_ns), "kind": kind, "text": mask(text), **facts}, allow_nan=False) + "\n"
     )
-    handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | UNFOLLOWED, 0o644)
     try:
         os.write(handle, line.encode())
     finally:
         os.close(handle)
 
 
-def read(folder: Path) -> Iterator[dict[str, object]]:
-    """Every readable event; skips a line that a full disk or a crash cut short."""
+def read(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every readable event; a warning counts the others, but for a last line that is still being written."""
+    path = folder / NAME
+    if is_foreign(path):
+        return
     try:
-        lines = (folder / NAME).read_bytes().splitlines()
+        lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return
-    for line in lines:
-        try:
-            event = parse_json(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+    except OSError as error:
+        warnings.warn(DamagedFile(path, reason(error)), stacklevel=2)
+        return
+    events = [parse(line) for line in lines]
+    yield from (event for event in events if event is not None)
+    damaged = [line for line, event in zip(lines, events, strict=True) if event is None and line.strip()]
+    if damaged and not damaged[-1].endswith(b"\n"):
+        damaged.pop()
+    if damaged:
+        warnings.warn(
+            DamagedFile(path, f"{len(damaged):,} of {len(lines):,} lines", UNREADABLE), stacklevel=2
+        )
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """The event in a line; None if it holds none."""
+    try:
+        event = parse_json(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def mark(path: Path, text: str, clock: Clock | None = None) -> None:

@@ -8,12 +8,14 @@ import os
 import socket
 from pathlib import Path
 
+from gputel.telemetry.own_files import UNFOLLOWED
+
 NAME = ".recorder"
 
 
 def hold(segment: Path) -> int:
     """Lock the segment for its recorder; returns a descriptor, whose last copy unlocks it. Raises OSError."""
-    handle = os.open(segment / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(segment / NAME, os.O_RDWR | os.O_CREAT | UNFOLLOWED, 0o644)
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with contextlib.suppress(OSError):
@@ -24,7 +26,7 @@ def hold(segment: Path) -> int:
 def recorder_of(segment: Path) -> str | None:
     """Who records a segment now, such as `process 4242 on node7`; None if none does."""
     try:
-        handle = os.open(segment / NAME, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(segment / NAME, os.O_RDWR | UNFOLLOWED)
     except OSError:
         return None
     try:

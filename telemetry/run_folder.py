@@ -13,8 +13,8 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
-import stat
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
+from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside
 from gputel.telemetry.whole_files import draft, write_whole
 
 SCHEMA = 1
@@ -36,6 +37,7 @@ RESERVE = f".{DESCRIPTION}.reserve"
 """Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
 RESERVED_BYTES = 32 * 1024
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
 PRIVATE, SHARED = 0o700, 0o750
 """Modes of a run folder: for its user alone, or for their group to read."""
 
@@ -223,6 +225,8 @@ def update_end(segment: Path, facts: Mapping[str, object], *, fsync: bool = Fals
 def describe(segment: Path) -> dict[str, object]:
     """The content of run.json."""
     path = segment / DESCRIPTION
+    if is_foreign(path):
+        raise GputelError(str(path), FOREIGN, "remove it")
     try:
         facts = parse_json(path.read_bytes())
     except FileNotFoundError:
@@ -242,6 +246,7 @@ def describe(segment: Path) -> dict[str, object]:
     return facts
 
 
+WRONG_TYPES = "has values of a wrong type, which are left out"
 SHAPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("run", "simulated", "cwd"), str),
     **dict.fromkeys(("argv", "gpus"), list),
@@ -264,7 +269,7 @@ def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
         return {}
     wrong = [key for key, shape in SHAPES.items() if not _has_shape(key, facts.get(key), shape)]
     if wrong and warn:
-        warnings.warn(DamagedFile(path, f"of wrong type: {', '.join(wrong)}"), stacklevel=2)
+        warnings.warn(DamagedFile(path, ", ".join(wrong), WRONG_TYPES), stacklevel=2)
     return {key: value for key, value in facts.items() if key not in wrong}
 
 
@@ -318,61 +323,39 @@ def _boot(facts: Mapping[str, object]) -> object:
 
 def is_run(path: Path) -> bool:
     """Whether the folder holds a run, or the nodes of one."""
-    return (path / DESCRIPTION).is_file() or any(path.glob(f"nodes/*/{DESCRIPTION}"))
+    return _is_segment(path) or any(path.glob(f"nodes/*/{DESCRIPTION}"))
+
+
+def _is_segment(path: Path) -> bool:
+    """Whether a recorder has written here: its description may be damaged or have gone since."""
+    is_there = os.path.lexists
+    return is_there(path / DESCRIPTION) or (is_there(path / "output.idx") and is_there(path / "gpu"))
 
 
 def open_folder(path: Path) -> RunFolder:
-    """The run in a folder, with all its segments.
-
-    A link out of it, a pipe or a device in place of one of its files is an error: reading it might never end, or
-    show what the folder's author has no right to read.
-    """
+    """The run in a folder, with all its segments; a warning names those that lead out of it, which are left out."""
     homes = [(path, None), *((home, home.name) for home in _numbered(path / "nodes"))]
     segments = [segment for home, node in homes for segment in _segments(home, node)]
-    if not segments:
-        raise GputelError(str(path), "no run is here", f"a run folder holds a {DESCRIPTION}")
     root = path.resolve()
+    own = tuple(segment for segment in segments if is_inside(segment.path, root))
     for segment in segments:
-        _refuse_foreign(segment, root)
-    return RunFolder(path, tuple(segments))
-
-
-def is_inside(path: Path, root: Path) -> bool:
-    """Whether a path is a file or a folder of the resolved folder `root`, after all links."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:  # a link to nothing, or in a circle
-        return False
-    return (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and path.resolve().is_relative_to(root)
-
-
-def _refuse_foreign(segment: Segment, root: Path) -> None:
-    for entry in (segment.path, *_entries(segment)):
-        if not is_inside(entry, root):
-            raise GputelError(
-                str(entry), "is no file of this run folder: a link out of it, a pipe or a device", "remove it"
-            )
-
-
-def _entries(segment: Segment) -> Iterator[Path]:
-    """What readers open of a segment, and may be a link: nothing else needs a look."""
-    names = (DESCRIPTION, segment.output.name, segment.index.name, "events.jsonl", segment.gpu.name)
-    yield from (path for name in names if os.path.lexists(path := segment.path / name))
-    with contextlib.suppress(OSError), os.scandir(segment.gpu) as entries:
-        listed = [entry for entry in entries if not entry.name.startswith(".")]
-        yield from (Path(entry.path) for entry in listed if not entry.is_file(follow_symlinks=False))
+        if segment not in own:
+            warnings.warn(DamagedFile(segment.path, FOREIGN), stacklevel=2)
+    if not own:
+        raise GputelError(str(path), "no run is here", f"a run folder holds a {DESCRIPTION}")
+    return RunFolder(path, own)
 
 
 def _segments(home: Path, node: str | None) -> Iterator[Segment]:
-    if (home / DESCRIPTION).is_file():
+    if _is_segment(home):
         yield Segment(home, node, 1)
     for path in _numbered(home / "segments"):
-        if (path / DESCRIPTION).is_file():
+        if _is_segment(path):
             yield Segment(path, node, int(path.name))
 
 
 def _numbered(folder: Path) -> list[Path]:
-    numbered = [path for path in folder.glob("*") if path.name.isdigit()]
+    numbered = [path for path in folder.glob("*") if NUMBER.fullmatch(path.name)]
     return sorted(numbered, key=lambda path: int(path.name))
 
 
@@ -383,7 +366,7 @@ def _text(facts: Mapping[str, object]) -> str:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock file, one process at a time. Filesystems without locks run the block unlocked."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | UNFOLLOWED, 0o644)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
 from gputel.analysis.align import step_time
+from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
 from gputel.analysis.documents.record import MIB
@@ -73,9 +74,17 @@ def _speed(report: Report) -> str | None:
 def _energy_used(report: Report) -> str | None:
     energies = [energy for row in rows(report.totals) if (energy := energy_of(row)) is not None]
     tokens = [row["j_per_token"] for row in rows(report.phases) if row["j_per_token"] is not None]
-    parts = [text.energy(sum(energies))] if energies else []
+    parts = [text.energy(sum(energies)) + over_measured(report)] if energies else []
     parts += [f"{tokens[-1]:.4g} J/token in training"] if tokens else []
     return _joined(parts)
+
+
+def over_measured(report: Report) -> str:
+    """` over 66 % of the time` where part of it has no readings of power, else nothing."""
+    spans = [row for row in rows(report.totals) if row["duration_s"]]
+    seconds = sum(row["duration_s"] for row in spans)
+    share = sum(row["duration_s"] * (row["measured"] or 0.0) for row in spans) / seconds if seconds else 1.0
+    return "" if share >= WHOLE else f" over {100 * share:.0f} % of the time"
 
 
 def _peaks(report: Report) -> str | None:

@@ -16,7 +16,7 @@ from gputel.analysis import text
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
-from gputel.analysis.documents.headline import energy_of, headline, step_ms
+from gputel.analysis.documents.headline import energy_of, headline, over_measured, step_ms
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import telemetry_sections
 from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
@@ -163,7 +163,7 @@ def _time(report: Report) -> Table:
     totals = [row for row in rows(report.totals) if row["duration_s"]]
     energies = [energy for row in totals if (energy := energy_of(row)) is not None]
     whole = [text.duration(sum(row["duration_s"] for row in totals))]
-    whole += [text.energy(sum(energies))] if energies else []
+    whole += [text.energy(sum(energies)) + over_measured(report)] if energies else []
     name = "Time and energy" if energies else "Time"
     return _table(f"{name} by phase: {', '.join(whole)}", totals, TIME)
 
@@ -310,6 +310,7 @@ MEMORY: tuple[Column, ...] = (
     ("tensor cores\nactive", _written("tensor_active", lambda share: f"{share:.1f} %")),
     ("DRAM\nactive", _written("dram_active", lambda share: f"{share:.1f} %")),
 )
+MEASURED_SHARE: Column = ("measured", _not_all_measured)
 TIME: tuple[Column, ...] = (
     ("phase", lambda row: PHASES[row["kind"]]),
     ("time", _written("duration_s", text.duration)),
@@ -318,7 +319,7 @@ TIME: tuple[Column, ...] = (
     ("energy\nshare", _share("energy_share")),
     POWER[0],
     UTILIZATION,
-    ("measured", _not_all_measured),
+    MEASURED_SHARE,
 )
 TRAINING: tuple[Column, ...] = (
     ("phase", lambda row: str(row["phase"])),
@@ -330,7 +331,7 @@ TRAINING: tuple[Column, ...] = (
     ("J/step", _written("j_per_step", lambda joules: text.number(joules, 1))),
     ("J/token", _written("j_per_token", lambda joules: f"{joules:.4g}")),
 )
-GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0])
+GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0], MEASURED_SHARE)
 MEASURED: tuple[Column, ...] = (
     *POWER,
     *ENERGY,

@@ -18,6 +18,7 @@ from polars.io.plugins import register_io_source
 from gputel.analysis import document
 from gputel.analysis.exports import cells
 from gputel.analysis.render import files
+from gputel.analysis.runs.recording import open_recording
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run_folder import RunFolder, Segment
@@ -71,7 +72,7 @@ def to_csv(
 ) -> None:
     """Null is an empty field; a time is ISO 8601 with all nine digits."""
     files.refuse_others(target, force=force)  # a CSV bears no mark
-    table = _table(run_folder.open_folder(path), LAYOUTS[layout], done)
+    table = _table(open_recording(path).folder, LAYOUTS[layout], done)
     if "time" in table.collect_schema():
         table = document.timed(table)
     safe = cells.safe(table)
@@ -82,7 +83,7 @@ def to_parquet(
     path: Path, target: Path, layout: str = "wide", *, force: bool = False, done: Done = _ignore
 ) -> None:
     files.refuse_others(target, _is_ours, force=force)
-    table = _table(run_folder.open_folder(path), LAYOUTS[layout], done)
+    table = _table(open_recording(path).folder, LAYOUTS[layout], done)
     write = files.File(target, lambda draft: table.sink_parquet(draft, metadata=MARK), _is_ours)
     files.write([write], force=force)
 

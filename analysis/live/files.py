@@ -35,7 +35,7 @@ class FilePosition:
     fingerprint: str
 
 
-class _Handle:
+class FileHandle:
     """One open file and the position in it."""
 
     def __init__(self, path: Path, position: int = 0) -> None:
@@ -84,8 +84,8 @@ class GrowingFile:
         self.trouble: str | None = None
         self.descriptors: list[int] = []
         self.is_over = False
-        self._handle: _Handle | None = None
-        self._waiting: deque[_Handle] = deque()  # rotated files to read before the current one
+        self._handle: FileHandle | None = None
+        self._waiting: deque[FileHandle] = deque()  # rotated files to read before the current one
         self._done: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
         self._torn = False
         self.repeats, self.repeated = 0, False
@@ -142,9 +142,9 @@ class GrowingFile:
         self._handle = None
         self._waiting.clear()
 
-    def _open(self) -> _Handle | None:
+    def _open(self) -> FileHandle | None:
         try:
-            self._handle = _Handle(self.path)
+            self._handle = FileHandle(self.path)
             self.trouble = None
         except FileNotFoundError:
             self.trouble = "does not exist yet"
@@ -152,7 +152,7 @@ class GrowingFile:
             self.trouble = f"cannot be read: {error.strerror}"
         return self._handle
 
-    def _turn_over(self, handle: _Handle) -> bool:
+    def _turn_over(self, handle: FileHandle) -> bool:
         """Switches to the next file, if there is one; the current one has been read to its end."""
         if not self._waiting:
             try:
@@ -165,7 +165,7 @@ class GrowingFile:
                 return True
             self._waiting.extend(self._between(os.fstat(handle.file).st_mtime_ns, handle))
             try:
-                self._waiting.append(_Handle(self.path))
+                self._waiting.append(FileHandle(self.path))
             except OSError:
                 return bool(self._waiting)
             return True  # the old file may have grown before it was rotated: read it once more
@@ -176,7 +176,7 @@ class GrowingFile:
         self.repeats = 0
         return True
 
-    def _is_written_anew(self, handle: _Handle) -> bool:
+    def _is_written_anew(self, handle: FileHandle) -> bool:
         """Whether a longer copy (rsync) has replaced the file; if so, reading goes on in the copy."""
         copy = self._same_file(self.path, handle.head, handle.position)
         if copy is None:
@@ -188,7 +188,7 @@ class GrowingFile:
         self._handle = copy
         return True
 
-    def _cut(self, handle: _Handle) -> bytes:
+    def _cut(self, handle: FileHandle) -> bytes:
         """Starts again at 0, and returns what logrotate's copytruncate saved of the unread rest."""
         self.turns += 1
         self.repeats = 0
@@ -198,11 +198,11 @@ class GrowingFile:
         handle.position, handle.head, self._torn = 0, b"", False
         return rest + b"\n" if torn else rest
 
-    def _remember(self, handle: _Handle) -> None:
+    def _remember(self, handle: FileHandle) -> None:
         if handle.head:
             self._done.append((handle.inode, handle.head))
 
-    def _copied(self, handle: _Handle) -> bytes:
+    def _copied(self, handle: FileHandle) -> bytes:
         """Reads the unread rest from a copy beside the file; b"" if there is no copy."""
         if not handle.head:
             return b""
@@ -233,18 +233,18 @@ class GrowingFile:
             self.turns += 1
         self._handle = handle or self._cut_since(place)
 
-    def _cut_since(self, place: FilePosition) -> _Handle | None:
+    def _cut_since(self, place: FilePosition) -> FileHandle | None:
         """Opens a file that was truncated and then rotated; all of its content is new."""
         with contextlib.suppress(OSError):
-            return next((_Handle(path) for path in self._beside() if _inode(path) == place.inode), None)
+            return next((FileHandle(path) for path in self._beside() if _inode(path) == place.inode), None)
         return None
 
-    def _between(self, since_ns: int, old: _Handle) -> Iterator[_Handle]:
+    def _between(self, since_ns: int, old: FileHandle) -> Iterator[FileHandle]:
         """Files that had the name since then but were rotated before they were seen, oldest first."""
         unseen = []
         for path in self._beside():
             try:
-                handle, facts = _Handle(path), path.stat()
+                handle, facts = FileHandle(path), path.stat()
             except OSError:
                 continue
             start = os.pread(handle.file, HEAD, 0)
@@ -274,10 +274,10 @@ class GrowingFile:
         ]
         return [self.path.with_name(name) for name in turned]
 
-    def _same_file(self, path: Path, head: bytes, position: int) -> _Handle | None:
+    def _same_file(self, path: Path, head: bytes, position: int) -> FileHandle | None:
         """Opens a file at `position` if it begins with `head` and is at least that long."""
         try:
-            handle = _Handle(path, position)
+            handle = FileHandle(path, position)
         except OSError:
             return None
         if handle.head == head and not handle.is_cut():
@@ -290,10 +290,10 @@ def fingerprint(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _recognized(path: Path, place: FilePosition) -> _Handle | None:
+def _recognized(path: Path, place: FilePosition) -> FileHandle | None:
     """Opens a file at its beginning if its fingerprint is that of `place` and it is at least as long."""
     try:
-        handle = _Handle(path)
+        handle = FileHandle(path)
     except OSError:
         return None
     head = os.pread(handle.file, place.size, 0)

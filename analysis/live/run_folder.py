@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.live.files import FilePosition, GrowingFile
+from gputel.analysis.live.files import FileHandle, FilePosition, GrowingFile
 from gputel.telemetry import events, run_folder
-from gputel.telemetry.characters import parse_json
+from gputel.telemetry.own_files import FOREIGN, is_foreign
 from gputel.telemetry.process import output_index
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import blocks, frames, journal, parts, ticks
@@ -38,6 +38,16 @@ ATTEMPTS = 3  # a file may be compacted or merged between its listing and its re
 _UNKNOWN = -1
 
 
+class _SegmentFile(GrowingFile):
+    """A file of a segment; what leads out of its folder is not opened."""
+
+    def _open(self) -> FileHandle | None:
+        if is_foreign(self.path):
+            self.trouble = FOREIGN
+            return None
+        return super()._open()
+
+
 class Output:
     """The output of one segment as a source; `dated` gives rows the timestamps of their lines."""
 
@@ -47,7 +57,7 @@ class Output:
         self.trouble: str | None = None
         self.descriptors: list[int] = []
         self.is_over = False
-        self._file = GrowingFile(segment.output, place)
+        self._file = _SegmentFile(segment.output, place)
         self._index = segment.index
         self._now = now
         self._position = 0
@@ -110,6 +120,8 @@ class Output:
 
     def _read_index(self) -> None:
         """Reads new records of the index and drops those of lines already dated."""
+        if is_foreign(self._index):
+            return
         try:
             with self._index.open("rb") as file:
                 file.seek(self._indexed * output_index.RECORD.size)
@@ -147,7 +159,7 @@ class EventsFile:
     """events.jsonl of one segment: `read` returns new events, and whether they were shown before."""
 
     def __init__(self, segment: Segment, place: FilePosition | None = None) -> None:
-        self._file = GrowingFile(segment.path / events.NAME, place)
+        self._file = _SegmentFile(segment.path / events.NAME, place)
         self._rest = b""
 
     @property
@@ -156,7 +168,7 @@ class EventsFile:
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
-        return [event for line in lines if (event := _object(line)) is not None], self._file.repeated
+        return [event for line in lines if (event := events.parse(line)) is not None], self._file.repeated
 
     def close(self) -> None:
         self._file.close()
@@ -166,14 +178,6 @@ def descriptions(folder: Path) -> tuple[tuple[Segment, ...], list[dict[str, Any]
     """The present segments of a run, each with its run.json, {} if that cannot be read."""
     segments = run_folder.open_folder(folder).segments
     return segments, [run_folder.readable_facts(segment.path, warn=False) for segment in segments]
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = parse_json(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 class LiveJournals:

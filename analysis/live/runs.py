@@ -28,7 +28,7 @@ from gputel.analysis.logs import open_files
 from gputel.analysis.logs.files import name_of
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.incremental import Increment, Increments
-from gputel.telemetry import filesystem
+from gputel.telemetry import completeness, filesystem
 
 if TYPE_CHECKING:
     from gputel.telemetry.run_folder import Segment
@@ -173,6 +173,7 @@ class FollowedRun(Followed):
         self._events: dict[str, run_folder.EventsFile] = {}
         if note := files.filesystem_note(path, filesystem.kind(path)):
             self.notes.append(note)
+        completeness.warn(*run_folder.descriptions(path))
         self.look()
 
     @property

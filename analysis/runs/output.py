@@ -6,6 +6,7 @@ its last byte; timestamps printed in the line are not used.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.parser import make_parser
 from gputel.analysis.logs.patterns import Reject
-from gputel.telemetry import run_folder
+from gputel.telemetry import completeness, run_folder
+from gputel.telemetry.errors import DamagedFile, reason
+from gputel.telemetry.own_files import is_foreign
 from gputel.telemetry.process import output_index
 
 if TYPE_CHECKING:
@@ -37,9 +40,9 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     """Parses the output of all segments of the run folder at `path`."""
     folder = run_folder.open_folder(path)
     facts = [run_folder.readable_facts(segment.path) for segment in folder.segments]
-    logs = [
-        (segment.node, _segment(segment, formats)) for segment in folder.segments if segment.output.exists()
-    ]
+    completeness.warn(folder.segments, facts)
+    outputs = [(segment.node, _segment(segment, formats)) for segment in folder.segments]
+    logs = [(node, log) for node, log in outputs if log is not None]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not description.get("ended") for description in facts)
     status, cause = _ending(whole, facts)
@@ -58,6 +61,8 @@ def _ending(log: Log, facts: Sequence[Mapping[str, Any]]) -> tuple[Status, LogEv
     Only the last segment of each node counts, and only codes of a command: a recording without one has none.
     """
     last = {description.get("node_rank"): description for description in facts}.values()
+    if not all(last):  # a description that cannot be read does not say whether it has ended
+        return log.status, log.cause
     if any(not description.get("ended") for description in last):
         return ("running" if log.status == "unknown" else log.status), log.cause
     stopped = next((reason for description in last if (reason := description.get("stopped"))), None)
@@ -85,15 +90,26 @@ def _code(description: Mapping[str, Any]) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log:
+def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log | None:
+    """The log of one segment; None if it has no output that can be read."""
+    if is_foreign(segment.output):
+        return None
     parser = make_parser(formats)
     ends: list[npt.NDArray[np.int64]] = []
     position = 0
-    with segment.output.open("rb") as output:
-        while piece := output.read(PIECE):
-            parser.feed(piece)
-            ends.append(np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")) + (position + 1))
-            position += len(piece)
+    try:
+        with segment.output.open("rb") as output:
+            while piece := output.read(PIECE):
+                parser.feed(piece)
+                line_feeds = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n"))
+                ends.append(line_feeds + (position + 1))
+                position += len(piece)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        warnings.warn(DamagedFile(segment.output, reason(error)), stacklevel=2)
+        if not position:
+            return None
     parser.finish()
     log = result.conclude(parser, segment.path.name, str(segment.output))
     line_ends = np.concatenate([*ends, [position]]).astype(np.int64)

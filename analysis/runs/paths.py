@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gputel.analysis.logs import binary, files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.analysis.runs import copies
-from gputel.telemetry import run_folder
+from gputel.telemetry import own_files, run_folder
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class _Walk:
                 self._take(link, is_folder=link.is_dir())
 
     def _take(self, path: Path, *, is_folder: bool) -> None:
-        if not run_folder.is_inside(path, self._root):
+        if not own_files.is_inside(path, self._root):
             self._skipped.append(Skipped(path, FOREIGN))
         elif is_folder:
             self.folder(path)

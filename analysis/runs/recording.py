@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gputel.telemetry import events, run_folder
+from gputel.telemetry import completeness, events, run_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +35,7 @@ class Recording:
         self.descriptions: list[dict[str, Any]] = [
             run_folder.readable_facts(segment.path) for segment in folder.segments
         ]
+        completeness.warn(folder.segments, self.descriptions)
 
     def __repr__(self) -> str:
         return f"<run {self.name!r}: {len(self.folder.segments)} segments, {self.path}>"

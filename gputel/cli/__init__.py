@@ -105,6 +105,9 @@ def group(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
+_shown: set[str] = set()  # faults of damaged files: Python counts "once" for each module that warns
+
+
 def _show_warning(
     message: Warning | str,
     category: type[Warning],
@@ -113,11 +116,13 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Prints a damaged file as one line, and any other warning as Python does."""
+    """Prints a damaged file as one line, once, and any other warning as Python does."""
     from gputel.cli import show
 
     if isinstance(message, DamagedFile):
-        show.note(f"warning: {message}")
+        if str(message) not in _shown:
+            _shown.add(str(message))
+            show.note(f"warning: {message}")
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         click.echo(text, nl=False, file=file, err=file is None)
@@ -130,6 +135,7 @@ def main(args: Sequence[str] | None = None) -> None:
     show.write_any_character()
     warnings.simplefilter("once", DamagedFile)
     warnings.showwarning = _show_warning
+    _shown.clear()
     try:
         code = group.main(args, prog_name="gputel", standalone_mode=False)
     except GputelError as error:

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from gputel.telemetry.own_files import is_foreign
+
 RECORD = struct.Struct("<QQ")
 UNKNOWN = 0
 
@@ -22,12 +24,28 @@ def pack(wall_ns: int | None, end: int) -> bytes:
 
 def read(index: Path) -> list[tuple[int | None, int]]:
     """(wall ns, end) of every read, oldest first; empty if there is no index."""
+    if is_foreign(index):
+        return []
     try:
         data = index.read_bytes()
     except FileNotFoundError:
         return []
     whole = memoryview(data)[: len(data) // RECORD.size * RECORD.size]
     return [(wall or None, end) for wall, end in RECORD.iter_unpack(whole)]
+
+
+def covered(index: Path) -> int | None:
+    """The bytes of the output that have times; None if there is no index."""
+    if is_foreign(index):
+        return None
+    try:
+        with index.open("rb") as file:
+            size = file.seek(0, 2) // RECORD.size * RECORD.size
+            file.seek(max(0, size - RECORD.size))
+            last = file.read(RECORD.size)
+    except OSError:
+        return None
+    return int(RECORD.unpack(last)[1]) if len(last) == RECORD.size else 0
 
 
 def lines(log: Path, index: Path) -> Iterator[tuple[int | None, bytes]]:

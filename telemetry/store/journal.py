@@ -40,21 +40,28 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @dataclass(frozen=True)
 class Journal:
-    """The readable content of one file. `faults` are damaged bytes in its middle; a torn end is not a fault."""
+    """The readable content of one file. `faults` are damaged bytes in its middle; `torn` counts those at its end.
+
+    The end of the newest part is torn while it is written, and by a kill.
+    """
 
     path: Path
     tier: Tier
     ticks: list[Ticks]
     faults: list[Fault]
+    torn: int = 0
 
 
 def read(path: Path) -> Journal | None:
     """Read a journal; None if it does not even have its schema yet."""
-    scanned = list(blocks.scan(path.read_bytes()))
-    tier = tier_of(block for block in scanned if isinstance(block, JournalBlock))
+    data = path.read_bytes()
+    scanned = list(blocks.scan(data))
+    whole = [block for block in scanned if isinstance(block, JournalBlock)]
+    tier = tier_of(whole)
     if tier is None:
         return None
-    journal = Journal(path, tier, [], [block for block in scanned if isinstance(block, Fault)])
+    torn = len(data) - (whole[-1].offset + blocks.HEADER.size + len(whole[-1].payload))
+    journal = Journal(path, tier, [], [block for block in scanned if isinstance(block, Fault)], torn)
     for block in scanned:
         if isinstance(block, JournalBlock) and block.rows:
             try:
@@ -65,12 +72,16 @@ def read(path: Path) -> Journal | None:
 
 
 def read_tier(path: Path) -> Tier | None:
-    """The tier of a journal, from its first blocks."""
+    """The tier of a journal, from its first blocks; None of one that has just begun."""
     with path.open("rb") as file:
         tier = tier_of(block for block in blocks.scan(file.read(HEAD)) if isinstance(block, JournalBlock))
-        return tier or tier_of(
-            block for block in blocks.scan(path.read_bytes()) if isinstance(block, JournalBlock)
-        )
+    if tier:
+        return tier
+    scanned = list(blocks.scan(path.read_bytes()))
+    tier = tier_of(block for block in scanned if isinstance(block, JournalBlock))
+    if tier is None and any(isinstance(block, Fault) or block.rows for block in scanned):
+        raise ValueError("its description is damaged")
+    return tier
 
 
 def tier_of(journal_blocks: Iterable[JournalBlock]) -> Tier | None:

@@ -8,7 +8,6 @@ files.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -20,14 +19,13 @@ import polars as pl
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.store import journal, parts, seconds, ticks
 from gputel.telemetry.store.damage import attempt
-from gputel.telemetry.store.parts import Part
+from gputel.telemetry.store.parts import MERGE, MERGES, Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
 from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.whole_files import write_whole
 
 LEVEL = 12  # zstd; 15 saves 0.2 % of the bytes for twice the time
 ONE_PAGE = 1 << 26  # bytes: zstd finds the times of one GPU again in those of the next only within one page
-MERGE = 8
-MERGES = 2  # the largest table of seconds holds 64 parts, ten and a half hours, which must fit into memory
 
 
 def compact(folder: Path, *, everything: bool) -> None:
@@ -47,22 +45,16 @@ def compact(folder: Path, *, everything: bool) -> None:
 
 def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
     """Write a Parquet file; under its name there is a complete file or none."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        whole = {"version": ticks.VERSION, "table": path.parent.name, **facts}
-        frame.write_parquet(
-            draft,
-            metadata={ticks.KEY: json.dumps(whole, separators=(",", ":"))},
-            row_group_size=max(1, len(frame)),
-            data_page_size=ONE_PAGE,
-            compression_level=LEVEL,
-            statistics=False,
-        )
-        _sync(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync(path.parent)
+    whole = {"version": ticks.VERSION, "table": path.parent.name, **facts}
+    write_to = partial(
+        frame.write_parquet,
+        metadata={ticks.KEY: json.dumps(whole, separators=(",", ":"))},
+        row_group_size=max(1, len(frame)),
+        data_page_size=ONE_PAGE,
+        compression_level=LEVEL,
+        statistics=False,
+    )
+    write_whole(path, write_to, fsync=True)
 
 
 def write_ticks(frame: pl.DataFrame, tier: Tier, path: Path) -> None:
@@ -131,18 +123,10 @@ def _merge(folder: Path, tables: list[Part]) -> bool:
 
 def _clear_up(folder: Path) -> None:
     _remove(parts.superseded(folder))
-    for draft in folder.glob(".*.parquet.*"):
+    for draft in folder.glob(".*.parquet.*.part"):
         draft.unlink(missing_ok=True)
 
 
 def _remove(files: list[Part]) -> None:
     for part in files:
         part.path.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -7,11 +7,19 @@ at that moment, finds both.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-NAME = re.compile(r"(?P<tier>.+?)-(?P<first>\d{6,})(?:-(?P<last>\d{6,}))?\.(?P<kind>gtb|parquet)")
+from gputel.telemetry.own_files import is_foreign
+
+NAME = re.compile(
+    r"(?P<tier>.+?)-(?P<first>[0-9]{6,12})(?:-(?P<last>[0-9]{6,12}))?\.(?P<kind>gtb|parquet)", re.DOTALL
+)
+MERGE = 8  # tables of seconds that become one
+MERGES = 2  # times: the largest holds 64 parts, ten and a half hours, which must fit into memory
 SECONDS = "seconds"  # the tables that compaction makes; no sampled tier may have this name
 
 
@@ -30,13 +38,32 @@ class Part:
 
 
 def every_file(folder: Path) -> list[Part]:
-    """Every file with a part's name, including those that another file replaces."""
-    matches = ((path, NAME.fullmatch(path.name)) for path in folder.glob("*-*"))
-    return [
-        Part(path, match["tier"], int(match["first"]), int(match["last"] or match["first"]))
-        for path, match in matches
-        if match
-    ]
+    """Every file with a part's name, including those that another file replaces; links may not lead out."""
+    if is_foreign(folder, folder=True):
+        return []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        return [
+            part
+            for entry in entries
+            if (part := _part(folder / entry.name))
+            if entry.is_file(follow_symlinks=False) or not is_foreign(part.path)
+        ]
+    return []
+
+
+def _part(path: Path) -> Part | None:
+    """The part that a name says; None for other names, such as one of more parts than are ever merged."""
+    if not (match := NAME.fullmatch(path.name)):
+        return None
+    first, last = int(match["first"]), int(match["last"] or match["first"])
+    return Part(path, match["tier"], first, last) if 0 <= last - first < MERGE**MERGES else None
+
+
+def foreign(folder: Path) -> list[Path]:
+    """What has a part's name and is no file of the folder."""
+    if is_foreign(folder, folder=True):
+        return [folder]
+    return sorted(path for path in folder.glob("*-*") if _part(path) and is_foreign(path))
 
 
 def current(folder: Path) -> list[Part]:
@@ -55,6 +82,11 @@ def superseded(folder: Path) -> list[Part]:
 
 def next_number(folder: Path) -> int:
     return max((part.last for part in every_file(folder)), default=0) + 1
+
+
+def is_newest(part: Part) -> bool:
+    """Whether no part of a higher number is beside it: it may still be written."""
+    return part.last + 1 >= next_number(part.path.parent)
 
 
 def journal_name(tier: str, number: int) -> str:

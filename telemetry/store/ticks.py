@@ -7,6 +7,7 @@ repeats from second to second and from GPU to GPU; one timestamp would take more
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.store import blocks, journal
+from gputel.telemetry.errors import DamagedFile
+from gputel.telemetry.store import blocks, journal, parts
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
@@ -25,6 +27,7 @@ from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_table
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described
 VERSION = 2
 GPU = "gpu"
+PARTLY = "has a part that cannot be read and is left out"
 TIME: dict[str, pl.DataType | type[pl.DataType]] = {
     "second": pl.Datetime("us", "UTC"),
     "offset_us": pl.Int64,
@@ -64,7 +67,10 @@ def tier_of(part: Part) -> Tier | None:
     if part.compacted:
         file = part.path.stat()
         return _tier_of_parquet(part.path, file.st_mtime_ns, file.st_size)
-    return journal.read_tier(part.path)
+    tier = journal.read_tier(part.path)
+    if tier is None and not parts.is_newest(part):
+        raise ValueError("its description is damaged")
+    return tier
 
 
 @lru_cache(maxsize=8192)
@@ -102,6 +108,8 @@ def read(part: Part, tier: Tier, names: Sequence[str] | None = None) -> pl.DataF
 def _content(part: Part, tier: Tier, names: Sequence[str]) -> pl.DataFrame:
     if not part.compacted:
         content = journal.read(part.path)
+        if content is not None and (damaged := _damaged(part, content)):
+            warnings.warn(DamagedFile(part.path, f"{damaged:,} bytes", PARTLY), stacklevel=2)
         frame = pl.DataFrame(schema=schema(tier)) if content is None else from_journal(content)
         return frame.select(names)
     frame = pl.read_parquet(part.path, columns=list(names), glob=False)
@@ -109,6 +117,12 @@ def _content(part: Part, tier: Tier, names: Sequence[str]) -> pl.DataFrame:
     if any(frame.schema[name] != kinds[name] for name in names) or len(frame) % len(tier.gpus):
         raise ValueError("its columns are not those of its description")
     return frame
+
+
+def _damaged(part: Part, content: journal.Journal) -> int:
+    """Bytes that were written and cannot be read; the newest part may be torn at its end."""
+    torn = 0 if not content.torn or parts.is_newest(part) else content.torn
+    return torn + sum(fault.length for fault in content.faults)
 
 
 def schema(tier: Tier) -> dict[str, pl.DataType | type[pl.DataType]]:

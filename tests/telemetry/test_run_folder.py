@@ -1,7 +1,6 @@
 import contextlib
 import json
 import multiprocessing
-import os
 import subprocess
 import warnings
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Stamp
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import DamagedFile, GputelError
 from tests.sources import homes
 
 FACTS: dict[str, object] = {"run": "d16", "started": None, "ended": None}
@@ -143,24 +142,6 @@ def test_run_json_is_readable_by_people(tmp_path: Path) -> None:
     assert json.loads(text)["ended"] is None
 
 
-@pytest.mark.parametrize(
-    "name", ["output.log", "output.idx", "events.jsonl", "run.json", "gpu", "gpu/fast.part"]
-)
-@pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "/etc", "pipe"])
-def test_file_that_leads_out_of_the_run_folder_is_not_opened(tmp_path: Path, name: str, target: str) -> None:
-    run_folder.create(tmp_path / "run", {"run": "a"})
-    path = tmp_path / "run" / name
-    if name == "gpu":
-        path.rmdir()
-    path.unlink(missing_ok=True)
-    if target == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(target)
-    with pytest.raises(GputelError):
-        run_folder.open_folder(tmp_path / "run")
-
-
 def test_link_that_stays_in_the_run_folder_is_followed(tmp_path: Path) -> None:
     segment = run_folder.create(tmp_path / "run", {"run": "a"})
     (segment.path / "full.log").write_text("a")
@@ -169,13 +150,28 @@ def test_link_that_stays_in_the_run_folder_is_followed(tmp_path: Path) -> None:
     assert run_folder.open_folder(tmp_path / "latest").name == "a"
 
 
-def test_segment_that_leads_out_of_the_run_folder_is_not_opened(tmp_path: Path) -> None:
+def test_segment_that_leads_out_of_the_run_folder_is_left_out(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "run", {"run": "a"})
     run_folder.create(tmp_path / "other", {"run": "b"})
     (tmp_path / "run" / "segments").mkdir()
     (tmp_path / "run" / "segments" / "2").symlink_to(tmp_path / "other")
-    with pytest.raises(GputelError, match="segments/2: is no file of this run folder: a link out of it"):
-        run_folder.open_folder(tmp_path / "run")
+    with pytest.warns(DamagedFile, match="segments/2: cannot be read and is left out"):
+        assert [segment.number for segment in run_folder.open_folder(tmp_path / "run").segments] == [1]
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "1" * 10, "2 "])
+def test_segment_has_a_plain_number(tmp_path: Path, name: str) -> None:
+    run_folder.create(tmp_path / "run", {"run": "a"})
+    run_folder.create(tmp_path / "run" / "segments" / name, {"run": "b"})
+    assert len(run_folder.open_folder(tmp_path / "run").segments) == 1
+
+
+def test_folder_without_its_description_is_a_run_by_its_index_and_telemetry(tmp_path: Path) -> None:
+    segment = run_folder.create(tmp_path / "run", {"run": "a"})
+    (segment.path / "run.json").unlink()
+    assert not run_folder.is_run(segment.path)
+    segment.index.touch()
+    assert run_folder.is_run(segment.path)
 
 
 def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> None:
@@ -236,6 +232,6 @@ def test_values_of_wrong_type_are_left_out_and_named(tmp_path: Path) -> None:
     facts, lines = readable(tmp_path)
     assert facts == good
     assert lines == [
-        f"{tmp_path / 'run.json'}: cannot be read and is left out "
-        "(of wrong type: argv, gpus, sampling, ended)"
+        f"{tmp_path / 'run.json'}: has values of a wrong type, which are left out "
+        "(argv, gpus, sampling, ended)"
     ]

@@ -1,5 +1,6 @@
 """Damaged run folders under the commands: an answer or one line, never a traceback."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,24 +19,41 @@ def test_commands_survive_run_folders_that_are_damaged_at_random() -> None:
     assert answer.returncode == 0, answer.stdout
 
 
-def test_info_names_a_damaged_part_in_one_line_and_tells_the_rest(
-    tmp_path: Path,
-) -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(FUZZER.parent)!r})\n"
-        "from pathlib import Path; from fuzz_run_folders import recording\n"
-        f"recording(Path({str(tmp_path / 'run')!r}), compacted=True)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    part = tmp_path / "run" / "gpu" / "fast-000002.parquet"
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    recording = runpy.run_path(str(FUZZER))["recording"]
+    recording(tmp_path / "run", compacted=True)
+    return tmp_path / "run"
+
+
+def answer(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gputel", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def test_info_names_a_damaged_part_in_one_line_and_tells_the_rest(run: Path) -> None:
+    part = run / "gpu" / "fast-000002.parquet"
     part.write_bytes(part.read_bytes()[:-9])
-    answer = subprocess.run(
-        [sys.executable, "-m", "gputel", "info", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
+    info = answer("info", run)
+    lines = [line for line in info.stderr.splitlines() if line.startswith("warning: ")]
     assert len(lines) == 1
     assert lines[0].startswith(f"warning: {part}: cannot be read and is left out (")
-    assert "power_w" in answer.stdout
+    assert "power_w" in info.stdout
+
+
+def test_energy_says_what_share_of_the_time_is_left_when_a_part_is_lost(run: Path) -> None:
+    for part in (run / "gpu").glob("*-000003.parquet"):
+        part.unlink()
+    text = answer("report", run).stdout
+    assert "energy  4,800.0 J over 68 % of the time, 0.6207 J/token in training" in text
+    assert "Time and energy by phase: 11.7 s, 4,800.0 J over 68 % of the time" in text
+    rows = [line for line in text.splitlines() if line.startswith(("  0 ", "  1 "))]
+    assert [row.split()[-2:] for row in rows] == [["68", "%"], ["68", "%"]]
+
+
+def test_run_whose_description_is_lost_is_not_said_to_be_running(run: Path) -> None:
+    (run / "run.json").unlink()
+    report = answer("report", run)
+    assert f"warning: {run / 'run.json'}: cannot be read and is left out (no run is here)" in report.stderr
+    assert "7,020.0 J" in report.stdout
+    assert "running" not in report.stdout

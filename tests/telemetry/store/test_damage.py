@@ -10,7 +10,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
-from gputel.telemetry.store import frames, parquet
+from gputel.telemetry.store import frames, parquet, parts
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
@@ -111,7 +111,29 @@ def test_compaction_leaves_a_damaged_table_alone_and_ends(
 def test_journal_of_garbage_is_left_out(tmp_path: Path, compose: Callable[..., None]) -> None:
     compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)], seal_after_s=2)
     (tmp_path / "fast-000001.gtb").write_bytes(b"GTB1" * 5000)
-    assert frames.ticks(tmp_path).height == 40
+    with pytest.warns(DamagedFile, match=r"fast-000001\.gtb: .* \(its description is damaged\)"):
+        assert frames.ticks(tmp_path).height == 40
+
+
+def test_torn_end_of_a_journal_is_damage_only_before_the_newest(
+    tmp_path: Path, compose: Callable[..., None]
+) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)], seal_after_s=2)
+    sealed, *_, newest = [part.path for part in parts.current(tmp_path)]
+    newest.write_bytes(newest.read_bytes()[:-5])
+    frames.ticks(tmp_path)
+    sealed.write_bytes(sealed.read_bytes()[:-5])
+    with pytest.warns(DamagedFile, match=r"fast-000001\.gtb: has a part that cannot be read"):
+        frames.ticks(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["seconds-000001-999999999999.parquet", "fast-0000010000000.parquet"])
+def test_part_of_more_numbers_than_are_ever_merged_is_no_part(
+    tmp_path: Path, compose: Callable[..., None], name: str
+) -> None:
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, [n, -n]) for n in range(40)])
+    (tmp_path / name).touch()
+    assert [part.path.name for part in parts.current(tmp_path)] == ["fast-000001.gtb"]
 
 
 def test_reading_named_with_half_a_surrogate_pair_is_read_with_a_question_mark(

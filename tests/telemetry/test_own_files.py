@@ -1,0 +1,47 @@
+"""What lies in place of a run folder's files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry import events, recorder_lock, run_folder
+from gputel.telemetry.own_files import is_foreign
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/etc/passwd", "/etc", "pipe", "nothing", "file", "circle"])
+def test_foreign_file_is_a_link_out_a_pipe_a_device_or_a_folder(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "run" / "file"
+    path.parent.mkdir()
+    if target == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path.name if target == "circle" else target if target != "file" else "../file")
+    (tmp_path / "file").touch()
+    assert is_foreign(path)
+
+
+def test_own_file_may_be_missing_and_may_be_a_link_within_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").symlink_to("a")
+    assert not any(is_foreign(tmp_path / name) for name in ("a", "b", "missing"))
+    assert is_foreign(tmp_path / "a", folder=True)
+    assert is_foreign(tmp_path)
+    assert not is_foreign(tmp_path, folder=True)
+
+
+def test_nothing_is_written_through_a_link_in_a_run_folder(tmp_path: Path) -> None:
+    segment = run_folder.create(tmp_path / "run", {"run": "a"}).path
+    target = tmp_path / "bashrc"
+    target.write_text("mine")
+    for name in (events.NAME, recorder_lock.NAME, run_folder.LOCK):
+        (segment / name).symlink_to(target)
+    for write in (
+        lambda: events.append(segment, 0, "mark", "here"),
+        lambda: recorder_lock.hold(segment),
+        lambda: run_folder.update(segment, run="b"),
+    ):
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            write()
+    assert recorder_lock.recorder_of(segment) is None
+    assert target.read_text() == "mine"
