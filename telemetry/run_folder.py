@@ -276,6 +276,8 @@ def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
 def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
     if value is None or not isinstance(value, shape):
         return value is None
+    if key == "exit_code":
+        return isinstance(value, int) and abs(value) < 2**31
     if key == "argv" and isinstance(value, list):
         return all(isinstance(word, str) for word in value)
     if key in ("tags", "env", "packages") and isinstance(value, dict):

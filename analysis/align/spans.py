@@ -101,7 +101,9 @@ def cut_spans(subject: RunData) -> pl.DataFrame:
     frames = {node: of_marks(marks) for node, marks in log_marks(subject).items()}
     if len(frames) == 1:
         return next(iter(frames.values()))
-    return pl.concat([frame.with_columns(pl.lit(node).alias("node")) for node, frame in frames.items()])
+    return pl.concat(
+        [frame.with_columns(pl.lit(node, pl.String).alias("node")) for node, frame in frames.items()]
+    )
 
 
 def of_marks(marks: Sequence[LogMark]) -> pl.DataFrame:

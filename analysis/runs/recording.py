@@ -132,7 +132,7 @@ class Recording:
                     "started": run_folder.wall_ns(facts, "started"),
                     "ended": run_folder.wall_ns(facts, "ended"),
                     "duration_s": run_folder.between_s(facts, "started", facts, "ended"),
-                    "downtime_s": before and run_folder.between_s(before, "ended", facts, "started"),
+                    "downtime_s": run_folder.between_s(before, "ended", facts, "started") if before else None,
                     "exit_code": facts.get("exit_code"),
                 }
             )

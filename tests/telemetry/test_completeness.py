@@ -16,7 +16,7 @@ from tests.sources import ROOT
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "run"
-    fuzzer = runpy.run_path(str(ROOT / "benchmarks" / "fuzz_run_folders.py"))
+    fuzzer = runpy.run_path(str(ROOT / "benchmarks" / "fuzz.py"))
     fuzzer["recording"](path, compacted=True)
     return path
 

@@ -38,6 +38,7 @@ _LINE_KEYS = {
     "record",
 }  # fmt: skip
 _FORMAT_KEYS = {"title", "grammar", "names", "nulls", "lines", "samples", "last"}
+_TABLES, _LISTS, _NUMBERS = {"names", "nulls"}, {"lines", "samples", "must", "need"}, {"last", "first_epoch"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,9 @@ def find(word: str) -> Format:
     path = Path(word)
     if path.suffix == ".toml" or path.exists():
         try:
-            return load(path.read_text(), path.stem, word)
+            return load(path.read_text("utf-8"), path.stem, word)
+        except UnicodeDecodeError as error:
+            raise GputelError(word, f"is not UTF-8: {error.reason}", "see docs/log-formats.md") from None
         except OSError as error:
             raise GputelError(
                 word, f"cannot be read: {error.strerror}", "name a format or a TOML file"
@@ -100,6 +103,8 @@ def _parsed(text: str, place: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GputelError(place, f"is not TOML: {error}", "see docs/log-formats.md") from None
+    except RecursionError:
+        raise GputelError(place, "is nested too deeply", "see docs/log-formats.md") from None
 
 
 def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> Format:
@@ -155,6 +160,23 @@ def _only(table: Mapping[str, Any], known: set[str], place: str) -> None:
     for key in table:
         if key not in known:
             raise GputelError(place, f"does not know '{key}'", f"one of {', '.join(sorted(known))}")
+        if not _has_type(key, table[key]):
+            raise GputelError(place, f"'{key}' has a value of a wrong type", "see docs/log-formats.md")
+
+
+def _has_type(key: str, value: object) -> bool:
+    if key in _TABLES:
+        texts = list(value.values()) if isinstance(value, dict) else [None]
+        return all(_are_texts(each) if key == "nulls" else isinstance(each, str) for each in texts)
+    if key in ("must", "need"):
+        return _are_texts(value)
+    if key in _LISTS:
+        return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, int if key in _NUMBERS else str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place: str) -> Pattern:

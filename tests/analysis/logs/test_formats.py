@@ -137,12 +137,26 @@ def test_example_of_the_page_is_a_format_that_works() -> None:
             "f.toml: does not know 'bad'",
         ),
         ("[[lines]]\nname = 'a'\nrole = 'tune'\nneedle = 'x'\nline = 'x'", "f.toml: 'a' has no role 'tune'"),
+        ("lines = 'x'", "f.toml: 'lines' has a value of a wrong type"),
+        ("lines = ['x']", "f.toml: 'lines' has a value of a wrong type"),
+        ("last = 'x'", "f.toml: 'last' has a value of a wrong type"),
+        ("[names]\na = 1", "f.toml: 'names' has a value of a wrong type"),
+        ("[nulls]\na = 'nan'", "f.toml: 'nulls' has a value of a wrong type"),
+        ("[[lines]]\nname = 1", "f.toml: 'name' has a value of a wrong type"),
+        ("[[lines]]\nmust = 'loss'", "f.toml: 'must' has a value of a wrong type"),
+        ("x = " + "[" * 10_000, "f.toml: is nested too deeply"),
     ],
 )
 def test_load_names_the_place_of_an_error(text: str, fault: str) -> None:
     with pytest.raises(GputelError) as caught:
         formats.load(text, "f", "f.toml")
     assert str(caught.value).startswith(fault)
+
+
+def test_find_rejects_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"title = '\xff'")
+    with pytest.raises(GputelError, match=r"a\.toml: is not UTF-8"):
+        formats.find(str(tmp_path / "a.toml"))
 
 
 def test_find_rejects_an_unknown_name() -> None:

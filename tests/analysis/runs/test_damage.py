@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources import ROOT
 
-FUZZER = ROOT / "benchmarks" / "fuzz_run_folders.py"
+FUZZER = ROOT / "benchmarks" / "fuzz.py"
 
 
 @pytest.mark.long

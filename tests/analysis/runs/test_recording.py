@@ -9,7 +9,7 @@ import pytest
 from gputel.analysis.runs.recording import open_recording, total
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Stamp
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import DamagedFile, GputelError
 from tests.recordings.printed import clock
 
 
@@ -58,3 +58,21 @@ def test_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 def test_total_of_unknown_values_is_unknown() -> None:
     assert total([None, None]) is None
     assert total([1.0, None, 2.0]) == 3
+
+
+def test_segment_after_one_without_a_description_has_no_downtime(tmp_path: Path) -> None:
+    first = run_folder.create(tmp_path / "run", {"run": "a"})
+    run_folder.add_segment(tmp_path / "run", {"run": "a"})
+    first.index.touch()
+    (first.path / run_folder.DESCRIPTION).unlink()
+    with pytest.warns(DamagedFile, match=r"run\.json: cannot be read"):
+        recording = open_recording(tmp_path / "run")
+    assert recording.segments["downtime_s"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize("code", [2**63, -(2**200), "0", {}])
+def test_exit_code_that_no_process_has_is_left_out(tmp_path: Path, code: object) -> None:
+    run_folder.create(tmp_path / "run", {"run": "a", "exit_code": code})
+    with pytest.warns(DamagedFile, match="exit_code"):
+        recording = open_recording(tmp_path / "run")
+    assert recording.segments["exit_code"].to_list() == [None]

@@ -1,0 +1,244 @@
+"""Damages all that gputel reads and runs its commands on it: none may end in a traceback, or run for a minute.
+
+Each round takes a run folder, a log, a settings file, a log format or the positions that `tail` has saved, changes
+it at random, and runs commands on it in this process. A seed makes a round again:
+`python benchmarks/fuzz.py --seconds 3600 --seed 1`, and `--seed 4711 --rounds 1` what it printed of seed 4711.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fuzz_changes import changed, changed_toml, damage, recording
+
+ROOT = Path(__file__).resolve().parents[1]
+TAIL_S = 1.5  # of a run whose end is damaged, tail waits for more
+COMMAND_S = 60.0
+MEMORY = 16 << 30  # bytes of addresses, of which polars reserves many
+LINES = 150  # of a sample log
+
+Commands = list[list[str]]
+
+
+class InTime(BaseException):
+    """The time of a command is over."""
+
+
+def a_run_folder(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    run = home / "damaged"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(home / chance.choice(("journals", "parquet")), run)
+    made = damage(run, chance)
+    return made, [
+        ["info", str(run), "--json"],
+        ["report", str(run), "--json"],
+        ["parse", str(run), "--json"],
+        ["compare", str(run), str(home / "other")],
+        ["export", str(run), "--csv", str(home / "x.csv"), "--force"],
+        ["tail", "--plain", str(run)],
+    ]
+
+
+def a_log(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    name, text = chance.choice(logs())
+    data = changed(text, chance)
+    if chance.random() < 0.1:
+        data = gzip.compress(data)[: chance.randrange(20, 2000)]
+    log = home / f"damaged{chance.choice(('.log', '.csv', '.jsonl', '.txt', '.ipynb'))}"
+    log.write_bytes(data)
+    commands = [
+        ["parse", str(log), "--json"],
+        ["parse", str(log), "--rows"],
+        ["parse", str(log), "--rejects", "--csv", "--out", str(home / "out"), "--force"],
+        ["report", str(log), "--html", "--out", str(home / "out"), "--force"],
+        ["compare", str(log), str(home / "whole.log"), "--json"],
+        ["gate", str(log), str(home / "whole.log")],
+        ["tail", "--plain", str(log)],
+    ]
+    return [f"changed {name}"], commands
+
+
+def settings(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    """They are read from the working folder."""
+    (home / "gputel.toml").write_bytes(changed_toml(SETTINGS, chance))
+    log = str(home / "whole.log")
+    words: Commands = [
+        ["settings", "--json"],
+        ["parse", log],
+        ["tail", "--plain", log],
+        ["gate", log, log],
+        ["plan"],
+    ]
+    return ["changed gputel.toml"], words
+
+
+def a_format(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    shipped = sorted((ROOT / "analysis" / "logs" / "formats").glob("*.toml"))
+    source = chance.choice(shipped)
+    format_file = home / "damaged.toml"
+    format_file.write_bytes(changed_toml(source.read_bytes(), chance))
+    log = str(home / "whole.log")
+    words = [
+        ["parse", log, "--format", str(format_file)],
+        ["tail", "--plain", "--format", str(format_file), log],
+    ]
+    return [f"changed {source.name}"], words
+
+
+def saved_positions(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    state = home / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    log = str(home / "whole.log")
+    fault_of(["tail", "--plain", log])
+    files = sorted(path for path in state.rglob("*") if path.is_file())
+    made = []
+    for path in files:
+        if path.stat().st_size:
+            path.write_bytes(changed(path.read_bytes(), chance))
+            made.append(f"changed {path.name}")
+    return made, [["tail", "--plain", log], ["tail", "--json", log]]
+
+
+KINDS: Sequence[Callable[[Path, random.Random], tuple[list[str], Commands]]] = (
+    a_run_folder, a_run_folder, a_log, a_log, settings, a_format, saved_positions,
+)  # fmt: skip
+SETTINGS = b"""
+[parse]
+format = "nanochat"
+csv = true
+verbose = true
+[tail]
+hours = 8.0
+price = 2.5
+preset = "strict"
+[gate]
+max-regress = ["loss=2%"]
+target = 3.0
+[plan]
+depth = 20
+on = "8xH100"
+[record]
+hz = 100
+max-overhead = "1%"
+[alarms.loss_spike]
+factor = 3
+metric = "loss"
+[alarms.stalled]
+after_s = 60
+enabled = true
+"""
+
+
+def logs() -> list[tuple[str, bytes]]:
+    """The beginnings of the sample logs and of the small logs of the tests."""
+    if not _logs:
+        paths = [*(ROOT / "sample_logs").iterdir(), *(ROOT / "tests" / "logs").rglob("*.*")]
+        for path in sorted(path for path in paths if path.is_file() and path.suffix not in (".toml", ".md")):
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            _logs.append((path.name, b"\n".join(data.split(b"\n")[:LINES])))
+    return _logs
+
+
+_logs: list[tuple[str, bytes]] = []
+
+
+def fault_of(arguments: list[str]) -> str | None:
+    """The last line of an exception that is no GputelError; None if the command ended as it should."""
+    from gputel.cli import main
+
+    shown = io.TextIOWrapper(io.BytesIO())
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, TAIL_S if arguments[0] == "tail" else COMMAND_S)
+    try:
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+            main(arguments)
+    except SystemExit:
+        return None
+    except InTime:
+        return None if arguments[0] == "tail" else f"{arguments[0]}: takes over a minute"
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "gputel" in f.filename]
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+        return f"{arguments[0]}: {type(error).__name__} at {place}: {str(error).splitlines()[:1]}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return None
+
+
+def _interrupt(*_: object) -> None:
+    raise InTime
+
+
+def prepare(home: Path) -> None:
+    for kind in ("journals", "parquet", "other"):
+        recording(home / kind, compacted=kind != "journals")
+    (home / "whole.log").write_bytes(next(text for name, text in logs() if name == "trainer-depth2.log"))
+    (home / ".git").mkdir()  # a folder's settings count within a repository
+    places = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache"}
+    os.environ.update({name: str(home / place) for name, place in places.items()})
+    home.chmod(0o755)
+    os.chdir(home)
+
+
+def fuzz(seed: int, seconds: float, rounds: int | None = None) -> tuple[Counter[str], Counter[str]]:
+    """Rounds by what was damaged, and each fault with how often it came; prints the first round of each."""
+    done: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory(prefix="gputel-fuzz-", dir=Path.home()) as name:
+        home = Path(name)
+        prepare(home)
+        while time.monotonic() < end and (rounds is None or done.total() < rounds):
+            this = seed + done.total()
+            chance = random.Random(this)
+            (home / "gputel.toml").unlink(missing_ok=True)
+            kind = chance.choice(KINDS)
+            made, commands = kind(home, chance)
+            for arguments in commands:
+                fault = fault_of(arguments)
+                if fault and not faults[fault]:
+                    print(f"seed {this}: {', '.join(made)}: {fault}", file=sys.__stderr__, flush=True)
+                faults.update([fault] if fault else [])
+            done[kind.__name__] += 1
+        os.chdir("/")
+    return done, faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int)
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("once")
+    done, faults = fuzz(options.seed, options.seconds, options.rounds)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.items()))
+    print(
+        f"{done.total()} rounds ({kinds}): {faults.total()} commands ended in {len(faults)} kinds of faults"
+    )
+    for fault, count in faults.most_common():
+        print(f"{count:6d}  {fault}")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
