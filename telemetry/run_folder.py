@@ -277,7 +277,7 @@ def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
     if value is None or not isinstance(value, shape):
         return value is None
     if key == "exit_code":
-        return isinstance(value, int) and abs(value) < 2**31
+        return _is_whole(value, 2**31)
     if key == "argv" and isinstance(value, list):
         return all(isinstance(word, str) for word in value)
     if key in ("tags", "env", "packages") and isinstance(value, dict):
@@ -285,10 +285,12 @@ def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
     if key == "gpus" and isinstance(value, list):
         return all(isinstance(gpu, dict) and isinstance(gpu.get("gpu"), str) for gpu in value)
     if key in ("started", "ended") and isinstance(value, dict):
-        return all(
-            isinstance(ns, int) and abs(ns) < 2**62 for name, ns in value.items() if name.endswith("_ns")
-        )
+        return all(_is_whole(ns, 2**62) for name, ns in value.items() if name.endswith("_ns"))
     return True
+
+
+def _is_whole(value: object, below: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < below
 
 
 def wall_ns(facts: Mapping[str, object], name: str) -> int | None:

@@ -70,7 +70,7 @@ def test_segment_after_one_without_a_description_has_no_downtime(tmp_path: Path)
     assert recording.segments["downtime_s"].to_list() == [None, None]
 
 
-@pytest.mark.parametrize("code", [2**63, -(2**200), "0", {}])
+@pytest.mark.parametrize("code", [2**63, -(2**200), "0", {}, True])
 def test_exit_code_that_no_process_has_is_left_out(tmp_path: Path, code: object) -> None:
     run_folder.create(tmp_path / "run", {"run": "a", "exit_code": code})
     with pytest.warns(DamagedFile, match="exit_code"):
