@@ -6,7 +6,6 @@ invisible ones; and surrogates, which cannot be encoded. Text that was read from
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -16,28 +15,31 @@ _INVISIBLE = (
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_IN_TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_INVISIBLE}]")
-_IN_LINE = re.compile(f"[\x00-\x08\x0a-\x1f{_INVISIBLE}]")
-_IN_JSON = re.compile(f"[{_INVISIBLE}]")
+# patterns that `re` compiles when a text first needs them, as few do
+_IN_TEXT = f"[\x00-\x08\x0b-\x1f{_INVISIBLE}]"
+_IN_LINE = f"[\x00-\x08\x0a-\x1f{_INVISIBLE}]"
+_IN_JSON = f"[{_INVISIBLE}]"
 
 
 def visible(text: str) -> str:
     r"""Text of several lines in which such a character is written as its code: `\x1b`, `\u202e`."""
-    return text if text.isascii() and text.isprintable() else _IN_TEXT.sub(_code, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_IN_TEXT, _code, text)
 
 
 def visible_line(text: str) -> str:
     r"""Like `visible`, with line feeds as `\x0a`, so that no text adds a line."""
-    return text if text.isascii() and text.isprintable() else _IN_LINE.sub(_code, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_IN_LINE, _code, text)
 
 
 def escaped_json(text: str) -> str:
     r"""JSON in which such a character is a `\u` escape, which readers turn back into it."""
-    return text if text.isascii() and text.isprintable() else _IN_JSON.sub(_json_code, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_IN_JSON, _json_code, text)
 
 
 def parse_json(text: bytes) -> Any:
     """JSON whose texts can be encoded again: half of a surrogate pair becomes `?`. ValueError for anything else."""
+    import json
+
     try:
         value = json.loads(text)
         if not _SURROGATE_ESCAPE.search(text):

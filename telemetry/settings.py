@@ -8,8 +8,6 @@ decide which settings a file that is not trusted may change. `unread` names each
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import stat
 import sys
@@ -18,12 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gputel.telemetry.errors import GputelError, reason
-from gputel.telemetry.whole_files import write_whole
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER_FILES = ("gputel.toml", "pyproject.toml")
 
@@ -83,6 +75,8 @@ def is_trusted(path: Path, tables: Mapping[str, Any]) -> bool:
 
 
 def trust(path: Path, tables: Mapping[str, Any]) -> None:
+    from gputel.telemetry.whole_files import write_whole
+
     record = _record(path, tables)
     record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(record, f"{path.resolve()}\n".encode(errors="surrogateescape"))
@@ -97,6 +91,9 @@ def distrust(path: Path, tables: Mapping[str, Any]) -> bool:
 
 def _record(path: Path, tables: Mapping[str, Any]) -> Path:
     """The file whose existence is the trust: its name is the hash of the path and the settings."""
+    import hashlib
+    import json
+
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     home = state if state.is_absolute() else Path("~/.local/state").expanduser()
     content = json.dumps([str(path.resolve()), tables], sort_keys=True, default=str)
@@ -159,6 +156,11 @@ def _tool_table(path: Path, tables: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,7 +7,6 @@ leave a hidden draft behind, `.NAME.1f0c9a7e.part`.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +45,7 @@ def _sync(path: Path, flags: int) -> None:
 @contextmanager
 def draft(path: Path) -> Iterator[Path]:
     """An empty file of this writer's own beside `path`, with the rights of any new file; removed unless renamed."""
-    part = path.with_name(f".{path.name[:MOST]}.{secrets.token_hex(4)}.part")
+    part = path.with_name(f".{path.name[:MOST]}.{os.urandom(4).hex()}.part")
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     try:
         yield part

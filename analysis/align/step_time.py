@@ -17,11 +17,11 @@ import polars as pl
 
 from gputel.analysis.align.spans import LONG
 from gputel.analysis.align.timestamps import usual_near
+from gputel.analysis.runs.log_doubts import BLOCK
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
 
-BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enough
 STALLED = 1.5  # times the usual: a block with a stall
 SURE = 1.64  # standard deviations on both sides that hold 90 %
 MEDIAN = 1.25  # standard error of a median, times that of a mean

@@ -26,7 +26,6 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.align.log_doubts import log_doubts
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import curves, groups, scaling, select, settings, summary
 from gputel.analysis.compare.axes import AXES, Prices
@@ -37,6 +36,7 @@ from gputel.analysis.compare.settings import caveats, run_settings
 from gputel.analysis.compare.summary import milestone_table, summarize_runs
 from gputel.analysis.logs.log import Log
 from gputel.analysis.runs import RunData, paths, read_run
+from gputel.analysis.runs.log_doubts import log_doubts
 from gputel.analysis.runs.recording import Recording
 from gputel.telemetry.errors import GputelError
 

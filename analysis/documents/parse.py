@@ -175,7 +175,7 @@ def _caution(subjects: Sequence[RunData], names: Sequence[str]) -> str | None:
 
 def _doubts(subjects: Sequence[RunData], names: Sequence[str]) -> list[str]:
     """Lists the doubts, each after the name of its run if there are several."""
-    from gputel.analysis.align.log_doubts import log_doubts
+    from gputel.analysis.runs.log_doubts import log_doubts
 
     doubts = [
         doubt.text if len(names) == 1 else f"{name}: {doubt.text}"

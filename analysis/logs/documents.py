@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
+from gputel.analysis.logs.patterns import lazy_regex
 
 FEWEST_SENTENCES = 2
 MOST_QUOTED = 0.5  # of the lines that say something
 MOST_IN_CODE = 5
 LEAST_CODE = 0.4  # of the lines that say something
 
-_HEADING = re.compile(rb"#{1,6} +[A-Za-z][^|=]*$|#\d+: ")
-_SENTENCE = re.compile(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
-_STAMPED = re.compile(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")
-_CODE = re.compile(
+_HEADING = lazy_regex(rb"#{1,6} +[A-Za-z][^|=]*$|#\d+: ")
+_SENTENCE = lazy_regex(rb"(?:[-*>] +|\d+\. +)?(?:[A-Z`]|[a-z]+ ).*\s[a-z]{2,}[^=|]*[.!?:;]$")
+_STAMPED = lazy_regex(rb"\s*[\[(]?\d{4}-\d\d-\d\d|\s*[IWE]\d{4} |\s*[\[(]?\d\d:\d\d:\d\d")
+_CODE = lazy_regex(
     rb"\s*(?:import |from \w[\w.]* import |def \w+\(|class \w+|return\b|for .*:$|if .*[:{]$|else\b|assert "
     rb"|print\(|#include|@\w|while\b|[\w.]+ = |[\w.]+\(.*\)$|.*[;{]\s*$|\}\s*$)"
 )
 
 
-_SPEAKER = re.compile(rb"\[?\d\d:\d\d(?::\d\d)?\]? <?(?P<name>[a-z]+)>?: ")
+_SPEAKER = lazy_regex(rb"\[?\d\d:\d\d(?::\d\d)?\]? <?(?P<name>[a-z]+)>?: ")
 
 
 def quotes_training(text: bytes, records: int) -> bool:

@@ -87,7 +87,7 @@ def _bare(log: ParsedRows) -> Iterator[Doubt]:
 
 def _totals(log: ParsedRows) -> Iterator[Doubt]:
     """More than one total of steps in one attempt."""
-    if "total_steps" not in log.records.columns:
+    if "total_steps" not in log.records.columns or _is_constant(log.records["total_steps"]):
         return
     rows = log.records.filter(pl.col("total_steps").is_not_null())
     for (phase, _), part in rows.group_by("phase", "attempt", maintain_order=True):
@@ -109,7 +109,9 @@ def _far_from_vocabulary(log: ParsedRows) -> Iterator[Doubt]:
     size = log.config.get("vocab_size")
     if not isinstance(size, float | int) or size < 2 or "loss" not in log.records.columns:
         return
-    rows = log.records.filter(pl.col("loss").is_finite() & pl.col("step").is_not_null())
+    rows = log.records.select("step", "loss", "line").filter(
+        pl.col("loss").is_finite() & pl.col("step").is_not_null()
+    )
     if not rows.height or rows["step"][0] > 1 or log.continues or log.events["kind"].is_in(["resume"]).any():
         return
     loss, expected = rows["loss"][0], math.log(size)
@@ -128,24 +130,22 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     rows = log.records
     if "loss" not in rows.columns:
         return
-    losses = rows.filter(pl.col("loss").is_finite())
-    if losses.height < FEWEST:
+    is_finite = rows["loss"].is_finite().fill_null(value=False)
+    losses = rows["loss"].filter(is_finite)
+    if len(losses) < FEWEST:
         return
-    if losses["loss"].n_unique() == 1:
-        evidence = f"the loss is {losses['loss'][0]:.4g} in all {losses.height:,} records"
-        figures = {"loss": losses["loss"][0], "records": losses.height}
-        yield _doubt(
-            "constant-loss", evidence, "another figure was read as the loss", figures, losses["line"][0]
-        )
+    line = rows["line"][is_finite.arg_max()]
+    if _is_constant(losses):
+        evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"
+        figures = {"loss": losses[0], "records": len(losses)}
+        yield _doubt("constant-loss", evidence, "another figure was read as the loss", figures, line)
         return
     for name in ("step", *log.metrics()):
-        if name == "loss" or LOSSES.search(name) or not losses.schema[name].is_numeric():
+        if name == "loss" or LOSSES.search(name) or not rows.schema[name].is_numeric():
             continue
-        if losses[name].null_count() == 0 and (losses[name].cast(pl.Float64) == losses["loss"]).all():
-            evidence = f"the loss is {name} in all {losses.height:,} records"
-            yield _doubt(
-                "copied-loss", evidence, "one figure was read as two", {"copy": name}, losses["line"][0]
-            )
+        if _are_equal(rows[name].filter(is_finite), losses):
+            evidence = f"the loss is {name} in all {len(losses):,} records"
+            yield _doubt("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
 
 
 def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
@@ -175,7 +175,8 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
 
 def _spacing(log: ParsedRows) -> Iterator[Doubt]:
     """Records that come at two rates in turn, as the lines of two loops do."""
-    rows = log.records.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
+    rows = log.records.select("phase", "attempt", "step", "rank", "line")
+    rows = rows.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
     if rows.height < 2 * FEWEST:
         return
     last = rows.filter(
@@ -207,6 +208,18 @@ def _unread(log: ParsedRows) -> Iterator[Doubt]:
             {"unread": count, "records": records},
             log.rejects[0].line,
         )
+
+
+def _is_constant(values: pl.Series) -> bool:
+    """Whether all values are one, nulls aside."""
+    return bool(values.min() == values.max())
+
+
+def _are_equal(values: pl.Series, others: pl.Series) -> bool:
+    """Whether every value is there and equals the other one; the first decides it of most columns."""
+    if values.null_count() or values[0] != others[0]:
+        return False
+    return bool((values.cast(pl.Float64) == others).all())
 
 
 def _doubt(what: str, evidence: str, likely: str, figures: dict[str, Any], line: Any) -> Doubt:

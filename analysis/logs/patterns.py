@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Protocol, cast
+from typing import Any, AnyStr, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -188,19 +188,19 @@ class Engine(Protocol):
     ) -> EngineResult: ...
 
 
-def lazy_regex(source: bytes, flags: int = 0) -> re.Pattern[bytes]:
+def lazy_regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """A regex that is compiled when first used; an error in it is raised only then."""
-    return cast("re.Pattern[bytes]", _Lazy(source, flags))
+    return cast("re.Pattern[AnyStr]", _Lazy(source, flags))
 
 
 class _Lazy:
     """Stands in for a compiled regex, and takes over its methods as they are used."""
 
-    def __init__(self, source: bytes, flags: int) -> None:
+    def __init__(self, source: str | bytes, flags: int) -> None:
         self._source = (source, flags)
         self.pattern = source
 
-    def __reduce__(self) -> tuple[type[_Lazy], tuple[bytes, int]]:
+    def __reduce__(self) -> tuple[type[_Lazy], tuple[str | bytes, int]]:
         return _Lazy, self._source
 
     def __getattr__(self, name: str) -> Any:

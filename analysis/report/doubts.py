@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from gputel.analysis.align.log_doubts import log_doubts
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.report.verdicts import MFU_QUESTION, Verdict
+from gputel.analysis.runs.log_doubts import log_doubts
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData

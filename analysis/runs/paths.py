@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gputel.analysis.logs import binary, files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
-from gputel.analysis.runs import copies
 from gputel.telemetry import own_files, run_folder
 from gputel.telemetry.errors import GputelError
 
@@ -29,6 +28,8 @@ def parse(path: str | Path, *, format: str | Path | None = None) -> Log:  # noqa
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[Log]:  # noqa: A002
     """Parses every non-empty run below a folder once, in order of the paths; a file gives a list of one."""
+    from gputel.analysis.runs import copies
+
     logs = []
     for log in read_logs(walk(Path(path)), files.chosen(format)):
         if isinstance(log, GputelError):

@@ -12,25 +12,8 @@ from typing import Any, TextIO
 import click
 
 from gputel import __version__
+from gputel.cli.help import COMMANDS, EXAMPLES, WIDEST, first_steps, write_examples
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
-
-COMMANDS = (
-    "record",
-    "parse",
-    "tail",
-    "report",
-    "compare",
-    "gate",
-    "plan",
-    "info",
-    "export",
-    "mark",
-    "formats",
-    "doctor",
-    "demo",
-    "settings",
-    "trust",
-)
 
 
 class Commands(click.Group):
@@ -39,10 +22,17 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists every command without importing it."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        write_examples(EXAMPLES, formatter)
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"gputel.cli.{name}").command
+        command.short_help = COMMANDS[name]
         _add_verbose(command)
         for option in command.params:
             if isinstance(option, click.Option) and option.envvar is None:
@@ -94,14 +84,16 @@ def variable(command: str, option: click.Option) -> str:
 
 
 @click.group(
-    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
 @click.version_option(__version__, prog_name="gputel")
 @click.pass_context
 def group(ctx: click.Context) -> None:
     """A flight recorder for training runs: what the GPUs did, what the training printed, every line stamped."""
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
+        click.echo("\n".join(first_steps()), err=True)
         ctx.exit(2)
 
 

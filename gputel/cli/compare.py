@@ -21,7 +21,7 @@ TABLES = {"csv": "", "markdown": "md"}
 MANY = 10  # runs, from which on reading them shows its progress
 
 
-@click.command("compare", short_help="Put runs beside each other at equal steps, tokens, time or cost.")
+@click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--by",

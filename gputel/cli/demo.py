@@ -19,7 +19,7 @@ from gputel.telemetry.errors import GputelError
 GPUTEL = (sys.executable, "-m", "gputel")
 
 
-@click.command("demo", short_help="In one minute: two small trainings, recorded and compared.")
+@click.command("demo")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("gputel-demo"), show_default=True, metavar="DIR",
     help="A folder for what it makes; its own may be there already.",

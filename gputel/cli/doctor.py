@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("doctor", short_help="Say what keeps this machine from recording well, and how to fix it.")
+@click.command("doctor")
 @click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True

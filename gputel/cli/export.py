@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("export", short_help="Write a run's GPU telemetry as one wide table.")
+@click.command("export")
 @click.argument("run", default="latest")
 @click.option("--csv", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV file.")
 @click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a Parquet file.")

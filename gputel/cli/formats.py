@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command("formats", short_help="List the log formats, or check one on its own samples.")
+@click.command("formats")
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(name: str | None, as_json: bool) -> int:

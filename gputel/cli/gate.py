@@ -10,7 +10,7 @@ import click
 from gputel.cli import options, show
 
 
-@click.command("gate", short_help="Say whether a run got worse than its baseline: for CI.")
+@click.command("gate")
 @click.argument("run")
 @click.option("--baseline", metavar="RUN", help="What the run is measured against.")
 @click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command("info", short_help="Say what a run folder holds.")
+@click.command("info")
 @click.argument("run", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(run: str, as_json: bool) -> None:

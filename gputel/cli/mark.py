@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command("mark", short_help="Write a mark into the run that is being recorded.")
+@click.command("mark")
 @click.argument("text")
 @click.option(
     "--run", envvar="GPUTEL_RUN", default="latest", help="The run to mark, if not the latest.", metavar="RUN"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ SAMPLES = 3  # records and evaluations that a learned format has as its samples
 FEW = 3  # files that are named without -v
 
 
-@click.command("parse", short_help="Turn training logs of any framework into tables.")
+@click.command("parse")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--format", "chosen", metavar="NAME|FILE", help="Read with this format only: a name, or a TOML file."
@@ -79,8 +80,9 @@ def command(
     for kind in TABLES:
         if asked[kind]:
             _write_tables(logs, out, kind, force=force)
-    if kinds:
-        options.write(parse_document(logs), kinds, out, NAME, force=force)
+    document = parse_document(logs, drawn=bool(kinds)) if kinds or not _prints_data(asked) else None
+    if document and kinds:
+        options.write(document, kinds, out, NAME, force=force)
     if learn:
         _write_format(logs, learn, force=force)
     if asked["as_json"]:
@@ -89,12 +91,17 @@ def command(
         _print_rows(logs)
     elif asked["rejects"]:
         _print_rejects(logs)
-    else:
-        show.document(parse_document(logs, drawn=False))
+    elif document:
+        show.document(replace(document, sections=document.sections[:1]))
     _print_notes(logs, skipped, verbose=asked["verbose"])
     for error in errors:
         show.error(f"{error['path']}: {error['message']}")
     return _exit_code(logs, errors, strict=asked["strict"])
+
+
+def _prints_data(asked: Mapping[str, bool]) -> bool:
+    """Whether rows, rejects or JSON are printed in place of the table of runs."""
+    return any(asked[flag] for flag in ("as_json", "rows", "rejects"))
 
 
 def _read(
@@ -168,9 +175,9 @@ def _write_format(logs: list[Log], path: Path, *, force: bool) -> None:
 
 
 def _print_json(logs: list[Log], errors: list[dict[str, str]], skipped: list[Skipped]) -> None:
-    from gputel.analysis.align.log_doubts import log_doubts
     from gputel.analysis.logs import summary
     from gputel.analysis.runs import of_log
+    from gputel.analysis.runs.log_doubts import log_doubts
 
     doubts = [log_doubts(of_log(log)) for log in logs]
     show.as_json(summary.answer(logs, errors, doubts, [each.as_json() for each in skipped]))

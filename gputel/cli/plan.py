@@ -24,7 +24,7 @@ option = partial(click.option, show_default=True)
 flag = partial(click.option, is_flag=True)
 
 
-@click.command("plan", short_help="Say what a run will take: memory, time, money, energy.")
+@click.command("plan")
 @option(
     "--depth", type=options.counts, metavar="N,N", help="Depths of a nanochat-style model, 64 wide per layer."
 )
@@ -103,10 +103,10 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
 
     Name what to plan by --depth, --params or --layers; or give --budget or --hours for the largest depth that fits.
     """
-    from gputel.analysis.align.log_doubts import log_doubts
     from gputel.analysis.documents.plan import plan_document
     from gputel.analysis.exports import plan as exports
     from gputel.analysis.plan import answer, request
+    from gputel.analysis.runs.log_doubts import log_doubts
 
     if check:
         _print_check(check, asked, as_json=as_json)
@@ -128,10 +128,10 @@ def command(check: str | None, out: Path, force: bool, as_json: bool, **asked: A
 
 
 def _print_check(word: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from gputel.analysis.align.log_doubts import log_doubts
     from gputel.analysis.documents.plan import check_document
     from gputel.analysis.plan import check as checks
     from gputel.analysis.plan import request
+    from gputel.analysis.runs.log_doubts import log_doubts
     from gputel.cli import sources
 
     if asked["csv"] or asked["html"]:

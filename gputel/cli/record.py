@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "record",
-    short_help="Sample the GPUs, alone or beside a command, into a run folder.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.option(

@@ -17,7 +17,7 @@ NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("report", short_help="Say where a run's time and energy went, and what held it up.")
+@click.command("report")
 @click.argument("run", required=False)
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran meanwhile.")

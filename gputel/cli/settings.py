@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Row = tuple[str, str, "str | None", str]  # command, option, value, origin
 
 
-@click.command("settings", short_help="Print every setting, its value and where it comes from.")
+@click.command("settings")
 @click.argument("name", required=False, metavar="[COMMAND]", type=click.Choice(COMMANDS))
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(name: str | None, as_json: bool) -> None:

@@ -7,7 +7,6 @@ hold them. Also finds out whether there is a terminal to draw on, and keys to be
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shutil
@@ -118,6 +117,8 @@ def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:
 
 def as_json(answer: object) -> None:
     """Strict JSON: a NaN that was not made null before is a bug here."""
+    import json
+
     _put(escaped_json(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False)), sys.stdout)
 
 
@@ -234,7 +235,10 @@ def _draw(
         )
     for row in cells:
         drawn.add_row(*map(Text, row))
-    console = Console(file=stream, width=width, highlight=False, no_color=not _color(stream))
+    color = _color(stream)
+    console = Console(
+        file=stream, width=width, highlight=False, markup=False, emoji=False, no_color=not color
+    )
     console.print(drawn, soft_wrap=not stream.isatty())
 
 

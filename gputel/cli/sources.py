@@ -66,11 +66,14 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
 
 def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], list[Skipped]]:
     """The logs, without those of a folder that another log in it repeats; a log that was named itself stays."""
+    folders = dict.fromkeys(source.within for source, _ in read if source.within)
+    if not folders:
+        return [log for _, log in read], []
     from gputel.analysis.runs import copies
     from gputel.analysis.runs.paths import Skipped
 
     copied: dict[int, int] = {}
-    for folder in dict.fromkeys(source.within for source, _ in read if source.within):
+    for folder in folders:
         places = [at for at, (source, _) in enumerate(read) if source.within == folder]
         repeats = copies.find([read[at][1] for at in places])
         copied |= {places[copy]: places[kept] for copy, kept in repeats.items()}

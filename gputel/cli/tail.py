@@ -24,7 +24,7 @@ REFRESH_S = 1.0
 ALARMED = 4
 
 
-@click.command("tail", short_help="Follow runs as they happen, with alarms.")
+@click.command("tail")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--from",

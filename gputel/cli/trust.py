@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("trust", short_help="Let a folder's settings file set everything, as it is now.")
+@click.command("trust")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--revoke", is_flag=True, help="End the trust.")
 def command(file: Path | None, revoke: bool) -> None:

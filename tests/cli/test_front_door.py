@@ -66,14 +66,26 @@ def test_help_lists_the_commands_in_the_order_in_which_people_meet_them() -> Non
 
 
 def test_help_says_of_each_command_what_it_is_for_on_a_terminal_of_eighty_columns() -> None:
-    lines = gputel("--help").stdout.split("Commands:\n")[1].splitlines()
+    lines = gputel("--help").stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
     assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
 
 
-def test_who_names_no_command_gets_the_list() -> None:
+def test_gputel_alone_shows_five_things_that_people_do() -> None:
     answer = gputel()
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == gputel("--help").stdout
+    shown = [line.split("  ")[-1].strip() for line in answer.stderr.splitlines() if "  gputel " in line]
+    assert [words.split()[1] for words in shown] == ["record", "tail", "report", "compare", "plan"]
+    assert max(map(len, answer.stderr.splitlines())) <= 80
+
+
+def test_help_imports_no_command() -> None:
+    script = (
+        "import sys\nfrom gputel.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(answer.stderr.split())
+    assert not loaded & {*(f"gputel.cli.{name}" for name in COMMANDS), "gputel.cli.defaults", "json", "hashlib"}
 
 
 @pytest.mark.parametrize(

@@ -364,3 +364,8 @@ def test_four_at_once_write_the_same_files_whole(tmp_path: Path) -> None:
     running = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL) for _ in range(4)]
     assert [process.wait() for process in running] == [0] * 4
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.steps.csv", "gputel-parse.html"]
+
+
+def test_table_is_the_same_beside_a_page(log: Path, tmp_path: Path) -> None:
+    """The page has curves, evaluations and events; the terminal has the table of runs alone."""
+    assert run(log, "--html", "--out", tmp_path).stdout == run(log).stdout

@@ -7,7 +7,7 @@ signs of full width between them. What a pattern matches stays as the log prints
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "learning rate": "学习率|學習率|学習率|학습률|lernrate|taux d.apprentissage|tasa de aprendizaje"
@@ -32,17 +32,19 @@ _SIGNS = str.maketrans("：，；（）｜。、＝【】％／", ":,;()|.,=[]%/
 _LATIN = r"(?<![^\W\d_])(?:%s)(?![^\W\d_])"
 
 
-def _pattern() -> re.Pattern[str]:
+@cache
+def _pattern(is_ascii: bool) -> re.Pattern[str]:
+    """A group for each English word. Of an ASCII text, only words in Latin letters are looked for."""
     groups = []
     for number, words in enumerate(_WORDS.values()):
         apart = [word for word in words.split("|") if word[0].isascii() or "а" <= word[0] <= "я"]
-        glued = [word for word in words.split("|") if word not in apart]
-        forms = ([_LATIN % "|".join(apart)] if apart else []) + glued
-        groups.append(f"(?P<w{number}>{'|'.join(forms)})")
+        glued = [] if is_ascii else [word for word in words.split("|") if word not in apart]
+        spaced = [word for word in apart if word[0].isascii()] if is_ascii else apart
+        forms = ([_LATIN % "|".join(spaced)] if spaced else []) + glued
+        groups += [f"(?P<w{number}>{'|'.join(forms)})"] if forms else []
     return re.compile("|".join(groups), re.IGNORECASE)
 
 
-_FOREIGN = _pattern()
 _ENGLISH = tuple(_WORDS)
 
 
@@ -50,9 +52,10 @@ _ENGLISH = tuple(_WORDS)
 def english(text: bytes) -> bytes:
     """The text with known words in English; others stay."""
     read = text.decode(errors="replace")
-    if not _FOREIGN.search(read):
+    foreign = _pattern(read.isascii())
+    if not foreign.search(read):
         return text if read.isascii() else read.translate(_SIGNS).encode()
-    spoken = _FOREIGN.sub(
+    spoken = foreign.sub(
         lambda word: f" {_ENGLISH[int((word.lastgroup or 'w0')[1:])]} ", read.translate(_SIGNS)
     )
     spoken = re.sub(r"(?<=\S) {2,}(?=\S)", " ", spoken) if "  " not in read else spoken

@@ -18,29 +18,30 @@ from gputel.analysis.logs import values
 from gputel.analysis.logs.infer import settings
 from gputel.analysis.logs.infer.dialects import MEASURE, NAMED_AT, TOKEN_RATES
 from gputel.analysis.logs.infer.shapes import COUNTED, SUFFIX, UNIT, LineShape
+from gputel.analysis.logs.patterns import lazy_regex
 
 _STRIPPED = " \t'\"=:([{<|>~*@-"
-_CUTS = re.compile(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
-_RIGHT_END = re.compile(r"[|,;)\]}~\t]|  |\s-\s|$")
-_SOURCE = re.compile(r"[(\[][\w./]+:$")  # (trainer:732)
-_WRAPPED = re.compile(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
-_FILE = re.compile(r"\.(?:py|cc|cpp|cu|rs|jl):$")
-_VERB = re.compile(r"\s(?:is|was|are|equals|at|to|of)$")
-_BETWEEN_COMMAS = re.compile(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
+_CUTS = lazy_regex(r"[|,;~{}\[\t=•│┃]|  |>>|->|\)\s|\]|(?<=\s)-\s|\.\s")
+_RIGHT_END = lazy_regex(r"[|,;)\]}~\t]|  |\s-\s|$")
+_SOURCE = lazy_regex(r"[(\[][\w./]+:$")  # (trainer:732)
+_WRAPPED = lazy_regex(r"\b(?:tensor|Tensor|array|Array|DeviceArray|(?:np|jnp|numpy|torch)\.\w+)\(\[?$")
+_FILE = lazy_regex(r"\.(?:py|cc|cpp|cu|rs|jl):$")
+_VERB = lazy_regex(r"\s(?:is|was|are|equals|at|to|of)$")
+_BETWEEN_COMMAS = lazy_regex(r"\s*,\s*(?P<key>[A-Za-z_][\w/.-]*),\s*")
 _BARE_VERBS = {"is", "was", "are", "equals"}
-_OF = re.compile(r"\s*(?:/|of|out of|\\)\s*")
-SAMPLES = re.compile(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
+_OF = lazy_regex(r"\s*(?:/|of|out of|\\)\s*")
+SAMPLES = lazy_regex(r"(?i)sample|token|image|sentence|example|seen|byte|word|frame|episode|timestep")
 _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".split(), "val")}
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
-_AVERAGED = re.compile(r"(?:avg|average|mean|smoothed)[ _](.+)")
-_A_STEP = re.compile(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
-_BOTH = re.compile(
+_AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
+_A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_BOTH = lazy_regex(
     r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
 )  # `epoch/iter: 9/2579`
 _SECONDS = {"ms", "s", "sec", "secs", "second", "seconds"}
-_DIGIT = re.compile(rb"\d")
-_PER_STEP = re.compile(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
+_DIGIT = lazy_regex(rb"\d")
+_PER_STEP = lazy_regex(r"(?:ms|us|s|sec|second)/(?:it|iter|step|batch)")
 
 
 @dataclass(frozen=True)
@@ -223,15 +224,15 @@ def _is_counter_first(slot: Slot, shape: LineShape) -> bool:
 
 LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
-_MARKER = re.compile(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
-_OWN = re.compile(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
+_MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
+_OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
 _PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|(?:mini-?)?batch|update)(?:e?s)?"
-_PLACES = re.compile(rf"(?i){_PLACE}")
-_MEASURED_AT = re.compile(
+_PLACES = lazy_regex(rf"(?i){_PLACE}")
+_MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
 )
-_LOGGER = re.compile(r"\s-\s|\]\s")  # between a logger's name and its message
-_NAMED_APART = re.compile(r"\)?\s*(?:[:=]|is|was)\s*")
+_LOGGER = lazy_regex(r"\s-\s|\]\s")  # between a logger's name and its message
+_NAMED_APART = lazy_regex(r"\)?\s*(?:[:=]|is|was)\s*")
 
 
 def find(row: list[Slot], shape: LineShape) -> list[Slot]:

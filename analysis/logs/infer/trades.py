@@ -6,42 +6,42 @@ learning rate by its full name, outweighs a word of another trade: a part of a l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.patterns import lazy_regex
 
 _KINDS_OF_LOSS = (
     rb"packets?|insertion|return|path|link|signal|profit|stop|capital|win|insurance|heat|thermal|weight|hair|blood"
     rb"|hearing|capacity|core|copper|iron|power|energy|pressure|water|memory|data|frames?"
 )
-_OTHER_LOSS = re.compile(
+_OTHER_LOSS = lazy_regex(
     rb"(?i)(?<![a-z])(?:%b)[\s_-](?:[&/]\s?)?loss|\bp/l\b|\bloss(?:es)? of\b|\bwin\W+loss|\bpackets transmitted\b"
     rb"|(?<![a-z])loss[\s_](?:ratio|reserve|usd|eur|w|kw|kwh|db|dbm|pct|ml|kg|mm|v|ma)(?![a-z])"
     % _KINDS_OF_LOSS
 )
-_SERVICE = re.compile(
+_SERVICE = lazy_regex(
     rb"(?i)(?<![a-z])(?:latency|rps|qps|https?|requests?|users|p9[059](?:_ms)?|errors|packets?|applied|queued|cpu"
     rb"|building|compiling|linking|installing|downloading|copying|uploading|setpoint|claim|shares?|wavelength"
     rb"|voltage(?:_v)?|dbm?|snr)(?![a-z])"
 )
-_MONEY = re.compile(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
-_AGENT = re.compile(
+_MONEY = lazy_regex(rb"(?i)(?<![a-z])(?:profit|revenue|stop_loss|turnover|dividend)(?![a-z])")
+_AGENT = lazy_regex(
     rb"(?i)(?<![a-z])(?:epochs?|episodes?|rewards?|epsilon)(?![a-z])"
 )  # it may learn to trade
-_PATH = re.compile(rb"\S*/\S*/\S*")
-_URL = re.compile(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
-_UNIT_BEHIND = re.compile(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
-_MONEY_BEFORE = re.compile(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
-_TRAINS = re.compile(
+_PATH = lazy_regex(rb"\S*/\S*/\S*")
+_URL = lazy_regex(rb'"(?:GET|POST|PUT|HEAD|DELETE) |https?://\S*[?&][\w-]+=|\sHTTP/[12]')
+_UNIT_BEHIND = lazy_regex(rb" ?(?:dBm?|[kM]?W|kWh|%|USD|EUR|kg|g|ml|l|mm|km|V|mA|Hz|\xc2\xb0C)(?![\w/])")
+_MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
+_TRAINS = lazy_regex(
     r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss)$"
 )
-_LEARNS = re.compile(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
-_SENTENCE = re.compile(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
-_WORDS = re.compile(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
+_LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
+_SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
+_WORDS = lazy_regex(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
 _OFTEN = 8  # lines; people repeat themselves less
 _PROSE = 6  # words of a sentence, besides its figures
-_HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_HUNK = lazy_regex(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 def without_others(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import text
-from gputel.analysis.align.step_time import BLOCK
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch import unit_factor
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
+BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enough
 LONGER = 1.15  # times the time between records, above which a printed step time cannot be
 SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
 SECOND_NS = 1_000_000_000
