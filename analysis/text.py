@@ -17,6 +17,7 @@ SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 JOULES_PER_KWH = 3_600_000
 MIB_PER_GIB = 1024
 FEW = 5
+FEW_TENTHS = 3.55  # below this, an error has two digits: 0.14 and 0.3, 0.35 and 0.4
 
 
 def number(value: float, decimals: int | None = None) -> str:
@@ -42,6 +43,21 @@ def short(value: float, digits: int = 3, decimals: int | None = None) -> str:
     before = int(f"{value:.{digits - 1}e}".partition("e")[2])
     most = digits - 1 if decimals is None else decimals
     return number(value, min(max(digits - 1 - before, 0), most))
+
+
+def with_error(value: float, error: float | None, decimals: int, unit: str = "") -> str:
+    """Formats `431,300 ±1,200 tok/s`: as many digits as the error leaves.
+
+    An error that `decimals` do not show is left out.
+    """
+    behind = f" {unit}" if unit else ""
+    if error is None or not math.isfinite(error) or error < 0.5 * 10**-decimals:
+        return number(value, decimals) + behind
+    exponent = math.floor(math.log10(error))
+    digits = 2 if error / 10.0**exponent < FEW_TENTHS else 1
+    places = min(digits - 1 - exponent, decimals)
+    texts = (f"{round(part, places):,.{max(places, 0)}f}" for part in (value, error))
+    return " ±".join(texts) + behind
 
 
 def span(low: float, high: float, form: Callable[[float], str] = short) -> str:
@@ -75,34 +91,39 @@ def step(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def duration(seconds: float, decimals: int = 1) -> str:
-    """Formats `350 ms`, `4.2 s`, `3 min 20 s`, `1 h 02 min`, `2 d 03 h`: rounded to the last unit shown.
+def duration(seconds: float, decimals: int = 1, error: float | None = None) -> str:
+    """Formats `350 ms`, `4.2 s`, `3 min 20 s ±2 s`, `1 h 02 min`, `2 d 03 h`: rounded to the last unit shown.
 
-    `decimals` applies to seconds; milliseconds have two fewer.
+    `decimals` applies to seconds; milliseconds have two fewer. An error below these digits is left out.
     """
     if seconds < 0:
         return f"−{duration(-seconds, decimals)}"
     fewer = max(decimals - 2, 0)
     if seconds > 0 and round(1000 * seconds, fewer) < 1000:
-        return f"{1000 * seconds:.{fewer}f} ms"
+        return (
+            with_error(1000 * seconds, 1000 * error, fewer, "ms")
+            if error
+            else f"{1000 * seconds:.{fewer}f} ms"
+        )
     if round(seconds, decimals) < 60:
-        return f"{seconds:.{decimals}f} s"
+        return with_error(seconds, error, decimals, "s") if error else f"{seconds:.{decimals}f} s"
     for size, unit, small, part in DURATIONS:
         parts = round(seconds / small)
         if parts * small >= size:
-            return f"{parts * small // size:,} {unit} {parts * small % size // small:02d} {part}"
+            shown = f"{parts * small // size:,} {unit} {parts * small % size // small:02d} {part}"
+            return f"{shown} ±{duration(error, 0)}" if error and error >= small / 2 else shown
     return "1 min 00 s"
 
 
-def energy(joules: float) -> str:
-    """Formats `12.5 mJ`, `771.2 J`, `16.3 kJ`, `1.25 kWh`: kJ from ten thousand joules, kWh from 3.6 MJ on."""
+def energy(joules: float, error: float | None = None) -> str:
+    """Formats `12.5 mJ`, `771.2 J`, `16.3 ±0.4 kJ`, `1.25 kWh`: kJ from ten thousand joules, kWh from 3.6 MJ on."""
     if 0 < abs(joules) < 0.9995:
         return f"{short(1000 * joules)} mJ"
     if round(abs(joules), 1) < 10_000:
-        return f"{joules:,.1f} J"
+        return with_error(joules, error, 1, "J")
     if round(abs(joules) / 1000, 1) < 3600:
-        return f"{joules / 1000:,.1f} kJ"
-    return f"{joules / JOULES_PER_KWH:,.2f} kWh"
+        return with_error(joules / 1000, error and error / 1000, 1, "kJ")
+    return with_error(joules / JOULES_PER_KWH, error and error / JOULES_PER_KWH, 2, "kWh")
 
 
 def size(count: float) -> str:
@@ -115,11 +136,11 @@ def size(count: float) -> str:
     return f"{count:,.1f} {SIZES[-1]}"
 
 
-def money(dollars: float) -> str:
-    """Formats `$0.012`, `$12.50`, `$1,235`: cents below a thousand dollars."""
+def money(dollars: float, error: float | None = None) -> str:
+    """Formats `$0.012`, `$12.50`, `$12.5 ±0.3`, `$1,235`: cents below a thousand dollars."""
     if 0 < abs(dollars) < 0.1:
         return f"${dollars:.2g}"
-    return f"${dollars:,.2f}" if round(abs(dollars), 2) < 1000 else f"${dollars:,.0f}"
+    return f"${with_error(dollars, error, 2 if round(abs(dollars), 2) < 1000 else 0)}"
 
 
 def moment(at: int | datetime) -> str:

@@ -195,8 +195,21 @@ def write(case: Case, folder: Path) -> runs.RunData:
     return runs.from_table_and_log(table, log, -3600.0 * case.offset_h)
 
 
-def _stamp(case: Case, at: float) -> str:
-    moment = START + timedelta(seconds=at)
+def source(case: Case, folder: Path) -> Path:
+    """What `tail` follows of a written case."""
+    return folder / case.name if case.readings == "recording" else folder / f"{case.name}.log"
+
+
+def write_half(case: Case, folder: Path, until: float) -> Path:
+    """Writes the log as it stands at a second of a run that goes on now."""
+    log = folder / f"{case.name}-half.log"
+    start = datetime.now(timezone.utc) - timedelta(seconds=until)
+    log.write_text("".join(f"{_stamp(case, at, start)}{line}\n" for at, line in lines(case) if at <= until))
+    return log
+
+
+def _stamp(case: Case, at: float, start: datetime = START) -> str:
+    moment = start + timedelta(seconds=at)
     forms = {
         "s": f"{moment:%Y-%m-%d %H:%M:%S} ",
         "ms": f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} ",

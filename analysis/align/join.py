@@ -184,13 +184,14 @@ def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]
     joules, seconds = windows.integral(power)
     slowed = _slowed(gpu.get("throttle"))
     slow_s, known_s = windows.integral(slowed)
-    some = seconds > 0
+    counted = used(gpu.get("energy_j"), gpu.counted_at, power, gpu.holds, starts, stops)
+    some, whole = seconds > 0, ~np.isnan(counted) & (seconds * 1e9 >= WHOLE * (stops - starts))
     return {
         "seconds": seconds,
-        "power_mean_w": divided(joules, seconds),
+        "power_mean_w": divided(np.where(whole, counted, joules), seconds),
         "power_peak_w": windows.peak(gpu.peak("power_w")),
         "energy_j": np.where(some, joules, np.nan),
-        "energy_counter_j": used(gpu.get("energy_j"), gpu.counted_at, power, gpu.holds, starts, stops),
+        "energy_counter_j": counted,
         "refreshes": np.where(some, windows.count(_changed(power)), np.nan),
         "temp_c": windows.mean(gpu.get("temp_c")),
         "temp_peak_c": windows.peak(gpu.peak("temp_c")),

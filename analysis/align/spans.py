@@ -40,6 +40,8 @@ SCHEMA: dict[str, Any] = {
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
 LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
+COARSE = 0.02  # of a step: times that are coarser than this say little of one step
+FARTHEST = 3  # times the resolution, that a printed and a stamped time of the same steps differ
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
 
 
@@ -98,7 +100,8 @@ class Span:
 
 def cut_spans(subject: RunData) -> pl.DataFrame:
     """Cuts a run into spans; with a column `node` if several nodes printed records."""
-    frames = {node: of_marks(marks) for node, marks in log_marks(subject).items()}
+    resolution_ns = round(timed_log(subject).resolution_s * 1e9)
+    frames = {node: of_marks(marks, resolution_ns) for node, marks in log_marks(subject).items()}
     if len(frames) == 1:
         return next(iter(frames.values()))
     return pl.concat(
@@ -106,9 +109,10 @@ def cut_spans(subject: RunData) -> pl.DataFrame:
     )
 
 
-def of_marks(marks: Sequence[LogMark]) -> pl.DataFrame:
-    """Cuts the marks of one node into a frame of spans."""
-    frame = pl.DataFrame([span.row() for span in _merged(_cut(marks))], schema=SCHEMA, orient="row")
+def of_marks(marks: Sequence[LogMark], resolution_ns: int = 0) -> pl.DataFrame:
+    """Cuts the marks of one node, with times of a given resolution, into a frame of spans."""
+    rows = [span.row() for span in _merged(_cut(marks, resolution_ns))]
+    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
 
@@ -224,35 +228,55 @@ def _first_line(subject: RunData, cut_ns: int) -> Iterator[LogMark]:
         yield LogMark("began", began + cut_ns)
 
 
-def _cut(marks: Sequence[LogMark]) -> Iterator[Span]:
+def _cut(marks: Sequence[LogMark], resolution_ns: int) -> Iterator[Span]:
     """Cuts gap by gap: from a record, or the beginning, to the next record, or the end."""
     records = [place for place, mark in enumerate(marks) if mark.kind == "train"]
     if not records:
         return
-    usual = _usual(marks, records)
+    usual = _usual(marks, records, resolution_ns)
     for before, record, usual_ns in zip([0, *records], records, usual.tolist(), strict=False):
         yield from _gap(marks[before : record + 1], usual_ns)
     for left, right in pairwise(marks[records[-1] :]):
         yield _rest(left, right, None)
 
 
-def _usual(marks: Sequence[LogMark], records: Sequence[int]) -> Numbers:
-    """Returns ns per step: the median of gaps without other lines around a record, else the printed step time."""
+def _usual(marks: Sequence[LogMark], records: Sequence[int], resolution_ns: int) -> Numbers:
+    """Returns ns per step: the median of gaps without other lines around a record, else the printed step time.
+
+    A median of coarse times is as coarse as they are: then it is the mean of the gaps without a stall, or the usual
+    printed time if the two agree.
+    """
     clean = [
-        (marks[record].time - marks[before].time) / marks[record].steps
-        if record == before + 1 and not marks[record].first
-        else None
+        marks[record].time - marks[before].time if record == before + 1 and not marks[record].first else None
         for before, record in zip([-1, *records], records, strict=False)
     ]
-    printed = [marks[record].dt_ns for record in records]
-    first = [marks[record].first for record in records]
     rows = pl.DataFrame(
-        [clean, printed, first], {"gap": pl.Float64, "printed": pl.Float64, "first": pl.Boolean}
+        {
+            "width": pl.Series(clean, dtype=pl.Float64),
+            "steps": pl.Series([float(marks[record].steps) for record in records]),
+            "printed": pl.Series([marks[record].dt_ns for record in records], dtype=pl.Float64),
+            "first": pl.Series([marks[record].first for record in records]),
+        }
     )
-    near = usual_near(pl.col("gap")).fill_null(strategy="forward").fill_null(strategy="backward")
+    median = usual_near(pl.col("width") / pl.col("steps"))
+    coarse = resolution_ns > COARSE * median * pl.col("steps")
+    near = pl.when(coarse).then(_coarse_usual(median, resolution_ns)).otherwise(median)
+    near = near.fill_null(strategy="forward").fill_null(strategy="backward")
     usual = pl.coalesce(near.over(pl.col("first").cum_sum()), "printed").fill_null(np.nan)
     usual_ns: Numbers = rows.select(usual.alias("usual"))["usual"].to_numpy()
     return usual_ns
+
+
+def _coarse_usual(median: pl.Expr, resolution_ns: int) -> pl.Expr:
+    """Returns ns per step by the gaps around a record, of which only the two ends have the clock's error."""
+    steady = pl.col("width") <= LONG * median * pl.col("steps") + 2 * resolution_ns
+
+    def around(name: str) -> pl.Expr:
+        return pl.when(steady).then(name).rolling_sum(timestamps.AROUND, min_samples=1, center=True)
+
+    mean, printed = around("width") / around("steps"), usual_near(pl.col("printed"))
+    agree = (printed - mean).abs() <= FARTHEST * resolution_ns / around("steps")
+    return pl.when(agree).then(printed).otherwise(mean)
 
 
 def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,17 +54,26 @@ def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float)
 def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
     """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
 
-    Marks none if most records behind one are not long: then the printed time leaves it out.
+    Marks none behind evaluations if most records behind one are not long: then the printed time leaves them out.
+    The same holds of checkpoints.
     """
     if "dt_ms" not in records.columns or "line" not in records.columns or records.is_empty():
         return pl.repeat(False, records.height, eager=True)
+    is_long = records.select(
+        (pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))).fill_null(False)
+    ).to_series()
     saved = log.events.filter(pl.col("kind") == "checkpoint")["line"]
-    others = np.unique(np.concatenate([log.evals["line"].to_numpy(), saved.to_numpy()]))
-    lines = records["line"].to_numpy()
-    before = np.searchsorted(others, lines) - np.searchsorted(others, np.append(-1, lines[:-1]))
-    is_long = pl.col("dt_ms") > LONG * usual_near(pl.col("dt_ms"))
-    marked = records.select(is_long.fill_null(False)).to_series() & pl.Series(before > 0)
-    return marked if 2 * marked.sum() > (before > 0).sum() else marked & False
+    marked = pl.repeat(False, records.height, eager=True)
+    for others in (log.evals["line"], saved):
+        behind = _behind(records["line"].to_numpy(), np.unique(others.to_numpy()))
+        if 2 * (is_long & behind).sum() > behind.sum():
+            marked = marked | (is_long & behind)
+    return marked
+
+
+def _behind(lines: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> pl.Series:
+    """Marks the lines with one of the others between them and the line before."""
+    return pl.Series(np.searchsorted(others, lines) > np.searchsorted(others, np.append(-1, lines[:-1])))
 
 
 def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:
@@ -86,17 +95,34 @@ def _by_clock(steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
     clean = rows.filter(~pl.col("first"))  # the first of a chain begins where an evaluation is thought to end
     if clean.is_empty():
         clean = rows
-    size = 1 if resolution_s < float(steps["duration_s"].median() or 0) / 100 else BLOCK  # type: ignore[arg-type]
-    blocks = clean.group_by("chain", pl.col("place") // size, maintain_order=True).agg(
+    median: Any = steps["duration_s"].median()
+    if resolution_s < float(median or 0) / 100:
+        return StepTime(
+            *_median(clean["duration_s"].to_numpy()), "timestamps" if resolution_s else "the log's clock"
+        )
+    return _by_coarse_clock(clean, resolution_s)
+
+
+def _by_coarse_clock(rows: pl.DataFrame, resolution_s: float) -> StepTime:
+    """Returns the time from the first to the last line of each stretch by its steps, without blocks that stalled.
+
+    Only the two ends of a stretch have the clock's error; how much blocks scatter beyond it is that of the steps.
+    """
+    blocks = rows.group_by("chain", pl.col("place") // BLOCK, maintain_order=True).agg(
         (pl.col("duration_s") * pl.col("steps")).sum().alias("seconds"), pl.col("steps").sum()
     )
-    whole = blocks.filter(pl.col("steps") >= pl.min_horizontal(pl.lit(size), pl.col("steps").max()))
-    each = (whole["seconds"] / whole["steps"]).to_numpy()
-    if size == 1:
-        return StepTime(*_median(each), "timestamps" if resolution_s else "the log's clock")
-    mean, error_s = _steady_mean(each)  # a median of coarse values is as coarse as they are
-    coarse = resolution_s / math.sqrt(6 * len(each)) / float(whole["steps"].mean())  # type: ignore[arg-type]
-    return StepTime(mean, max(error_s, SURE * coarse), "timestamps")
+    each = pl.col("seconds") / pl.col("steps")
+    stalled = pl.col("seconds") > STALLED * each.median() * pl.col("steps") + 2 * resolution_s
+    steady = blocks.with_columns(
+        stretch=(pl.col("chain").diff().fill_null(1) != 0) | stalled.shift(1, fill_value=False)
+    )
+    steady = steady.filter(~stalled)
+    count, stretches = float(steady["steps"].sum()), max(1, int(steady["stretch"].sum()))
+    mean = float(steady["seconds"].sum()) / count
+    cut_s = resolution_s * math.sqrt(stretches / 6)
+    off = (steady["seconds"] - mean * steady["steps"]).to_numpy()
+    scatter_s = math.sqrt(max(0.0, float((off**2).mean()) - resolution_s**2 / 6) * len(off))
+    return StepTime(mean, SURE * math.hypot(cut_s, scatter_s) / count, "timestamps")
 
 
 def _median(values: Numbers) -> tuple[float, float]:
@@ -104,18 +130,3 @@ def _median(values: Numbers) -> tuple[float, float]:
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
     deviation = (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
-
-
-def _steady_mean(values: Numbers) -> tuple[float, float]:
-    """Returns the mean without stalls, and its error."""
-    steady = values[values <= STALLED * np.median(values)]
-    return float(steady.mean()), float(SURE * steady.std() / math.sqrt(len(steady)))
-
-
-def digits(seconds: float, error_s: float) -> str:
-    """Formats a step time in ms, with its error where that is seen in the printed digits."""
-    value, error = 1000 * seconds, 1000 * error_s
-    if error < 0.005 * max(1.0, value / 1000):
-        return f"{value:,.2f}"
-    places = max(0, min(2, -math.floor(math.log10(error))))
-    return f"{value:,.{places}f} ±{error:,.{places}f}"

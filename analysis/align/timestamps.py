@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 AROUND = 51  # records, over which the usual step time is the median
 SLOW = 1.5  # times the usual
-WHOLE_SECOND = 1.0  # resolution of busy periods, in s
+WHOLE_SECOND, MILLISECOND = 1.0, 0.001  # resolution of busy periods and of timestamps, in s
 UNDATED = "counted from 1970, as the date is unknown"
 ROUNDED_S = 0.6  # total times are printed in hundredths of a minute
 
@@ -42,8 +42,9 @@ PAUSE_S = 120  # shorter pauses belong to the busy period
 class TimedLog:
     """A log's tables, every row with its `time`; `how` says where the times come from; None if unknown.
 
-    `uncertainty_s` is how far off a line may be, None if unknown. Without timestamps (`stamped`), only the length
-    of steps is known.
+    `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
+    two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
+    is known.
     """
 
     records: pl.DataFrame
@@ -52,16 +53,12 @@ class TimedLog:
     how: str | None
     uncertainty_s: float | None
     stamped: bool = True
-
-    @property
-    def resolution_s(self) -> float:
-        """The smallest difference between two timestamps; 0 without any, and of a recorder's."""
-        return (self.uncertainty_s or 0.0) if self.stamped else 0.0
+    resolution_s: float = 0.0
 
     @property
     def cut_ns(self) -> int:
         """How much the clock cuts off a timestamp on average."""
-        return SECOND // 2 if self.resolution_s == WHOLE_SECOND else 0
+        return SECOND // 2 if self.stamped and self.resolution_s == WHOLE_SECOND else 0
 
     def of_node(self, node: str | None) -> TimedLog:
         def rows_of_node(frame: pl.DataFrame) -> pl.DataFrame:
@@ -95,7 +92,8 @@ def timed_log(subject: RunData) -> TimedLog:
     moments = end_ns + ((seconds - seconds[-1]) * 1e9).astype(np.int64)
     how = f"by {source}, which times steps alone, {set_by}"
     error_s = None if uncertainty_s is None else max(uncertainty_s, rounding_s)
-    return replace(_by_line(log, _moments(moments), how, error_s), stamped=False)
+    placed = _by_line(log, _moments(moments), how, error_s)
+    return replace(placed, stamped=False, resolution_s=rounding_s)
 
 
 def usual_near(times: pl.Expr) -> pl.Expr:
@@ -145,13 +143,15 @@ def _by_stamps(log: Log) -> TimedLog:
     stamps = times.drop_nulls().to_numpy()
     whole = len(stamps) > 0 and bool((stamps % SECOND == 0).all())
     if not whole:
-        return _by_line(log, log.records["time"], "by the stamps of its lines", 0.001)
+        placed = _by_line(log, log.records["time"], "by the stamps of its lines", MILLISECOND)
+        return replace(placed, resolution_s=MILLISECOND)
     spread = pl.Series(_spread(stamps)).cast(pl.Int64)
     place = times.is_not_null().cast(pl.Int64).cum_sum() - 1
     filled = pl.select(pl.when(times.is_not_null()).then(spread.gather(place.clip(0)))).to_series()
     later = {name: _half_later(getattr(log, name)) for name in ("evals", "events")}
     how = "by the stamps of its lines, which are whole seconds"
-    return _by_line(log.with_results(**later), _moments(filled), how, 1.0)
+    placed = _by_line(log.with_results(**later), _moments(filled), how, WHOLE_SECOND)
+    return replace(placed, resolution_s=WHOLE_SECOND)
 
 
 def _half_later(frame: pl.DataFrame) -> pl.DataFrame:
@@ -196,13 +196,8 @@ def _own_clock(records: pl.DataFrame) -> tuple[Numbers, str, float] | None:
     """
     steps = records.select(pl.col("step").diff().over("phase", "attempt").fill_null(1).clip(0))["step"]
     ways = [
-        ("dt_ms", _stepped(steps), "the sum of its times of steps", 0.0),
-        (
-            "total_time_min",
-            pl.col("total_time_min").forward_fill().diff() * 60,
-            "its own total time",
-            ROUNDED_S,
-        ),
+        ("dt_ms", seconds_by_dt(pl.lit(steps)), "the sum of its times of steps", 0.0),
+        ("total_time_min", _by_total_time(records, steps), "its own total time", ROUNDED_S),
     ]
     for column, gap, source, rounding_s in ways if steps.max() == 1 else reversed(ways):
         if column in records.columns:
@@ -212,11 +207,23 @@ def _own_clock(records: pl.DataFrame) -> tuple[Numbers, str, float] | None:
     return None
 
 
-def _stepped(steps: pl.Series) -> pl.Expr:
-    """Returns seconds of all steps that a record covers; the unprinted ones count at most SLOW times the usual."""
-    dt = pl.col("dt_ms") / 1000
-    others: pl.Expr = (steps - 1).clip(0) * pl.min_horizontal(dt, SLOW * usual_near(dt))
-    return dt.clip(0) * (steps > 0) + others
+def seconds_by_dt(steps: pl.Expr) -> pl.Expr:
+    """Returns the seconds of all steps that a record covers, by the printed time of the last of them.
+
+    A printed time far above the usual, as of a step that contains an evaluation, says nothing of the others.
+    """
+    dt = pl.col("dt_ms").clip(0) / 1000
+    usual = usual_near(dt)
+    return dt * (steps > 0) + (steps - 1).clip(0) * pl.when(dt > SLOW * usual).then(usual).otherwise(dt)
+
+
+def _by_total_time(records: pl.DataFrame, steps: pl.Series) -> pl.Expr:
+    """Returns seconds by the growth of the total time; by step times, until it grows."""
+    total = pl.col("total_time_min").forward_fill()
+    grown = total.diff() * 60
+    if "dt_ms" not in records.columns:
+        return grown
+    return pl.when(total <= total.min()).then(seconds_by_dt(pl.lit(steps))).otherwise(grown)
 
 
 def _anchor(log: Log, readings: pl.DataFrame | None, length_s: float) -> tuple[int | None, str, float | None]:

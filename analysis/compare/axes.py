@@ -18,6 +18,7 @@ from gputel.analysis import align
 from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
+from gputel.analysis.align.timestamps import seconds_by_dt
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.analysis.text import JOULES_PER_KWH
 
@@ -140,8 +141,10 @@ def elapsed_seconds(rows: pl.DataFrame, done: Numbers, attempt: Numbers, clock: 
         return stamps - np.nanmin(stamps) + _of_first(rows, done)
     if clock == "clock":
         return _counted_on(floats(column) * 60)
-    each = floats(column)
-    return np.cumsum(np.where(np.isfinite(each), each, np.nanmedian(each)) / 1000 * gaps(done, attempt))
+    finite = pl.when(pl.col("dt_ms").is_finite()).then("dt_ms")
+    known = rows.select(finite.fill_null(finite.median()))
+    covered = pl.lit(pl.Series(gaps(done, attempt)))
+    return np.cumsum(floats(known.select(seconds_by_dt(covered)).to_series()))
 
 
 def gaps(done: Numbers, attempt: Numbers) -> Numbers:

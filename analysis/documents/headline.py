@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
-from gputel.analysis.align import step_time
+from gputel.analysis.align import errors, step_time
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
@@ -38,7 +39,8 @@ def _status(report: Report) -> str:
     """`d16: completed, 4 h 19 min`; readings without a log have no status."""
     subject, seconds = report.subject, _seconds(report)
     status = subject.log.status if subject.log.lines and subject.log.telemetry is None else None
-    parts = [part for part in (status, text.duration(seconds) if seconds else None) if part]
+    took = text.duration(seconds, error=errors.elapsed_error(report.placed)) if seconds else None
+    parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name
 
 
@@ -60,11 +62,11 @@ def _speed(report: Report) -> str | None:
     if report.phases.is_empty():
         return None
     row = list(rows(report.phases))[-1]
-    rate = row["tok_per_sec"] if row["tok_per_sec"] is not None else row.get("tok_per_sec_printed")
+    rate = tok_per_sec(row) or text_of_rate(row.get("tok_per_sec_printed"))
     step = step_ms(row)
     mfu = next((verdict.answer for verdict in report.verdicts if verdict.question == MFU_QUESTION), UNKNOWN)
     parts = [
-        None if rate is None else f"{text.number(rate, 0)} tok/s",
+        None if rate is None else f"{rate} tok/s",
         None if step is None else f"{step} ms/step",
         None if mfu == UNKNOWN else f"MFU {mfu}",
     ]
@@ -73,9 +75,10 @@ def _speed(report: Report) -> str | None:
 
 def _energy_used(report: Report) -> str | None:
     energies = [energy for row in rows(report.totals) if (energy := energy_of(row)) is not None]
-    tokens = [row["j_per_token"] for row in rows(report.phases) if row["j_per_token"] is not None]
-    parts = [text.energy(sum(energies)) + over_measured(report)] if energies else []
-    parts += [f"{tokens[-1]:.4g} J/token in training"] if tokens else []
+    tokens = [cell for row in rows(report.phases) if (cell := j_per_token(row)) is not None]
+    error = errors.whole_energy_error(report.totals, report.placed)
+    parts = [text.energy(sum(energies), error) + over_measured(report)] if energies else []
+    parts += [f"{tokens[-1]} J/token in training"] if tokens else []
     return _joined(parts)
 
 
@@ -107,8 +110,9 @@ def _cost(report: Report, price: float | None) -> str | None:
         return None
     if gpus_used is None or not seconds:
         return "unknown: " + ("how many GPUs it used" if seconds else "how long it took")
-    hours = float(gpus_used.value) * seconds / 3600
-    return f"{text.money(hours * price)}: {hours:.3g} GPU hours at {text.money(price)}"
+    count = float(gpus_used.value)
+    hours, error = count * seconds / 3600, count * errors.elapsed_error(report.placed) / 3600
+    return f"{text.money(hours * price, error * price)}: {hours:.3g} GPU hours at {text.money(price)}"
 
 
 def _seconds(report: Report) -> float:
@@ -126,4 +130,26 @@ def energy_of(row: Mapping[str, Any]) -> float | None:
 
 
 def step_ms(row: Mapping[str, Any]) -> str | None:
-    return None if row["step_s"] is None else step_time.digits(row["step_s"], row["step_error_s"])
+    """Milliseconds of a step, with their error."""
+    if row["step_s"] is None:
+        return None
+    return text.with_error(1000 * row["step_s"], 1000 * row["step_error_s"], 2)
+
+
+def tok_per_sec(row: Mapping[str, Any]) -> str | None:
+    """Tokens per second of elapsed time, with their error."""
+    rate = row["tok_per_sec"]
+    return None if rate is None else text.with_error(rate, row["tok_per_sec_error"], 0)
+
+
+def text_of_rate(rate: float | None) -> str | None:
+    return None if rate is None else text.number(rate, 0)
+
+
+def j_per_token(row: Mapping[str, Any]) -> str | None:
+    """Joules of a token to four digits, fewer where the error says so."""
+    joules, error = row["j_per_token"], row["j_per_token_error"]
+    if not joules:
+        return None if joules is None else text.number(joules, 0)
+    places = max(0, 3 - math.floor(math.log10(abs(joules))))
+    return text.with_error(joules, error, places)

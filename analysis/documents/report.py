@@ -13,10 +13,18 @@ import polars as pl
 
 from gputel.analysis import report as reports
 from gputel.analysis import text
+from gputel.analysis.align.errors import whole_energy_error
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
-from gputel.analysis.documents.headline import energy_of, headline, over_measured, step_ms
+from gputel.analysis.documents.headline import (
+    energy_of,
+    headline,
+    j_per_token,
+    over_measured,
+    step_ms,
+    tok_per_sec,
+)
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import telemetry_sections
 from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
@@ -163,7 +171,8 @@ def _time(report: Report) -> Table:
     totals = [row for row in rows(report.totals) if row["duration_s"]]
     energies = [energy for row in totals if (energy := energy_of(row)) is not None]
     whole = [text.duration(sum(row["duration_s"] for row in totals))]
-    whole += [text.energy(sum(energies)) + over_measured(report)] if energies else []
+    error = whole_energy_error(report.totals, report.placed)
+    whole += [text.energy(sum(energies), error) + over_measured(report)] if energies else []
     name = "Time and energy" if energies else "Time"
     return _table(f"{name} by phase: {', '.join(whole)}", totals, TIME)
 
@@ -291,11 +300,21 @@ def _not_all_measured(row: Row) -> str | None:
 
 def _best_energy(row: Row) -> str | None:
     energy = energy_of(row)
-    return None if energy is None else text.energy(energy)
+    return None if energy is None else text.energy(energy, row.get("energy_error_j"))
+
+
+def _joules_of_step(row: Row) -> str | None:
+    joules = row["j_per_step"]
+    return None if joules is None else text.with_error(joules, row["j_per_step_error"], 1)
+
+
+def _mean_power(row: Row) -> str | None:
+    power = row.get("power_mean_w")
+    return None if power is None else text.with_error(power, row.get("power_error_w"), 0, "W")
 
 
 POWER: tuple[Column, ...] = (
-    ("mean\npower", _rounded("power_mean_w", "W")),
+    ("mean\npower", _mean_power),
     ("peak\npower", _rounded("power_peak_w", "W")),
 )
 ENERGY: tuple[Column, ...] = (
@@ -313,7 +332,7 @@ MEMORY: tuple[Column, ...] = (
 MEASURED_SHARE: Column = ("measured", _not_all_measured)
 TIME: tuple[Column, ...] = (
     ("phase", lambda row: PHASES[row["kind"]]),
-    ("time", _written("duration_s", text.duration)),
+    ("time", lambda row: text.duration(row["duration_s"], error=row["duration_error_s"])),
     ("time\nshare", _share("share")),
     ("energy", _best_energy),
     ("energy\nshare", _share("energy_share")),
@@ -326,10 +345,10 @@ TRAINING: tuple[Column, ...] = (
     ("steps", _written("steps", text.step)),
     ("attempts", _written("attempts", text.step)),
     ("ms/step", step_ms),
-    ("tok/s,\nwall clock", _written("tok_per_sec", lambda rate: text.number(rate, 0))),
+    ("tok/s,\nwall clock", tok_per_sec),
     ("tok/s,\nlogged", _written("tok_per_sec_printed", lambda rate: text.number(rate, 0))),
-    ("J/step", _written("j_per_step", lambda joules: text.number(joules, 1))),
-    ("J/token", _written("j_per_token", lambda joules: f"{joules:.4g}")),
+    ("J/step", _joules_of_step),
+    ("J/token", j_per_token),
 )
 GPUS: tuple[Column, ...] = (("GPU", _gpu_name), *POWER, *ENERGY, TEMPERATURE, MEMORY[0], MEASURED_SHARE)
 MEASURED: tuple[Column, ...] = (

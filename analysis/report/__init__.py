@@ -4,6 +4,7 @@ make_report   everything that the terminal, the page and the JSON of `gputel rep
 answer        the JSON of a report
 judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
 
+phases        the training of each phase, and the errors of times, energies and rates
 verdicts      Verdict and its evidence; MFU, headroom, stragglers
 bottleneck    compute, memory bandwidth, input or communication
 overfitting   validation against training loss; the best checkpoint
@@ -16,24 +17,24 @@ checkup       a trial recording of this machine's GPUs, for `gputel doctor`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis.align import join, offsets, timestamps
-from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
-from gputel.analysis.align.step_time import SURE, step_time
 from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
+from gputel.analysis.report.phases import phase_table, phases_border, with_errors
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,
@@ -101,6 +102,8 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     tokens = subject.facts.tokens_per_step
     steps = join.of_spans(measured, float(tokens.value) if tokens else None)
     placed = timed_log(subject)
+    account = recording_summary(subject.recording.path) if subject.recording else None
+    sensor = _sensor(account)
     return Report(
         subject=subject,
         placed=placed,
@@ -108,10 +111,10 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         spans=measured,
         shared=overlap(spans, edges),
         steps=steps,
-        totals=join.totals(measured),
-        phases=_phases(steps, subject),
+        totals=with_errors(join.totals(measured), phases_border(subject, placed, steps), sensor),
+        phases=phase_table(subject, placed, measured, steps, sensor),
         gpus=gpus,
-        account=recording_summary(subject.recording.path) if subject.recording else None,
+        account=account,
         verdicts=judge_run(
             Case(subject, steps, gpus, placed.uncertainty_s or 0.0),
             trained=not subject.log.records.is_empty(),
@@ -136,7 +139,7 @@ def answer(report: Report) -> dict[str, Any]:
         "facts": {
             name: {"value": f.value, "origin": f.origin} for name, f in report.subject.facts.known().items()
         },
-        "time": report.totals.with_columns(duration_error_s=_error_of_spans(report)),
+        "time": report.totals,
         "phases": report.phases,
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
@@ -146,33 +149,6 @@ def answer(report: Report) -> dict[str, Any]:
         "events": events(report),
     }
     return dict(as_json(answers))
-
-
-def _error_of_spans(report: Report) -> pl.Expr:
-    """Returns the error of the time of each kind.
-
-    A span has two cut timestamps, and its border with the training is where a record is thought to begin; training
-    has the errors of all other kinds.
-    """
-    cut_s = report.placed.uncertainty_s
-    if cut_s is None:
-        return pl.lit(None, pl.Float64)
-    others = pl.when(pl.col("kind") == "train").then(0).otherwise(pl.col("spans"))
-    others = pl.when(pl.col("kind") == "train").then(others.sum()).otherwise(others)
-    scatter_s, drift_s = _error_of_borders(report)
-    scattered = SURE * ((others + 1) * cut_s**2 / 6 + others * scatter_s**2).sqrt()
-    return scattered + others * drift_s
-
-
-def _error_of_borders(report: Report) -> tuple[float, float]:
-    """Returns how much a record scatters about its expected length, and the error that all expectations share."""
-    records, phases = report.subject.log.records, report.phases
-    covered = float(report.steps["steps"].cast(pl.Float64).median() or 1.0)
-    dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
-    dt_ms = dt_ms.filter(dt_ms.is_finite())
-    low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
-    drift: Any = phases["step_error_s"].max() if "step_error_s" in phases.columns else None
-    return (high - low) / 1349 * covered**0.5, float(drift or 0.0) * covered
 
 
 def read_as(report: Report) -> str | None:
@@ -204,6 +180,17 @@ def refresh(report: Report) -> dict[str, dict[str, float | None]]:
     return rates
 
 
+def _sensor(account: RecordingSummary | None) -> PowerSensor:
+    """Returns how late power is: of a recording by its slowest energy counter, else by its slowest power sensor."""
+    if account is None:
+        return IN_TABLES
+    for name in ("energy_j", "power_w"):
+        rates = [hz for gpu in account.gpus if (hz := gpu.refresh_hz.get(name))]
+        if rates:
+            return replace(RECORDED, period_s=1 / min(rates))
+    return RECORDED
+
+
 def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
     """Returns the verdicts; those on training need a log, and those by GPU readings need real ones."""
     recording = case.subject.recording
@@ -226,52 +213,6 @@ def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) 
         return 0, 0
     busy = None if keep_idle else timestamps.ends(sampled.together(timestamps.READINGS))
     return busy or sampled.edges
-
-
-def _phases(steps: pl.DataFrame, subject: RunData) -> pl.DataFrame:
-    """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
-
-    `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, null if their unit
-    contradicts tokens and step times.
-    """
-    records = subject.log.records
-    weight = pl.col("steps")
-    joules = JOULES * weight
-    whole = (pl.col("measured") >= join.WHOLE) & joules.is_not_null()
-    tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
-    phases = steps.group_by("phase", maintain_order=True).agg(
-        weight.sum(),
-        pl.col("attempt").n_unique().alias("attempts"),
-        seconds.sum(),
-        _known(tokens).alias("tokens"),
-        (_known(tokens) / seconds.sum()).alias("tok_per_sec"),
-        _known(joules).alias("energy_j"),
-        (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
-        (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
-    )
-    is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
-    rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
-    printed = records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
-    each = _step_times(steps, records, timed_log(subject))
-    timed = phases.join(each, on="phase", how="left", maintain_order="left")
-    return timed.join(printed, on="phase", how="left", maintain_order="left")
-
-
-def _step_times(steps: pl.DataFrame, records: pl.DataFrame, placed: TimedLog) -> pl.DataFrame:
-    """Returns the time of a step of each phase, with its error and where it comes from."""
-    rows = []
-    for (phase,), mine in steps.group_by("phase", maintain_order=True):
-        dt_ms = records.filter(pl.col("phase") == phase)["dt_ms"] if "dt_ms" in records.columns else None
-        estimate = step_time(mine, dt_ms, placed.resolution_s)
-        if estimate:
-            rows.append((phase, estimate.seconds, estimate.error_s, estimate.origin))
-    schema = {"phase": pl.String, "step_s": pl.Float64, "step_error_s": pl.Float64, "step_origin": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _known(values: pl.Expr) -> pl.Expr:
-    """Sums known values; null if all are unknown."""
-    return pl.when(values.count() > 0).then(values.sum())
 
 
 def _unknown(question: str, simulated: str) -> Verdict:

@@ -44,6 +44,26 @@ JOULES = [
 
 
 @pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (text.with_error(1217.0, 0.001, 2), "1,217.00"),
+        (text.with_error(1217.0, 12.0, 2), "1,217 ±12"),
+        (text.with_error(431_260.0, 1240.0, 0, "tok/s"), "431,300 ±1,200 tok/s"),
+        (text.with_error(0.0005494, 0.0000123, 7), "0.000549 ±0.000012"),
+        (text.with_error(0.19, None, 0), "0.19"),
+        (text.duration(33.0, error=2.52), "33.0 ±2.5 s"),
+        (text.duration(481.9, error=2.43), "8 min 02 s ±2 s"),
+        (text.duration(15_570.0, error=2.43), "4 h 20 min"),
+        (text.energy(245_300.0, 3100.0), "245.3 ±3.1 kJ"),
+        (text.energy(245_300.0, 5100.0), "245 ±5 kJ"),
+        (text.money(12.5, 0.31), "$12.50 ±0.31"),
+    ],
+)
+def test_digits_follow_the_error(written: str, shown: str) -> None:
+    assert written == shown
+
+
+@pytest.mark.parametrize(
     ("form", "value", "written"),
     [
         (text.number, 2.4179, "2.4179"), (text.number, 1234.5, "1,234.5"), (text.number, 512_340.0, "512,340"),

@@ -91,8 +91,8 @@ def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
         name: [cell.strip() for cell in cells]
         for name, cells in table(said, "Time and energy by phase").items()
     }
-    assert rows["training"] == ["1 min 40 s", "76.9 %", "120.0 kJ", "95.2 %", "1,200 W", "100 %"]
-    assert rows["evaluation"] == ["20.0 s", "15.4 %", "4,000.0 J", "3.2 %", "200 W", "0 %"]
+    assert rows["training"] == ["1 min 40 s", "76.9 %", "120.0 ±2.7 kJ", "95.2 %", "1,200 ±27 W", "100 %"]
+    assert rows["evaluation"] == ["20.0 s", "15.4 %", "4,000 ±400 J", "3.2 %", "200 ±19 W", "0 %"]
     assert set(rows) == {"start", "training", "evaluation", "checkpoints"}
 
 

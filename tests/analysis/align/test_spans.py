@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import polars as pl
@@ -239,3 +240,21 @@ def test_long_first_step_after_an_evaluation_is_compilation(tmp_path: Path) -> N
     spans = cut_spans(read_run(tmp_path / "a.log"))
     seconds = spans.select(pl.col("end").max() - pl.col("start").min()).item().total_seconds()
     assert (set(spans["kind"]), seconds) == ({"train"}, pytest.approx(79))
+
+
+def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_path: Path) -> None:
+    """Ten steps take 6.57 s: most stamps are 7 s apart, and their median would add half a second to each."""
+    lines, second = [], 100.3
+    for record in range(40):
+        if record in (10, 20, 30):
+            second += 20.0
+            lines.append((second, f"Step {10 * record:05d} | Validation loss: 3.0"))
+        second += 6.57
+        lines.append((second, f"step {10 * record:05d} | loss: 3.0 | dt: 657.00ms"))
+    path = tmp_path / "run.log"
+    start = datetime(2026, 10, 3, 7, tzinfo=timezone.utc)
+    path.write_text(
+        "".join(f"{start + timedelta(seconds=second):%Y-%m-%d %H:%M:%S} {line}\n" for second, line in lines)
+    )
+    cut = cut_spans(read_run(path)).filter(kind="eval")
+    assert (cut["end"] - cut["start"]).dt.total_milliseconds().mean() == pytest.approx(20_000, abs=500)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import polars as pl
 import pytest
 
-from gputel.analysis.align.step_time import digits, step_time
+from gputel.analysis.align.step_time import contains_others, step_time
+from gputel.analysis.runs import read_run
 
 START = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
 
@@ -56,6 +58,17 @@ def test_stamps_win_over_step_times_that_leave_out_part_of_a_step() -> None:
     assert estimate.seconds == pytest.approx(1.217, rel=0.005)
 
 
-def test_digits_follow_the_error() -> None:
-    assert digits(1.217, 0.000001) == "1,217.00"
-    assert digits(1.217, 0.012) == "1,217 ±12"
+def test_checkpoints_outside_of_step_times_do_not_hide_evaluations_inside(tmp_path: Path) -> None:
+    """Every record behind an evaluation is long; the twice as many behind a checkpoint are not."""
+    lines = []
+    for number in range(60):
+        if number and number % 20 == 0:
+            lines.append("validation loss: 3.0")
+        elif number and number % 10 == 5:
+            lines.append(f"Saved checkpoint to out/step_{number:06d}.pt")
+        dt_ms = 9000 if number and number % 20 == 0 else 1000
+        lines.append(f"step {number} | loss: 3.0 | dt: {dt_ms:.2f}ms | tok/sec: {524288 / dt_ms:.2f}")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    log = read_run(path).log
+    assert log.records.filter(contains_others(log.records, log))["step"].to_list() == [20, 40]

@@ -96,11 +96,18 @@ def test_total_time_is_taken_where_not_every_step_was_printed(log: Log) -> None:
     assert seconds == pytest.approx([1000 - 30 * (9 - n) for n in range(10)])
 
 
+def test_total_time_that_leaves_out_first_steps_is_completed_by_their_step_times(log: Log) -> None:
+    """Its clock begins after step 10; the ten steps before it took 1 s each."""
+    lines = [f"{step(10 * n, dt_ms=1000)} | total time: {max(n - 1, 0) / 6:.2f}m" for n in range(10)]
+    times = timed_log(read_run(log(lines, 1000))).records["time"].dt.epoch("ns")
+    assert (times[9] - times[0]) / 1e9 == pytest.approx(90, abs=0.6)
+
+
 def test_slow_step_does_not_speak_for_the_others(log: Log) -> None:
     """Of every tenth step one took 60 s, for it held an evaluation; the nine before it took 1 s each."""
     lines = [step(10 * n, dt_ms=60_000 if n == 5 else 1000) for n in range(10)]
     times = timed_log(read_run(log(lines, 1000))).records["time"].dt.epoch("ns")
-    assert (times[5] - times[4]) / 1e9 == pytest.approx(60 + 9 * 1.5)
+    assert (times[5] - times[4]) / 1e9 == pytest.approx(60 + 9 * 1.0)
 
 
 def test_log_that_tells_no_time_is_not_placed(log: Log) -> None:

@@ -1,0 +1,131 @@
+"""Spans and steps -> the error of each time, and of each energy, that is stated beside it: 90 % ranges.
+
+A span has two timestamps, and its border with the training lies where a step is thought to begin. Power is late:
+its sensor refreshes now and then, and many readings are means of the last second. So every border between two
+levels of power moves energy from one kind to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis.align.join import JOULES, WHOLE
+from gputel.analysis.align.step_time import SURE
+
+if TYPE_CHECKING:
+    from gputel.analysis.align.timestamps import TimedLog
+
+QUARTILES = 1349.0  # milliseconds between the quartiles of values whose standard deviation is a second
+HALF_KNOWN = 0.7  # of the scatter of a step: a printed time is used unless it is above the usual
+LONGEST_PERIOD_S = 1.0  # between two refreshes, where values that seldom change do not tell
+
+
+@dataclass(frozen=True)
+class BorderError:
+    """How far the border between training and anything else may be off, in seconds.
+
+    `cut_s` is the resolution of the clock, `scatter_s` the deviation of a step behind a border, `drift_s` the error
+    that all such steps share, and `between_s` that of steps which were not printed, and of rounded step times.
+    """
+
+    cut_s: float
+    scatter_s: float
+    drift_s: float
+    between_s: float
+
+
+@dataclass(frozen=True)
+class PowerSensor:
+    """How late power is: a value is the mean of the last `mean_s`, refreshed every `period_s` if that is known."""
+
+    mean_s: float
+    period_s: float | None = None
+
+
+RECORDED, IN_TABLES = PowerSensor(0.0), PowerSensor(1.0)
+"""A recording asks for the power of the moment; a table of another program often has the mean of a second."""
+
+
+def border_error(
+    placed: TimedLog, records: pl.DataFrame, steps: pl.DataFrame, step_error_s: float | None
+) -> BorderError | None:
+    """Returns the error of the borders of a phase; None if nothing is known of its times."""
+    if placed.how is None:
+        return None
+    covered = float(steps["steps"].cast(pl.Float64).median() or 1.0)  # type: ignore[arg-type]
+    dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
+    dt_ms = dt_ms.filter(dt_ms.is_finite())
+    low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
+    deviation_s = (high - low) / QUARTILES
+    count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
+    rounded_s = _last_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
+    between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
+    return BorderError(
+        placed.resolution_s,
+        deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN),
+        (step_error_s or 0.0) * covered,
+        between_s,
+    )
+
+
+def _last_digit(values: pl.Series) -> float:
+    """Returns what the last printed digit of values stands for: 0.01 of `658.60`."""
+    for places in range(6):
+        if ((values - values.round(places)).abs() <= 1e-12 * values.abs()).all():
+            return 10.0**-places
+    return 0.0
+
+
+def duration_error(border: BorderError | None) -> pl.Expr:
+    """Returns the error of the time of each kind, of rows with `kind` and `spans`; training has those of all."""
+    if border is None:
+        return pl.lit(None, pl.Float64)
+    train = pl.col("kind") == "train"
+    others = pl.when(train).then(pl.col("spans").filter(~train).sum()).otherwise("spans")
+    between = pl.when(train).then(border.between_s).otherwise(0.0)
+    scattered = (others + 1) * border.cut_s**2 / 6 + others * border.scatter_s**2 + between**2
+    return SURE * scattered.sqrt() + others * border.drift_s
+
+
+def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
+    """Returns the errors of energy and of mean power of each kind, of rows with `duration_error_s` and measures.
+
+    An energy has the error of the time, that of the power which came late, and what was not measured if nearly all
+    was; a `measured` share below that says itself what is missing.
+    """
+    power, time_s = pl.col("power_mean_w"), pl.col("duration_error_s").fill_null(0.0)
+    others = (power.sum() - power) / (power.count() - 1)
+    moved = (power - others).abs().fill_nan(None).fill_null(0.0)
+    late = _late_s(sensor) * moved
+    missing = pl.when(pl.col("measured") >= WHOLE).then(1 - pl.col("measured")).otherwise(0.0)
+    within = time_s * pl.max_horizontal(power, others.fill_nan(None))
+    energy = (within**2 + late**2 + (missing * JOULES) ** 2).sqrt()
+    return energy, (late**2 + (time_s * moved) ** 2).sqrt() / pl.col("duration_s")
+
+
+def _late_s(sensor: PowerSensor) -> pl.Expr:
+    """Returns how many seconds of one level of power are counted as another, over all borders of a kind.
+
+    A mean of the last second comes half a second late at each border; a refresh is late by a random part of it.
+    """
+    spans, counted = pl.col("spans"), pl.col("energy_counter_j").is_not_null()
+    borders = pl.when(pl.col("kind") == "train").then(spans.sum() - spans).otherwise(spans)
+    by_changes = (pl.col("duration_s") / pl.col("refreshes").clip(1)).min().clip(0, LONGEST_PERIOD_S)
+    period_s = by_changes if sensor.period_s is None else pl.lit(sensor.period_s)
+    always = pl.when(counted).then(0.0).otherwise((period_s + sensor.mean_s) / 2)
+    return borders * always + SURE * (borders / 6).sqrt() * period_s
+
+
+def elapsed_error(placed: TimedLog) -> float:
+    """Returns the error of the time from a log's first line to its last: two timestamps were cut."""
+    return SURE * placed.resolution_s / 6**0.5 if placed.stamped else placed.resolution_s
+
+
+def whole_energy_error(totals: pl.DataFrame, placed: TimedLog) -> float:
+    """Returns the error of the energy of all kinds together: its two ends, and what was not measured."""
+    power: Any = totals["power_mean_w"].max()
+    missing = pl.when(pl.col("measured") >= WHOLE).then((1 - pl.col("measured")) * JOULES)
+    return float(totals.select(missing.sum()).item()) + elapsed_error(placed) * float(power or 0.0)

@@ -1,0 +1,123 @@
+"""Measured spans and steps -> a row per phase of training, with the error of each time, energy and rate.
+
+A rate or an energy per token has the relative error of the time or the energy that it is made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gputel.analysis.align import join
+from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, duration_error, energy_errors
+from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.step_time import StepTime, step_time
+
+if TYPE_CHECKING:
+    from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.runs import RunData
+
+STEP_TIMES = {
+    "phase": pl.String,
+    "step_s": pl.Float64,
+    "step_error_s": pl.Float64,
+    "step_origin": pl.String,
+}
+ERRORS = {"phase": pl.String, "duration_error_s": pl.Float64, "energy_error_j": pl.Float64}
+
+
+def phase_table(
+    subject: RunData,
+    placed: TimedLog,
+    spans: pl.DataFrame,
+    steps: pl.DataFrame,
+    sensor: PowerSensor,
+) -> pl.DataFrame:
+    """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
+
+    `tok_per_sec` uses elapsed time; `tok_per_sec_printed` is the mean of the printed rates, null if their unit
+    contradicts tokens and step times.
+    """
+    sums, printed = _sums(steps), _printed_rates(subject)
+    each = _step_times(subject, placed, steps)
+    rows = []
+    for (phase,), mine in spans.filter(pl.col("phase").is_not_null()).group_by("phase", maintain_order=True):
+        border = _border(subject, placed, steps, str(phase), each.get(str(phase)))
+        train = with_errors(join.totals(mine), border, sensor).filter(pl.col("kind") == "train")
+        rows += [(phase, *train.select("duration_error_s", "energy_error_j").row(0))] if train.height else []
+    errors = pl.DataFrame(rows, schema=ERRORS, orient="row")
+    times = [(phase, time.seconds, time.error_s, time.origin) for phase, time in each.items()]
+    for table in (pl.DataFrame(times, schema=STEP_TIMES, orient="row"), printed, errors):
+        sums = sums.join(table, on="phase", how="left", maintain_order="left")
+    energy = pl.col("energy_error_j") / pl.col("energy_j")
+    return sums.with_columns(
+        tok_per_sec_error=pl.col("tok_per_sec") * pl.col("duration_error_s") / pl.col("duration_s"),
+        j_per_step_error=pl.col("j_per_step") * energy,
+        j_per_token_error=pl.col("j_per_token") * energy,
+    )
+
+
+def phases_border(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> BorderError | None:
+    """Returns the error of the borders of all phases together, by the least certain step time."""
+    times = _step_times(subject, placed, steps).values()
+    worst = max(times, key=lambda time: time.error_s, default=None)
+    return border_error(placed, subject.log.records, steps, worst.error_s if worst else None)
+
+
+def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerSensor) -> pl.DataFrame:
+    """Adds the errors of time, energy and power to sums by kind."""
+    timed = totals.with_columns(duration_error(border).alias("duration_error_s"))
+    energy, power = energy_errors(sensor)
+    measured = JOULES.is_not_null()
+    return timed.with_columns(
+        energy_error_j=pl.when(measured).then(energy), power_error_w=pl.when(measured).then(power)
+    )
+
+
+def _border(
+    subject: RunData, placed: TimedLog, steps: pl.DataFrame, phase: str, time: StepTime | None
+) -> BorderError | None:
+    of_phase = pl.col("phase") == phase
+    records = subject.log.records.filter(of_phase)
+    return border_error(placed, records, steps.filter(of_phase), time.error_s if time else None)
+
+
+def _sums(steps: pl.DataFrame) -> pl.DataFrame:
+    weight = pl.col("steps")
+    joules = JOULES * weight
+    whole = (pl.col("measured") >= join.WHOLE) & joules.is_not_null()
+    tokens, seconds = pl.col("tokens") * weight, pl.col("duration_s") * weight
+    return steps.group_by("phase", maintain_order=True).agg(
+        weight.sum(),
+        pl.col("attempt").n_unique().alias("attempts"),
+        seconds.sum(),
+        _known(tokens).alias("tokens"),
+        (_known(tokens) / seconds.sum()).alias("tok_per_sec"),
+        _known(joules).alias("energy_j"),
+        (_known(joules.filter(whole)) / weight.filter(whole).sum()).alias("j_per_step"),
+        (_known(joules.filter(whole)) / _known(tokens.filter(whole))).alias("j_per_token"),
+    )
+
+
+def _printed_rates(subject: RunData) -> pl.DataFrame:
+    records = subject.log.records
+    is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
+    rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
+    return records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
+
+
+def _step_times(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> dict[str, StepTime]:
+    """Returns the time of a step of each phase, with its error and where it comes from."""
+    records, times = subject.log.records, {}
+    for (phase,), mine in steps.group_by("phase", maintain_order=True):
+        dt_ms = records.filter(pl.col("phase") == phase)["dt_ms"] if "dt_ms" in records.columns else None
+        time = step_time(mine, dt_ms, placed.resolution_s)
+        if time:
+            times[str(phase)] = time
+    return times
+
+
+def _known(values: pl.Expr) -> pl.Expr:
+    """Sums known values; null if all are unknown."""
+    return pl.when(values.count() > 0).then(values.sum())

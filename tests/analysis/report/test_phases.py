@@ -1,0 +1,71 @@
+"""The training of a phase, and the errors of times, energies and rates."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputel.analysis import report, runs
+from gputel.analysis.runs import read_run
+
+
+def test_error_of_training_time_holds_how_much_steps_scatter(tmp_path: Path) -> None:
+    """Timestamps of milliseconds tell where an evaluation ends only as well as the step after it is known."""
+    now, lines = datetime(2026, 11, 21, 9), []
+    for step in range(60):
+        if step == 30:
+            now += timedelta(seconds=12)
+            lines.append((now, "validation loss: 3.0000"))
+        took = 1.0 + 0.04 * (step % 3 - 1)
+        now += timedelta(seconds=took)
+        lines.append((now, f"step {step} | loss: 3.0 | dt: {1000 * took:.2f}ms | tok/sec: 1000"))
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"{moment:%Y-%m-%d %H:%M:%S.%f} {line}\n" for moment, line in lines))
+    answer = report.answer(report.make_report(read_run(path)))
+    (train,) = (row for row in answer["time"] if row["kind"] == "train")
+    assert abs(train["duration_s"] - 60.0) <= train["duration_error_s"]
+    assert 0.02 < train["duration_error_s"] < 0.5
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> dict[str, Any]:
+    """A log with whole-second stamps beside power of ten seconds' steps at 500 W and an evaluation at 300 W."""
+    start = datetime(2026, 11, 21, 9)
+    lines = [(start, "loading"), (start, "desired batch size (number of tokens): 1000")]
+    rows, second = ["timestamp, index, power.draw [W]"], 0.4
+    for step in range(40):
+        if step == 20:
+            second += 30.0
+            lines.append((start + timedelta(seconds=second), "validation loss: 3.0000"))
+        second += 2.5
+        lines.append((start + timedelta(seconds=second), f"step {step} | loss: 3.0"))
+    for tenth in range(int(10 * second)):
+        moment = start + timedelta(seconds=tenth / 10)
+        watts = 300 if 50.4 <= tenth / 10 < 80.4 else 500
+        rows.append(f"{moment:%Y/%m/%d %H:%M:%S}.{tenth % 10}00, 0, {watts + tenth % 2}.00 W")
+    log, table = tmp_path / "run.log", tmp_path / "run.csv"
+    log.write_text("".join(f"{moment:%Y-%m-%d %H:%M:%S} {line}\n" for moment, line in lines))
+    table.write_text("\n".join(rows) + "\n")
+    return report.answer(report.make_report(runs.from_table_and_log(table, log)))
+
+
+def test_rate_has_the_relative_error_of_the_training_time(measured: dict[str, Any]) -> None:
+    (phase,) = measured["phases"]
+    (train,) = (row for row in measured["time"] if row["kind"] == "train")
+    assert phase["tok_per_sec"] == pytest.approx(400, abs=phase["tok_per_sec_error"])
+    share = train["duration_error_s"] / train["duration_s"]
+    assert phase["tok_per_sec_error"] / phase["tok_per_sec"] == pytest.approx(share)
+
+
+def test_energy_and_all_that_is_made_of_it_have_an_error(measured: dict[str, Any]) -> None:
+    (phase,) = measured["phases"]
+    (train,) = (row for row in measured["time"] if row["kind"] == "train")
+    assert train["energy_j"] == pytest.approx(50_000, abs=train["energy_error_j"])
+    assert 100 < train["energy_error_j"] < 2000
+    assert train["power_mean_w"] == pytest.approx(500, abs=train["power_error_w"])
+    share = train["energy_error_j"] / train["energy_j"]
+    assert phase["j_per_token_error"] / phase["j_per_token"] == pytest.approx(share)
+    assert phase["j_per_step_error"] / phase["j_per_step"] == pytest.approx(share)
