@@ -63,7 +63,7 @@ EVENTS = (
         "kind", "text", None, "checkpoint, eval, resume, restart, epoch, nan, oom, nccl, traceback or stop"
     ),
     Column("line", "whole", None, "line of the log, from 1"),
-    Column("step", "whole", None, "the last step before it"),
+    Column("step", "whole", None, "the last step before it; of a checkpoint the one that it names"),
     STEPS[-1],
     PLACE[3],
     Column("text", "text", None, "the line"),

@@ -255,15 +255,22 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
             Figure("tail", "cost", spent, cost and cost.spent, TIME, clock * case.gpus * PRICE / 3600),
         ]
     if recorded:
-        power = [gpu.last.get("power_w") for gpu in view.gpus] if view else []
+        power = [gpu.last.get("power_w_mean") for gpu in view.gpus] if view else []
         whole = sum(value for value in power if value is not None) if power else None
         left = case.gpus - (case.lost is not None)
         figures.append(Figure("tail", "power", WATTS["idle"] * left, whole, ENERGY))
-    if case.stamps:
-        half = case.spans[len(case.spans) // 2][2]
+    half = case.spans[len(case.spans) // 2][2]
+    if case.stamps and _foreseeable(case, half):
         now = follow(write_half(case, result.folder, half)) if subject else None
-        figures.append(Figure("tail", "time left", case.end - half, now and now.eta_s, LEFT))
+        left, pause = case.end - half, max(case.eval_s, case.save_s)  # nothing announces the last pause
+        figures.append(Figure("tail", "time left", left, now and now.eta_s, LEFT + pause / left))
     return figures
+
+
+def _foreseeable(case: Case, half: float) -> bool:
+    """Whether everything that pauses the run after its half has paused it before."""
+    kinds = [{kind for kind, _, end, _ in case.spans if (end <= half) is before} for before in (True, False)]
+    return kinds[1] <= kinds[0]
 
 
 def follow(path: Path) -> View:

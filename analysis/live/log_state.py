@@ -10,10 +10,10 @@ import statistics
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from math import floor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,8 @@ MOST_METRICS = 64
 MOST_EVENTS = 500
 MOST_EVALS = 4096
 RECENT = 64
+SHORTEST_S = 1.0  # of a pause, as stamps may be whole seconds
+FARTHEST = 3.0  # times the median pause, at most
 PLACES = frozenset("phase attempt step total_steps time line rank epoch".split())
 
 
@@ -34,6 +36,13 @@ class Seen:
 
     step: float | None
     at: float
+
+
+class Pause(NamedTuple):
+    """What the time up to a step has beyond its steps: evaluations, checkpoints, a stall."""
+
+    step: float
+    seconds: float
 
 
 @dataclass
@@ -59,8 +68,10 @@ class LogState:
     saves: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps of checkpoints
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
     strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
-    begun: datetime | None = None  # the first timestamp of any row; `time` is the last
-    _before: tuple[int, float] | None = None  # step and time of the previous record
+    begun: datetime | None = None  # the first timestamp of any line; `time` is the last
+    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _before: tuple[float, float] | None = None  # step and time of the previous record
+    _paused_since: float | None = None  # the step from which on pauses are known
 
     def take(self, increment: Increment, now: float, *, live: bool) -> None:
         """Adds an increment. `live`: its lines were written just now, so the clock can time the steps."""
@@ -83,6 +94,24 @@ class LogState:
     def seconds_a_step(self) -> float | None:
         """Median over the last records."""
         return statistics.median(self.paces) if self.paces else None
+
+    def seconds_ahead(self, steps: int) -> float | None:
+        """Time that so many steps will take, with evaluations and checkpoints as often as before.
+
+        A single pause far beyond the others, such as a stall of hours, counts as a few of them.
+        """
+        step_s = self.seconds_a_step()
+        if step_s is None or self.step is None or self._paused_since is None or not self.pauses:
+            return None if step_s is None else steps * step_s
+        since = self.pauses[0].step if len(self.pauses) == RECENT else self._paused_since
+        most = FARTHEST * statistics.median(pause.seconds for pause in self.pauses)
+        paused = sum(min(pause.seconds, most) for pause in self.pauses)
+        return steps * (step_s + paused / max(self.step - since, 1))
+
+    def starts_at(self, began: int | None) -> None:
+        """Takes the timestamp of the first line, in ns, which may come long before the first row."""
+        if began is not None and self.begun is not None:
+            self.begun = min(self.begun, datetime.fromtimestamp(began / 1e9, timezone.utc))
 
     def seconds_a_record(self) -> float | None:
         """Median time between the last records, from the time per step and the steps between records."""
@@ -125,8 +154,9 @@ class LogState:
     def _cut(self, step: float) -> None:
         for curve in (*self.curves.values(), *self.evals.values()):
             curve.cut(step)
-        self._before = None
+        self._before = self._paused_since = None
         self.paces.clear()
+        self.pauses.clear()
 
     def _set_latest(self, frame: pl.DataFrame, now: float) -> None:
         """Takes step, phase and values from the last row."""
@@ -154,19 +184,41 @@ class LogState:
         tail = frame.tail(RECENT)
         strides = pl.concat([pl.Series("step", [self.step], pl.Int64), tail["step"]]).diff()
         self.strides.extend(strides.filter(strides > 0).to_list())
+        passed = self._passed(frame, now, live=live)
         if "dt_ms" in frame.columns and (printed := tail["dt_ms"].drop_nulls()).len():
             self.paces.extend((printed / 1000).to_list())
+            passed = _by_dt(frame) if passed is None else passed
+        elif passed is not None:
+            self.paces.extend((passed["seconds"] / passed["steps"]).tail(RECENT).to_list())
+        if passed is not None:
+            self._add_pauses(passed)
+
+    def _passed(self, frame: pl.DataFrame, now: float, *, live: bool) -> pl.DataFrame | None:
+        """Returns the seconds and steps between records by the clock; None if no record has a time."""
+        times = frame["time"].dt.epoch("ns") / 1e9
+        timed = pl.DataFrame({"step": frame["step"].cast(pl.Float64), "at": times}).drop_nulls()
+        if timed.is_empty() and live and frame["step"].null_count() < frame.height:
+            timed = pl.DataFrame({"step": [float(frame["step"].drop_nulls()[-1])], "at": [now]})
+        if timed.is_empty():
+            return None
+        if self._before is not None:
+            first = pl.DataFrame({"step": [self._before[0]], "at": [self._before[1]]})
+            timed = pl.concat([first, timed])
+        step, at = timed.row(-1)
+        self._before = (step, at)
+        gaps = timed.select("step", steps=pl.col("step").diff(), seconds=pl.col("at").diff())
+        return gaps.filter((pl.col("steps") > 0) & (pl.col("seconds") > 0))
+
+    def _add_pauses(self, passed: pl.DataFrame) -> None:
+        """Adds gaps that are much longer than their steps."""
+        step_s = self.seconds_a_step()
+        if step_s is None or passed.is_empty():
             return
-        timed = tail.select("step", "time").drop_nulls()
-        moments = [(step, time.timestamp()) for step, time in timed.iter_rows()]
-        if not moments and live and tail["step"].last() is not None:
-            moments = [(int(tail["step"][-1]), now)]
-        for (step, time), (next_step, next_time) in pairwise(
-            [*([self._before] if self._before else []), *moments]
-        ):
-            if next_step > step and next_time > time:
-                self.paces.append((next_time - time) / (next_step - step))
-        self._before = moments[-1] if moments else self._before
+        if self._paused_since is None:
+            self._paused_since = float(passed["step"][0] - passed["steps"][0])
+        usual, beyond = pl.col("steps") * step_s, pl.col("seconds") - pl.col("steps") * step_s
+        long = passed.filter((beyond > usual / 2) & (beyond > SHORTEST_S)).select("step", beyond)
+        self.pauses.extend(Pause(step, seconds) for step, seconds in long.tail(RECENT).iter_rows())
 
     def _evals(self, frame: pl.DataFrame) -> None:
         if not frame.height:
@@ -188,6 +240,12 @@ class LogState:
         step = event["step"]
         if event["kind"] == "checkpoint" and step is not None and step not in self.saves:
             self.saves.append(step)
+
+
+def _by_dt(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the printed times of steps, which may contain an evaluation."""
+    rows = frame.filter(pl.col("dt_ms").is_finite() & pl.col("step").is_not_null())
+    return rows.select(pl.col("step").cast(pl.Float64), steps=pl.lit(1.0), seconds=pl.col("dt_ms") / 1000)
 
 
 @dataclass(frozen=True)

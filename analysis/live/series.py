@@ -55,14 +55,15 @@ class CurveHistory:
         if remaining < self._size:
             self._size, self._filled = remaining, self._width if remaining else 0
 
-    def points(self) -> Points:
-        """A copy of all points."""
+    def points(self, scale: float = 1.0) -> Points:
+        """A copy of all points, their values times `scale`."""
         size = self._size
         count = np.where(self._count[:size] > 0, self._count[:size], np.nan)
         has_values = ~np.isnan(count)
         least = np.where(has_values, self._least[:size], np.nan)
         largest = np.where(has_values, self._largest[:size], np.nan)
-        return Points(self._steps[:size].copy(), least, self._sum[:size] / count, largest)
+        mean = self._sum[:size] / count
+        return Points(self._steps[:size].copy(), scale * least, scale * mean, scale * largest)
 
     @property
     def _total(self) -> int:

@@ -19,6 +19,7 @@ from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory
 from gputel.analysis.live.log_state import LogState, upcoming
 from gputel.analysis.live.view import RunCost, Terms, View
+from gputel.analysis.runs.batch import StepTokens, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gputel.analysis.live.update import Update
 
 MOST_EVENTS = 500
+RATE = "tok_per_sec"
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PAST_S = 15 * 3600  # a last timestamp that is older, in whatever time zone, is not of a run that goes on
 
@@ -52,6 +54,8 @@ class RunState:
         self._gpus = GpuHistory()
         self._events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
         self._facts: list[dict[str, Any]] = []
+        self._tokens = StepTokens(None, "")
+        self._judged = 0  # number of records by which they were judged
         self._last_record: float | None = None  # its time, in seconds since 1970
 
     def take(self, update: Update) -> None:
@@ -61,7 +65,11 @@ class RunState:
             if increment.afresh or update.stream not in self.logs:
                 self.logs[update.stream] = LogState()
             self._sources[update.stream] = update.log
-            self.logs[update.stream].take(increment, self._now(), live=update.live)
+            log = self.logs[update.stream]
+            was_placed = log.begun is not None
+            log.take(increment, self._now(), live=update.live)
+            if update.log is not None and not was_placed:
+                log.starts_at(update.log.began)
             self.has_grown = self.has_grown or update.live
             if increment.records.height or increment.open_records.height:
                 self._last_record = self._now() if update.live else update.written
@@ -111,26 +119,30 @@ class RunState:
         now = self._now()
         log = self._main()
         step_s = log.seconds_a_step()
-        eta_s = self._eta_s(log, step_s)
+        eta_s = self._eta_s(log)
         elapsed_s = self._elapsed_s(log, now)
         status, cause = self._status(log)
         ended = status not in ("running", "unknown") or self._is_past(log, now)
         if ended:
             eta_s = None
         config = self._config()
+        tokens = self._step_tokens(log, config)
         return View(
             name=self.name,
             source=self.source,
             status=status,
             cause=cause,
-            caution=self._caution(config),
+            caution=self._caution(config, tokens),
             phase=log.phase,
             attempt=log.attempt,
             step=log.step,
             total_steps=self._total(log),
             epoch=log.epoch,
-            last=dict(log.last),
-            curves={name: curve.points() for name, curve in log.curves.items()},
+            last=_scaled(log.last, tokens.rate_scale),
+            curves={
+                name: curve.points(tokens.rate_scale if name == RATE else 1.0)
+                for name, curve in log.curves.items()
+            },
             evals={name: curve.points() for name, curve in log.evals.items()},
             seconds_a_step=step_s,
             seconds_a_record=log.seconds_a_record(),
@@ -164,9 +176,18 @@ class RunState:
             key: value for source in self._sources.values() for key, value in source.parser.config.items()
         }
 
-    def _caution(self, config: Mapping[str, float | str]) -> str | None:
+    def _caution(self, config: Mapping[str, float | str], tokens: StepTokens) -> str | None:
         simulated = next((fact["simulated"] for fact in self._facts if fact.get("simulated")), None)
-        return document.caution(simulated, composed="composed" in config)
+        caution = document.caution(simulated, composed="composed" in config)
+        doubts = [doubt.text for doubt in tokens.doubts]
+        return "; ".join(part for part in (caution, *doubts) if part) or None
+
+    def _step_tokens(self, log: LogState, config: dict[str, float | str]) -> StepTokens:
+        """Tokens of a step by the last values, judged anew whenever twice as many records were read."""
+        if log.records >= 2 * self._judged or log.records < self._judged:
+            self._judged = max(log.records, 1)
+            self._tokens = step_tokens(_Printed(config, pl.DataFrame([log.last])))
+        return self._tokens
 
     def _status(self, log: LogState) -> tuple[str, str | None]:
         """Status and cause: the recorder's own stop first, then the log, then the exit code.
@@ -187,15 +208,15 @@ class RunState:
             return _status_of(self.exit_code)
         return ("running" if self._facts or self.is_written or self.has_grown else "unknown"), None
 
-    def _eta_s(self, log: LogState, step_s: float | None) -> float | None:
-        """The ETA that the log prints, else the remaining steps times the time per step."""
+    def _eta_s(self, log: LogState) -> float | None:
+        """The ETA that the log prints, else the time of the remaining steps."""
         printed = log.last.get("eta_min")
         if printed is not None and math.isfinite(printed):
             return printed * 60
         total = self._total(log)
-        if total is None or log.step is None or step_s is None:
+        if total is None or log.step is None:
             return None
-        return max(total - log.step, 0) * step_s
+        return log.seconds_ahead(max(total - log.step - (log.first_step == 0), 0))
 
     def _is_past(self, log: LogState, now: float) -> bool:
         """Whether a log's own timestamps say that it is an old one, which a copy or a pipe makes look new."""
@@ -235,6 +256,11 @@ class RunState:
                 name = rank or ("" if self._facts else stream)
                 ranks[name] = (None if seen.step is None else int(seen.step), now - seen.at)
         return ranks
+
+
+def _scaled(last: Mapping[str, float], scale: float) -> dict[str, float]:
+    """Returns the last values, throughput in the unit that fits tokens and step times."""
+    return {name: value * scale if name == RATE else value for name, value in last.items()}
 
 
 def _status_of(exit_code: int | None) -> tuple[str, str | None]:

@@ -1,8 +1,8 @@
 """Events of a log that may grow: each is released once later lines can no longer change its step or text.
 
-An event's step is that of the last record before it, and that record may still be open; a traceback has the text of
-the error that ends it. Events that are not final are still returned, as they would be if the log ended now. A log
-that was read to its end is taken in one go, with nothing open.
+An event's step is that of the last record before it, which may still be open; a checkpoint's is the one that it
+names. A traceback has the text of the error that ends it. Events that are not final are still returned, as they
+would be if the log ended now. A log that was read to its end is taken in one go, with nothing open.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gputel.analysis import columns
 from gputel.analysis.logs import outcome
 from gputel.analysis.logs.frames import DATED, TYPES, UTC
 from gputel.analysis.logs.outcome import LogEvent
+from gputel.analysis.logs.saved_steps import saved_step
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.drafts import OpenRecord
@@ -244,6 +245,12 @@ def _steps_of(drafts: Sequence[OpenRecord]) -> tuple[Integers, Integers]:
 
 
 def _with_steps(events: list[LogEvent], known: _Known) -> StepEvents:
-    """Gives each event the last step that was printed up to its line."""
-    at = known.at(_lines(events)).tolist()
-    return StepEvents(events, [int(known.steps[row]) if row >= 0 else None for row in at])
+    """Gives each event the last step that was printed up to its line; a checkpoint the step that it names."""
+    steps = []
+    for event, row in zip(events, known.at(_lines(events)).tolist(), strict=True):
+        last = int(known.steps[row]) if row >= 0 else None
+        if event.kind == "checkpoint":
+            stride = int(known.steps[row] - known.steps[row - 1]) if row > 0 else 1
+            last = saved_step(event.text, last, stride)
+        steps.append(last)
+    return StepEvents(events, steps)

@@ -150,6 +150,12 @@ class Increments:
         return self._log.parser
 
     @property
+    def began(self) -> int | None:
+        """The timestamp of the first line that has one, in ns; None so far."""
+        first = self.parser.began()
+        return None if first is None else first + self._shift
+
+    @property
     def cause(self) -> LogEvent | None:
         """The event that ended the run, or None so far."""
         return self._events.cause()

@@ -16,6 +16,7 @@ import numpy as np
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import EngineResult
+from gputel.analysis.logs.saved_steps import named_numbers
 
 KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
 Fatal = Literal["failed", "interrupted", "victim"]
@@ -170,7 +171,8 @@ class Outcome:
         self._open: dict[
             bytes, int
         ] = {}  # line of each traceback without its error yet, by the prefix of its lines
-        self._saved: set[bytes] = set()  # shapes of lines about saving since the last record
+        self._saved: set[int] | None = None  # numbers in lines about saving since the last record
+        self._named: set[int] = set()  # numbers of the last checkpoint
         self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
 
     def read(self, line: bytes, number: int) -> Iterator[LogEvent]:
@@ -196,20 +198,25 @@ class Outcome:
 
     def recorded(self) -> None:
         """Notes that a record stands here: a checkpoint saved from now on is another one."""
-        self._saved.clear()
+        self._saved = None
         self._saving = self._saving and not self._done
 
     def _again(self, line: bytes) -> bool:
-        """Whether the line is about the same checkpoint as an earlier one: each rank and file may print several."""
+        """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.
+
+        Between two records only another number makes another checkpoint.
+        """
         if _ANNOUNCES.search(line) and not _IS_DONE.search(line):
             self._saving, self._done = True, False
         elif self._saving:
             self._done = True
             return True
-        shape = re.sub(rb"\d+", b"0", _PREFIX.sub(b"", line))
-        repeats = shape in self._saved
-        self._saved.add(shape)
-        return repeats
+        numbers = named_numbers(_text(_PREFIX.sub(b"", line)))
+        before, self._saved = self._saved, numbers | (self._saved or set())
+        late = bool(numbers) and numbers <= self._named  # a rank may print it behind the next record
+        repeats = before is not None and not (numbers and before and numbers.isdisjoint(before))
+        self._named = self._named | numbers if late or repeats else numbers
+        return late or repeats
 
     def _error(self, line: bytes, number: int) -> LogEvent | None:
         """The event of a line that ends a traceback: not indented, and beginning with an exception's name."""

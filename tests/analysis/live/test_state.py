@@ -26,7 +26,7 @@ def test_view_has_step_pace_and_cost(tmp_path: Path, clock: Clock) -> None:
     assert (view.status, view.phase, view.step, view.total_steps) == ("unknown", "train", 200, 400)
     assert view.last["loss"] == 3.0
     assert view.seconds_a_step == 0.5
-    assert view.eta_s == 100
+    assert view.eta_s == 99.5  # step 399 is the last
     assert view.elapsed_s == pytest.approx(200 / 120 * 60, abs=0.5)
     assert view.cost.per_hour == 32
     assert view.cost.spent == pytest.approx(32 * view.elapsed_s / 3600)
@@ -93,12 +93,49 @@ def test_elapsed_and_cost_of_a_log_come_from_its_timestamps_and_its_gpus(every: 
     now = NOON + timedelta(seconds=6100)
     state = state_of(pod_log(6000, banner="Distributed world size: 8", every=every), now, live=True)
     view = state.view(Terms(price=2.0, budget=30.0))
-    assert view.elapsed_s == 6060
+    assert view.elapsed_s == 6061  # from its first line, before its first step
     assert view.cost is not None
     assert (view.cost.gpus, view.cost.per_hour, view.cost.caution) == (8, 16.0, None)
-    assert view.cost.spent == pytest.approx(16 * 6060 / 3600)
+    assert view.cost.spent == pytest.approx(16 * 6061 / 3600)
     assert view.eta_s == pytest.approx(14_000, abs=every)
     assert view.cost.is_over
+
+
+def test_time_left_holds_evaluations_and_checkpoints_as_often_as_before() -> None:
+    """100 steps of a second, with a minute of evaluation behind every 20: 100 more take 5 minutes of it."""
+    second, lines = 0, []
+    for step in range(111):
+        if step and step % 20 == 0:
+            second += 60
+            lines.append((second, f"Step {step:05d} | Validation loss: 3.1"))
+        second += 1
+        lines.append((second, f"step {step:05d}/00211 | loss: 3.0 | dt: 1000.00ms"))
+    text = "".join(
+        f"{NOON + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ} {line}\n" for second, line in lines
+    )
+    view = state_of(text, NOON + timedelta(seconds=second), live=True).view()
+    assert view.eta_s == pytest.approx(100 + 5 * 60, rel=0.1)
+
+
+def test_time_left_does_not_repeat_a_stall_of_a_night() -> None:
+    stamps = [step + (36_000 if step > 50 else 0) + 10 * (step // 20) for step in range(101)]
+    text = "".join(
+        f"{NOON + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ} step {step:05d}/00201 | loss: 3.0\n"
+        for step, second in enumerate(stamps)
+    )
+    view = state_of(text, NOON + timedelta(seconds=stamps[-1]), live=True).view()
+    assert view.eta_s is not None
+    assert view.eta_s < 300
+
+
+def test_throughput_in_thousands_is_shown_in_tokens_and_said() -> None:
+    """The script divides by milliseconds: a followed run shows what its report shows."""
+    banner = "desired batch size (number of tokens): 524288"
+    view = state_of(pod_log(50, banner=banner, more=" | tok/sec: 524.29"), NOON).view()
+    assert view.last["tok_per_sec"] == pytest.approx(524_288, rel=1e-3)
+    assert view.curves["tok_per_sec"].mean[-1] == pytest.approx(524_288, rel=1e-3)
+    assert view.caution is not None
+    assert "tok/s as printed is 1/1,000 of tokens / dt" in view.caution
 
 
 def test_printed_time_counts_only_without_timestamps() -> None:
