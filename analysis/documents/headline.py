@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
-from gputel.analysis.align import errors, step_time
+from gputel.analysis.align import errors
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
