@@ -5,6 +5,7 @@ Marks are events that a person or a script writes, to find a moment again on the
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import warnings
@@ -25,13 +26,18 @@ UNREADABLE = "has lines that cannot be read and are left out"
 
 
 def append(folder: Path, wall_ns: int, kind: str, text: str, **facts: object) -> None:
-    """Append an event in one write, so that lines of several processes never mix. Raises OSError on a full disk."""
-    line = (
-        json.dumps({"time": iso(wall_ns), "kind": kind, "text": mask(text), **facts}, allow_nan=False) + "\n"
-    )
-    handle = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | UNFOLLOWED, 0o644)
+    """Append an event in one write, so that lines of several processes never mix. Raises OSError on a full disk.
+
+    A line that a full disk had cut short is ended first; it would take this event with it.
+    """
+    event = {"time": iso(wall_ns), "kind": kind, "text": mask(text), **facts}
+    line = f"{json.dumps(event, allow_nan=False)}\n".encode()
+    handle = os.open(folder / NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT | UNFOLLOWED, 0o644)
     try:
-        os.write(handle, line.encode())
+        size = os.fstat(handle).st_size
+        line = b"\n" + line if size and os.pread(handle, 1, size - 1) != b"\n" else line
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(handle)
 

@@ -54,6 +54,10 @@ class CounterState(NamedTuple):
     unknown: str | None = None
 
 
+NO_MOMENT = 0
+"""Of a read that took so long that the moment at which a counter was read in it is not known."""
+
+
 class Reader(Protocol):
     """Reads some readings of one GPU, in the order in which they were requested."""
 
@@ -61,7 +65,7 @@ class Reader(Protocol):
         """Call the driver."""
 
     def answer(self, now: int) -> Values:
-        """Decode the last `ask`, made at `now` (monotonic ns). Raises GpuLost."""
+        """Decode the last `ask`, made at `now` (monotonic ns), or at NO_MOMENT. Raises GpuLost."""
 
     def counters(self) -> Mapping[str, CounterState]:
         """What is known of the counters behind rates, by reading."""

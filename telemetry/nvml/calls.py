@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 
-from gputel.telemetry.machine import CounterState, GpuLost, Values
+from gputel.telemetry.machine import NO_MOMENT, CounterState, GpuLost, Values
 from gputel.telemetry.nvml.counters import NVLINK_BYTES_S, PCIE_BYTES_S, Counter, Rates
 from gputel.telemetry.nvml.library import (
     INT64,
@@ -141,7 +141,7 @@ class CallReader:
             values[place] = convert(values[place])  # type: ignore[arg-type]
         if rates is not None:
             rates.into(values, now)
-        self._raw, self._answer = raw, values
+        self._raw, self._answer = raw if now != NO_MOMENT else None, values
         return values
 
     def counters(self) -> Mapping[str, CounterState]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import CounterState
+from gputel.telemetry.machine import NO_MOMENT, CounterState
 
 PRECISION = 0.2
 SEVERAL = 5
@@ -148,15 +148,18 @@ class Rates:
 
     def hold(self, now: int) -> bool:
         """Whether counters that had not changed when they were read at `now` keep their rates."""
+        if now == NO_MOMENT:
+            return True
         self._read_at = now if now < self._soonest else self._read_at
         return now < self._soonest
 
     def into(self, values: list[int | None], now: int) -> None:
-        """Replace the counters, which were read at `now`."""
+        """Replace the counters, which were read at `now`; at NO_MOMENT they say nothing."""
         counts, rates = self._pick(values), self._rates
-        if counts != self._last or now >= self._soonest:
-            self._take(counts, now)
-        self._read_at = now
+        if now != NO_MOMENT:
+            if counts != self._last or now >= self._soonest:
+                self._take(counts, now)
+            self._read_at = now
         for n, place in self._places:
             values[place] = rates[n]
 

@@ -1,7 +1,7 @@
 """The real machine: its GPUs, and MIG instances as GPUs of their own.
 
 Identifies a GPU by its UUID, because a driver restart changes its handle and may change its index. Opens each GPU
-in a thread of its own: a GPU whose call hangs is left out, and joins when the call returns.
+in a thread of its own: a GPU whose call hangs or fails is left out, and joins when it answers.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Nvml:
     def listen(self, report: Report) -> None:
         for index in self._silent:
             report("gpu_lost", f"GPU {index} does not answer", gpu=index)
-        for index in self._openings:
+        for index in self._openings.keys() - set(self._silent):
             text = f"GPU {index} is left out: the driver has not opened it within {OPENING_S:g} s"
             report("gpu_lost", text, gpu=index, cause="hang")
         whole = {d.handle.value: d.gpu.index for d in self._devices.values() if not d.parent}
@@ -191,13 +191,15 @@ class Nvml:
         opened: queue.SimpleQueue[Opening] = queue.SimpleQueue()
         openings = [self._opening(str(i), driver, opened) for i in range(count.value)]
         _wait(opened, len(openings))
+        if all(opening.devices == [] for opening in openings):
+            return
         for opening in openings:
-            if opening.devices is None:
-                self._openings[opening.index] = opening
-                yield Device(Gpu(opening.index, "unknown", f"index {opening.index}", driver), Handle())
-            else:
-                self._silent += [] if opening.devices else [opening.index]
+            if opening.devices:
                 yield from opening.devices
+                continue
+            self._openings[opening.index] = opening
+            self._silent += [] if opening.devices is None else [opening.index]
+            yield Device(Gpu(opening.index, "unknown", f"index {opening.index}", driver), Handle())
 
     def _opening(
         self, index: str, driver: str | None, opened: queue.SimpleQueue[Opening] | None = None

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import Gpu, GpuLost, Machine, Reader, Report, Values
+from gputel.telemetry.machine import NO_MOMENT, Gpu, GpuLost, Machine, Reader, Report, Values
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget, SamplingCost
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
+FORGOTTEN_AFTER_WAITS = 10
+"""A call that stalls once a minute costs its GPU a second; one that hangs at each try is tried ever less often."""
 PR_SET_TIMERSLACK = 29
 SCHED_RESET_ON_FORK = 0x40000000
 NICE = -10
@@ -54,8 +56,9 @@ class Turn:
     left_out: set[Gpu] = field(default_factory=set)
     """GPUs not sampled, because a thread is or was stuck in a call to them."""
     hangs: dict[Gpu, int] = field(default_factory=dict)
-    """How many calls to each GPU have hung of late."""
-    hung_at: dict[Gpu, int] = field(default_factory=dict)
+    """How many calls to each GPU have hung, one soon after the other."""
+    forgotten_at: dict[Gpu, int] = field(default_factory=dict)
+    """When the hangs of a GPU that has answered since then no longer count."""
     returned: dict[Gpu, int] = field(default_factory=dict)
     """GPUs of `left_out` whose call has returned, and when to try them again."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,7 +76,9 @@ class Turn:
 
     def come_back(self, gpu: Gpu, now: int) -> NoReturn:
         """A call returned after the watchdog gave up on it: schedule the next try, later each time."""
-        self.returned[gpu] = now + min(60, 2 ** self.hangs.get(gpu, 1) // 2) * SECOND
+        wait = min(60, 2 ** self.hangs.get(gpu, 1) // 2) * SECOND
+        self.returned[gpu] = now + wait
+        self.forgotten_at[gpu] = now + FORGOTTEN_AFTER_WAITS * wait
         raise Stale
 
 
@@ -86,7 +91,10 @@ class GpuShare:
     reader: Reader | None
     blank: tuple[None, ...]
     read_at: int = 0
-    """When its last read ended: its counters are of that moment, however long the other GPUs took."""
+    """When its last read ended: its counters are of that moment, however long the other GPUs took.
+
+    NO_MOMENT after a read that took long: at which moment of it a counter was read is not known.
+    """
 
 
 @dataclass
@@ -120,6 +128,7 @@ class Loop:
         self._report, self._show = report, show
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
+        self._long_read = self._period // 4
         self._tick = 0
         self._looked = clock.monotonic()
         self._tier_loops = [self._tier_loop(number, planned) for number, planned in enumerate(plan.tiers)]
@@ -170,8 +179,10 @@ class Loop:
         for part in tier_loop.parts:
             if part.reader is not None:
                 turn.entered = generation, part.gpu, now
+                began = now
                 part.reader.ask()
-                part.read_at = now = monotonic()
+                now = monotonic()
+                part.read_at = now if now - began < self._long_read else NO_MOMENT
                 if turn.generation != generation:
                     turn.come_back(part.gpu, now)
         turn.entered = None

@@ -14,8 +14,6 @@ from gputel.telemetry.sampling.loop import Turn
 
 LIMIT = SECOND // 4
 LOOK_EVERY_S = 0.05
-FORGOTTEN = 300 * SECOND
-"""After this time without another, a hang is forgotten: the next one costs the GPU a second, not a minute."""
 
 
 class Watchdog:
@@ -40,9 +38,8 @@ class Watchdog:
             turn.entered = None
         turn.left_out.add(gpu)
         turn.returned.pop(gpu, None)
-        is_new = since - turn.hung_at.get(gpu, since - FORGOTTEN) >= FORGOTTEN
+        is_new = since >= turn.forgotten_at.get(gpu, 0)
         turn.hangs[gpu] = 1 if is_new else turn.hangs.get(gpu, 0) + 1
-        turn.hung_at[gpu] = since
         waited = limit / SECOND
         text = f"GPU {gpu.index} is left out: a call into the driver has not returned for {waited:g} s"
         self._report("gpu_lost", text, gpu=gpu.index, cause="hang")

@@ -59,6 +59,8 @@ class Gpu(ctypes.Structure):
         ("levels_mw", c_int64 * 64),
         ("call_status", c_int32 * 32),
         ("field_status", c_int32 * 320),
+        ("stall_ns", c_int64),
+        *[(name, c_uint32) for name in ("stall_call", "unused")],
     ]
 
 
@@ -108,18 +110,21 @@ class FakeNvml:
 
     def __init__(self, folder: Path, library: Path, kinds: Sequence[str] = (H100,)) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path, self.folder = folder / "state", folder
-        self.path.write_bytes(bytes(ctypes.sizeof(State)))
-        with self.path.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), 0)
-        self.state = State.from_buffer(self._memory)
+        (folder / "state").write_bytes(bytes(ctypes.sizeof(State)))
+        self._attach(folder)
         self.state.gpu_count, self.state.epoch = len(kinds), 1
         self.state.began_ns = time.monotonic_ns() - 100 * SECOND
-        self.library = folder / SONAME
         if self.library != library:
             shutil.copy(library, self.library)
         for i, kind in enumerate(kinds):
             self._furnish(self.state.gpus[i], i, kind)
+
+    @classmethod
+    def attached(cls, folder: Path) -> FakeNvml:
+        """The driver that another process has made in this folder."""
+        fake = cls.__new__(cls)
+        fake._attach(folder)
+        return fake
 
     @property
     def gpus(self) -> list[Gpu]:
@@ -159,6 +164,11 @@ class FakeNvml:
         """No call, or only this one, returns from now on."""
         self.state.gpus[gpu].hang = 1 if call is None else CALLS.index(call) + 2
 
+    def stall(self, call: str, ns: int, gpu: int = 0) -> None:
+        """The next call of this kind takes as long, once."""
+        self.state.gpus[gpu].stall_call = CALLS.index(call) + 1
+        self.state.gpus[gpu].stall_ns = ns
+
     def xid(self, number: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number
         self.state.gpus[gpu].xid_count += 1
@@ -166,6 +176,12 @@ class FakeNvml:
     def restart_driver(self) -> None:
         """Every handle is stale until the library is started again."""
         self.state.epoch += 1
+
+    def _attach(self, folder: Path) -> None:
+        self.path, self.folder, self.library = folder / "state", folder, folder / SONAME
+        with self.path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self.state = State.from_buffer(self._memory)
 
     def _furnish(self, gpu: Gpu, i: int, kind: str) -> None:
         gpu.name, gpu.uuid = kind.encode(), f"GPU-{i:08d}-fake".encode()

@@ -43,6 +43,8 @@ typedef struct {
     uint64_t stretches;
     int64_t durations_ns[STRETCHES], levels_mw[STRETCHES];
     int32_t call_status[32], field_status[FIELDS];
+    int64_t stall_ns;                                                  /* of the next call of this kind, once */
+    uint32_t stall_call, unused;                                       /* n + 1: call n */
 } Gpu;
 
 typedef struct {
@@ -78,6 +80,17 @@ static void nap(long ns) {
     nanosleep(&t, NULL);
 }
 
+static void (*on_stall)(int64_t ns); /* where the clock is a test's, it lets that much time pass */
+void fake_nvml_on_stall(void (*hook)(int64_t)) { on_stall = hook; }
+
+static void stall(Gpu *gpu, int call) {
+    int64_t ns = __atomic_load_n(&gpu->stall_ns, __ATOMIC_ACQUIRE);
+    if (!ns || gpu->stall_call != (uint32_t)call + 1) return;
+    if (!__atomic_compare_exchange_n(&gpu->stall_ns, &ns, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+    if (on_stall) on_stall(ns);
+    else nap(ns);
+}
+
 static int open_state(void) {
     const char *path = getenv("FAKE_NVML_STATE");
     if (state || !path) return state != NULL;
@@ -100,6 +113,7 @@ static int enter(Device *device, int call) {
         while (real_ns() - began < state->latency_ns) {}
     if (state->measure) __atomic_fetch_add(&state->inside_ns, real_ns() - began, __ATOMIC_RELAXED);
     if (!gpu) return OK;
+    stall(gpu, call);
     uint32_t hang; /* 1: every call; n + 2: call n */
     while ((hang = __atomic_load_n(&gpu->hang, __ATOMIC_RELAXED)) == 1 || hang == (uint32_t)call + 2) nap(1000000);
     return gpu->gone ? (int)gpu->gone : gpu->call_status[call];

@@ -1,5 +1,7 @@
 """events.jsonl and marks."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,26 @@ def test_last_event_may_still_be_written(tmp_path: Path) -> None:
     with (tmp_path / events.NAME).open("ab") as file:
         file.write(b'{"time": "20')
     assert len(list(events.read(tmp_path))) == 1
+
+
+def test_event_after_one_that_a_full_disk_cut_short_is_read(tmp_path: Path) -> None:
+    """The disk takes half of a line, and has room for the next one."""
+    program = (
+        "import resource, sys; from pathlib import Path; from gputel.telemetry import events\n"
+        "folder = Path(sys.argv[1])\n"
+        "events.append(folder, 0, 'mark', 'first')\n"
+        "size = (folder / events.NAME).stat().st_size\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, resource.RLIM_INFINITY))\n"
+        "try: events.append(folder, 0, 'mark', 'second')\n"
+        "except OSError as error: print(error.strerror)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "events.append(folder, 0, 'mark', 'third')\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert child.stdout == "No space left on device\n"
+    assert [event["text"] for event in events.read(tmp_path)] == ["first", "third"]
 
 
 def test_run_without_events_has_none(tmp_path: Path) -> None:

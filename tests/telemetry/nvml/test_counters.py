@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputel.telemetry.machine import NO_MOMENT
 from gputel.telemetry.nvml.counters import Counter, Rates, link_bytes_s
 from tests.fake_nvml import MIB, MS, SECOND, FakeNvml
 from tests.telemetry.conftest import MakeFake
@@ -34,6 +35,20 @@ def rates(
         made.into(row, now)
         seen += row
     return seen
+
+
+def test_read_at_an_unknown_moment_keeps_the_rate_and_is_not_learned_from() -> None:
+    """A stall of 200 ms after the counter was read looked like a standstill, and then like a slow refresh."""
+    made, seen = Rates([Counter("pcie_rx_mib_s", 0, 1, False, 64e9)]), list[int | None]()
+    for read in range(100):
+        stalled = read == 50
+        at = SECOND + read * 10 * MS + (200 * MS if read > 50 else 0)
+        row: list[int | None] = [steadily(1e9)(at // (20 * MS) * 20 * MS)]
+        made.into(row, NO_MOMENT if stalled else at)
+        seen += row
+    known = [value for value in seen[20:] if value is not None]
+    assert len(known) == 80
+    assert known == pytest.approx([1e9 / KIB] * 80, rel=0.2)
 
 
 def steadily(bytes_s: float) -> Counts:

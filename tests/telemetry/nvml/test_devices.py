@@ -171,6 +171,36 @@ def test_gpu_that_hangs_while_it_is_opened_is_left_out_and_joins_later(
     assert machine.probe(left_out, READINGS[0]).value == 300_000
 
 
+def test_gpu_that_does_not_answer_when_it_is_opened_joins_when_it_does(fake: MakeFake) -> None:
+    """A sampler that is restarted while a GPU is off the bus would leave it out to the end."""
+    driver = fake(H100, A100)
+    driver.state.gpus[1].gone = GPU_IS_LOST
+    recording = Recording(driver)
+    recording.machine.listen(lambda kind, text, **_: recording.events.append((kind, text)))
+    recording.run(2)
+    driver.state.gpus[1].gone = 0
+
+    def is_back() -> bool:
+        recording.run(1)
+        return recording.power("1")[-1] == 300_000
+
+    until(is_back, "the GPU to answer")
+    assert recording.events == [
+        ("gpu_lost", "GPU 1 does not answer"),
+        ("gpu_back", "GPU 1 answers again"),
+    ]
+    assert [gpu.name for gpu in recording.machine.gpus] == [H100, A100]
+    assert recording.power("1")[0] is None
+    recording.machine.close()
+
+
+def test_machine_of_which_no_gpu_answers_has_none(fake: MakeFake) -> None:
+    driver = fake(H100, A100)
+    for gpu in driver.gpus:
+        gpu.gone = GPU_IS_LOST
+    assert driver.open().gpus == ()
+
+
 def test_recording_of_300_s_of_eight_gpus_is_sampled_without_a_sleep(fake: MakeFake) -> None:
     driver = fake(*[H100] * 8)
     driver.power(STEPS, gpu=5)

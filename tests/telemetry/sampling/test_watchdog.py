@@ -47,16 +47,17 @@ def test_gpu_that_hangs_again_is_not_tried_while_its_call_is_out() -> None:
     assert watchdog.stuck()
 
 
-def test_hang_is_forgotten_after_five_minutes_without_another() -> None:
-    """Each of several in a row costs the GPU twice the time of the one before."""
+def test_hang_is_forgotten_after_ten_times_its_wait_and_those_in_a_row_wait_longer_each_time() -> None:
     turn = Turn()
     watchdog = Watchdog(turn, lambda: None, lambda *_, **__: None)
-    hangs = []
-    for at_s in (0, 10, 20, 319, 620):
-        turn.entered = (turn.generation, GPU, at_s * SECOND)
-        watchdog.look(at_s * SECOND + 251 * MS)
-        hangs.append(turn.hangs[GPU])
-    assert hangs == [1, 2, 3, 4, 1]
+    waits = []
+    for begin_s in (10, 15, 20, 30, 130, 160):
+        turn.entered = (turn.generation, GPU, begin_s * SECOND)
+        watchdog.look(begin_s * SECOND + 251 * MS)
+        with pytest.raises(Stale):
+            turn.come_back(GPU, (begin_s + 1) * SECOND)
+        waits.append(turn.returned[GPU] // SECOND - begin_s - 1)
+    assert waits == [1, 2, 4, 8, 1, 1]
 
 
 class Threads:

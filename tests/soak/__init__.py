@@ -1,0 +1,8 @@
+"""A recording that meets faults for an hour: their plan from a seed, and what must hold of every row afterwards.
+
+plan          which faults come when
+virtual_time  a clock of which an hour passes in minutes
+life          one process of the sampler on that clock, from its start to its kill
+truth         what the fake driver's sensors held at any moment
+check         a recording against the truth, and its rows against its ticks
+"""
