@@ -35,7 +35,8 @@ LOCK = f".{DESCRIPTION}.lock"
 """A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
 RESERVE = f".{DESCRIPTION}.reserve"
 """Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
-RESERVED_BYTES = 32 * 1024
+RESERVED_BYTES = (32 * 1024, 16 * 1024, 8 * 1024)
+"""As much as there is room for."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
 PRIVATE, SHARED = 0o700, 0o750
@@ -178,13 +179,19 @@ def discard(segment: Segment) -> None:
 
 
 def reserve(segment: Path) -> None:
-    """Take room on the disk for the end of the run. Raises OSError if there is none."""
+    """Take room on the disk for the end of the run, if it is not taken yet. Raises OSError if there is none."""
     path = segment / RESERVE
-    try:
-        path.write_bytes(bytes(RESERVED_BYTES))
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+    if path.exists():
+        return
+    for size in RESERVED_BYTES:
+        try:
+            path.write_bytes(bytes(size))
+        except OSError:
+            path.unlink(missing_ok=True)
+            if size == RESERVED_BYTES[-1]:
+                raise
+        else:
+            return
 
 
 def release(segment: Path) -> None:

@@ -106,7 +106,9 @@ def _duration(summary: RecordingSummary) -> str:
         words += f" in {summary.segments} segments"
     if summary.downtime_s:
         words += f", with {text.duration(summary.downtime_s)} downtime between them"
-    return f"{words}; {_polling(sampling)}" if sampling else f"{words}; no GPU was sampled"
+    if sampling:
+        return f"{words}; {_polling(sampling)}"
+    return f"{words}; " + ("its polling rate is not known" if summary.gpus else "no GPU was sampled")
 
 
 def _polling(sampling: SamplingSummary) -> str:
@@ -118,6 +120,8 @@ def _polling(sampling: SamplingSummary) -> str:
         words += f", at most {sampling.lateness_max_ms:.1f} ms late"
     if sampling.missed:
         words += f", {sampling.missed:,} ticks missed"
+    if sampling.not_kept:
+        words += f", {sampling.not_kept:,} rows not kept, as the disk was full or too slow"
     return words
 
 

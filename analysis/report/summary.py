@@ -55,6 +55,8 @@ class SamplingSummary:
     ticks: int
     late: int
     missed: int
+    not_kept: int
+    """Rows of all tiers that the disk did not take."""
     lateness_max_ms: float | None
     cpu_share: float | None  # of one core, start-up left out
     startup_cpu_s: float
@@ -188,21 +190,23 @@ def sampling(recording: Recording) -> SamplingSummary | None:
         ticks=statistics["ticks"],
         late=statistics["late"],
         missed=statistics["missed"],
+        not_kept=sum(statistics["not_kept"].values()),
         lateness_max_ms=lateness_us and lateness_us / 1000,
         cpu_share=(statistics["cpu_s"] - startup["cpu_s"]) / steady_s if startup and steady_s else None,
         startup_cpu_s=startup["cpu_s"] if startup else statistics["cpu_s"],
         driver_share=sum(statistics["inside_driver_s"].values()) / seconds if seconds else None,
         resident_mib=statistics["resident_mib"],
         lowered=statistics["lowered"],
-        tiers=_tiers(statistics.get("tiers", {}), seconds + 1 / plan["hz"] if seconds else None),
+        tiers=_tiers(statistics, seconds + 1 / plan["hz"] if seconds else None),
     )
 
 
-def _tiers(tiers: Mapping[str, Mapping[str, Any]], whole_s: float | None) -> list[TierRows]:
-    """Rows and rate of each tier over `whole_s`, which counts the last tick's period as well."""
+def _tiers(statistics: Mapping[str, Any], whole_s: float | None) -> list[TierRows]:
+    """The kept rows and the rate of each tier over `whole_s`, which counts the last tick's period as well."""
     summaries = []
-    for name, counted in tiers.items():
-        rows, minutes = counted["rows"], [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
+    for name, counted in statistics.get("tiers", {}).items():
+        rows = counted["rows"] - statistics["not_kept"].get(name, 0)
+        minutes = [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
         hz = rows / whole_s if whole_s and rows >= FEWEST_ROWS else None
         summaries.append(TierRows(name, rows, hz, minutes))
     return summaries

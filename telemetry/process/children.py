@@ -127,6 +127,8 @@ class KeeperHandle:
         """Write what the keeper had to leave in memory, if there is room by now; else note how much is missing."""
         if self.ledger.drained and not self.state.queues.empty:
             with contextlib.suppress(OSError):
+                run_folder.reserve(self.state.folder)
+            with contextlib.suppress(OSError):
                 self.state.queues.write()
             with contextlib.suppress(OSError, GputelError):
                 record_end(self.state.folder, self.state.queues)

@@ -127,7 +127,7 @@ class OutputQueues:
 
 
 class DiskWriter(threading.Thread):
-    """Writes queues into files, in a thread."""
+    """Writes queues into files, in a thread; where there is no memory for one, in the keeper's own."""
 
     def __init__(self, folder: Path, queues: OutputQueues, news: int) -> None:
         super().__init__(name="disk-writer", daemon=True)
@@ -137,15 +137,32 @@ class DiskWriter(threading.Thread):
         self._synced = 0.0
         self._reported_lost = queues.ledger.lost
         self._unwritten_events: list[tuple[str, str]] = []
+        self._has_thread = True
+
+    def start(self) -> None:
+        try:
+            super().start()
+        except (RuntimeError, MemoryError):
+            self._has_thread = False
 
     def wake(self) -> None:
         self._wake.set()
+        if not self._has_thread:
+            self._turn()
+
+    def look(self) -> None:
+        """Try again what failed; called about ten times per second."""
+        if self._ledger.fault and not self._has_thread:
+            self._turn()
 
     def finish(self, patience_s: float) -> None:
         """Write the rest and the end. Gives up after `patience_s` on a full disk, but waits for one that hangs."""
         self._deadline = time.monotonic() + patience_s
         self._wake.set()
-        self.join()
+        if self._has_thread:
+            self.join()
+        else:
+            self.run()
 
     def run(self) -> None:
         while not self._is_done():

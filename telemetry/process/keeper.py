@@ -177,6 +177,7 @@ class Keeper:
             self._read()
         if self._state.ledger.ended and not self._state.ledger.recorded:
             self._writer.wake()
+        self._writer.look()
         if self._process_gone and time.monotonic_ns() - self._process_gone > LAST_WORD:
             self._state.ledger.end(None, SystemClock().stamp())
 

@@ -7,7 +7,6 @@ another thread writes events and facts, which on a shared folder may take 30 s.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import queue
@@ -37,6 +36,8 @@ START_LIMIT = 90 * SECOND
 """A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
 DESCRIBE_EVERY = 60 * SECOND
 PUBLISH_EVERY = SECOND // 2
+MOST_WAITING = 1000
+"""Events and facts that wait for room on a full disk."""
 GIL_WAIT_S = 0.0005
 """How long another thread may keep the sampling one waiting: Python's own 5 ms are half a period at 100 Hz."""
 
@@ -173,7 +174,7 @@ class Sampler:
             self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:
             self._ready.store.close()
-            self._describe(self._ready)
+            self._describe(self._ready, last=True)
             if not self.stuck:
                 self._ready.machine.close()
         self._folder_writer.close()
@@ -275,9 +276,14 @@ class Sampler:
             self._fault = GputelError("sampler", f"{type(error).__name__}: {error}", "please report this")
             raise
 
-    def _describe(self, ready: Ready) -> None:
-        statistics = {**self.cost.as_json(), "lowered": ready.budget.lowered()}
-        self._folder_writer.describe(sampling={**ready.facts, "statistics": statistics})
+    def _describe(self, ready: Ready, *, last: bool = False) -> None:
+        not_kept = {"not_kept": dict(ready.store.not_kept)}
+        statistics = {**self.cost.as_json(), **not_kept, "lowered": ready.budget.lowered()}
+        sampling = {**ready.facts, "statistics": statistics}
+        if last:
+            self._folder_writer.describe_end(sampling=sampling)
+        else:
+            self._folder_writer.describe(sampling=sampling)
 
     def _publish(self, state: str) -> None:
         fault, ready = self._fault, self._ready
@@ -308,12 +314,13 @@ def _sampling_so_far(folder: Path) -> dict[str, object]:
 class FolderWriter:
     """Writes events and run.json in a thread of its own; neither raises nor makes the caller wait.
 
-    What a full disk does not take is lost.
+    What a full disk does not take is tried again with what comes next, and lost if it is still full at the end.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._write, name="folder-writer", daemon=True)
         self._thread.start()
 
@@ -324,11 +331,23 @@ class FolderWriter:
     def describe(self, **facts: object) -> None:
         self._tasks.put(lambda: run_folder.update(self._folder, **facts))
 
+    def describe_end(self, **facts: object) -> None:
+        """On a full disk, in the room that was reserved for the end."""
+        self._tasks.put(lambda: run_folder.update_end(self._folder, facts))
+
     def close(self, patience_s: float = 30.0) -> None:
         self._tasks.put(None)
         self._thread.join(patience_s)
 
     def _write(self) -> None:
         while (task := self._tasks.get()) is not None:
-            with contextlib.suppress(OSError, GputelError):
-                task()
+            self._waiting.append(task)
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                try:
+                    each()
+                except OSError as error:
+                    if error.errno in run_folder.NO_ROOM and len(self._waiting) < MOST_WAITING:
+                        self._waiting.append(each)
+                except GputelError:
+                    continue

@@ -15,7 +15,7 @@ import os
 import struct
 import threading
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +120,9 @@ class Writer:
         self._closing = self._dead = False
         self._full: set[int] = set()
         """Tiers whose last block the disk did not take."""
-        self._not_kept = 0
+        self.not_kept: Counter[str] = Counter()
+        """Rows by tier that the disk did not take, or too slowly."""
+        self._lost_to_full = 0
         self._journals: list[_Journal] = []
         self._journals_lock = threading.Lock()
         self._seal_at: int | None = None
@@ -159,6 +161,7 @@ class Writer:
                 self._open[index] = RunningSecond(index, second.tier)
                 if self._dead or self.pending_bytes + second.size > MAX_PENDING:
                     self.dropped += second.rows
+                    self.not_kept[second.tier.name] += second.rows
                     continue
                 self.pending_bytes += second.size
                 self._cut.append(second)
@@ -240,7 +243,8 @@ class Writer:
 
     def _pause(self, journal: _Journal, rows: int, error: OSError) -> None:
         """Give up a block for which the disk is too full; the next second's is tried again."""
-        self._not_kept += rows
+        self.not_kept[journal.tier] += rows
+        self._lost_to_full += rows
         if not self._full:
             text = f"telemetry pauses here, {self._folder}: {error.strerror}; what was written is kept"
             self._on_trouble("disk_full", text)
@@ -249,7 +253,7 @@ class Writer:
     def _go_on(self, journal: _Journal) -> None:
         self._full.discard(journal.index)
         if not self._full:
-            lost, self._not_kept = self._not_kept, 0
+            lost, self._lost_to_full = self._lost_to_full, 0
             self._on_trouble("gap", f"the disk has room again: {lost} ticks were not kept while it was full")
 
     def _stop(self, error: OSError) -> None:
@@ -292,7 +296,7 @@ class _Journal:
     def __init__(self, path: Path, index: int, tier: Tier) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self.schema_text = json.dumps(tier.as_json()).encode()
-        self.index = index
+        self.index, self.tier = index, tier.name
         self._schema = zlib.crc32(self.schema_text)
         self._sequence = self._good = 0
 

@@ -22,6 +22,7 @@ LONGEST_CALL = 500 * MS
 WARM_UP = 2 * SECOND
 """Rates are known from the second change of their counter on."""
 RATE_TOLERANCE = 0.2
+LONGEST_ACTIVITY = 300 * MS
 JITTER = 50_000
 """Between the three clocks of a stamp, which are not read at one moment."""
 
@@ -158,10 +159,13 @@ def _tolerance(name: str) -> float:
 
 
 def _is_activity(name: str, truth: GpuTruth, got: Numbers, at: Moments, until: Moments) -> Any:
-    """The driver computes it between two samples, each taken between `at` and `until` of its tick."""
+    """The driver computes it between two samples, each taken between `at` and `until` of its tick.
+
+    After a sample that was not kept, the begin is not known.
+    """
     scale = {"sm_active": 100, "tensor_active": 50, "dram_active": 40}[name] * 100
     before_at, before_until = np.roll(at, 1), np.roll(until, 1)
-    true = np.zeros(len(at), np.bool_)
+    true = np.abs(at - before_at) > LONGEST_ACTIVITY
     for begin in (before_at, before_until):
         for end in (at, until):
             with np.errstate(divide="ignore", invalid="ignore"):

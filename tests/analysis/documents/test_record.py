@@ -24,6 +24,7 @@ STATISTICS = {
     "sampled_s": 9.99,
     "late": 3,
     "missed": 2,
+    "not_kept": {},
     "lateness_us": {"p50": 50.0, "p99": 900.0, "max": 12_300.0},
     "inside_driver_s": {"fast": 0.05, "slow": 0.01},
     "cpu_s": 0.2,
@@ -103,6 +104,13 @@ def test_recording_of_less_than_a_second_has_the_cost_of_its_start_and_no_share_
         "0.21 s of CPU to start, 15.00 % of the time in calls into the driver; 27.4 MiB resident"
     )
     assert shown["rows"] == "fast 41, 100.0 Hz\nslow 1"
+
+
+def test_rows_that_the_disk_did_not_take_are_no_rows(folder: Callable[..., Path]) -> None:
+    statistics = {**STATISTICS, "not_kept": {"fast": 200, "slow": 2}}
+    shown = facts(recording_summary(folder(sampling={"hz": 100.0, "statistics": statistics})))
+    assert shown["recorded"].endswith(", 202 rows not kept, as the disk was full or too slow")
+    assert shown["rows"].splitlines()[0].startswith("fast 800, 80.0 Hz; ")
 
 
 def test_recording_that_ended_before_its_first_sample_has_no_cost(folder: Callable[..., Path]) -> None:

@@ -1,7 +1,10 @@
 """The keeper: writes output.log, and output.idx with the time of each line."""
 
 import os
+import threading
 from pathlib import Path
+
+import pytest
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Stamp
@@ -17,7 +20,8 @@ class Quiet(Signals):
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK)
 
 
-def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stack_bytes", [0, 1 << 46], ids=["thread", "no memory for a thread"])
+def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path, stack_bytes: int) -> None:
     run_folder.create(tmp_path, {"run": "run"})
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -29,6 +33,7 @@ def test_keeper_by_itself_writes_stamps_and_drains(tmp_path: Path) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(writing)
+        threading.stack_size(stack_bytes)
         os._exit(Keeper(state, None, parent=False).keep())
     os.write(writing, b"one\ntwo")
     os.close(writing)
