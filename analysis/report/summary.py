@@ -20,8 +20,8 @@ from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, parts
 
-FEWEST_ROWS = 10
-"""Fewer rows give no rate: one more or less would change it too much."""
+FEWEST_ROWS = 100
+"""Fewer rows give no rate: one more or less would change it by more than 1 %."""
 TELLING = ("power_w", "power_avg_w", "energy_j", "temp_c", "util", "sm_mhz")
 """Readings whose refresh rate is shown."""
 
