@@ -37,15 +37,19 @@ def _foreign(segment: Segment) -> Iterator[DamagedFile]:
 
 
 def _output(segment: Segment, facts: Mapping[str, Any]) -> Iterator[DamagedFile]:
-    """The index is written after the output, so it never counts more than there is."""
+    """The index is written after the output, so it never counts more than there is.
+
+    While a run goes on, files may not be there yet.
+    """
+    has_printed = bool(facts.get("argv") and facts.get("ended"))
     covered = output_index.covered(segment.index)
     size = segment.output.stat().st_size if _is_there(segment.output) else None
     if size is None:
-        if (facts.get("argv") or covered) and not os.path.lexists(segment.output):
+        if (has_printed or covered) and not os.path.lexists(segment.output):
             yield DamagedFile(segment.output, "what the command printed is left out", MISSING)
         return
     if covered is None:
-        if facts.get("argv") and not os.path.lexists(segment.index):
+        if has_printed and not os.path.lexists(segment.index):
             yield DamagedFile(segment.index, "the lines of the output have no recorded times", MISSING)
     elif covered > size:
         yield DamagedFile(segment.output, f"{size:,} of {covered:,} bytes are left", INCOMPLETE)
@@ -56,7 +60,7 @@ def _output(segment: Segment, facts: Mapping[str, Any]) -> Iterator[DamagedFile]
 
 def _telemetry(segment: Segment, facts: Mapping[str, Any]) -> Iterator[DamagedFile]:
     if not os.path.lexists(segment.gpu):
-        if facts.get("gpus"):
+        if facts.get("gpus") and facts.get("ended"):
             yield DamagedFile(segment.gpu, "what was sampled is left out", MISSING)
         return
     numbers: dict[str, set[int]] = {}

@@ -290,10 +290,25 @@ def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
     if key in ("tags", "env", "packages") and isinstance(value, dict):
         return all(isinstance(text, str) for text in value.values())
     if key == "gpus" and isinstance(value, list):
-        return all(isinstance(gpu, dict) and isinstance(gpu.get("gpu"), str) for gpu in value)
+        return all(_is_gpu(gpu) for gpu in value)
     if key in ("started", "ended") and isinstance(value, dict):
         return all(_is_whole(ns, 2**62) for name, ns in value.items() if name.endswith("_ns"))
     return True
+
+
+def _is_gpu(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("gpu"), str):
+        return False
+    names = (value.get(key) for key in ("name", "uuid", "driver", "parent"))
+    numbers = [value.get("memory_total_mib")]
+    limits = value.get("limits")
+    if isinstance(limits, dict):
+        numbers += limits.values()
+    elif limits is not None:
+        return False
+    return all(name is None or isinstance(name, str) for name in names) and all(
+        number is None or isinstance(number, (int, float)) for number in numbers
+    )
 
 
 def _is_whole(value: object, below: int) -> bool:

@@ -5,6 +5,7 @@ Both use descriptions, events and whole seconds instead of all ticks.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from gputel.analysis import document, text
 from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.recording import Recording, open_recording, total
-from gputel.telemetry import events
+from gputel.telemetry import events, run_folder
+from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, parts
@@ -181,22 +183,35 @@ def sampling(recording: Recording) -> SamplingSummary | None:
     if not with_statistics:
         return None
     plan, statistics = with_statistics[-1]
+    try:
+        return _sampling(recording, plan, statistics)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        path = recording.path / run_folder.DESCRIPTION
+        warnings.warn(DamagedFile(path, "sampling", run_folder.WRONG_TYPES), stacklevel=2)
+        return None
+
+
+def _sampling(
+    recording: Recording, plan: Mapping[str, Any], statistics: Mapping[str, Any]
+) -> SamplingSummary:
     seconds, startup = statistics.get("sampled_s"), statistics.get("startup")
     steady_s = seconds - startup["sampled_s"] if seconds and startup else 0.0
     lateness_us = statistics["lateness_us"]["max"]
     return SamplingSummary(
-        asked_hz=plan["hz"],
+        asked_hz=float(plan["hz"]),
         polled_hz=polled_hz(segment.gpu for segment in recording.folder.segments),
-        ticks=statistics["ticks"],
-        late=statistics["late"],
-        missed=statistics["missed"],
+        ticks=int(statistics["ticks"]),
+        late=int(statistics["late"]),
+        missed=int(statistics["missed"]),
         not_kept=sum(statistics["not_kept"].values()),
         lateness_max_ms=lateness_us and lateness_us / 1000,
         cpu_share=(statistics["cpu_s"] - startup["cpu_s"]) / steady_s if startup and steady_s else None,
-        startup_cpu_s=startup["cpu_s"] if startup else statistics["cpu_s"],
+        startup_cpu_s=float(startup["cpu_s"] if startup else statistics["cpu_s"]),
         driver_share=sum(statistics["inside_driver_s"].values()) / seconds if seconds else None,
-        resident_mib=statistics["resident_mib"],
-        lowered=statistics["lowered"],
+        resident_mib=float(statistics["resident_mib"]),
+        lowered=[
+            {**tier, "tier": str(tier["tier"]), "hz": float(tier["hz"])} for tier in statistics["lowered"]
+        ],
         tiers=_tiers(statistics, seconds + 1 / plan["hz"] if seconds else None),
     )
 
@@ -205,8 +220,8 @@ def _tiers(statistics: Mapping[str, Any], whole_s: float | None) -> list[TierRow
     """The kept rows and the rate of each tier over `whole_s`, which counts the last tick's period as well."""
     summaries = []
     for name, counted in statistics.get("tiers", {}).items():
-        rows = counted["rows"] - statistics["not_kept"].get(name, 0)
-        minutes = [MinuteRate(minute, hz) for minute, hz in counted["minutes"]]
+        rows = int(counted["rows"]) - statistics["not_kept"].get(name, 0)
+        minutes = [MinuteRate(int(minute), float(hz)) for minute, hz in counted["minutes"]]
         hz = rows / whole_s if whole_s and rows >= FEWEST_ROWS else None
         summaries.append(TierRows(name, rows, hz, minutes))
     return summaries
@@ -295,7 +310,7 @@ def _named(recording: Recording, gpu: GpuTotals) -> GpuTotals:
             if segment.node == gpu.node and described["gpu"] == gpu.gpu:
                 return replace(
                     gpu,
-                    name=described["name"],
+                    name=described.get("name"),
                     power_limit_w=(described.get("limits") or {}).get("power_w"),
                     mem_total_mib=described.get("memory_total_mib"),
                 )

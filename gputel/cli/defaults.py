@@ -168,7 +168,7 @@ def _is_shipped(format_name: object) -> bool:
     """Whether it is a format's name, which is never taken for a file."""
     from gputel.analysis.logs import formats
 
-    return format_name in {shipped.name for shipped in formats.shipped()}
+    return any(format_name == shipped.name for shipped in formats.shipped())
 
 
 def _typed(place: str, key: str, value: object, option: click.Option) -> str | list[str]:

@@ -96,6 +96,8 @@ def test_folder_runs_no_command_after_a_recording() -> None:
 
 def test_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
     Path("a.log").write_text(NAN)
+    Path("gputel.toml").write_text("[parse]\nformat = ['nanochat']\n")
+    assert "[parse] format is ignored" in gputel("parse", "a.log", "--json").stderr
     Path("gputel.toml").write_text("[parse]\nformat = 'own.toml'\n")
     answer = gputel("parse", "a.log", "--json")
     assert "[parse] format is ignored" in answer.stderr

@@ -12,6 +12,7 @@ from gputel.analysis.runs import read_run
 from gputel.cli import group
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.process import output_index
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 TIER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
@@ -38,6 +39,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[
         compose(segment.gpu, [TIER], [(0, tick * SECOND // 10, [watts * 1000, None]) for tick in range(50)])
         events.append(segment.path, 10**18, "mark", "here")
         segment.output.write_bytes(b"x" * 2048)
+        segment.index.write_bytes(output_index.pack(None, 2048))
     return Path("runs/a")
 
 

@@ -16,7 +16,7 @@ from tests.sources import ROOT
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "run"
-    fuzzer = runpy.run_path(str(ROOT / "benchmarks" / "fuzz.py"))
+    fuzzer = runpy.run_path(str(ROOT / "benchmarks" / "fuzz_changes.py"))
     fuzzer["recording"](path, compacted=True)
     return path
 
@@ -92,6 +92,12 @@ def test_foreign_file_is_named_and_the_rest_is_read(
         remove(run / name)
     put(run / name)
     assert [line.partition(":")[0] for line in faults(run) if "no file of this folder" in line] == [name]
+
+
+def test_recording_that_has_just_begun_lacks_nothing(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "new", {"run": "a", "argv": ["train"], "gpus": [{"gpu": "0"}]})
+    (tmp_path / "new" / "gpu").rmdir()
+    assert faults(tmp_path / "new") == []
 
 
 def test_recording_that_goes_on_may_have_output_beyond_its_index(run: Path) -> None:

@@ -112,6 +112,8 @@ def _format(table: dict[str, Any], name: str, place: str, *, trusted: bool) -> F
     lines = table.get("lines", [])
     if not lines:
         raise GputelError(place, "has no [[lines]]", "see docs/log-formats.md")
+    for line in lines:
+        _only(line, _LINE_KEYS, place)
     patterns = tuple(_pattern(line, name, _words(table, line), place) for line in lines)
     if not trusted:
         for pattern in patterns:
@@ -180,7 +182,6 @@ def _are_texts(value: object) -> bool:
 
 
 def _pattern(line: Mapping[str, Any], format_name: str, words: Vocabulary, place: str) -> Pattern:
-    _only(line, _LINE_KEYS, place)
     try:
         name = f"{format_name}.{line['name']}"
         if line["role"] not in ROLES:

@@ -142,6 +142,7 @@ def test_example_of_the_page_is_a_format_that_works() -> None:
         ("last = 'x'", "f.toml: 'last' has a value of a wrong type"),
         ("[names]\na = 1", "f.toml: 'names' has a value of a wrong type"),
         ("[nulls]\na = 'nan'", "f.toml: 'nulls' has a value of a wrong type"),
+        ("[[lines]]\nnames = 1.5", "f.toml: 'names' has a value of a wrong type"),
         ("[[lines]]\nname = 1", "f.toml: 'name' has a value of a wrong type"),
         ("[[lines]]\nmust = 'loss'", "f.toml: 'must' has a value of a wrong type"),
         ("x = " + "[" * 10_000, "f.toml: is nested too deeply"),

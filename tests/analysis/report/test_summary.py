@@ -17,11 +17,25 @@ from gputel.analysis.report.summary import (
 )
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.errors import DamagedFile
+from gputel.telemetry.process import output_index
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import clock
 
 Compose = Callable[..., None]
 H100 = {"gpu": "0", "name": "NVIDIA H100 80GB HBM3", "limits": {"power_w": 700}, "memory_total_mib": 81_559}
+STATISTICS = {
+    "ticks": 200,
+    "late": 0,
+    "missed": 0,
+    "sampled_s": 20.0,
+    "cpu_s": 0.1,
+    "inside_driver_s": {"power_w": 0.01},
+    "lateness_us": {"max": 100},
+    "resident_mib": 27.0,
+    "lowered": [],
+    "tiers": {"fast": {"rows": 200, "minutes": [[0, 10.0]]}},
+}
 
 
 @pytest.fixture
@@ -39,6 +53,7 @@ def recorded(tmp_path: Path, compose: Compose) -> Path:
     tier = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
     compose(segment.gpu, [tier], [(0, n * SECOND // 10, [300_000]) for n in range(200)])
     segment.output.write_text("step 1\n")
+    segment.index.write_bytes(output_index.pack(None, 7))
     return tmp_path / "d12"
 
 
@@ -99,3 +114,22 @@ def test_gpu_that_is_lost_at_the_end_is_not_sampled_and_one_that_came_back_is(tm
 def test_gpu_of_two_segments_is_one_gpu(recorded: Path) -> None:
     run_folder.add_segment(recorded, {"run": "d12", "gpus": [H100], "started": clock(40), "ended": clock(50)})
     assert run_contents(recorded).gpus == [H100]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"lateness_us": None}, {"ticks": "x"}, {"lowered": [1]}, {"tiers": {"fast": []}}, {"cpu_s": {}}, []],
+    ids=str,
+)
+def test_sampling_of_wrong_types_is_left_out_and_named(recorded: Path, changed: object) -> None:
+    statistics = {**STATISTICS, **changed} if isinstance(changed, dict) else [1]
+    run_folder.update(recorded, sampling={"hz": 10, "statistics": statistics})
+    with pytest.warns(DamagedFile, match="sampling"):
+        assert recording_summary(recorded).sampling is None
+
+
+def test_sampling_of_whole_statistics_is_summarized(recorded: Path) -> None:
+    run_folder.update(recorded, sampling={"hz": 10, "statistics": STATISTICS})
+    sampling = recording_summary(recorded).sampling
+    assert sampling is not None
+    assert (sampling.asked_hz, sampling.ticks, sampling.tiers[0].rows) == (10, 200, 200)
