@@ -14,10 +14,10 @@ demo: .venv/core  ## two small trainings recorded, followed, compared, and their
 	$(BIN)/gputel demo
 
 test: .venv/dev  ## the tests, without the long ones, on all cores
-	$(BIN)/pytest -q -n auto --dist worksteal -m "not long"
+	$(BIN)/pytest -q -n auto --dist loadgroup -m "not long"
 
-test-all: .venv/dev  ## every test: kill rounds, fuzz and soak too
-	$(BIN)/pytest -q
+test-all: .venv/dev  ## every test, on all cores: kill rounds, fuzz and soak too
+	$(BIN)/pytest -q -n auto --dist loadgroup
 
 lint: .venv/dev  ## ruff, mypy, import rules, oldest Python
 	$(BIN)/ruff check .

@@ -30,11 +30,22 @@ PROGRAMS = {
 }
 
 
+ALONE = {"tmux": "terminal", "chromium": "browser"}
+"""Programs of which one at a time runs: two would take the cores from each other, and screens change with time."""
+
+
 def lack(reason: str) -> None:
     """A machine of a user may lack a tool; ours may not."""
     if os.environ.get("CI"):
         pytest.fail(f"CI must have it: {reason}")
     pytest.skip(reason)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that share such a program go to one worker of pytest-xdist, one after the other."""
+    needed = {tool for marker in item.iter_markers("needs") for tool in marker.args}
+    for tool in sorted(needed & ALONE.keys())[:1]:
+        item.add_marker(pytest.mark.xdist_group(ALONE[tool]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
