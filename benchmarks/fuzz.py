@@ -136,12 +136,14 @@ on = "8xH100"
 [record]
 hz = 100
 max-overhead = "1%"
-[alarms.loss_spike]
-factor = 3
+[alarms.spike]
+deviations = 8
 metric = "loss"
-[alarms.stalled]
-after_s = 60
-enabled = true
+[alarms.nan]
+metrics = ["loss"]
+off = false
+[alarms.traceback]
+unless = "KeyboardInterrupt"
 """
 
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 from gputel.analysis import columns, text
 from gputel.analysis.alarms.loss import RunningWindow
 from gputel.analysis.alarms.observations import ClockTick, EventSeen, Finding, GpuSecond, Moment, Record
+from gputel.analysis.timed_regex import timed
 from gputel.telemetry.sampling.status import SLOWED, SLOWED_DOWN
 
 MARGIN = 0.1  # beyond a limit, before an alarm about it is over
@@ -255,9 +256,19 @@ class OnEvent:
     unless: str | None = None
     observes: ClassVar = (EventSeen,)
 
+    def __post_init__(self) -> None:
+        """Raises TypeError if `unless` is no regular expression."""
+        self._unless: re.Pattern[bytes] | None = None
+        if self.unless:
+            try:
+                regex = re.compile(self.unless.encode())
+            except re.error as error:
+                raise TypeError(f"'unless' is not a regular expression: {error}") from None
+            self._unless = timed(regex, "unless", f"alarm of {self.kind}")
+
     def see(self, moment: Moment) -> Iterator[Finding]:
         if isinstance(moment, EventSeen) and moment.kind in (self.kind, self.over):
-            if self.unless and re.search(self.unless, moment.text):
+            if self._unless and self._unless.search(moment.text.encode(errors="replace")):
                 return
             key = str(moment.facts.get("gpu", ""))
             yield Finding(key, moment.kind == self.kind, moment.text, moment.step)

@@ -83,7 +83,20 @@ def _changed(name: str, facts: dict[str, Any], settings: Mapping[str, Any], plac
                 f"it has {', '.join(dict.fromkeys(allowed))}",
                 exit_code=2,
             )
+        if not _has_type(settings[key], facts.get(key, False if key == "off" else 0.0)):
+            raise GputelError(
+                place, f"alarm '{name}': '{key}' has a value of a wrong type", "see docs/tail.md", exit_code=2
+            )
     return {**facts, **settings}
+
+
+def _has_type(value: object, default: object) -> bool:
+    """Whether a value can stand for the default of the table: any number for a number."""
+    if isinstance(default, list):
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    return isinstance(value, (int, float) if isinstance(default, (int, float)) else str)
 
 
 def _rule(name: str, facts: Mapping[str, Any]) -> Rule:

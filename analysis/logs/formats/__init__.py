@@ -19,7 +19,7 @@ from typing import Any, get_args
 from gputel.analysis.logs import values
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern, Role, lazy_regex, pair_style
-from gputel.analysis.logs.timed_regex import timed, try_out
+from gputel.analysis.timed_regex import timed, try_out
 from gputel.telemetry.errors import GputelError
 
 if sys.version_info >= (3, 11):

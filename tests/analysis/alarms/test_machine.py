@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gputel.analysis import timed_regex
 from gputel.analysis.alarms import rules
+from gputel.analysis.alarms.machine import OnEvent
 from gputel.analysis.alarms.observations import ClockTick, EventSeen, GpuSecond, Moment, Record
 from gputel.analysis.alarms.watch import RuleEngine
+from gputel.telemetry.errors import GputelError
 from tests.analysis.alarms.scenes import alarms_of, records, seconds
 
 
@@ -133,3 +136,19 @@ def test_low_mfu_that_wavers_around_its_floor_is_one_alarm() -> None:
         ("low_mfu", "on"),
         ("low_mfu", "off"),
     ]
+
+
+def test_pattern_of_ignored_events_that_never_ends_is_stopped_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timed_regex.timed, "__defaults__", (0.05,))
+    detector = OnEvent("traceback", unless="(a+)+$")
+    with pytest.raises(
+        GputelError, match=r"alarm of traceback: 'unless' searched a line for more than 0\.05 s"
+    ):
+        list(detector.see(EventSeen("traceback", "a" * 200 + "!")))
+
+
+def test_pattern_of_ignored_events_is_a_regular_expression() -> None:
+    with pytest.raises(GputelError, match="alarm 'traceback': 'unless' is not a regular expression"):
+        RuleEngine(rules.load(settings={"traceback": {"unless": "("}}))

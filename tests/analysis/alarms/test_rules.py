@@ -43,3 +43,21 @@ def test_unknown_preset_is_named_with_the_known_ones() -> None:
 def test_limits_that_the_table_leaves_unset_can_be_set() -> None:
     (budget,) = (rule for rule in rules.load(settings={"budget": {"hours": 31}}) if rule.name == "budget")
     assert dict(budget.thresholds) == {"hours": 31}
+
+
+@pytest.mark.parametrize(
+    ("rule", "key", "value"),
+    [
+        ("spike", "deviations", "8"),
+        ("spike", "deviations", True),
+        ("spike", "metric", 5),
+        ("nan", "metrics", "loss"),
+        ("nan", "off", 1),
+        ("budget", "hours", "8h"),
+        ("traceback", "unless", []),
+    ],
+)
+def test_threshold_of_a_wrong_type_is_named(rule: str, key: str, value: object) -> None:
+    line = f"gputel.toml: alarm '{rule}': '{key}' has a value of a wrong type"
+    with pytest.raises(GputelError, match=line):
+        rules.load(settings={rule: {key: value}})

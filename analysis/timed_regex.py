@@ -1,4 +1,4 @@
-"""Regular expressions of a user's format, each search of which is stopped after seconds and named.
+"""Regular expressions of a user, in a format or an alarm, each search of which is stopped after seconds and named.
 
 A regular expression such as `(a+)+$` may never end on a line, and Python's `re` takes no limit. It does look for
 signals, so a timer stops it. Signals reach the main thread only: searches in other threads have no limit, which is

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.logs import formats, timed_regex
+from gputel.analysis import timed_regex
+from gputel.analysis.logs import formats
 from gputel.analysis.runs.paths import parse
 from gputel.telemetry.errors import GputelError
 
