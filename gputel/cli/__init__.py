@@ -120,6 +120,17 @@ def _show_warning(
         click.echo(text, nl=False, file=file, err=file is None)
 
 
+def _setter(error: click.ClickException) -> str | None:
+    """The settings file that holds a value which its option does not take; None if it was typed."""
+    if not isinstance(error, click.BadParameter) or not error.ctx or not error.param or not error.param.name:
+        return None
+    from gputel.cli import defaults
+
+    chosen = error.ctx.meta.get(defaults.META, {}).get(error.param.name)
+    source = error.ctx.get_parameter_source(error.param.name)
+    return chosen.place if chosen and source is click.core.ParameterSource.DEFAULT_MAP else None
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """The one place where an exception becomes a line and an exit code."""
     from gputel.cli import show
@@ -135,7 +146,7 @@ def main(args: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gputel"
-        show.error(f"{path}: {error.format_message().rstrip('.')}; see '{path} --help'")
+        show.error(f"{_setter(error) or path}: {error.format_message().rstrip('.')}; see '{path} --help'")
         code = error.exit_code
     except click.Abort:
         code = 130

@@ -58,7 +58,7 @@ def _value(option: click.Option, default: Default | None) -> tuple[str | None, s
         return mask_value(variable, os.environ[variable]), variable
     if default is not None:
         return mask_value(variable, _typed(default.value) or ""), default.place
-    value = option.get_default(click.get_current_context())
+    value = option.to_info_dict().get("default")
     return _typed(bool(value) if option.is_flag else value), "default"
 
 

@@ -231,3 +231,20 @@ def test_thresholds_of_a_folder_are_named_without_verbose() -> None:
     Path("gputel.toml").write_text("[gate]\nwarmup = 500\nphase = 'base'\n")
     answer = gputel("gate", "gone", "--target", "loss=2")
     assert answer.stderr.startswith(f"{Path.cwd()}/gputel.toml: [gate] warmup = 500\nerror: gone: ")
+
+
+def test_value_that_an_option_does_not_take_names_the_file_that_holds_it() -> None:
+    Path("a.log").write_text(NAN)
+    Path("gputel.toml").write_text("[parse]\ncsv = '../x'\n")
+    answer = gputel("parse", "a.log")
+    assert answer.returncode == 2
+    assert f"error: {Path('gputel.toml').resolve()}: Invalid value for '--csv'" in answer.stderr
+    Path("gputel.toml").unlink()
+    assert "error: gputel parse: Invalid value for '--dpi'" in gputel("parse", "a.log", "--dpi", "x").stderr
+
+
+def test_settings_shows_options_without_a_value_as_empty() -> None:
+    rows = json.loads(gputel("settings", "parse", "--json").stdout)["settings"]
+    values = {row["option"]: row["value"] for row in rows}
+    assert (values["format"], values["panel"], values["csv"]) == (None, None, "false")
+    assert "Sentinel" not in str(values)

@@ -65,6 +65,7 @@ def hostile(value: Any) -> Any:
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[..., None]) -> Path:
     """Two run folders and two logs, hostile in every text."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     facts = identity.facts(["sh", "-c"], env=dict(os.environ), cwd=tmp_path, name="a", tags={"lr": "1"})
     facts |= {"tags": {HOSTILE: HOSTILE}, "simulated": "1xH100", "node": "n", "hostname": "host"}
     tier = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn(f"odd{IN_LINE}", "W", 1, "0")))
@@ -85,6 +86,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[...,
     for number in (1, 2):
         (tmp_path / f"{number}{IN_NAME}.log").write_bytes(LINES.format(IN_LINE).encode())
     (tmp_path / "format.toml").write_text(f"title = {json.dumps('t' + IN_LINE)}\n")
+    (tmp_path / ".git").mkdir()  # so that the folder's settings count
+    text = "x" + "".join(f"\\U{ord(letter):08x}" for letter in IN_LINE)
+    settings = (
+        f'[tail]\non-alarm = "{text}"\n[alarms.spike]\nmetric = "{text}"\n[compare]\nmetric = "{text}"\n'
+    )
+    (tmp_path / "gputel.toml").write_text(settings)
     return tmp_path
 
 
@@ -103,6 +110,14 @@ def commands() -> Iterator[list[str]]:
         yield from (["tail", "run-1", view, "--fresh"], ["tail", logs[0], view, "--fresh", "--exit-on-alarm"])
     yield from ([command, typed] for command in ("info", "report", "compare", "export", "formats", typed))
     yield from (["info", f"--{typed}"], ["tail", "--plain", "--from", f"x{IN_NAME}"], ["mark", typed])
+    yield from (
+        ["settings"],
+        ["settings", "--json"],
+        ["settings", "tail", "--verbose"],
+        ["trust", typed],
+        ["doctor"],
+    )
+    yield from (["compare", *logs, "--metric", "loss", "--verbose"], ["trust"], ["trust", "--revoke"])
     yield from (["formats", "format.toml"], ["parse", logs[0], "--format", "format.toml"])
     yield from (["export", "run-1", "--csv", f"{typed[:60]}.csv"], ["parse", *logs, "--csv", "--out", "csv"])
 
@@ -121,7 +136,7 @@ def printed_in_pipe(**env: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return answer.stdout.decode()
 
