@@ -209,21 +209,22 @@ def _evaluates(candidate: Candidate, *, headed: bool) -> bool:
 
 def _as_evaluation(candidate: Candidate) -> list[Named]:
     losses = ("loss", "loss_avg")
-    named = _without_samples(candidate)
+    named = _without_counts(candidate)
     return _once([replace(n, column="val_loss") if n.column in losses else n for n in named])
 
 
 def _without_samples(candidate: Candidate) -> list[Named]:
-    """Drops counts, which are no evaluations: of samples seen so far, and of anything that has a total."""
-    counted = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
+    """Drops the count of samples seen so far, which is no evaluation."""
     return [
-        replace(n, column=None)
-        if not is_place(n)
-        and (n.at in counted or SAMPLES.search(n.source))
-        and integers(candidate.shape.column(n.at))
-        else n
-        for n in candidate.named
+        replace(n, column=None) if SAMPLES.search(n.source) and integers(candidate.shape.column(n.at)) else n
+        for n in _without_counts(candidate)
     ]
+
+
+def _without_counts(candidate: Candidate) -> list[Named]:
+    """Drops a value with its total, such as `minibatch 90/90`, that is no place."""
+    counted = {n.at - 1 for n in candidate.named if n.slot.column == "total"}
+    return [replace(n, column=None) if n.at in counted and not is_place(n) else n for n in candidate.named]
 
 
 def _is_epoch(candidate: Candidate) -> bool:

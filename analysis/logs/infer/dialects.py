@@ -28,11 +28,14 @@ FOREIGN = {
     **dict.fromkeys("grad grad_l2 total_grad_norm grdn".split(), "grad_norm"),
     **dict.fromkeys("base_lr rate l_r optim0_lr0".split(), "lr"),
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
-    **dict.fromkeys("val valid test".split(), "val_loss"),
+    **dict.fromkeys("val valid validation test".split(), "val_loss"),
     **dict.fromkeys(
         "cv_loss heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(), "val_loss"
     ),
-    **dict.fromkeys("val_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"),
+    **dict.fromkeys(
+        "val_ce validation_nll validation_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"
+    ),
+    **dict.fromkeys("val_cost valid_cost validation_cost test_cost eval_cost".split(), "val_loss"),
 }
 
 # Measures that are trained on, the likeliest first: the loss, where no value has that name.
@@ -62,6 +65,8 @@ MEASURE = re.compile(
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 # Step times, unless they run on.
 TIMES = {"time", "took", "elapsed", "duration", "cost", "seconds", "secs"}
+SPANS = {"took", "in", "left"}  # words that name a time if it has a unit
+LEFT = {"eta", "left", "remaining", "remains", "togo"}  # times until the end
 ENTIRE = {"of", "total", "max", "out of", "total steps", "max steps"}
 RATES = {"throughput", "speed", "rate", "performance"}  # of tokens, where the unit says so
 TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s", "tokens/second"}

@@ -19,7 +19,8 @@ _WORDS: dict[str, str] = {  # English -> how others write it, as a regex
     "epoch": "轮次|轮数|轮|輪次|輪|エポック|에포크|에폭|epoche|[ée]poque|[ée]poca|эпоха",
     "batch": "批次|バッチ|배치|lote|батч",
     "accuracy": "准确率|準確率|正确率|正確率|正解率|精度|정확도|genauigkeit|exactitude|exactitud|точность",
-    "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|валидаци[яиюей]+",
+    "validation": "验证集|验证|驗證集|驗證|検証|검증|validierung\\w*|validaci[oó]n|валидаци[яиюей]+"
+    "|(?:held|hold)[- ]?out(?!\\w)",
     "test": "测试集|测试|測試|テスト|테스트|тест",
     "training": "训练集|训练|訓練|学習|훈련|학습|entra[îi]nement|entrenamiento|обучени[яеию]+",
     "average": "平均|평균|durchschnittliche?r?|moyenne|средн\\w+",

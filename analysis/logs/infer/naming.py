@@ -17,12 +17,14 @@ from gputel.analysis.logs.infer.dialects import (
     CURRENT,
     ENTIRE,
     FOREIGN,
+    LEFT,
     LOSSES,
     MEASURE,
     OF,
     PARTS,
     RATES,
     SETS,
+    SPANS,
     TIMES,
     TOKEN_RATES,
     TRAINED,
@@ -42,6 +44,7 @@ _GLUED = re.compile(  # `learningRate`, `validloss`
     r"|(?i:(?:(?<=^train)|(?<=^val)|(?<=^valid)|(?<=^test)|(?<=^eval)|(?<=^dev))(?=(?:loss|acc|accuracy|ppl|err|error)$))"
 )
 _EVALUATED = re.compile(r"(?i)(?:val|valid|validation|eval|test|dev|cv)_loss")  # says the set itself
+_LASTS = re.compile(r"(?i)(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)")
 _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_sec mfu tokens".split())
 
 
@@ -129,12 +132,20 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
         if end != key and len(end) <= SHORT and end in FOREIGN:
             continue  # `error rate` is no learning rate
         what = words.field(end.encode(), unit.encode())
+        if key.lower() in SPANS and unit:
+            break  # `took 0.25s`: a unit makes it no name of its own
         if what and (what.column != legal(end) or what.column in _KNOWN):
             return _sane(Named(slot, what.column, unit or _assumed_unit(what), key), column)
     last_word = key.lower().split()[-1]
+    if last_word in LEFT and (slot.kind == "clock" or _LASTS.fullmatch(slot.unit or "")):
+        return Named(slot, "eta_min", unit, key)
     if (slot.unit or "").lower() in TOKEN_RATES and last_word in RATES:
         return Named(slot, "tok_per_sec", slot.scale or None, key)
-    if last_word.strip("()") in TIMES and _is_span(slot, column) and not _rises(column):
+    if (
+        (last_word.strip("()") in TIMES or (key.lower() in SPANS and slot.unit))
+        and _is_span(slot, column)
+        and not _rises(column)
+    ):
         return Named(slot, "dt_ms", unit or "s", key)
     return _own_name(slot, key, unit, words)
 

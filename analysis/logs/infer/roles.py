@@ -56,9 +56,15 @@ def _is_part(line: Candidate, main: Candidate, header: Candidate | None) -> bool
 
 def _is_no_record(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
     """A line that lacks what a record has, an example in a text, or the mean over an epoch."""
-    alike = main.place is None and line.shape.literals[0] == main.shape.literals[0]
-    lacks = (line.place is None and not alike) or not line.evidence or not line.speaks
+    lacks = (line.place is None and not _says_the_same(line, main)) or not line.evidence or not line.speaks
     return lacks or line.is_quoted > main.is_quoted or _is_average(line, main)
+
+
+def _says_the_same(line: Candidate, main: Candidate) -> bool:
+    """Whether both lack a place and have the same words before a measure: records, of which some say less."""
+    words = {cell.column: main.shape.literals[cell.at] for cell in main.metrics}
+    same = (words.get(cell.column) == line.shape.literals[cell.at] for cell in line.metrics)
+    return main.place is None and any(same)
 
 
 def _evaluates_rarely(line: Candidate, main: Candidate, _: Candidate | None) -> bool:
@@ -112,19 +118,20 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Names the measures of a test set apart, where other lines give the same measures of a validation set."""
-    validated = {
-        column
-        for line in chosen
-        if line.role == "eval" and _held_out(line) == "val"
-        for column in line.columns
-    }
-    return [
-        replace(line, named=tuple(_tested(cell, validated) for cell in line.named))
-        if line.role == "eval" and _held_out(line) == "test"
-        else line
-        for line in chosen
-    ]
+    """Names the measures of a test set apart, where validations as frequent as its lines give the same ones.
+
+    A test at the end of a run is the last evaluation.
+    """
+    sets = {line: _held_out(line) for line in chosen if line.role == "eval"}
+    validated = [line for line, held_out in sets.items() if held_out == "val"]
+    named = []
+    for line in chosen:
+        beside = [other for other in validated if 1 < line.shape.count >= other.shape.count / 2]
+        columns = {column for other in beside for column in other.columns}
+        tested = sets.get(line) == "test" and columns
+        cells = tuple(_tested(cell, columns) for cell in line.named) if tested else line.named
+        named.append(replace(line, named=cells))
+    return named
 
 
 def _tested(cell: Named, validated: set[str]) -> Named:

@@ -35,7 +35,7 @@ _SETS = {"train": "train", **dict.fromkeys("val valid validation eval test dev".
 _PARTS = {*_SETS, "training", "testing", "evaluation", "validating", "evaluating"}  # `Training [10/500]`
 _AVERAGES = {"avg", "mean", "average", "smoothed", "median"}
 _AVERAGED = lazy_regex(r"(?:avg|average|mean|smoothed)[ _](.+)")
-_A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|batch|update)s?$")
+_A_STEP = lazy_regex(r"(?i)(?:step|iter|iteration|epoch|round|batch|update)s?$")
 _BOTH = lazy_regex(
     r"(?i)(epoch|ep)\s*/\s*(\w*(?:step|iter|iteration|batch|update)s?)"
 )  # `epoch/iter: 9/2579`
@@ -226,7 +226,7 @@ LONGEST_NAME = 80
 _SET = r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)"
 _MARKER = lazy_regex(rf"(?i)(?<![\w/.-])(?P<set>{_SET})(?: set)?(?:\s*[\])}}:|>({{\[]|\s+-)")
 _OWN = lazy_regex(rf"(?i)(?<![a-z]){_SET}(?![a-z])")
-_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|(?:mini-?)?batch|update)(?:e?s)?"
+_PLACE = r"(?:global[ _])?(?:step|iter(?:ation)?|epoch|round|(?:mini-?)?batch|update)(?:e?s)?"
 _PLACES = lazy_regex(rf"(?i){_PLACE}")
 _MEASURED_AT = lazy_regex(
     rf"(?i)(?P<what>[a-z][^|,;:=]*?)(?: *\([^()]*\))? +(?:at|after|for|in|@) +(?:the )?(?P<place>{_PLACE})\W*$"
@@ -247,6 +247,9 @@ def _before_the_step(row: list[Slot], shape: LineShape) -> list[Slot]:
     for at, (place, value) in enumerate(pairwise(row)):
         if value.key is not None or not _NAMED_APART.fullmatch(_words(shape, value.at)):
             continue
+        if _words(shape, place.at).rstrip().endswith("@") and place.key and value.at == place.at + 1:
+            named[at], named[at + 1] = replace(place, key="step"), replace(value, key=place.key)
+            continue  # `validation @10: 3.4`
         ranged = at > 0 and row[at - 1].column == "range"  # `for minibatches 40-49`
         title = _MEASURED_AT.search(_words(shape, place.at - ranged)[-LONGEST_NAME:])
         if title:
