@@ -1,0 +1,152 @@
+"""The parts of deploy/first_gpu.py, on a machine that only writes down what it was asked."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "deploy" / "first_gpu.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("first_gpu", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class StubMachine:
+    """Leaves the metrics of a run that took equal steps; `change` may spoil them."""
+
+    def __init__(self, gpus: int, change: Callable[[str, dict[str, float]], None] | None = None) -> None:
+        self.gpus, self.change = ["H100"] * gpus, change
+        self.commands: list[str] = []
+
+    def run(self, command: Sequence[str], limit_s: float) -> str:
+        self.commands.append(" ".join(command))
+        if "gputel.trainer" in command:
+            words = list(command)
+            out = Path(words[words.index("gputel.trainer") + 2])
+            first = 20 if "--resume" in words else 0
+            last = 20 if "--stop-at" in words else 40
+            out.mkdir(parents=True, exist_ok=True)
+            with (out / "metrics.jsonl").open("a") as file:
+                for step in range(first, last):
+                    row = {"loss": 5 - step / 10, "dt_ms": 100.0, "tok_per_sec": 1e5, "mfu": 44.0}
+                    row |= {"mem_gib": 30.0, "communication_ms": 12.5}
+                    if self.change:
+                        self.change(out.name, row)
+                    file.write(json.dumps({"event": "step", "step": step, **row}) + "\n")
+        return "energy 1 kJ by integral\n"
+
+
+def report(
+    script: ModuleType, tmp_path: Path, machine: StubMachine, only: str | None = None
+) -> tuple[int, str]:
+    words = ["--out", str(tmp_path / "report.md"), *(["--only", only] if only else [])]
+    code: int = script.main(words, machine)
+    return code, (tmp_path / "report.md").read_text()
+
+
+def test_every_part_runs_and_a_goal_that_is_missed_is_said(script: ModuleType, tmp_path: Path) -> None:
+    code, text = report(script, tmp_path, StubMachine(2))
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(script.PARTS)
+    assert "- depth 16: 44.0 %, goal 43 %: ok" in text
+    assert "- depth 20: 44.0 %, goal 47 %: **MISSED**" in text
+    assert "Failed" not in text
+    assert code == 1
+
+
+def test_part_that_needs_two_gpus_is_skipped_with_its_reason(script: ModuleType, tmp_path: Path) -> None:
+    machine = StubMachine(1)
+    code, text = report(script, tmp_path, machine, "ranks")
+    assert "Skipped: needs 2 GPUs, this machine has 1." in text
+    assert (code, machine.commands) == (0, [])
+
+
+def test_ranks_are_started_by_torchrun_on_all_gpus(script: ModuleType, tmp_path: Path) -> None:
+    machine = StubMachine(4)
+    code, text = report(script, tmp_path, machine, "ranks")
+    assert code == 0, text
+    assert sum("--nproc_per_node=4" in command for command in machine.commands) == 3
+    assert "--shard fsdp" in machine.commands[2]
+
+
+def test_loss_that_differs_by_two_percent_is_missed(script: ModuleType, tmp_path: Path) -> None:
+    def spoil(name: str, row: dict[str, float]) -> None:
+        row["loss"] *= 1.02 if name == "gpu" else 1
+
+    code, text = report(script, tmp_path, StubMachine(1, spoil), "loss")
+    assert "- largest difference of a step's loss: 2 %, at most 1 %: **MISSED**" in text
+    assert code == 1
+
+
+def test_one_bit_after_a_resume_is_found(script: ModuleType, tmp_path: Path) -> None:
+    assert report(script, tmp_path, StubMachine(1), "resume")[0] == 0
+
+    def spoil(name: str, row: dict[str, float]) -> None:
+        if name == "broken" and row["loss"] < 2:
+            row["loss"] += 1e-15
+
+    code, text = report(script, tmp_path, StubMachine(1, spoil), "resume")
+    assert code == 1
+    assert "steps whose loss differs in a bit: 9, at most 0: **MISSED**" in text
+
+
+def test_recording_that_slows_training_is_missed_and_its_energy_is_quoted(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    def spoil(name: str, row: dict[str, float]) -> None:
+        row["dt_ms"] *= 1.03 if name == "at-1000" else 1
+
+    _, text = report(script, tmp_path, StubMachine(1, spoil), "recording")
+    assert "- slower at 100 Hz: 0 %, at most 1 %: ok" in text
+    assert "- slower at 1000 Hz: 3 %, at most 1 %: **MISSED**" in text
+    assert "energy 1 kJ by integral" in text
+
+
+def test_part_that_fails_leaves_its_last_lines_and_the_next_part_runs(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    class BrokenMachine(StubMachine):
+        def run(self, command: Sequence[str], limit_s: float) -> str:
+            if "--no-compile" in command:
+                raise script.PartError("exit code 1\nRuntimeError: no kernel image")
+            return super().run(command, limit_s)
+
+    code, text = report(script, tmp_path, BrokenMachine(1), "loss,resume")
+    assert "**Failed**: PartError" in text
+    assert "RuntimeError: no kernel image" in text
+    assert "steps whose loss differs in a bit: 0, at most 0: ok" in text
+    assert code == 1
+
+
+def test_unknown_part_is_refused(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        script.main(["--only", "los", "--out", str(tmp_path / "r.md")], StubMachine(1))
+    assert "--only: there is no part los; one of loss, compile," in capsys.readouterr().err
+
+
+def test_report_grows_with_every_call(script: ModuleType, tmp_path: Path) -> None:
+    for only in ("resume", "loss"):
+        report(script, tmp_path, StubMachine(1), only)
+    text = (tmp_path / "report.md").read_text()
+    assert text.index("## resume") < text.index("## loss")
+
+
+def test_command_that_fails_or_hangs_is_an_error_with_its_last_lines(script: ModuleType) -> None:
+    machine = script.RealMachine()
+    with pytest.raises(script.PartError, match=r"exit code 3: sh -c(.|\n)*it broke"):
+        machine.run(["sh", "-c", "echo it broke >&2; exit 3"], 60)
+    with pytest.raises(script.PartError, match="did not end within 0 s"):
+        machine.run(["sleep", "60"], 0.2)
