@@ -31,7 +31,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 TRAINER = (sys.executable, "-m", "gputel.trainer")
 SHAPE = ("--depth", "4", "--dim", "256", "--seq", "256", "--device-batch-size", "8")
 TOKENS_PER_RANK = 8 * 256
-QUIET = ("--eval-every", "0", "--save-every", "0", "--save-minutes", "0")
+QUIET = ("--optimizer", "adamw", "--eval-every", "0", "--save-every", "0", "--save-minutes", "0")
 WARM_STEPS = 5
 SAID = 2000
 BIGRAM_NATS = 2.422
@@ -186,7 +186,7 @@ def saying_ms(tensorboard: bool) -> float:
                 voice.open_board({})
             began = time.process_time()
             for step in range(SAID):
-                voice.step(step, SAID, figures, printed=True)
+                voice.step(step, SAID, figures, printed=True, at=time.monotonic())
         return round((time.process_time() - began) / SAID * 1e3, 3)
 
 
@@ -226,7 +226,7 @@ def bare(steps: int, *, compiled: bool) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         print(f"step {step} | loss: {loss.item():.6f}", flush=True)
-    os._exit(0)  # see leave() in trainer/distributed.py: gloo may hang when it is taken apart
+    os._exit(0)  # see leave() in trainer/ranks.py: gloo may hang when it is taken apart
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from gputel.trainer.errors import TrainerError, explains_itself, one_line
 from gputel.trainer.options import WHOLE, ZERO_UP, Options, with_options
 
 if TYPE_CHECKING:
-    from gputel.trainer.distributed import World
+    from gputel.trainer.ranks import World
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,7 +52,7 @@ def checkpoints(folder: Path, *, prune: bool) -> None:
 @click.option("--dice", type=int, default=0, show_default=True, help="Seed of the choice among tokens.")
 def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) -> None:
     """Write text with a checkpoint folder or a weights file."""
-    from gputel.trainer.sample import text_from
+    from gputel.trainer.evaluate import text_from
 
     try:
         click.echo(text_from(ckpt, prompt, tokens=length, temperature=temperature, seed=dice))
@@ -63,7 +63,7 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
-    from gputel.trainer.distributed import for_slow_network, join, leave
+    from gputel.trainer.ranks import for_slow_network, join, leave
 
     network = for_slow_network() if options.network == "wan" else {}
     several, where = int(os.environ.get("WORLD_SIZE", 1)) > 1, None
@@ -94,7 +94,7 @@ def _line(fault: Exception) -> str | None:
 def _why(fault: Exception, where: "World") -> str | None:
     """The reason for which one rank of several ends: the first to fail says all, the others name it. None where all
     have the same mistake in the options or files, which one line says."""
-    from gputel.trainer.distributed import first_failure
+    from gputel.trainer.ranks import first_failure
 
     first, line = first_failure(where, fault), _line(fault)
     if first is None:
@@ -107,10 +107,9 @@ def _why(fault: Exception, where: "World") -> str | None:
 
 
 def _trained(options: Options, where: "World", network: dict[str, str]) -> int:
-    from gputel.trainer.assemble import assembled, run_folder
-    from gputel.trainer.banner import banner
-    from gputel.trainer.loop import train
+    from gputel.trainer.assemble import assembled, banner, run_folder
     from gputel.trainer.say import Voice
+    from gputel.trainer.train import train
 
     folder = Path(where.from_main(lambda: str(run_folder(options))))
     with Voice(folder, speaks=where.main) as voice:

@@ -1,5 +1,4 @@
-"""From options to a run that is ready for its first step: everything is decided and checked here, nothing
-trained."""
+"""From options to a run that is ready for its first step: here all is decided and checked, and nothing trained."""
 
 import json
 import time
@@ -10,23 +9,21 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
-from gputel.trainer.budget import Progress
-from gputel.trainer.checkpoint import Store, manifest
-from gputel.trainer.data.corpus import Corpus, open_corpus
-from gputel.trainer.data.mixture import Mixture
-from gputel.trainer.data.questions import MultipleChoice, questions
-from gputel.trainer.data.source import Source
-from gputel.trainer.distributed import World
+from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, same_run
+from gputel.trainer.corpus import Corpus, open_corpus
+from gputel.trainer.data import Mixture, Source
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.evaluate import Validation
+from gputel.trainer.evaluate import MultipleChoice, Validation, questions
 from gputel.trainer.model import Model
-from gputel.trainer.optimizer import Optimizers, optimizers
+from gputel.trainer.optim import Optimizer, optimizer
 from gputel.trainer.options import Options
-from gputel.trainer.parallel import replicated, sharded
-from gputel.trainer.plan import TrainingPlan, settled
-from gputel.trainer.resume import chosen, restore, same_run
+from gputel.trainer.plan import Progress, TrainingPlan, settled
+from gputel.trainer.ranks import World, replicated, sharded
 from gputel.trainer.say import Voice
+
+SPLITS_DDP_GRAPHS = "2.13"  # the first torch that was seen to compile the chunked loss behind DDP
 
 
 @dataclass
@@ -44,7 +41,7 @@ class TrainingRun:
     asked: list[MultipleChoice]
     model: Model
     engine: nn.Module
-    optimizers: Optimizers
+    optimizer: Optimizer
     store: Store
     progress: Progress = field(default_factory=Progress)
     saved: Path | None = None
@@ -85,7 +82,7 @@ def run_folder(options: Options) -> Path:
 
 
 def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
-    """Check first what costs nothing to check, then the data, then build; a Run that stands where it was left."""
+    """Check first what costs nothing to check, then the data, then build; a run that stands where it was left."""
     with where.together():
         corpus = open_corpus(options.data, options.val_data, options.tokenizer)
         plan = settled(options, where, corpus)
@@ -97,21 +94,26 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
         rows = corpus.training(plan.shape.seq, options.seed)
         if options.tensorboard:
             voice.open_board(asdict(options))
-    trained = built(plan, where)
+    model, engine = built(plan, where)
+    trained = model, engine, optimizer(model, plan, where.rank)
     store = Store(folder / "checkpoints", where, keep=options.keep)
     where.from_main(store.tidy)
     run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
     if options.resume:
-        _go_on(run, options.resume)
+        _resume(run, options.resume)
     return run
 
 
-def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module, Optimizers]:
+def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
     """The model is laid out without memory, spread, and only then given weights: no rank ever holds more than its
     part, and all draw the same. It is compiled whole, so that the loss fuses with the head; where it is sharded,
     block by block, since gathering weights breaks a graph anyway."""
     options, fsdp = plan.options, plan.options.shard == "fsdp"
     torch.set_float32_matmul_precision("high")
+    if plan.compiled and where.size > 1 and TorchVersion(torch.__version__) < SPLITS_DDP_GRAPHS:
+        torch._dynamo.config.optimize_ddp = (
+            False  # the chunked loss is a higher-order operator, which it cannot split
+        )
     with torch.device("meta"):
         model = Model(plan.shape, options.dropout, recompute=options.recompute)
     if plan.compiled:
@@ -121,8 +123,7 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module, Optimizer
         sharded([*model.blocks, model], where, bf16=plan.bf16)
     model.on(where.device)
     model.initialize(options.seed)
-    engine = model if fsdp else replicated(model, where)
-    return model, engine, optimizers(model, options, plan.lr)
+    return model, model if fsdp else replicated(model, where, wan=options.network == "wan")
 
 
 def _validation(plan: TrainingPlan, corpus: Corpus, where: World) -> Validation:
@@ -134,16 +135,44 @@ def _validation(plan: TrainingPlan, corpus: Corpus, where: World) -> Validation:
     return Validation(rows, seq, plan.device_batch, lengths.to(where.device))
 
 
-def _go_on(run: TrainingRun, resume: str) -> None:
-    checkpoint = run.where.from_main(lambda: chosen(resume, run.store.folder, run.voice.line))
+def _resume(run: TrainingRun, resume: str) -> None:
+    checkpoint = run.where.from_main(lambda: resumed_from(resume, run.store.folder, run.voice.line))
     if checkpoint is None:
         return
     now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
     for change in same_run(checkpoint, now):
         run.voice.line(f"changed since the checkpoint: {change}")
-    restore(checkpoint, run.model, run.optimizers)
+    restore(checkpoint, run.model, run.optimizer)
     run.progress = Progress(**manifest(checkpoint)["progress"])
     run.zero -= run.progress.wall_s
     run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
     run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
     run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
+
+
+def banner(run: TrainingRun) -> list[str]:
+    """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
+    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
+    tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
+    numbers = "bf16 autocast" if plan.bf16 else "fp32"
+    lines = [
+        f"Run: {run.folder.name} in {run.folder}",
+        f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
+        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
+        f"Number of parameters: {shape.parameters:,}",
+        f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
+        f"Data: {run.corpus.described}",
+        f"Device: {where.device.type}, {where.size} ranks, {numbers}, "
+        f"{'compiled' if plan.compiled else 'eager'}, shard {options.shard}",
+        f"Peak: {plan.peak_from}",
+        f"Tokens / micro-batch / rank: {batch} x {shape.seq} = {batch * shape.seq:,}",
+        f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
+        f"Optimizer: {options.optimizer}, peak lr {plan.matrix_lr:.3e} of matrices, "
+        f"{plan.embedding_lr:.3e} of the embedding, {plan.head_lr:.3e} of the head, {options.schedule} after "
+        f"{options.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "
+        f"gradients clipped at {options.grad_clip:g}",
+        f"Total number of training tokens: {tokens:,} in {plan.steps:,} steps",
+        f"Tokens : Params ratio: {tokens / shape.parameters:.2f}",
+        "The loss is the mean over all ranks and micro-batches; total time is that of all steps.",
+    ]
+    return [*lines, "The first step compiles the model, which takes minutes."] if plan.compiled else lines

@@ -13,15 +13,12 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from gputel.trainer.assemble import TrainingRun
-from gputel.trainer.budget import SIGNALS
 from gputel.trainer.checkpoint import export
-from gputel.trainer.distributed import RankWatchdog
 from gputel.trainer.errors import RankError, TrainerError
-from gputel.trainer.evaluate import right
-from gputel.trainer.parallel import at_rest
-from gputel.trainer.sample import sampled
+from gputel.trainer.evaluate import right, sampled
+from gputel.trainer.ranks import STOPS, RankWatchdog, at_rest, grace_s
 
-WITHOUT_EVALUATION = {*SIGNALS, "stop-at", "non-finite loss"}
+WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss"}
 VALUES_OF_A_HISTOGRAM = 2**16
 
 
@@ -33,6 +30,8 @@ class Border:
         self.saved_s = time.monotonic()
         self.save_wanted = self.save_failed = False
         self.epoch = run.rows.epoch(run.progress.position)
+        self.grace_s = grace_s()
+        self._judge_grace(self.progress.save_s)
 
     def due(self) -> bool:
         return self._save_due() or self._evaluation_due()
@@ -47,17 +46,18 @@ class Border:
         if self._evaluation_due():
             self._evaluate()
 
-    def finish(self, reason: str) -> None:
-        """The last checkpoint, the last evaluation, and the weights as one plain file."""
+    def finish(self, reason: str, since: float | None = None) -> None:
+        """The last checkpoint, the last evaluation, and the weights as one plain file; after a signal, which came
+        at `since`, only if there is time for it."""
         run, step = self.run, self.progress.step
         if self.saved_step != step:
             self._save()
         if run.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
             self._evaluate()
-        if self.saved and self.saved_step == step:
+        if self.saved and self.saved_step == step and run.where.from_main(lambda: self._has_time(since)):
             self._export(self.saved)
         run.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
-        stopped = f"training stopped at step {step} of {run.plan.budget.steps}: {reason}"
+        stopped = f"training stopped at step {step} of {run.plan.steps}: {reason}"
         run.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
 
     def _save_due(self) -> bool:
@@ -79,12 +79,15 @@ class Border:
         run.voice.event("checkpoint_start", step=step)
         began, fault = time.monotonic(), None
         try:
-            self.saved = run.store.save(run.model, run.optimizers, run.about())
+            self.saved = run.store.save(run.model, run.optimizer, run.about())
         except RankError as error:
             fault = f"checkpoint at step {step} failed: {error}; the one before it is untouched"
         else:
             self.saved_step = step
         path, seconds = None if fault else str(self.saved), time.monotonic() - began
+        if self.progress.save_s is None:
+            self._judge_grace(seconds)
+        self.progress.save_s = seconds
         run.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
         run.voice.line(fault or f"Saved model file to: {path}")
         if self._epoch() > self.epoch and not fault:
@@ -119,7 +122,7 @@ class Border:
         if validation:
             figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, where)))
         if asked:
-            count = self._summed(lambda: right(asked, seq, self._losses, where))
+            count = self._summed(lambda: right(asked, seq, run.plan.device_batch * seq, self._losses, where))
             figures["hellaswag_acc"] = count[0] / len(asked)
         if self.options.sample_prompt is not None:
             with where.together():
@@ -179,6 +182,23 @@ class Border:
             self.run.voice.line(f"Saved model weights to: {target}")
         else:
             self.save_failed = True
+
+    def _judge_grace(self, save_s: float | None) -> None:
+        if self.grace_s is None or save_s is None:
+            return
+        enough = "enough" if 2 * save_s < self.grace_s else "too little: see torchrun --shutdown-timeout"
+        grace = f"torchrun waits {self.grace_s:g} s after a signal, a save takes {save_s:.1f} s"
+        self.run.voice.line(f"Grace: {grace}, {enough}")
+
+    def _has_time(self, since: float | None) -> bool:
+        """For the export, which takes no longer than a save."""
+        if since is None or self.grace_s is None:
+            return True
+        left = self.grace_s - (time.monotonic() - since)
+        if left > (self.progress.save_s or 0.0):
+            return True
+        self.run.voice.line(f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`")
+        return False
 
     def _tried(self, write: Callable[[], None], what: str) -> bool:
         """Rank 0 writes something beside a checkpoint; a full disk must not end the training here either."""

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: a folder each, which exists under its name only when it is whole.
+"""Checkpoints on disk: a folder each, which exists under its name only when it is whole; and resuming from one.
 
 Every rank writes what it holds of each tensor into `step_000200.part`; rank 0 then writes the manifest with sizes
 and hashes and renames the folder. `latest`, `best` and `epoch_k` are links that are replaced in one move. Files are
@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.distributed import World
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.optimizer import Optimizers
-from gputel.trainer.parallel import local_rows
+from gputel.trainer.optim import Optimizer
+from gputel.trainer.ranks import World, local_rows, placed
 
 MANIFEST = "manifest.json"
-SCHEMA = 2
+SCHEMA = 3
 HASHED_AT_ONCE = 2**22
 
 
@@ -45,25 +44,22 @@ class Store:
         for left in (*self.folder.glob("step_*.part"), *self.folder.glob("step_*.old")):
             shutil.rmtree(left, ignore_errors=True)
 
-    def path(self, step: int) -> Path:
-        return self.folder / f"step_{step:06d}"
-
-    def save(self, model: nn.Module, optimizers: Optimizers, about: dict[str, Any]) -> Path:
-        final = self.path(about["progress"]["step"])
+    def save(self, model: nn.Module, optimizer: Optimizer, about: dict[str, Any]) -> Path:
+        final = self.folder / f"step_{about['progress']['step']:06d}"
         part = final.with_suffix(".part")
-        contents = {"model": model.named_parameters(), "optimizer": states(model, optimizers)}
         self.where.from_main(lambda: _fresh(part))
-        files: dict[str, Any] = {}
         try:
             with self.where.together():
-                for kind, tensors in contents.items():
-                    if own_parts := self._local(tensors, about["shape"]["vocab"]):
+                vocab, own_files = about["shape"]["vocab"], dict[str, Any]()
+                for kind, tensors in (
+                    ("model", model.named_parameters()),
+                    ("optimizer", optimizer.tensors()),
+                ):
+                    if own_parts := self._local(tensors, vocab):
                         name = f"{kind}_{self.where.rank:05d}.pt"
-                        files[name] = _written(part / name, own_parts)
-            all_files = {
-                name: entry for entries in self.where.gather(files) for name, entry in entries.items()
-            }
-            self.where.from_main(lambda: self._publish(part, final, {**about, "files": all_files}))
+                        own_files[name] = _written(part / name, own_parts)
+            files = {name: entry for own in self.where.gather(own_files) for name, entry in own.items()}
+            self.where.from_main(lambda: self._publish(part, final, {**about, "files": files}))
         finally:
             if self.where.main:
                 shutil.rmtree(part, ignore_errors=True)
@@ -106,13 +102,6 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def states(model: nn.Module, optimizers: Optimizers) -> Iterator[tuple[str, Tensor]]:
-    """What the optimizers remember of each weight, as `weight/part`."""
-    for name, weight in model.named_parameters():
-        for key, value in optimizers.of(weight).state.get(weight, {}).items():
-            yield f"{name}/{key}", value
-
-
 class Saved:
     """The tensors of a checkpoint, mapped rather than read, and put together from what all ranks held."""
 
@@ -131,34 +120,85 @@ class Saved:
         return {name: self.whole(name) for name in self.parts}
 
 
+def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:
+    """What `--resume` means, verified. `auto` takes the newest that is whole, and passes over damaged ones with a
+    line; a name or a path must be right."""
+    if resume != "auto":
+        checkpoint = folder / resume if resume in ("latest", "best") else Path(resume)
+        if not checkpoint.is_dir():
+            raise TrainerError(f"--resume {resume}", f"there is no {checkpoint}", "see `checkpoints DIR`")
+        verify(checkpoint.resolve(), resumable=True)
+        return checkpoint.resolve()
+    for checkpoint in newest_first(folder):
+        try:
+            verify(checkpoint, resumable=True)
+        except TrainerError as fault:
+            say(f"passed over {checkpoint.name}: {fault}")
+        else:
+            return checkpoint
+    return None
+
+
+def same_run(checkpoint: Path, now: dict[str, Any]) -> list[str]:
+    """Raise where a checkpoint cannot go on as this model; say what else differs, which may be meant."""
+    then = manifest(checkpoint)
+    before, after = then["options"], now["options"]
+    for name, value in {**now["shape"], "optimizer": after["optimizer"]}.items():
+        was = {**then["shape"], "optimizer": before["optimizer"]}[name]
+        if was != value:
+            raise TrainerError(
+                str(checkpoint), f"was trained with {name} {was}, asked is {value}", f"see --{name}"
+            )
+    if then["data"] != now["data"]:
+        hint = "give the same --data, or start anew in another --out"
+        raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", hint)
+    tokenizers = [
+        {k: v for k, v in (about["tokenizer"] or {}).items() if k != "path"} for about in (then, now)
+    ]
+    if tokenizers[0] != tokenizers[1]:  # the same file may lie elsewhere on another machine
+        raise TrainerError(str(checkpoint), "was trained with another tokenizer", "see --tokenizer")
+    meant = [name for name in after if name not in ("out", "resume") and before.get(name) != after[name]]
+    return [f"{name}: {before.get(name)} -> {after[name]}" for name in meant]
+
+
+@torch.no_grad()
+def restore(checkpoint: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """However many ranks wrote it, and however many there are now."""
+    for kind, tensors in (("model", model.named_parameters()), ("optimizer", optimizer.tensors())):
+        saved = Saved(checkpoint, kind)
+        for name, tensor in tensors:
+            tensor.copy_(placed(saved.whole(name), tensor))
+
+
 def manifest(checkpoint: Path) -> dict[str, Any]:
     try:
         content = json.loads((checkpoint / MANIFEST).read_text())
     except (OSError, ValueError) as fault:
         raise TrainerError(str(checkpoint), "is no complete checkpoint", "see `checkpoints DIR`") from fault
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise TrainerError(str(checkpoint), "is of another version of this trainer", "see `checkpoints DIR`")
+        hint = "start anew in another --out"
+        raise TrainerError(str(checkpoint), "is of another version of this trainer", hint)
     if any(Path(name).name != name for name in content["files"]):
         hint = "do not use it: this trainer writes no such checkpoint"
         raise TrainerError(str(checkpoint), "names files outside of its own folder", hint)
     return content
 
 
-def verify(checkpoint: Path) -> None:
-    """Every file is there, as long as it was, and holds the same bytes."""
-    for name, entry in manifest(checkpoint)["files"].items():
+def verify(checkpoint: Path, *, resumable: bool = False) -> None:
+    """Every file is there, as long as it was, and holds the same bytes; the optimizer's among them."""
+    about = manifest(checkpoint)
+    if resumable and not _has_optimizer(about):
+        hint = "resume from a checkpoint that was not pruned"
+        raise TrainerError(str(checkpoint), "holds weights only", hint)
+    for name, entry in about["files"].items():
         path = checkpoint / name
         if not _has_size(path, entry["bytes"]) or _hash(path) != entry["blake2b"]:
             raise TrainerError(str(path), "is not what was saved", "resume from another checkpoint")
 
 
-def is_resumable(about: dict[str, Any]) -> bool:
-    return any(name.startswith("optimizer") for name in about["files"])
-
-
 def newest_first(folder: Path) -> list[Path]:
     """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
-    whole = (Listed.of(path) for path in folder.glob("step_*") if path.is_dir() and not path.suffix)
+    whole = (Listed.read(path) for path in folder.glob("step_*") if path.is_dir() and not path.suffix)
     return [folder / row.name for row in sorted(whole, key=lambda row: -(row.saved or 0)) if row.saved]
 
 
@@ -174,14 +214,14 @@ class Listed:
     saved: float | None = None
 
     @classmethod
-    def of(cls, path: Path) -> "Listed":
+    def read(cls, path: Path) -> "Listed":
         size = sum(p.stat().st_size for p in path.iterdir())
         try:
             about = manifest(path)
         except TrainerError:
             return cls(path.name, size)
         whole = all(_has_size(path / name, entry["bytes"]) for name, entry in about["files"].items())
-        state = "complete" if is_resumable(about) else "weights only"
+        state = "complete" if _has_optimizer(about) else "weights only"
         facts = about["progress"]["step"], about["val_loss"], about["saved"]
         return cls(path.name, size, state if whole and not path.suffix else "incomplete", *facts)
 
@@ -194,22 +234,20 @@ def listed(folder: Path) -> list[tuple[Listed, list[str]]]:
     rows = []
     for path in sorted(p for p in folder.glob("step_*") if p.is_dir()):
         with suppress(FileNotFoundError):  # a run that goes on moves and removes them
-            rows.append((Listed.of(path), links.get(path.name, [])))
+            rows.append((Listed.read(path), links.get(path.name, [])))
     return rows
 
 
 def prune(folder: Path) -> int:
     """Leave weights only; how many bytes that freed. Manifests first, so that nothing is listed that is gone."""
     freed = 0
-    for row, _ in listed(folder):
-        if row.state == "complete":
-            path = folder / row.name
-            about = manifest(path)
-            gone = [name for name in about["files"] if name.startswith("optimizer")]
-            freed += sum(about["files"].pop(name)["bytes"] for name in gone)
-            _write_manifest(path, about)
-            for name in gone:
-                (path / name).unlink()
+    for path in (folder / row.name for row, _ in listed(folder) if row.state == "complete"):
+        about = manifest(path)
+        gone = [name for name in about["files"] if name.startswith("optimizer")]
+        freed += sum(about["files"].pop(name)["bytes"] for name in gone)
+        _write_manifest(path, about)
+        for name in gone:
+            (path / name).unlink()
     return freed
 
 
@@ -222,17 +260,6 @@ def export(checkpoint: Path, target: Path) -> None:
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def _fresh(part: Path) -> None:
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-
-
-def _written(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    write_tensors(path, content)
-    _sync(path)
-    return {"bytes": path.stat().st_size, "blake2b": _hash(path)}
 
 
 def write_tensors(path: Path, content: dict[str, Any]) -> None:
@@ -254,6 +281,17 @@ def _chain(fault: BaseException | None) -> Iterator[BaseException]:
         fault = fault.__context__
 
 
+def _fresh(part: Path) -> None:
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+
+
+def _written(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    write_tensors(path, content)
+    _sync(path)
+    return {"bytes": path.stat().st_size, "blake2b": _hash(path)}
+
+
 def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
     fresh = folder / f"{MANIFEST}.part"
     fresh.write_text(json.dumps(about, indent=1))
@@ -270,6 +308,10 @@ def _sync(path: Path) -> None:
         raise OSError(fault.errno, fault.strerror, str(path)) from fault
     finally:
         os.close(handle)
+
+
+def _has_optimizer(about: dict[str, Any]) -> bool:
+    return any(name.startswith("optimizer") for name in about["files"])
 
 
 def _has_size(path: Path, size: int) -> bool:

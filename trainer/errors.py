@@ -1,6 +1,8 @@
 """The errors of the trainer: place, fault and hint, on one line without a traceback."""
 
 import errno
+import importlib
+from typing import Any
 
 DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 
@@ -43,3 +45,10 @@ def explains_itself(fault: BaseException) -> bool:
     if isinstance(fault, RankError):
         return isinstance(fault.__cause__, OSError | None)
     return isinstance(fault, TrainerError) or (isinstance(fault, OSError) and fault.errno in DISK_FULL)
+
+
+def optional(module: str, package: str, wanted_by: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise TrainerError(wanted_by, f"needs the package {package}", f"pip install {package}") from missing

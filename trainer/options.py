@@ -49,14 +49,15 @@ class Options:
     total_batch_size: int | None = option(
         None, WHOLE, "tokens in a step [524288; on a CPU one batch per rank]"
     )
-    lr: float | None = option(None, POSITIVE, "peak learning rate [0.02 / sqrt(dim)]")
-    min_lr: float | None = option(None, ZERO_UP, "learning rate of the last step [lr / 10]")
-    warmup_steps: int | None = option(None, NATURAL, "steps of warm-up [a tenth, at most 256]")
-    schedule: str = option("cosine", choice("cosine", "warmdown"), "after the warm-up")
-    warmdown_ratio: float = option(0.2, SHARE, "part of the run that warms down")
-    optimizer: str = option("adamw", choice("adamw", "muon"), "muon: for matrices, AdamW for the rest")
-    muon_lr: float = option(0.02, POSITIVE, "peak learning rate of Muon")
-    weight_decay: float = option(0.1, ZERO_UP, "decay of matrices")
+    lr: float | None = option(None, POSITIVE, "peak rate of matrices [0.02; AdamW: 0.02 / sqrt(dim)]")
+    embedding_lr: float | None = option(None, POSITIVE, "peak rate of the embedding [0.2 x sqrt(768 / dim)]")
+    head_lr: float | None = option(None, POSITIVE, "peak rate of the head [0.004 x sqrt(768 / dim)]")
+    lr_floor: float = option(0.0, PART, "part of the peak rates that is left at the end")
+    warmup_steps: int = option(0, NATURAL, "steps of warm-up")
+    schedule: str = option("warmdown", choice("warmdown", "cosine"), "after the warm-up")
+    warmdown_ratio: float = option(0.5, SHARE, "part of the run that warms down")
+    optimizer: str = option("muon", choice("muon", "adamw"), "for matrices; embedding and head have AdamW")
+    weight_decay: float = option(0.0, ZERO_UP, "decay of matrices")
     grad_clip: float = option(1.0, ZERO_UP, "largest gradient norm; 0: do not clip")
 
     data: str | None = option(
@@ -91,8 +92,13 @@ class Options:
         False, bool, "compute activations again in the backward pass: less memory, more work"
     )
     shard: str = option("none", choice("none", "fsdp"), "fsdp: weights and optimizer spread over ranks")
+    keep_whole_gradients: bool = option(
+        False, bool, "fsdp: gradients travel once a step, not once a micro-batch: less traffic, more memory"
+    )
     network: str = option(
-        "default", choice("default", "wan"), "wan: NCCL's settings for slow links, where not set"
+        "default",
+        choice("default", "wan"),
+        "wan: for slow links: large buckets of gradients in bf16, and NCCL's settings where not set",
     )
     rank_timeout: float = option(600.0, click.FloatRange(1), "seconds without progress until a rank gives up")
 

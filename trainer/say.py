@@ -9,13 +9,13 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import IO, Any, final
 
 from torch import Tensor
 
-from gputel.trainer.optional import optional
+from gputel.trainer.errors import optional
 
 Figures = Mapping[str, float | None]
 # A field whose figure is None is left out of the line.
@@ -102,15 +102,19 @@ class Voice:
             sys.stdout.flush()
             self.log.append(text)
 
-    def event(self, kind: str, **figures: Any) -> None:
-        """One object of metrics.jsonl, with wall and monotonic time; what is not finite is null."""
+    def event(self, kind: str, *, at: float | None = None, **figures: Any) -> None:
+        """One object of metrics.jsonl, with wall and monotonic time of now or `at`; what is not finite is null."""
         if self.speaks:
-            now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-            row = {"event": kind, "time": now, "monotonic_s": round(time.monotonic(), 6), **figures}
+            clock = time.monotonic()
+            at = clock if at is None else at
+            wall = datetime.now(timezone.utc) - timedelta(seconds=clock - at)
+            when = {"time": wall.isoformat(timespec="milliseconds"), "monotonic_s": round(at, 6)}
+            row = {"event": kind, **when, **figures}
             self.metrics.append(json.dumps({name: _finite(value) for name, value in row.items()}))
 
-    def step(self, step: int, steps: int, figures: Figures, *, printed: bool) -> None:
-        self.event("step", step=step, total_steps=steps, **figures)
+    def step(self, step: int, steps: int, figures: Figures, *, printed: bool, at: float) -> None:
+        """`at`: when the device ended the step, on the monotonic clock."""
+        self.event("step", at=at, step=step, total_steps=steps, **figures)
         if printed:
             self.line(step_line(step, steps, figures))
             self._curves("train", step, {name: figures[name] for name in CURVES})

@@ -12,7 +12,7 @@ from gputel.analysis import text
 from gputel.analysis.plan import inputs
 from gputel.analysis.plan.estimate import Estimate, measured
 from gputel.analysis.plan.inputs import Cluster, Size
-from gputel.analysis.plan.memory import SHARDS, STATES, Recipe
+from gputel.analysis.plan.memory import STATES, Recipe
 from gputel.analysis.text import MIB_PER_GIB
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.gpus import find_gpu, gpus
@@ -144,7 +144,8 @@ def recipe_of(subject: RunData, planned: Recipe) -> Recipe:
     if "mode" in config:  # printed by the project's own trainer, which leaves out `shard` if there is none
         printed["compiled"] = config["mode"] == "compiled"
         printed["dtype"] = "fp32" if config.get("precision") == "fp32" else "bf16"
-        printed["shard"] = shard if shard in SHARDS else "none"
+        whole = "--keep-whole-gradients" in (argv or ())
+        printed["shard"] = "none" if shard != "fsdp" else "fsdp" if whole else "zero3"
         printed["loss"] = "chunked"
     if argv:
         printed["recompute"] = "--recompute" in argv

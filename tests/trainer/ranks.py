@@ -17,9 +17,7 @@ from gputel.trainer.__main__ import main
 
 PAGE_BYTES = 4096
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["gputel.trainer.loop", "gputel.trainer.banner", "torch._dynamo", "pytest", __name__]
-)
+CONTEXT.set_forkserver_preload(["gputel.trainer.train", "torch._dynamo", "pytest", __name__])
 
 
 def begin(

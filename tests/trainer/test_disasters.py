@@ -15,7 +15,7 @@ import pytest
 from torch import Tensor
 
 from gputel.trainer.checkpoint import newest_first, verify
-from gputel.trainer.data.feed import Feed
+from gputel.trainer.data import Feed
 from gputel.trainer.model import Block
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
@@ -164,7 +164,7 @@ def test_rank_in_which_nothing_happens_ends_with_a_line_that_says_what_it_was_do
     """Whatever it waits for: a collective that does not give up by itself, a disk that is gone."""
     script = """
 import time, torch
-from gputel.trainer.distributed import RankWatchdog, World
+from gputel.trainer.ranks import RankWatchdog, World
 RankWatchdog(World(1, 1, 2, torch.device("cpu")), 0.5).alive("saving at step 7")
 time.sleep(600)
 """

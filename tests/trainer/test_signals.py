@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import os, signal
-from gputel.trainer.signals import IMPATIENT_SECONDS, StopSignals
+from gputel.trainer.ranks import IMPATIENT_SECONDS, StopSignals
 
 with StopSignals() as signals:
     for _ in range(2):  # as torchrun sends it

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gputel.trainer.errors import TrainerError
-from gputel.trainer.optional import optional
+from gputel.trainer.errors import TrainerError, optional
 
 Ids = NDArray[np.integer[Any]]
 

@@ -19,16 +19,13 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.assemble import TrainingRun
 from gputel.trainer.border import Border
-from gputel.trainer.budget import exit_code
-from gputel.trainer.clockwork import Marks, Travels, ms_between
-from gputel.trainer.data.feed import Feed
-from gputel.trainer.distributed import RankWatchdog
-from gputel.trainer.parallel import accumulating
+from gputel.trainer.clock import Marks, Timeline, Travels, clock_for
+from gputel.trainer.data import Feed
+from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, accumulating
 from gputel.trainer.shape import mfu_percent
-from gputel.trainer.signals import NAMES, StopSignals
 
 SAVES = {"SIGUSR1", "minutes"}
-VOTES = (*NAMES, "minutes", "hours", "budget")
+VOTES = (*SIGNALS, "minutes", "hours", "budget")
 ETA_STEPS = 50
 
 
@@ -39,7 +36,7 @@ def train(run: TrainingRun) -> int:
     with feed, StopSignals() as signals:
         training = Training(run, feed, signals, RankWatchdog(where, plan.options.rank_timeout))
         reason = training.until_done()
-        training.border.finish(reason)
+        training.border.finish(reason, signals.since if reason in STOPS else None)
     return 1 if training.border.save_failed else exit_code(reason)
 
 
@@ -61,8 +58,10 @@ class Training:
         self.run, self.feed, self.signals, self.watchdog = run, feed, signals, watchdog
         self.plan, self.progress = run.plan, run.progress
         self.border = Border(run, watchdog)
-        self.travels = Travels(run.engine, run.where.device)
-        self.first_step, self.last_end = run.progress.step, time.monotonic()
+        self.clock = clock_for(run.where.device)
+        self.timeline = Timeline(self.clock)
+        self.travels = Travels(run.engine, self.clock, bf16=run.plan.options.network == "wan")
+        self.first_step = run.progress.step
         self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
         self.asked_to_stop: str | None = None
         self.heard: set[str] = set()
@@ -76,7 +75,7 @@ class Training:
                 pending = None
             if not self._reason() and self.border.due():
                 self.border.cross()
-                self.last_end = time.monotonic()  # a pause is no part of a step
+                self.timeline.resume()
             if reason := self._reason():  # an evaluation may have been the last that patience allows
                 return reason
             started = self._step()
@@ -85,22 +84,21 @@ class Training:
             pending = started
 
     def _reason(self) -> str | None:
-        return self.asked_to_stop or self.plan.budget.reached(self.progress)
+        return self.asked_to_stop or self.plan.reached(self.progress)
 
     def _step(self) -> OpenStep:
         run, plan, progress = self.run, self.plan, self.progress
         self.watchdog.alive(f"at step {progress.step}")
         lrm = plan.schedule.multiplier(progress.step)
-        run.optimizers.set_multiplier(lrm)
-        marks = Marks(run.where.device)
+        marks = Marks(self.clock)
         loss, data_s = self._gradients(marks)
         votes = on_its_way(torch.tensor(self._votes()), run.where.device)
         shared = run.where.sum(torch.cat([loss[None] / run.where.size, votes]))
         marks.now("optimizer")
         norm = clipped(run.model, plan.options.grad_clip)
         bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
-        run.optimizers.step(bad)
-        run.optimizers.zero_grad()
+        run.optimizer.step(progress.step, lrm, bad)
+        run.optimizer.zero_grad()
         sums = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
         epoch = run.rows.epoch(progress.position)
         started = OpenStep(progress.step, sums, marks, self.travels.taken(), data_s, lrm, epoch)
@@ -119,7 +117,9 @@ class Training:
             ids, targets = self.feed.next()
             data_s += time.perf_counter() - waited
             self._throw_dice(micro)
-            with accumulating(run.engine, last=micro == plan.accumulation - 1):
+            with accumulating(
+                run.engine, last=micro == plan.accumulation - 1, keep_whole=plan.options.keep_whole_gradients
+            ):
                 marks.now("forward")
                 with run.autocast():
                     part = run.engine(ids, targets) / plan.accumulation
@@ -138,20 +138,21 @@ class Training:
 
     def _votes(self) -> list[float]:
         """What this rank knows and the others may not: signals, and its clock."""
-        over = self.plan.budget.out_of_time(self.run.wall_s())
+        over = self.plan.out_of_time(self.run.wall_s())
         clock = (self.border.minutes_due(), over == "hours", over == "budget")
         return [float(vote) for vote in (*self.signals.votes(), *clock)]
 
     def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
         loss, *votes, norm, bad = started.marks.read(started.sums)
-        seconds, self.last_end = started.marks.ended - self.last_end, started.marks.ended
+        seconds = self.timeline.advance(started.marks.end)
         self.progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
         self._note_skip(started.step, loss, norm, skipped=bool(bad))
-        step, steps = started.step, self.plan.budget.steps
+        step, steps = started.step, self.plan.steps
         printed = step == steps - 1 or step % self.plan.options.log_every == 0
-        self.run.voice.step(step, steps, self._figures(started, loss, norm, seconds), printed=printed)
+        figures = self._figures(started, loss, norm, seconds)
+        self.run.voice.step(step, steps, figures, printed=printed, at=self.timeline.ended)
         if started.step == self.first_step:
             gc.collect()
             gc.freeze()  # what has been built by now stays until the end; the collector need not look at it again
@@ -160,7 +161,7 @@ class Training:
 
     def _heed(self, votes: set[str]) -> None:
         """A signal is voted for in more than one step, and reported once. Only USR1 may be sent again."""
-        signals = votes.intersection(NAMES)
+        signals = votes.intersection(SIGNALS)
         for name in sorted(signals - self.heard):
             self.run.voice.event("signal", signal=name, step=self.progress.step)
             self.run.voice.line(f"received {name}")
@@ -196,18 +197,25 @@ class Training:
             "tok_per_sec": rate,
             "mfu": mfu_percent(plan.shape, rate, plan.peak_flops, self.run.where.size),
             "total_time_min": self.progress.train_s / 60,
-            "lr": plan.lr * started.lrm,
+            "lr": plan.matrix_lr * started.lrm,
             "data_ms": started.data_s * 1e3,
             "mem_gib": torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
             "epoch": started.epoch,
-            "eta_min": usual_s * (plan.budget.steps - 1 - started.step) / 60,
+            "eta_min": usual_s * (plan.steps - 1 - started.step) / 60,
             "tokens": (started.step + 1) * plan.tokens_per_step,
             "forward_ms": marks.ms("forward"),
             "backward_ms": marks.ms("backward"),
-            "communication_ms": None if travels is None else sum(ms_between(*span) for span in travels),
+            "communication_ms": None if travels is None else marks.ms_of_any(travels),
             "agreement_ms": marks.ms("agreement"),
             "optimizer_ms": marks.ms("optimizer"),
         }
+
+
+def exit_code(reason: str) -> int:
+    """0 for a run that ended as it was told to; 128 and the signal's number, as a shell expects; else 1."""
+    if reason in STOPS:
+        return 128 + STOPS[reason]
+    return 1 if reason == "non-finite loss" else 0
 
 
 def on_its_way(values: Tensor, device: torch.device) -> Tensor:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gputel.trainer.__main__ import main
-from gputel.trainer.data.tokenizer import Tokenizer, remade, tokenizer_from
 from gputel.trainer.errors import TrainerError
+from gputel.trainer.tokenizer import Tokenizer, remade, tokenizer_from
 
 from .conftest import TINY, Left
 

@@ -1,40 +1,47 @@
 """Ranks: which one this is, and how all of them fail together, or one after the other with a clear line.
 
 Everything that one rank alone can know (a signal, its clock) travels as a vote in the sum that carries the loss
-(see loop.py), so that all ranks read the same numbers at the same step and stop together, at no extra cost.
+(see train.py), so that all ranks read the same numbers at the same step and stop together, at no extra cost.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn, TypeVar
+from types import FrameType
+from typing import Any, NoReturn, TypeVar, final
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed import DistError, PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 from gputel.trainer.errors import RankError, TrainerError, one_line
 
 Decision = TypeVar("Decision")
 FIRST_FAILURE = "first failure"
+TORCHRUN_GRACE_S = 30.0
 
-# The settings with which people train over links between cities: no InfiniBand, few large buffers, many sockets.
+# For links between cities: no InfiniBand, large buffers, many sockets. NVLink inside a node stays, and computation
+# still overlaps with communication.
 WAN = {
     "NCCL_IB_DISABLE": "1",
-    "NCCL_P2P_DISABLE": "1",
     "NCCL_BUFFSIZE": "4194304",
     "NCCL_MIN_NCHANNELS": "4",
     "NCCL_NSOCKS_PERTHREAD": "4",
     "NCCL_SOCKET_NTHREADS": "4",
-    "CUDA_DEVICE_MAX_CONNECTIONS": "1",
     "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:512",
 }
 
@@ -156,6 +163,15 @@ def leave(code: int, *, failed: bool) -> NoReturn:
     os._exit(code)
 
 
+def grace_s() -> float | None:
+    """How long torchrun waits after a signal until it kills its ranks; None where nothing is known of a
+    torchrun."""
+    said = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+    if said and said.isdigit():
+        return float(said)
+    return TORCHRUN_GRACE_S if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+
 def _device(wanted: str, local_rank: int) -> torch.device:
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
@@ -196,3 +212,104 @@ class RankWatchdog(threading.Thread):
         )
         sys.stderr.flush()
         os._exit(1)
+
+
+PADDED = ("embedding.weight", "head.weight")
+
+
+def sharded(parts: Sequence[nn.Module], where: World, *, bf16: bool) -> None:
+    """Spread weights, gradients and optimizer over the ranks, in place, before the weights take any memory."""
+    if not dist.is_initialized():
+        fault = "there is one process, and nothing to spread over"
+        raise TrainerError("--shard fsdp", fault, "start it with torchrun")
+    mesh = init_device_mesh(where.device.type, (where.size,))
+    halved = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for part in parts:
+        fully_shard(part, mesh=mesh, mp_policy=halved if bf16 else MixedPrecisionPolicy())
+
+
+def replicated(model: nn.Module, where: World, *, wan: bool = False) -> nn.Module:
+    """Behind DDP where there are several ranks. A slow link carries few large buckets better than many small."""
+    if where.size == 1:
+        return model
+    devices = [where.local_rank] if where.device.type == "cuda" else None
+    return DistributedDataParallel(
+        model, device_ids=devices, bucket_cap_mb=100 if wan else 25, gradient_as_bucket_view=True
+    )
+
+
+def accumulating(engine: nn.Module, *, last: bool, keep_whole: bool) -> AbstractContextManager[None]:
+    """Must hold around forward and backward alike. Replicas send their gradients after the last micro-batch only.
+    Sharded ones after each, since until then every rank holds all gradients in fp32, unless `keep_whole`."""
+    if isinstance(engine, FSDPModule):
+        engine.set_requires_gradient_sync(last or not keep_whole)
+    elif isinstance(engine, DistributedDataParallel) and not last:
+        return engine.no_sync()
+    return nullcontext()
+
+
+def at_rest(engine: nn.Module) -> None:
+    """After forward passes without backward ones FSDP keeps weights whole: other tensors than the optimizer's."""
+    for part in engine.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
+
+
+def placed(whole: Tensor, weight: Tensor) -> Tensor:
+    """A whole tensor as `weight` lies: on its device, its vocabulary padded with zeros, and of a tensor that is
+    sharded like `weight` the part of this rank."""
+    if whole.ndim == 2 and whole.shape[0] < weight.shape[0]:
+        whole = functional.pad(whole, (0, 0, 0, weight.shape[0] - whole.shape[0]))
+    if not isinstance(weight, DTensor) or whole.shape != weight.shape:
+        return whole.to(weight.device)
+    mesh = weight.device_mesh
+    rows = -(-whole.shape[0] // mesh.size())  # equal parts, the last ones shorter or empty
+    part = whole[mesh.get_local_rank() * rows :][:rows].to(weight.device)
+    shape, stride = whole.shape, whole.stride()
+    return DTensor.from_local(part, mesh, weight.placements, run_check=False, shape=shape, stride=stride)
+
+
+def local_rows(name: str, tensor: Tensor, vocab: int) -> Tensor:
+    """This rank's rows of a weight or of its optimizer state, without the padding of the vocabulary."""
+    local, first = tensor.detach(), 0
+    if isinstance(tensor, DTensor):
+        mesh, local = tensor.device_mesh, tensor.to_local().detach()
+        first = mesh.get_local_rank() * -(-tensor.shape[0] // mesh.size())
+    if not name.startswith(PADDED) or not local.ndim:
+        return local
+    rows = max(0, vocab - first)
+    return local if rows >= len(local) else local[:rows].clone()  # torch saves the whole storage of a view
+
+
+STOPS = {"SIGINT": 2, "SIGTERM": 15}
+SIGNALS = (*STOPS, "SIGUSR1")
+IMPATIENT_SECONDS = 3.0
+
+
+@final
+class StopSignals:
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+
+    def __enter__(self) -> "StopSignals":
+        self.before = {name: signal.signal(signal.Signals[name], self._note) for name in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, handler in self.before.items():
+            signal.signal(signal.Signals[name], handler)
+
+    @property
+    def since(self) -> float | None:
+        """When the first signal came that ends the run, on the monotonic clock."""
+        return min((when for name, when in self.seen.items() if name in STOPS), default=None)
+
+    def votes(self) -> list[bool]:
+        return [name in self.seen for name in SIGNALS]
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        name, now = signal.Signals(number).name, time.monotonic()
+        first = self.seen.setdefault(name, now)
+        if name == "SIGINT" and now - first > IMPATIENT_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
