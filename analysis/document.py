@@ -51,6 +51,7 @@ class Series:
     tint: int = 0  # number of the color
     style: Style = "line"
     measured: int | None = None  # how many values stand behind it, where that is not the length of `y`
+    shown: bool = True  # else a page shows it when asked for, and a picture leaves it out
 
     @property
     def count(self) -> int:
@@ -99,7 +100,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Heat:
-    """`values` by row (y, upwards) and column (x); both axes by the edges of the cells."""
+    """`values` by row (y, upwards) and column (x); both axes by the edges of the cells. `names` are of rows."""
 
     name: str
     title: str
@@ -112,6 +113,7 @@ class Heat:
     levels: tuple[Level, ...] = ()
     note: str = ""
     link: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

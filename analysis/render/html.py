@@ -2,19 +2,14 @@
 
 Nothing is ever fetched; the page's own policy forbids it. Text from logs is escaped, never markup, and what looks
 like a key is masked. Only the script named by its hash runs.
-
-Arrays are packed in a few bytes a number; `unpack.js` is the other half. Numbers with few decimals (2.907160) are
-kept exactly, as differences of whole numbers of their last digit; others are 32-bit floats, and 64-bit ones where
-they are large whole numbers.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
@@ -23,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from gputel.analysis import text
 from gputel.analysis.document import (
     Bars,
     Curves,
@@ -32,7 +26,6 @@ from gputel.analysis.document import (
     Heat,
     Level,
     Marker,
-    Numbers,
     Panel,
     PlotAxis,
     Section,
@@ -40,13 +33,14 @@ from gputel.analysis.document import (
     Table,
 )
 from gputel.analysis.render import style, thin
+from gputel.analysis.render.html_tables import escaped, heading, html_table
+from gputel.analysis.render.packing import Packer
 from gputel.telemetry import secrets
 
 SCRIPTS = (
-    *("unpack.js", "words.js", "scales.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
-    *("plots.js", "tables.js", "tools.js", "page.js"),
+    *("unpack.js", "words.js", "scales.js", "axes.js", "curves.js", "heat.js", "bars.js", "pointer.js"),
+    *("plots.js", "tables.js", "figures.js", "svg.js", "tools.js", "page.js"),
 )
-LONGEST_NUMBER = 24  # letters of a cell that is kept on one line; a sentence may begin with a digit too
 GENERATOR = '<meta name="generator" content="gputel">'
 
 
@@ -54,22 +48,23 @@ def html(page: Document) -> bytes:
     """The whole file. Curves are thinned to what a page can carry, and it says from how many points to how many."""
     packer = Packer()
     panels = _thinned(page)
+    marks = {id(panel.marks): panel.marks for panel in panels if isinstance(panel, Curves)}
+    places = {key: place for place, key in enumerate(marks)}
     data = {
         "title": _text(page.title),
         "runs": [_text(run) for run in page.runs],
         "style": {**style.FOR_PAGES, "heat": style.HEAT},
-        "panels": [_panel(panel, packer) for panel in panels],
+        "marks": [[_mark(mark) for mark in shared] for shared in marks.values()],
+        "panels": [_panel(panel, packer, places) for panel in panels],
     }
-    script = "\n".join(_asset(name) for name in SCRIPTS)
+    script = "\n".join(_without_comments(_asset(name)) for name in SCRIPTS)
     look = _asset("page.css")
     filled = Template(_asset("page.html")).substitute(
         policy=escape(_policy(script, look)),
         generator=GENERATOR,
-        title=_escaped(page.title),
-        about=_escaped(page.about),
-        caution="".join(
-            f'<p class="caution" role="alert">{_escaped(words)}</p>' for words in _warnings(page)
-        ),
+        title=escaped(page.title),
+        about=escaped(page.about),
+        caution="".join(f'<p class="caution" role="alert">{escaped(words)}</p>' for words in _warnings(page)),
         contents=_contents(page.sections),
         points=_points(panels),
         sections="".join(_sections(page.sections)),
@@ -107,10 +102,11 @@ def _points(panels: Sequence[Panel]) -> str:
     return f"{before:,} → {after:,} points, with every extreme kept · "
 
 
-def _panel(panel: Panel, packer: Packer) -> dict[str, Any]:
+def _panel(panel: Panel, packer: Packer, places: Mapping[int, int]) -> dict[str, Any]:
+    """`places` says which list of marks is the panel's: many share one."""
     facts = {"name": panel.name, "title": _text(panel.title), "kind": type(panel).__name__.lower()}
     if isinstance(panel, Curves):
-        return {**facts, **_curves(panel, packer)}
+        return {**facts, **_curves(panel, packer), "marks": places[id(panel.marks)]}
     if isinstance(panel, Heat):
         return {**facts, **_heat(panel, packer)}
     return {**facts, **_bars(panel)}
@@ -125,7 +121,6 @@ def _curves(panel: Curves, packer: Packer) -> dict[str, Any]:
         "log": panel.log,
         "link": panel.link,
         "series": [_series(series, packer) for series in panel.series],
-        "marks": [_mark(mark) for mark in panel.marks],
         "levels": [_level(level) for level in panel.levels],
     }
 
@@ -137,6 +132,7 @@ def _series(series: Series, packer: Packer) -> dict[str, Any]:
         "run": series.run and _text(series.run),
         "tint": series.tint,
         "style": series.style,
+        **({} if series.shown else {"hidden": True}),
         "measured": series.count,
         "x": {name: packer.add(values) for name, values in series.x.items()},
         "y": packer.add(series.y),
@@ -153,6 +149,7 @@ def _heat(panel: Heat, packer: Packer) -> dict[str, Any]:
         "y": _axis(panel.y),
         "value": {**_axis(panel.value), "low": low, "high": high},
         "link": panel.link,
+        **({"names": [_text(name) for name in panel.names]} if panel.names else {}),
         "columns": packer.add(panel.x_edges),
         "rows": packer.add(panel.y_edges),
         "cells": packer.add_bytes(cells),
@@ -207,7 +204,7 @@ def _contents(sections: Sequence[Section]) -> str:
     titles = {number: section.title for number, section in enumerate(sections) if section.title}
     if len(titles) < 3:
         return ""
-    links = (f'<a href="#section-{number}">{_escaped(title)}</a>' for number, title in titles.items())
+    links = (f'<a href="#section-{number}">{escaped(title)}</a>' for number, title in titles.items())
     return f'<nav class="contents" aria-label="Contents">{"".join(links)}</nav>'
 
 
@@ -215,65 +212,35 @@ def _sections(sections: Sequence[Section]) -> Iterator[str]:
     """Panels are numbered through the page; the script finds its place by that number."""
     number = 0
     for at, section in enumerate(sections):
-        yield f'<section class="{"wide" if section.wide else "grid"}">'
+        yield f'<section class="{"wide" if section.wide else "grid"}{"" if at else " first"}">'
         if section.title:
-            yield f'<h2 id="section-{at}">{_escaped(section.title)}</h2>'
+            yield f'<h2 id="section-{at}">{escaped(section.title)}</h2>'
         if section.text:
-            yield f'<p class="text">{_escaped(section.text)}</p>'
+            yield f'<p class="text">{escaped(section.text)}</p>'
         level = 3 if section.title else 2
         for item in section.items:
             if isinstance(item, Table):
-                yield from _table(item, level)
+                yield html_table(item, level)
             elif isinstance(item, FactList):
                 yield _facts(item, level)
             else:
-                note = f'<p class="note">{_escaped(item.note)}</p>' if item.note else ""
-                kind = type(item).__name__.lower()
-                yield f'<figure class="{kind}" data-panel="{number}">{_heading(item.title, level)}'
+                note = f'<p class="note">{escaped(item.note)}</p>' if item.note else ""
+                kind = type(item).__name__.lower() + (
+                    " named" if isinstance(item, Heat) and item.names else ""
+                )
+                yield f'<figure class="{kind}" data-panel="{number}">{heading(item.title, level)}'
                 yield f'<div class="plot"></div>{note}</figure>'
                 number += 1
         yield "</section>"
 
 
-def _heading(title: str, level: int) -> str:
-    return f"<h{level}>{_escaped(title)}</h{level}>" if title else ""
-
-
-def _table(table: Table, level: int) -> Iterator[str]:
-    heads = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in table.columns)
-    rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
-    whole = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    body = f'<div class="scroll" tabindex="0">{whole}</div>'
-    note = f'<p class="note">{_escaped(table.note)}</p>' if table.note else ""
-    if table.folded:
-        summary = f"<summary>{_escaped(table.title)}</summary>"
-        yield f'<details class="table">{summary}{body}{note}</details>'
-    else:
-        yield f'<div class="table">{_heading(table.title, level)}{body}{note}</div>'
-
-
 def _facts(facts: FactList, level: int) -> str:
-    pairs = (f"<dt>{_escaped(name)}</dt><dd>{_escaped(words)}</dd>" for name, words in facts.known().items())
-    return f'<div class="facts">{_heading(facts.title, level)}<dl>{"".join(pairs)}</dl></div>'
-
-
-def _cell(cell: object) -> str:
-    if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
-        return '<td class="number">–</td>'
-    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
-        return f'<td class="number">{text.number(cell)}</td>'
-    words = str(cell)
-    numeric = words[:1].isdigit() or (words[:1] in "$~+-−" and words[1:2].isdigit())
-    short = numeric and len(words) <= LONGEST_NUMBER
-    return f'<td class="number">{_escaped(words)}</td>' if short else f"<td>{_escaped(words)}</td>"
+    pairs = (f"<dt>{escaped(name)}</dt><dd>{escaped(words)}</dd>" for name, words in facts.known().items())
+    return f'<div class="facts">{heading(facts.title, level)}<dl>{"".join(pairs)}</dl></div>'
 
 
 def _text(words: str) -> str:
     return secrets.mask(words)
-
-
-def _escaped(words: str) -> str:
-    return escape(_text(words))
 
 
 def _json(data: object) -> str:
@@ -294,70 +261,12 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
+def _without_comments(script: str) -> str:
+    """The lines of a script without those of comments and without indents: a seventh less to carry."""
+    lines = (line.strip() for line in script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
 @cache
 def _asset(name: str) -> str:
     return resources.files(__package__).joinpath("assets").joinpath(name).read_text("utf-8")
-
-
-MOST_DIGITS = 7  # behind the point
-LARGEST_STEP = 2**31 - 1
-EXACT = 2.0**52
-
-
-class Packer:
-    """`add` answers what the page's JSON says in the array's place; `text` is all of them, gzipped, in base64."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._seen: dict[
-            int, tuple[Numbers, dict[str, Any]]
-        ] = {}  # with the array, lest its id be given anew
-
-    def add(self, values: Numbers) -> dict[str, Any]:
-        """Once, however many curves lie on it."""
-        if id(values) not in self._seen:
-            self._seen[id(values)] = values, self._added(values)
-        return self._seen[id(values)][1]
-
-    def _added(self, values: Numbers) -> dict[str, Any]:
-        numbers = np.asarray(values, dtype=np.float64)
-        known = np.isfinite(numbers)
-        spot: dict[str, Any] = {"n": len(numbers)}
-        if not known.all():
-            spot["known"] = self._put(np.packbits(known).tobytes())
-            numbers = numbers[known]
-        return {**spot, **self._packed(numbers)}
-
-    def add_bytes(self, values: Numbers) -> dict[str, Any]:
-        """Whole numbers from 0 to 255, as they are."""
-        return {"n": int(values.size), "as": "bytes", "at": self._put(values.astype(np.uint8).tobytes())}
-
-    def text(self) -> str:
-        return base64.b64encode(gzip.compress(b"".join(self._parts), 9, mtime=0)).decode()
-
-    def _packed(self, numbers: Numbers) -> dict[str, Any]:
-        for digits in range(MOST_DIGITS + 1):
-            whole = np.round(numbers * 10.0**digits)
-            if not (np.abs(whole) < EXACT).all():
-                break
-            if (whole / 10.0**digits == numbers).all():
-                steps = np.diff(whole, prepend=0.0)
-                if (np.abs(steps) < LARGEST_STEP).all():
-                    return {"as": "steps", "digits": digits, "at": self._put(_planes(steps))}
-        precise = bool(((np.abs(numbers) > 2**24) & (np.abs(numbers) < EXACT) & (numbers % 1 == 0)).any())
-        kind = np.dtype("<f8" if precise else "<f4")
-        raw = numbers.astype(kind).view(np.uint8).reshape(-1, kind.itemsize).T.tobytes()
-        return {"as": f"floats{8 * kind.itemsize}", "at": self._put(raw)}
-
-    def _put(self, data: bytes) -> int:
-        start, self._size = self._size, self._size + len(data)
-        self._parts.append(data)
-        return start
-
-
-def _planes(steps: Numbers) -> bytes:
-    """Small differences of either sign as small numbers; their lowest bytes first, then the next, and so on."""
-    signed = steps.astype(np.int64)
-    folded = ((signed << 1) ^ (signed >> 63)).astype("<u4")
-    return bytes(folded.view(np.uint8).reshape(-1, 4).T.tobytes())

@@ -88,7 +88,7 @@ def _height(panel: Panel, look: style.PictureLook) -> float:
 
 
 def _in_legend(panel: Curves) -> int:
-    named = len(panel.series) + len({mark.kind for mark in panel.marks})
+    named = sum(series.shown for series in panel.series) + len({mark.kind for mark in panel.marks})
     shown = min(named, MOST_IN_LEGEND + 1) + len(panel.levels)
     return 0 if shown < 2 else shown
 
@@ -112,7 +112,7 @@ def _draw(panel: Panel, axes: Axes) -> None:
 def _curves(panel: Curves, axes: Axes) -> None:
     axis = panel.axes[0]
     marks = list(_marks(panel.marks, axis, axes))
-    shown = [series for series in panel.series if axis.name in series.x]
+    shown = [series for series in panel.series if axis.name in series.x and series.shown]
     for series in shown:
         _one(series, panel, axis, axes, len(shown))
     for level in panel.levels:
@@ -203,7 +203,7 @@ def _legend(axes: Axes, panel: Curves, kinds: Sequence[str]) -> None:
     for level in panel.levels:  # written beside its line it would lie on the curves
         handles.append(mpl.lines.Line2D([], [], color="#444444", linewidth=0.7, linestyle=(0, (2, 2))))
         labels.append(_text(level.text))
-    left = len(panel.series) - MOST_IN_LEGEND
+    left = sum(series.shown for series in panel.series) - MOST_IN_LEGEND
     if left > 0:
         handles.append(mpl.lines.Line2D([], [], linestyle="none"))
         labels.append(f"and {left} more")
@@ -223,6 +223,8 @@ def _heat(panel: Heat, axes: Axes) -> None:
     bar.set_label(titled(panel.value))
     axes.grid(visible=False)
     _label(axes, panel.x, panel.y)
+    if panel.names:
+        axes.set_yticks(np.arange(len(panel.names)) + 0.5, [_text(name) for name in panel.names])
 
 
 def _say(level: Level, axes: Axes) -> None:

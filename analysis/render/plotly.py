@@ -52,7 +52,7 @@ def _axis(panel: Curves, name: str | None) -> PlotAxis:
 def _curves(panel: Curves, axis: PlotAxis) -> go.Figure:
     """Draws marks as traces on a hidden second y axis behind the curves: plotly shows no hover text of shapes."""
     (panel,) = thin.curves([panel])
-    shown = [series for series in panel.series if axis.name in series.x]
+    shown = [series for series in panel.series if axis.name in series.x and series.shown]
     traces = [trace for series in shown for trace in _traces(series, panel, axis, len(shown))]
     marks = list(_marks(panel.marks, axis))
     made = go.Figure([*traces, *marks])
@@ -132,6 +132,10 @@ def _heat(panel: Heat) -> go.Figure:
     made = go.Figure(cells)
     made.update_xaxes(title=_title(panel.x), type="log" if panel.x.log else "linear")
     made.update_yaxes(title=_title(panel.y), type="log" if panel.y.log else "linear")
+    if panel.names:
+        made.update_yaxes(
+            tickvals=np.arange(len(panel.names)) + 0.5, ticktext=[_text(name) for name in panel.names]
+        )
     for level in panel.levels:
         label = {"text": _text(level.text), "textposition": "end", "font": {"color": "white"}}
         made.add_shape(**{**_level(level), "line": {**LEVEL_LINE, "color": "white"}}, label=label)

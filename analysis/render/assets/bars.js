@@ -9,7 +9,7 @@ function drawBars(panel, plot) {
     const row = element("div", "bar-row"), track = element("div", "bar-track");
     panel.parts.forEach((part, at) => {
       const value = panel.values[index][at];
-      if (value) track.append(barPart(part, value, totals[index], longest, panel));
+      if (value) track.append(barPart(part, at, value, totals[index], longest, panel));
     });
     const total = element("span", "bar-total", brief(totals[index], panel.unit));
     total.title = withUnit(rounded(totals[index]), panel);
@@ -20,20 +20,21 @@ function drawBars(panel, plot) {
   panel.parts.forEach((part, at) => {
     if (!panel.values.some((row) => row[at])) return;
     const key = swatch(part.name, kindColor(part.color));
-    key.querySelector("i").dataset.color = part.color; // painted again with the theme
+    Object.assign(key.querySelector("i").dataset, { color: part.color, pattern: at }); // painted again with the theme
     legend.append(key);
   });
   plot.append(legend);
 }
 
-function barPart(part, value, total, longest, panel) {
+function barPart(part, at, value, total, longest, panel) {
   const share = value / total, piece = element("div", "bar-part");
   piece.style.width = `${(100 * value) / longest}%`;
   piece.dataset.color = part.color;
-  paintKind(piece);
+  piece.dataset.pattern = at;
   const percent = `${(100 * share).toFixed(share < 0.01 ? 2 : 1)} %`;
   piece.title = `${part.name}: ${withUnit(rounded(value), panel)}, ${percent}`;
-  if (value / longest > 0.12) piece.textContent = percent;
+  if (value / longest > 0.12) piece.append(element("span", "", percent));
+  paintKind(piece);
   return piece;
 }
 

@@ -2,6 +2,7 @@
 
 const BAND = 0.3; // how much of a curve's color its band has
 const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]]; // of the first eight runs, the next eight, ...
+const MOST_NAMED = 24; // curves whose names may stand at their ends
 const AWAY = 0.12; // of the color, while another run is pointed at
 
 function curvesChart(panel, bytes) {
@@ -11,15 +12,12 @@ function curvesChart(panel, bytes) {
     if (!arrays.has(key)) arrays.set(key, numbersAt(bytes, spot));
     return arrays.get(key);
   };
-  const series = panel.series.map((own, index) => ({
-    ...own,
-    index,
-    x: Object.fromEntries(Object.entries(own.x).map(([name, spot]) => [name, read(spot)])),
-    y: read(own.y),
-    low: own.low && read(own.low),
-    high: own.high && read(own.high),
-    hidden: false,
-  }));
+  const series = panel.series.map((own, index) => {
+    const unpacked = { ...own, index, x: {}, hidden: Boolean(own.hidden) };
+    for (const [name, spot] of Object.entries(own.x)) lazily(unpacked.x, name, () => read(spot));
+    for (const name of ["y", "low", "high"]) if (own[name]) lazily(unpacked, name, () => read(own[name]));
+    return unpacked;
+  });
   const chart = { panel, series, log: panel.log, whole: !panel.steady && !panel.noisy, means: new Map() };
   chart.axis = () => panel.axes.find((axis) => axis.name === view.axis) || panel.axes[0];
   chart.shown = () => chart.series.filter((own) => !own.hidden && !view.hiddenRuns.has(own.run) && own.x[chart.axis().name]);
@@ -64,10 +62,13 @@ function lastOf(values) {
   return NaN;
 }
 
-// For those who hear the page: each curve's last value.
+// For people who hear the page: each curve's last value and its extremes.
 function summary(chart) {
   const shown = chart.shown(), unit = chart.panel.y;
-  const ends = shown.slice(0, 8).map((own) => `${own.name} ends at ${withUnit(lastOf(own.y), unit)}`);
+  const ends = shown.slice(0, 8).map((own) => {
+    const [low, high] = extent(own, 0, own.y.length, false).map((value) => exactly(Number(value.toPrecision(6))));
+    return `${own.name} ends at ${withUnit(lastOf(own.y), unit)}, between ${low} and ${high}`;
+  });
   return [...ends, shown.length > 8 ? `and ${shown.length - 8} more curves` : ""].filter(Boolean).join("; ") || "no curve";
 }
 
@@ -114,6 +115,7 @@ function drawCurves(chart, canvas) {
   const middles = shown.map((part) => drawBand(pen, chart, part, xs, ys, faint));
   shown.forEach((part, i) => drawLine(pen, chart, part, xs, ys, middles[i]));
   for (const level of chart.panel.levels) drawLevel(pen, level, ys, size, ink); // the legend says what it is
+  nameEnds(pen, chart, shown, xs, ys, ink);
   pen.restore();
 }
 
@@ -170,6 +172,32 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
   else if (crowded && middles) path(pen, middles);
   pen.globalAlpha = 1;
   pen.setLineDash([]);
+}
+
+// The name of a run beside the end of its line, where there is room for it; the one that is pointed at comes first.
+function nameEnds(pen, chart, shown, xs, ys, ink) {
+  if (shown.length < 2 || shown.length > MOST_NAMED || new Set(shown.map(({ own }) => own.run)).size < shown.length) return;
+  const taken = [];
+  pen.font = ink.font;
+  pen.textAlign = "right";
+  pen.textBaseline = "bottom";
+  pen.lineWidth = 3;
+  pen.strokeStyle = ink.paper;
+  for (const { own, x, last } of [...shown].sort((a, b) => shareOf(b.own) - shareOf(a.own))) {
+    const left = xs.at(Math.min(x[last - 1], xs.high)), y = ys.at(lastOf(own.y.subarray(0, last))) - 3;
+    const box = { right: Math.min(left, xs.at(xs.high) - 2), width: pen.measureText(own.name).width, y };
+    if (!(y > FRAME.top + 12 && y < ys.at(ys.low)) || taken.some((other) => collide(box, other))) continue;
+    taken.push(box);
+    pen.strokeText(own.name, box.right, y);
+    pen.fillStyle = ink.loud;
+    pen.globalAlpha = shareOf(own);
+    pen.fillText(own.name, box.right, y);
+    pen.globalAlpha = 1;
+  }
+}
+
+function collide(one, other) {
+  return Math.abs(one.y - other.y) < 13 && one.right - one.width < other.right + 4 && other.right - other.width < one.right + 4;
 }
 
 function shareOf(own) { return view.pointed === null || own.run === view.pointed ? 1 : AWAY; }

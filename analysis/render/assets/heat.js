@@ -38,7 +38,7 @@ function drawHeat(chart, canvas) {
   const xs = scale(range[0], range[1], FRAME.left, size.width - FRAME.right, false);
   const ys = scale(rows[0], rows[rows.length - 1], floor, FRAME.top, false);
   chart.frame = { xs, ys, size };
-  drawAxes(pen, size, xs, ys, chart.axis(), chart.panel.y, ink);
+  drawAxes(pen, size, xs, ys, chart.axis(), { ...chart.panel.y, names: chart.panel.names }, ink);
   pen.save();
   pen.beginPath();
   pen.rect(FRAME.left, FRAME.top, size.width - FRAME.left - FRAME.right, floor - FRAME.top);
@@ -63,9 +63,13 @@ function tellHeat(chart, value, pixel) {
   const cell = cells[row * across + column], { low, high } = panel.value;
   const level = cell ? low + ((cell - 1) / 254) * (high - low) : NaN;
   const text = cell ? withUnit(Number(level.toPrecision(3)), panel.value) : "not measured";
-  const between = `${exactly(Number(rows[row].toPrecision(4)))} to ${withUnit(Number(rows[row + 1].toPrecision(4)), panel.y)}`;
   const where = `${withUnit(columns[column], chart.axis())} to ${preciseTime(columns[column + 1])}`;
-  return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: between, text, color: "transparent" }], happened: [] };
+  return { x: (columns[column] + columns[column + 1]) / 2, where, told: [{ name: rowName(panel, rows, row), text, color: "transparent" }], happened: [] };
+}
+
+function rowName(panel, rows, row) {
+  if (panel.names) return panel.names[row];
+  return `${exactly(Number(rows[row].toPrecision(4)))} to ${withUnit(Number(rows[row + 1].toPrecision(4)), panel.y)}`;
 }
 
 function heatKey(panel) {

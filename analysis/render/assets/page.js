@@ -2,6 +2,7 @@
 
 const FEW_RUNS = 4; // what happened in more than these would be a fence before the curves
 const MANY_RUNS = 8, MANY_PANELS = 12; // from which on one searches by name
+const READ_FROM = 140; // CSS pixels below the top of the window, a little more than where a link brings a heading
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as shares of the axis
 
 function controls(panels, runs) {
@@ -95,11 +96,21 @@ function axisSwitch(axes) {
 function slider() {
   const group = element("label", "group"), range = element("input"), said = element("output");
   Object.assign(range, { type: "range", id: "smoothing", min: 0, max: STEPS.length - 1, step: 1, value: STEPS.indexOf(view.smoothing) });
-  const say = () => { said.textContent = view.smoothing ? `running mean over ${100 * view.smoothing} % of the axis` : "none"; };
+  const say = () => { said.textContent = view.smoothing ? `mean over ${100 * view.smoothing} %` : "none"; };
   range.addEventListener("input", () => { view.smoothing = STEPS[range.value]; say(); redraw((chart) => chart.panel.noisy); });
   say();
   group.append(element("span", "label", "smoothing"), range, said);
   return group;
+}
+
+// The table of contents marks the section that is at the top of the window.
+function follow(links) {
+  const heads = [...links].map((link) => document.getElementById(link.hash.slice(1)));
+  const mark = () => {
+    const at = heads.findLastIndex((head) => head.getBoundingClientRect().top < READ_FROM);
+    links.forEach((link, i) => (i === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+  };
+  if (heads.length) addEventListener("scroll", mark, { passive: true });
 }
 
 async function start() {
@@ -109,16 +120,21 @@ async function start() {
   view.heat = look.heat;
   view.tints = look.tints[dark() ? "dark" : "light"];
   view.kinds = look.kinds[dark() ? "dark" : "light"];
+  for (const panel of data.panels) if (panel.kind === "curves") panel.marks = data.marks[panel.marks];
   data.panels.forEach((panel, number) => build(panel, document.querySelector(`[data-panel="${number}"]`), bytes));
   for (const chart of charts) addTools(chart);
+  addAxes(charts, data.runs);
   for (const table of document.querySelectorAll("main table")) makeSortable(table);
+  view.runs = data.runs;
   controls(data.panels, data.runs);
+  follow(document.querySelectorAll(".contents a"));
   readAddress();
   redraw();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   addEventListener("keydown", (event) => { if (event.key === "?" && event.target.tagName !== "INPUT") showKeys(); });
+  addEventListener("hashchange", () => { readAddress(); redraw(); });
   addEventListener("beforeprint", layOutForPrint);
   addEventListener("afterprint", layOutForScreen);
   document.documentElement.dataset.painted = String(Math.round(performance.now()));

@@ -1,9 +1,18 @@
 // Plots in their figures, with legends; what all of them share, and drawing them again.
 
 const view = {
-  axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), tints: [],
+  runs: [], axis: null, logX: false, smoothing: 0.01, hiddenRuns: new Set(), hiddenKinds: new Set(), pointed: null, zoom: new Map(), tints: [],
 };
+const PATTERNS = [ // of parts of bars, for those who tell colors apart with difficulty
+  () => "none",
+  (ink) => `repeating-linear-gradient(45deg, ${ink} 0 1.5px, transparent 1.5px 7px)`,
+  (ink) => `repeating-linear-gradient(-45deg, ${ink} 0 1.5px, transparent 1.5px 7px)`,
+  (ink) => `repeating-linear-gradient(90deg, ${ink} 0 1.5px, transparent 1.5px 6px)`,
+  (ink) => `repeating-linear-gradient(0deg, ${ink} 0 1.5px, transparent 1.5px 6px)`,
+  (ink) => `repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 5px), repeating-linear-gradient(-45deg, ${ink} 0 1px, transparent 1px 5px)`,
+];
 const charts = [];
+const NEAR = 600; // CSS pixels above and below the window
 let printing = false, themeOnScreen, look = null;
 
 function dark() {
@@ -27,8 +36,11 @@ function swatchColor(number) {
 function paintKind(piece) {
   const color = kindColor(piece.dataset.color), parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) / 255);
   const light = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  const dark = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.179, ink = dark ? "rgba(0, 0, 0, .3)" : "rgba(255, 255, 255, .4)";
   piece.style.background = color;
-  piece.style.color = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.179 ? "#000" : "#fff";
+  piece.style.backgroundImage = piece.dataset.pattern ? PATTERNS[piece.dataset.pattern % PATTERNS.length](ink) : "none";
+  piece.style.color = dark ? "#000" : "#fff";
+  if (piece.firstElementChild) piece.firstElementChild.style.background = color;
 }
 function linkOf(chart) { return `${chart.panel.link || chart.panel.name} ${chart.axis().name}`; }
 
@@ -44,14 +56,30 @@ function redraw(concerns = () => true) {
   const theme = dark() ? "dark" : "light";
   view.tints = look.tints[theme];
   view.kinds = look.kinds[theme];
-  for (const chart of charts.filter(concerns)) {
-    chart.draw(chart.canvas);
-    chart.over.setAttribute("aria-label", chart.says());
-    colorLegend(chart);
-  }
+  for (const chart of charts.filter(concerns)) chart.stale = true;
+  for (const chart of charts.filter(isNear)) paintPlot(chart);
   for (const piece of document.querySelectorAll("[data-color]")) paintKind(piece);
   pointNowhere();
 }
+
+// Plots that are far from the window are drawn when they come near it; on paper all are.
+function isNear(chart) {
+  if (printing) return true;
+  const box = chart.over.getBoundingClientRect();
+  return box.height > 0 && box.top < innerHeight + NEAR && box.bottom > -NEAR;
+}
+
+function paintPlot(chart) {
+  if (!chart.stale) return;
+  chart.stale = false;
+  chart.draw(chart.canvas);
+  chart.over.setAttribute("aria-label", chart.says());
+  colorLegend(chart);
+}
+
+const approaching = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) if (isIntersecting) paintPlot(charts.find((chart) => chart.over === target) || {});
+}, { rootMargin: `${NEAR}px` });
 
 // Before the sheet is laid out: plots in light colors and of its width, and tables that are too wide made smaller.
 function layOutForPrint() {
@@ -82,6 +110,7 @@ function build(panel, figure, bytes) {
   chart.over = element("canvas", "over");
   chart.over.tabIndex = 0;
   chart.over.setAttribute("role", "img");
+  chart.over.setAttribute("aria-label", panel.title);
   figure.id = panel.name;
   plot.append(element("div", "y-title", panel.kind === "heat" ? axisTitle(panel.y) : panel.y.unit || panel.y.title));
   const paper = element("div", "paper");
@@ -89,6 +118,7 @@ function build(panel, figure, bytes) {
   plot.append(paper);
   plot.after(chart.legend = legendOf(chart));
   charts.push(chart);
+  approaching.observe(chart.over);
   listen(chart, plot, chart.over);
 }
 
@@ -101,6 +131,7 @@ function legendOf(chart) {
   if (chart.panel.kind === "heat") legend.append(heatKey(chart.panel));
   for (const own of chart.series) {
     const chip = toggle(own.name, () => { own.hidden = !own.hidden; redraw(); return !own.hidden; });
+    chip.setAttribute("aria-pressed", String(!own.hidden));
     own.chip = chip;
     pointedAt(chip, own.run);
     legend.append(chip);

@@ -49,19 +49,19 @@ function drawAxes(pen, size, xs, ys, xAxis, yAxis, ink) {
     const text = short(value, across.step, xAxis.unit), half = pen.measureText(text).width / 2;
     pen.fillText(text, Math.min(Math.max(x, half), size.width - half), floor + 6);
   }
-  const up = ys.log ? { at: logTicks(ys.low, ys.high), step: 0 } : ticks(ys.low, ys.high, Math.max(2, (floor - top) / 32), yAxis.unit);
+  const up = yAxis.names ? { at: yAxis.names.map((_, row) => row + 0.5), names: yAxis.names } : ys.log ? { at: logTicks(ys.low, ys.high), step: 0 } : ticks(ys.low, ys.high, Math.max(2, (floor - top) / 32), yAxis.unit);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
   for (const value of up.at) {
     const y = Math.round(ys.at(value)) + 0.5;
     line(pen, left, y, edge, y);
-    pen.fillText(short(value, up.step, yAxis.unit), left - 6, y);
+    pen.fillText(up.names ? up.names[Math.floor(value)] : short(value, up.step, yAxis.unit), left - 6, y);
   }
   pen.strokeStyle = ink.quiet;
   line(pen, left, floor + 0.5, edge, floor + 0.5);
   pen.textAlign = "right";
   pen.textBaseline = "bottom";
-  pen.fillText(xAxis.title, edge, size.height - 2);
+  pen.fillText(axisTitle(xAxis), edge, size.height - 2);
 }
 
 function line(pen, x0, y0, x1, y1) {
@@ -73,6 +73,7 @@ function line(pen, x0, y0, x1, y1) {
 
 // A canvas as sharp as the screen, cleared, with its pen in CSS pixels; on paper all are of one width.
 function fresh(canvas) {
+  if (canvas.pen) return canvas; // of a picture that is not on the screen
   const size = { width: printing ? PRINTED : canvas.clientWidth, height: canvas.clientHeight };
   const ratio = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
   if (canvas.width !== Math.round(size.width * ratio) || canvas.height !== Math.round(size.height * ratio)) {

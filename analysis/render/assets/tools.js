@@ -1,5 +1,6 @@
 // What can be taken from a plot or done with it: its picture, its numbers, its link; larger; and which keys there are.
 
+const LINE = 20; // CSS pixels of a line of a picture
 const KEYS = [["drag", "zoom into a span; up or down as well: into a box"], ["Shift + drag", "move"],
   ["Ctrl + wheel, two fingers", "zoom about the pointer"], ["double click, Esc", "show the whole"],
   ["Tab", "go to the next plot or switch"], ["← →", "walk along the curve; with Shift in longer steps"], ["+ −", "zoom in, zoom out"],
@@ -11,13 +12,33 @@ function addTools(chart) {
   place.append(
     action("larger", "larger or smaller", () => { figure.classList.toggle("large"); redraw(); }),
     action("link", "the page's address with this view of the plot", () => writeAddress(chart)),
-    action("PNG", "save as a picture", () => save(chart, "png", picture(chart))),
+    action("table", "the figures behind the plot", () => showFigures(chart)),
+    takings(chart),
   );
-  if (chart.panel.kind === "curves") place.append(action("CSV", "save what is drawn as a table", () => save(chart, "csv", csv(chart))));
+}
+
+// What can be taken away, behind one chip.
+function takings(chart) {
+  const menu = element("details", "save"), choices = element("span", "choices");
+  choices.append(
+    action("PNG", "save as a picture", () => save(chart, "png", picture(chart))),
+    action("SVG", "save as a drawing", () => save(chart, "svg", svg(chart))),
+    ...(chart.panel.kind === "curves" ? [action("CSV", "save what is drawn as a table", () => save(chart, "csv", csv(chart)))] : []),
+    action("copy", "the picture into the clipboard", copy.bind(null, chart)),
+  );
+  menu.append(element("summary", "chip tool", "save"), choices);
+  return menu;
+}
+
+// A browser may refuse the clipboard; the chip says how it went.
+async function copy(chart, chip) {
+  const done = await navigator.clipboard?.write([new ClipboardItem({ "image/png": picture(chart) })]).then(() => true, () => false);
+  chip.textContent = done ? "copied" : "refused: save it";
+  setTimeout(() => { chip.textContent = "copy"; }, 3000);
 }
 
 function action(name, title, act) {
-  const chip = plainChip(name, () => { act(); });
+  const chip = plainChip(name, () => { act(chip); });
   chip.classList.add("tool");
   chip.title = title;
   return chip;
@@ -31,33 +52,51 @@ async function save(chart, kind, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// The plot with its title above and its shown curves' names below.
+// The plot with its title above and its shown curves' names below, as pixels or as SVG.
 function picture(chart) {
-  const plot = chart.canvas, ratio = plot.width / chart.frame.size.width, ink = inks(), line = 20;
-  const names = chart.series.length ? chart.shown() : [];
-  const canvas = Object.assign(element("canvas"), { width: plot.width, height: plot.height + ratio * line * (2 + names.length) });
-  const pen = canvas.getContext("2d");
+  const plot = chart.canvas, ratio = plot.width / chart.frame.size.width, { width, height } = sheetSize(chart);
+  const canvas = Object.assign(element("canvas"), { width: ratio * width, height: ratio * height }), pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
+  drawSheet(chart, pen);
+  return new Promise((done) => canvas.toBlob(done));
+}
+
+function svg(chart) {
+  const pen = new SvgPen(chart.over), { width, height } = sheetSize(chart);
+  drawSheet(chart, pen);
+  return new Blob([pen.text(width, height)], { type: "image/svg+xml" });
+}
+
+function namesOn(chart) { return chart.series.length ? chart.shown() : []; }
+
+function sheetSize(chart) {
+  const { width, height } = chart.frame.size;
+  return { width, height: height + LINE * (2 + namesOn(chart).length) };
+}
+
+function drawSheet(chart, pen) {
+  const ink = inks(), { width, height } = sheetSize(chart), { size } = chart.frame;
   pen.fillStyle = ink.paper;
-  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.fillRect(0, 0, width, height);
   pen.fillStyle = ink.loud;
   pen.font = `bold ${ink.font}`;
   pen.fillText(chart.canvas.closest("figure").querySelector("h2, h3").textContent, 8, 16);
-  pen.drawImage(plot, 0, line, plot.width / ratio, plot.height / ratio);
+  pen.save();
+  pen.translate(0, LINE);
+  chart.draw({ pen, size });
+  pen.restore();
   pen.font = ink.font;
-  names.forEach((own, i) => {
-    const y = plot.height / ratio + line * (i + 2);
-    pen.fillStyle = pen.strokeStyle = tint(own.tint);
+  pen.textAlign = "left";
+  pen.textBaseline = "alphabetic";
+  namesOn(chart).forEach((own, i) => {
+    const y = size.height + LINE * (i + 2);
+    pen.strokeStyle = tint(own.tint);
     pen.lineWidth = 2;
     pen.setLineDash(dashOf(own.tint));
-    pen.beginPath();
-    pen.moveTo(FRAME.left, y - 4);
-    pen.lineTo(FRAME.left + 28, y - 4);
-    pen.stroke();
+    line(pen, FRAME.left, y - 4, FRAME.left + 28, y - 4);
     pen.fillStyle = ink.loud;
     pen.fillText(own.name, FRAME.left + 36, y);
   });
-  return new Promise((done) => canvas.toBlob(done));
 }
 
 // One line a point of what is shown; text that a spreadsheet would run is quoted for it.
@@ -93,8 +132,9 @@ function readAddress() {
   const range = (key) => { const two = (words.get(key) || "").split(",").map(Number); return two.length === 2 && two.every(Number.isFinite) && two[0] < two[1] ? two : null; };
   choose("axis", words.get("x"), "change");
   choose("smoothing", STEPS.indexOf(Number(words.get("smooth") ?? view.smoothing)), "input");
-  if (words.get("log")) pressed("log x");
-  for (const run of words.getAll("off")) pressed(run);
+  if (words.get("log") && !view.logX) pressed("log x");
+  const off = new Set(words.getAll("off"));
+  if (rest.length) for (const run of view.runs) if (off.has(run) !== view.hiddenRuns.has(run)) pressed(run);
   if (range("zoom")) view.zoom.set(linkOf(chart), range("zoom"));
   chart.yZoom = range("y");
   chart.canvas.closest("figure").scrollIntoView();

@@ -25,7 +25,7 @@ from gputel.analysis.document import (
     Table,
 )
 from gputel.analysis.render import html, style
-from gputel.analysis.render.html import Packer
+from gputel.analysis.render.packing import Packer
 from tests.browser import Browser, Tab
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]

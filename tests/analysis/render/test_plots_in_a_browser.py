@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.browser import Browser, Tab
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
 
 STEP = PlotAxis("step", "step")
+SVG = "{http://www.w3.org/2000/svg}"
 PLOT = '[data-panel="0"] .over'
 
 
@@ -290,3 +292,61 @@ def test_plot_says_where_its_curves_end(chromium: Browser, tmp_path: Path) -> No
     assert tab.evaluate("charts[0].over.getAttribute('aria-label')").startswith(
         "Loss by step: d16 ends at 2.8"
     )
+
+
+def test_drawing_of_a_plot_is_svg_with_its_curves_and_names(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(
+        chromium, tmp_path, loss(falling("d16 & <co>"), falling("d24", 1)), runs=("d16 & <co>", "d24")
+    )
+    drawing = tab.evaluate("svg(charts[0]).text()")
+    root = ElementTree.fromstring(drawing)
+    texts = [node.text for node in root.iter(f"{SVG}text")]
+    assert {"Loss", "step", "d16 & <co>", "d24"} <= set(texts)
+    strokes = [node.get("stroke") for node in root.iter(f"{SVG}path")]
+    assert {"#0072b2", "#d55e00"} <= set(strokes)
+    assert tab.errors == []
+
+
+def test_copied_plot_is_a_picture_in_the_clipboard(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, loss(falling("d16")))
+    tab.evaluate(
+        "navigator.clipboard.write = async ([item]) => { window.taken = await item.getType('image/png'); }"
+    )
+    press(tab, '[data-panel="0"]', "copy")
+    tab.until("Boolean(window.taken)")
+    assert tab.evaluate("taken.type") == "image/png"
+    tab.until("[...document.querySelectorAll('button')].some(own => own.textContent === 'copied')")
+
+
+def test_table_behind_a_plot_holds_the_figures_of_what_is_in_sight(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, loss(falling("d16")))
+    press(tab, '[data-panel="0"]', "table")
+    rows = (
+        "[...document.querySelectorAll('.behind table')].map(own => [...own.rows].map(row => row.innerText))"
+    )
+    figures, values = tab.evaluate(rows)
+    assert figures[1].split("\t") == ["d16", "2,000", "11", "2.8001", "2.8001", "11", "2.982067"]
+    assert len(values) == 21
+    assert values[-1].split("\t") == ["1,999", "2.8001"]
+    press(tab, '[data-panel="0"]', "table")
+    assert tab.evaluate("document.querySelectorAll('.behind').length") == 0
+
+
+def test_names_of_runs_stand_at_the_ends_of_their_lines(chromium: Browser, tmp_path: Path) -> None:
+    curves = [falling(run, tint, 3 + tint / 3) for tint, run in enumerate(RUNS[:4])]
+    tab = opened(chromium, tmp_path, loss(*curves), runs=RUNS[:4])
+    drawing = ElementTree.fromstring(tab.evaluate("svg(charts[0]).text()"))
+    ends = [node.text for node in drawing.iter(f"{SVG}text") if node.get("text-anchor") == "end"]
+    assert set(RUNS[:4]) <= set(ends)
+
+
+def test_contents_mark_the_section_that_is_read(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    sections = [
+        Section(title, [loss(falling("d16"), name=f"loss{title}")] * 2) for title in ("One", "Two", "Three")
+    ]
+    file.write_bytes(html.html(Document("runs", sections)))
+    tab = chromium.tab(1280, 500)
+    tab.open(file)
+    tab.evaluate("document.getElementById('section-1').scrollIntoView()")
+    tab.until("document.querySelector('.contents [aria-current]')?.textContent === 'Two'")

@@ -19,7 +19,10 @@ function drawPanels(place, changed) {
     if (chart.series.length !== before) chart.legend.replaceWith((chart.legend = legendOf(chart)));
     if (changed === null || panel.series.some((metric) => changed.has(metric.name))) chart.stale = true;
   });
-  for (const chart of shownPanels.values()) if (chart.stale || linked(chart)) paintChart(chart);
+  for (const chart of shownPanels.values()) {
+    if (linked(chart)) chart.stale = true;
+    if (chart.stale && isNear(chart)) paintChart(chart);
+  }
 }
 
 // A curve that reaches further makes the plots beside it reach further, too.
@@ -28,11 +31,8 @@ function linked(chart) {
 }
 
 function paintChart(chart) {
-  chart.stale = false;
   chart.reached = String(wholeRange(chart));
-  chart.draw(chart.canvas);
-  chart.over.setAttribute("aria-label", chart.says());
-  colorLegend(chart);
+  paintPlot(chart);
 }
 
 function newPanel(panel) {
@@ -50,6 +50,7 @@ function newPanel(panel) {
 
 function dropPanel(name, chart) {
   chart.canvas.closest("figure").remove();
+  approaching.unobserve(chart.over);
   charts.splice(charts.indexOf(chart), 1);
   shownPanels.delete(name);
 }

@@ -1,0 +1,138 @@
+"""What the x axes of plots can be, and which plots are drawn when."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gputel.analysis.document import Curves, Document, Heat, Marker, PlotAxis, Section, Series
+from gputel.analysis.render import html
+from tests.browser import Browser, Tab
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.long]
+
+STEP, TIME = PlotAxis("step", "step"), PlotAxis("time", "time", "s", 0)
+
+
+def opened(chromium: Browser, folder: Path, *items: Curves | Heat, runs: tuple[str, ...] = ()) -> Tab:
+    file = folder / "page.html"
+    file.write_bytes(html.html(Document("runs", [Section("", items, wide=True)], runs=runs)))
+    tab = chromium.tab(1280, 900)
+    tab.open(file)
+    return tab
+
+
+def choose(tab: Tab, axis: str) -> None:
+    change = f"s.value = {json.dumps(axis)}; s.dispatchEvent(new Event('change'))"
+    tab.evaluate(f"(s => {{ {change} }})(document.getElementById('axis'))")
+
+
+def loss(*lengths: int) -> Curves:
+    series = [
+        Series(
+            f"run{n}",
+            {"step": np.arange(float(length))},
+            9 - np.arange(length) / length,
+            run=f"run{n}",
+            tint=n,
+        )
+        for n, length in enumerate(lengths)
+    ]
+    marks = (Marker("nan", "nan", {"step": 50.0}, run="run0"),)
+    return Curves("loss", "Loss", (STEP,), PlotAxis("loss", "loss"), tuple(series), marks, link="runs")
+
+
+def test_long_run_does_not_squash_short_ones_by_share_of_the_run(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, loss(101, 100_001), runs=("run0", "run1"))
+    assert tab.evaluate("[charts[0].frame.xs.low, charts[0].frame.xs.high]") == [0, 100_000]
+    choose(tab, "share")
+    assert tab.evaluate("[charts[0].frame.xs.low, charts[0].frame.xs.high]") == [0, 100]
+    ends = "charts[0].series.map(own => [own.x.share[0], own.x.share[own.x.share.length - 1]])"
+    assert tab.evaluate(ends) == [[0, 100], [0, 100]]
+    assert tab.evaluate("charts[0].panel.marks[0].x.share") == 50
+
+
+def recording() -> tuple[Curves, Curves]:
+    """A power curve over 100 s; steps 0 to 20 were done from 40 s to 80 s."""
+    seconds = np.arange(101.0)
+    power = Series("GPU 0", {"time": seconds}, 500 + seconds)
+    done = np.arange(21.0)
+    trained = Series("d16", {"time": 40 + 2 * done, "step": done}, 9 - done / 10, run="d16")
+    return (
+        Curves("power", "Power", (TIME,), PlotAxis("power", "Power", "W"), (power,), link="recording"),
+        Curves("loss", "Loss", (TIME, STEP), PlotAxis("loss", "loss"), (trained,), link="recording"),
+    )
+
+
+def test_readings_of_gpus_lie_on_the_steps_of_the_run(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, *recording())
+    choose(tab, "step")
+    assert tab.evaluate("charts.map(chart => chart.axis().name)") == ["step", "step"]
+    steps = tab.evaluate("[0, 40, 41, 60, 80, 100].map(at => charts[0].series[0].x.step[at])")
+    assert steps == [0, 0, 0.5, 10, 20, 20]
+
+
+HUNDRED = tuple(
+    Curves(
+        f"m{n}",
+        f"m{n}",
+        (STEP,),
+        PlotAxis("m", "m"),
+        (Series("a", {"step": np.arange(9.0)}, np.arange(9.0)),),
+    )
+    for n in range(100)
+)
+
+
+def test_plots_far_below_the_window_are_drawn_when_they_come_near(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, *HUNDRED)
+    drawn = "charts.filter(chart => chart.frame).length"
+    assert 4 <= tab.evaluate(drawn) < 20
+    tab.evaluate("charts[99].over.scrollIntoView()")
+    tab.until("charts[99].frame")
+    assert tab.evaluate(drawn) < 50
+    tab.evaluate("layOutForPrint()")
+    assert tab.evaluate(drawn) == 100
+
+
+def test_search_finds_one_of_a_hundred_plots_and_draws_it(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, *HUNDRED)
+    tab.evaluate(
+        "(field => { field.value = 'm87'; field.dispatchEvent(new Event('input')); })"
+        "(document.querySelector('#controls .search'))"
+    )
+    assert tab.evaluate("[...document.querySelectorAll('figure:not([hidden])')].map(own => own.id)") == [
+        "m87"
+    ]
+    assert tab.evaluate("Boolean(charts[87].frame)")
+
+
+def test_curve_that_is_not_shown_at_first_comes_at_a_click(chromium: Browser, tmp_path: Path) -> None:
+    x = {"time": np.arange(9.0)}
+    series = (
+        Series("mean of 8 GPUs", x, np.arange(9.0)),
+        Series("GPU 0", x, np.arange(9.0), tint=1, shown=False),
+    )
+    panel = Curves("power", "Power", (TIME,), PlotAxis("power", "Power", "W"), series)
+    tab = opened(chromium, tmp_path, panel)
+    shown = "charts[0].shown().map(own => own.name)"
+    assert tab.evaluate(shown) == ["mean of 8 GPUs"]
+    pressed = "charts[0].series[1].chip.getAttribute('aria-pressed')"
+    assert tab.evaluate(pressed) == "false"
+    tab.evaluate("charts[0].series[1].chip.click()")
+    assert tab.evaluate(shown) == ["mean of 8 GPUs", "GPU 0"]
+
+
+def test_rows_of_a_heat_map_have_the_names_of_its_gpus(chromium: Browser, tmp_path: Path) -> None:
+    heat = Heat(
+        "power-by-gpu", "Power by GPU", TIME, PlotAxis("gpu", "GPU"), PlotAxis("power", "Power", "W"),
+        np.arange(11.0), np.arange(9.0), np.full((8, 10), 600.0), names=tuple(f"GPU {n}" for n in range(8)),
+    )  # fmt: skip
+    tab = opened(chromium, tmp_path, heat)
+    tab.point('[data-panel="0"] .over', 0.5, 0.3)
+    told = tab.evaluate("document.getElementById('hover').innerText")
+    assert "GPU " in told
+    assert "600 W" in told
