@@ -1,4 +1,4 @@
-"""A comparison -> its document: the metric's curves, milestones, a summary, settings, the scaling law, notes.
+"""A comparison -> its document: a summary, the metric's curves, milestones, settings, the scaling law, notes.
 
 A fact that no run has is left out; one that a run lacks is None in its cell. Up to four runs are columns, more are
 rows.
@@ -62,13 +62,14 @@ MEANING = {"parameters": "N parameters", "tokens": "D tokens", "flops": "C FLOPs
 def comparison_document(comparison: Comparison, *, drawn: bool = True) -> Document:
     """`drawn=False` leaves out the panels, which take time and which a terminal cannot show."""
     runs = comparison.runs
-    tables = Section("Side by side", list(_tables(comparison)))
+    first = list(_by_run(f"Summary{_smoothing(comparison)}", list(_summary(comparison)), comparison.runs))
+    tables = list(_tables(comparison))
     notes = Section("Notes", text="\n".join(_notes(comparison)))
     if drawn:
         metric, sizes, others = _panels(comparison)
-        sections = [metric, tables, sizes, others, notes]
+        sections = [Section(items=[*first, *metric]), Section("Side by side", tables), sizes, others, notes]
     else:
-        sections = [tables, notes]
+        sections = [Section("Side by side", [*first, *tables]), notes]
     return Document(
         title=" and ".join(runs) if len(runs) < 4 else f"{len(runs)} runs",
         sections=[section for section in sections if section.items or section.text],
@@ -122,7 +123,7 @@ def without_shared(commands: Sequence[Cell]) -> list[Cell]:
     ]
 
 
-def _panels(comparison: Comparison) -> tuple[Section, Section, Section]:
+def _panels(comparison: Comparison) -> tuple[list[Panel], Section, Section]:
     from gputel.analysis.documents.panels import metrics, sizes
 
     first, *others = metrics.panels(comparison)
@@ -130,7 +131,7 @@ def _panels(comparison: Comparison) -> tuple[Section, Section, Section]:
         panel for panel in (metrics.bands(comparison), metrics.differences(comparison)) if panel
     ]
     return (
-        Section(items=(first, *between)),
+        [first, *between],
         Section("Across sizes", list(sizes.panels(comparison))),
         Section("Other metrics", others),
     )
@@ -159,7 +160,6 @@ def _notes(comparison: Comparison) -> list[str]:
 
 def _tables(comparison: Comparison) -> Iterator[Table]:
     yield from _milestones(comparison)
-    yield from _by_run(f"Summary{_smoothing(comparison)}", list(_summary(comparison)), comparison.runs)
     yield from _by_run("Settings that differ", list(_settings(comparison)), comparison.runs)
     yield from law_tables(comparison)
 
@@ -190,6 +190,13 @@ def _milestone_table(
 
 
 def _summary(comparison: Comparison) -> Iterator[Line]:
+    """How each run ended and with what loss, then what it is and took."""
+    yield "status", comparison.summary["status"].to_list()
+    if comparison.groups is None:
+        last = {
+            curve.track.name: text.number(float(curve.y[-1])) for curve in comparison.lines if len(curve.y)
+        }
+        yield f"last {comparison.metric}", [last.get(run) for run in comparison.runs]
     yield from _facts(comparison.summary, SIZES)
     yield from _validations(comparison)
     for (axis, x), rows in comparison.equal.group_by("axis", "x", maintain_order=True):
@@ -197,7 +204,6 @@ def _summary(comparison: Comparison) -> Iterator[Line]:
         yield f"{comparison.metric} at {_place(str(axis), x)}", [cells[run][0] for run in comparison.runs]
     yield from _targets(comparison)
     yield from _facts(comparison.summary, RATES)
-    yield "status", comparison.summary["status"].to_list()
 
 
 def _facts(summary: pl.DataFrame, forms: Forms) -> Iterator[Line]:

@@ -69,8 +69,9 @@ def report_document(
     first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
-        Section("", [*first, *bars, *answers], _nothing(report)),
+        Section("", first, _nothing(report)),
         *curves,
+        Section("Time and energy", [*bars, *answers]),
         Section("Details", details),
     ]
     return Document(

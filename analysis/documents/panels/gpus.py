@@ -1,7 +1,8 @@
 """Readings of GPUs -> panels over time: power, temperature, utilization, clocks, memory; a curve per GPU.
 
 Ticks go in as they were sampled or as whole seconds: of these the mean is drawn between the extremes of the second,
-so that a peak of 10 ms is as high in the page of a week as in that of a minute.
+so that a peak of 10 ms is as high in the page of a week as in that of a minute. Of more than a few GPUs the mean of
+all is shown between the lowest and the highest, each GPU when asked for, and a heat map of GPUs over time.
 
 What each step cost -> panels: energy and power of a step, energy per token, by time and by step.
 
@@ -21,13 +22,15 @@ import polars as pl
 
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.windows import Gaps, gaps, gaps_between
-from gputel.analysis.document import Bars, Curves, Level, Marker, Numbers, PlotAxis, Series
+from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Numbers, PlotAxis, Series
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import BY_NAME
 
 if TYPE_CHECKING:
     from gputel.analysis.compare.curves import RunPhase
 
+FEW_GPUS = 4  # each of which is shown; of more, their mean and a heat map
+COLUMNS = 240  # of the heat map
 MOST_GPUS = 16  # more are drawn as one curve a node: their mean between the lowest and the highest of them
 
 
@@ -39,13 +42,14 @@ class GpuPanel:
     title: str
     readings: tuple[tuple[str, str], ...]
     noisy: bool = False
+    mapped: bool = False  # many GPUs also have a heat map
 
 
 KINDS = (
-    GpuPanel("power", "Power", (("power_w", ""),), noisy=True),
+    GpuPanel("power", "Power", (("power_w", ""),), noisy=True, mapped=True),
     GpuPanel("power-average", "Power, the driver's average", (("power_avg_w", ""),)),
     GpuPanel("temperature", "Temperature", (("temp_c", ""), ("temp_mem_c", "memory"))),
-    GpuPanel("utilization", "Utilization", (("util", ""),), noisy=True),
+    GpuPanel("utilization", "Utilization", (("util", ""),), noisy=True, mapped=True),
     GpuPanel("sm-activity", "SM activity", (("sm_active", ""),), noisy=True),
     GpuPanel("tensor-activity", "Tensor core activity", (("tensor_active", ""),), noisy=True),
     GpuPanel("dram-activity", "Memory bandwidth utilization", (("dram_active", ""),), noisy=True),
@@ -62,7 +66,7 @@ def panels(
     marks: Sequence[Marker] = (),
     levels: dict[str, Level] | None = None,
     link: str = "recording",
-) -> list[Curves]:
+) -> list[Curves | Heat]:
     """`readings` as `Recording.gpu`, `Recording.gpu_1s` or a table of readings has them; `levels` by panel.
 
     Without `axis` time counts from the first of them.
@@ -72,13 +76,16 @@ def panels(
         return []
     axis = axis or PlotAxis("time", "time", "s", int(readings["time"].dt.epoch("ns").min()))  # type: ignore[arg-type]
     gpus = list(_gpus(readings, axis.start_ns or 0))
-    found = [_panel(kind, gpus, axis, marks) for kind in KINDS]
     limits = levels or {}
-    return [
-        replace(panel, link=link, levels=(limits[panel.name],) if panel.name in limits else ())
-        for panel in found
-        if panel
-    ]
+    found: list[Curves | Heat] = []
+    for kind in KINDS:
+        panel = _panel(kind, gpus, axis, marks)
+        if panel:
+            levels_here = (limits[panel.name],) if panel.name in limits else ()
+            found.append(replace(panel, link=link, levels=levels_here))
+            each = [gpu for gpu in gpus if not gpu.shown and _measured(gpu.rows, kind.readings[0][0])]
+            found += [_heat(kind, each, axis, link)] if kind.mapped and each else []
+    return found
 
 
 @dataclass(frozen=True)
@@ -91,18 +98,24 @@ class _Gpu:
     rows: pl.DataFrame
     breaks: Numbers
     ticks: int
+    shown: bool = True
 
 
 def _gpus(readings: pl.DataFrame, start_ns: int) -> Iterator[_Gpu]:
     keys = [name for name in ("node", "gpu") if name in readings.columns]
-    parts = readings.partition_by(keys, as_dict=True, maintain_order=True)
-    if len(parts) > MOST_GPUS:
-        parts = _by_node(readings)
-    for tint, (key, rows) in enumerate(sorted(parts.items(), key=lambda part: _order(part[0]))):
+    each = readings.partition_by(keys, as_dict=True, maintain_order=True)
+    means = _by_node(readings) if len(each) > FEW_GPUS else {}
+    parts = [*_sorted(means), *(_sorted(each) if len(each) <= MOST_GPUS else [])]
+    for tint, (key, rows) in enumerate(parts):
         seconds = np.round((rows["time"].dt.epoch("ns").to_numpy() - start_ns) / 1e9, 3)
         breaks: Numbers = np.flatnonzero(_gaps(rows).after) + 1
         ticks = int(rows["ticks"].sum()) if "ticks" in rows.columns else rows.height
-        yield _Gpu(_name(key), tint, np.insert(seconds, breaks, seconds[breaks]), rows, breaks, ticks)
+        x = np.insert(seconds, breaks, seconds[breaks])
+        yield _Gpu(_name(key), tint, x, rows, breaks, ticks, shown=key in means or not means)
+
+
+def _sorted(parts: dict[tuple[object, ...], pl.DataFrame]) -> list[tuple[tuple[object, ...], pl.DataFrame]]:
+    return sorted(parts.items(), key=lambda part: _order(part[0]))
 
 
 def _gaps(rows: pl.DataFrame) -> Gaps:
@@ -144,7 +157,8 @@ def _by_node(readings: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
     gpus = readings.group_by(node.alias("node")).agg(pl.col("gpu").n_unique())
     count = dict(gpus.iter_rows())
     parts = seconds.sort("time", maintain_order=True).partition_by("node", as_dict=True)
-    return {(f"node {key[0]}, {count[key[0]]} GPUs",): rows for key, rows in parts.items()}
+    where = "node {}, " if "node" in readings.columns else ""
+    return {(f"{where.format(key[0])}mean of {count[key[0]]} GPUs",): rows for key, rows in parts.items()}
 
 
 def _panel(kind: GpuPanel, gpus: Sequence[_Gpu], axis: PlotAxis, marks: Sequence[Marker]) -> Curves | None:
@@ -174,7 +188,26 @@ def _series(gpu: _Gpu, reading: str, words: str, place: int) -> Series:
         tint=gpu.tint,
         style="dashed" if place else "line",
         measured=gpu.ticks,
+        shown=gpu.shown,
     )
+
+
+def _heat(kind: GpuPanel, gpus: Sequence[_Gpu], axis: PlotAxis, link: str) -> Heat:
+    """A row a GPU, the first on top; a column is the mean of a stretch of time; without readings it is empty."""
+    x = np.concatenate([gpu.x for gpu in gpus])
+    edges = np.linspace(x.min(), max(x.max(), x.min() + 1), COLUMNS + 1)
+    values = np.full((len(gpus), COLUMNS), np.nan)
+    for row, gpu in enumerate(reversed(gpus)):
+        y = _values(gpu, kind.readings[0][0], "mean")
+        known = np.isfinite(y)
+        counts, sums = (np.histogram(gpu.x[known], edges, weights=weights)[0] for weights in (None, y[known]))
+        values[row] = np.divide(sums, counts, out=values[row], where=counts > 0)
+    unit = BY_NAME[kind.readings[0][0]].unit
+    return Heat(
+        f"{kind.name}-by-gpu", f"{kind.title} by GPU", axis, PlotAxis("gpu", "GPU"),
+        PlotAxis(kind.name, kind.title, unit), edges, np.arange(len(gpus) + 1.0), values,
+        link=link, names=tuple(gpu.name for gpu in reversed(gpus)),
+    )  # fmt: skip
 
 
 def _values(gpu: _Gpu, reading: str, statistic: str) -> Numbers:

@@ -49,7 +49,8 @@ def telemetry_sections(report: Report, *, keep_idle: bool) -> list[Section] | No
     spectra = [panel for panel in _spectra(stage) if panel]
     short = "" if spectra else "There is no power spectrum: the recording is shorter than a minute."
     return [
-        Section("Over time", [*_gpus(stage), *_curves(stage)], _left_out(stage) + short, wide=True),
+        Section("Training", list(_curves(stage)), wide=True),
+        Section("GPUs", list(_gpus(stage)), _left_out(stage) + short, wide=True),
         Section("Power spectrum", spectra, wide=True),
     ]
 
@@ -114,8 +115,8 @@ def _gpus(stage: Stage) -> Iterator[Panel]:
 
 def _curves(stage: Stage) -> Iterator[Panel]:
     report, name = stage.report, stage.report.subject.name
-    yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
     yield from metrics.over_time(report.placed.records, report.placed.evals, stage.time, name, stage.markers)
+    yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
 
 
 def _spectra(stage: Stage) -> Iterator[Heat | None]:

@@ -55,9 +55,19 @@ def test_sizes_have_their_panels_where_they_differ(found: Comparison) -> None:
 
 def test_tables_are_those_of_the_terminal(found: Comparison) -> None:
     page = comparison_document(found)
-    (first, *_) = [item for section in page.sections for item in section.items if isinstance(item, Table)]
-    assert list(first.rows[1]) == ["1,000", "3.4627", "3.3553", "-0.1074"]
+    tables = [item for section in page.sections for item in section.items if isinstance(item, Table)]
+    assert list(tables[1].rows[1]) == ["1,000", "3.4627", "3.3553", "-0.1074"]
     assert page.caution == "d16-base, d24-base: synthetic log"
+
+
+def test_page_begins_with_how_the_runs_ended_and_their_last_loss(found: Comparison) -> None:
+    (summary, first_panel, *_) = comparison_document(found).sections[0].items
+    assert isinstance(summary, Table)
+    assert [list(row) for row in summary.rows[:2]] == [
+        ["status", "completed", "unknown"],
+        ["last loss", "2.8502", "2.8091"],
+    ]
+    assert isinstance(first_panel, Curves)
 
 
 def test_seeds_are_a_mean_and_a_band() -> None:

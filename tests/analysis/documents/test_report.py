@@ -90,7 +90,7 @@ def test_idle_ends_are_cut_and_shown_when_asked_for(subject: RunData) -> None:
     lengths = [float(np.ptp(panel.series[0].x["time"])) for panel in (cut, whole)]
     assert lengths[1] == pytest.approx(LENGTH_S, abs=0.2)
     assert 140 < lengths[0] < 185
-    said = [section.text for section in report_document(told).sections if section.title == "Over time"]
+    said = [section.text for section in report_document(told).sections if section.title == "GPUs"]
     assert said[0].startswith("Idle time is left out: ")
     assert said[0].endswith("after the run; --keep-idle shows it.\n")
 

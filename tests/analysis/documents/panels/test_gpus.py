@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import polars as pl
 
-from gputel.analysis.document import Curves, Level
+from gputel.analysis.document import Curves, Heat, Level
 from gputel.analysis.documents.panels import gpus
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -83,8 +83,25 @@ def test_more_gpus_than_can_be_told_apart_are_one_curve_between_the_lowest_and_t
     rows = rows.with_columns(power_w=pl.col("power_w") + pl.col("gpu").cast(pl.Float64))
     (panel,) = gpus.panels(rows)
     (series,) = panel.series
-    assert series.name == "node all, 32 GPUs"
+    assert series.name == "mean of 32 GPUs"
     assert series.low is not None
     assert series.high is not None
     assert (series.low.tolist(), series.high.tolist()) == ([400.0, 500.0], [431.0, 531.0])
     assert series.y.tolist() == [415.5, 515.5]
+
+
+def test_eight_gpus_are_a_mean_with_a_band_and_a_heat_map_and_each_when_asked_for() -> None:
+    rows = ticks([0, 1], gpus=8, power_w=[400.0, 500.0])
+    rows = rows.with_columns(power_w=pl.col("power_w") + pl.col("gpu").cast(pl.Float64))
+    curves, heat = gpus.panels(rows)
+    assert isinstance(curves, Curves)
+    assert isinstance(heat, Heat)
+    mean, *each = curves.series
+    assert mean.low is not None
+    assert mean.high is not None
+    assert (mean.name, mean.shown, mean.y.tolist()) == ("mean of 8 GPUs", True, [403.5, 503.5])
+    assert (mean.low.tolist(), mean.high.tolist()) == ([400.0, 500.0], [407.0, 507.0])
+    assert [(gpu.name, gpu.shown) for gpu in each] == [(f"GPU {n}", False) for n in range(8)]
+    assert (heat.name, heat.names[0], heat.names[-1]) == ("power-by-gpu", "GPU 7", "GPU 0")
+    assert (heat.values[0, 0], heat.values[-1, -1]) == (407.0, 500.0)
+    assert np.isfinite(heat.values).sum() == 16
