@@ -185,7 +185,7 @@ function nameEnds(pen, chart, shown, xs, ys, ink) {
   pen.strokeStyle = ink.paper;
   for (const { own, x, last } of [...shown].sort((a, b) => shareOf(b.own) - shareOf(a.own))) {
     const left = xs.at(Math.min(x[last - 1], xs.high)), y = ys.at(lastOf(own.y.subarray(0, last))) - 3;
-    const box = { right: Math.min(left, xs.at(xs.high) - 2), width: pen.measureText(own.name).width, y };
+    const width = pen.measureText(own.name).width, box = { right: Math.max(Math.min(left, xs.at(xs.high) - 2), FRAME.left + width), width, y };
     if (!(y > FRAME.top + 12 && y < ys.at(ys.low)) || taken.some((other) => collide(box, other))) continue;
     taken.push(box);
     pen.strokeText(own.name, box.right, y);

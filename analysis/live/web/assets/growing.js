@@ -37,7 +37,7 @@ function paintChart(chart) {
 
 function newPanel(panel) {
   const figure = element("figure", "curves");
-  figure.append(element("h3", "", panel.title), element("div", "plot"));
+  figure.append(element("h2", "", panel.title), element("div", "plot"));
   build({
     kind: "curves", name: panel.name, title: panel.title, axes: [{ name: "step", title: "step", unit: null }],
     y: { name: panel.name, title: "", unit: panel.unit }, noisy: panel.noisy, steady: panel.steady,

@@ -84,7 +84,7 @@ function drawEvents(place) {
   const list = element("ul", "happenings");
   list.append(...rows.slice(0, 100).map(eventLine));
   const box = element("div", "table");
-  box.append(element("h3", "", "Events and alarms"), list);
+  box.append(element("h2", "", "Events and alarms"), list);
   place.replaceChildren(...(rows.length ? [box] : []));
 }
 

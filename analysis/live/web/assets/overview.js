@@ -12,7 +12,7 @@ function drawRuns(place) {
   if (!many) return drawStanding(place);
   let table = place.querySelector("table");
   if (!table) {
-    const box = element("div", "table"), scroll = element("div", "scroll");
+    const box = element("div", "table"), scroll = scrollBox();
     table = element("table", "overview");
     const head = table.createTHead().insertRow();
     for (const [title] of CELLS) head.append(Object.assign(element("th", "", title), { scope: "col" }));
@@ -44,7 +44,7 @@ function drawRow(row, facts, number) {
   const shown = (name) => (name in facts.last ? figureOf(facts.last[name]) : "");
   row.hidden = !isWanted(facts.name);
   row.title = [facts.source, facts.caution].filter(Boolean).join(" · ");
-  row.querySelector("i").style.background = tint(number);
+  row.querySelector("i").style.background = swatchColor(number);
   say(row.querySelector("span"), facts.name);
   const status = row.querySelector(".status");
   status.className = `status ${facts.status}`;
@@ -71,6 +71,8 @@ function filterRuns(text) {
 }
 
 document.getElementById("filter").addEventListener("input", (event) => filterRuns(event.target.value));
+const logX = document.getElementById("logx");
+logX.addEventListener("click", () => { view.logX = !view.logX; logX.setAttribute("aria-pressed", String(view.logX)); again(); });
 const smoothing = document.getElementById("smoothing");
 view.smoothing = SMOOTHINGS[smoothing.value];
 smoothing.addEventListener("input", () => { view.smoothing = SMOOTHINGS[smoothing.value]; again(); });

@@ -18,7 +18,7 @@ function drawGpus(place) {
 }
 
 function newTable(rows, shown) {
-  const box = element("div", "table"), scroll = element("div", "scroll"), table = element("table", "gpus");
+  const box = element("div", "table"), scroll = scrollBox(), table = element("table", "gpus");
   const head = table.createTHead().insertRow(), body = table.createTBody();
   head.append(element("th", "", "GPU"), ...shown.map(([, title, unit]) => element("th", "", `${title}, ${unit}`)));
   for (const row of rows) {
@@ -28,7 +28,7 @@ function newTable(rows, shown) {
     for (const reading of shown) line.append(newStrip(row, reading));
   }
   scroll.append(table);
-  box.append(element("h3", "", "GPUs, the last ten minutes"), scroll);
+  box.append(element("h2", "", "GPUs, the last ten minutes"), scroll);
   return box;
 }
 

@@ -16,6 +16,7 @@ from gputel.analysis.render import style
 from tests import browser
 from tests.analysis.render.test_in_a_browser import near, sheets
 from tests.browser import Browser, Tab
+from tests.browser.axe import violations
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
@@ -243,3 +244,28 @@ def test_link_with_a_token_opens_the_page_and_is_not_kept(chromium: Browser, tmp
         assert tab.evaluate("document.cookie") == ""
         assert tab.errors == []
         tab.close()
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desk", "phone"])
+def test_twelve_runs_break_no_rule_of_accessibility(phone: bool, chromium: Browser, tmp_path: Path) -> None:
+    logs = [tmp_path / f"run{number}.log" for number in range(12)]
+    for log in logs:
+        grow(log, 0, 30)
+    with served(tmp_path, *logs) as link:
+        tab = chromium.tab(390 if phone else 1440, 900, phone=phone)
+        tab.open(link)
+        tab.until("document.querySelectorAll('tbody tr').length === 12 && charts.length && charts[0].frame")
+        assert violations(tab) == []
+        assert tab.evaluate("document.documentElement.scrollWidth") <= (390 if phone else 1440)
+
+
+def test_log_x_changes_the_curves_of_the_live_page(chromium: Browser, tmp_path: Path) -> None:
+    grow(tmp_path / "train.log", 0, 100)
+    with served(tmp_path, tmp_path / "train.log") as link:
+        tab = chromium.tab()
+        tab.open(link)
+        tab.until("charts.length && charts[0].frame")
+        tab.click("#logx")
+        tab.until("charts[0].frame.xs.log")
+        assert tab.evaluate("document.getElementById('logx').getAttribute('aria-pressed')") == "true"
+        assert tab.errors == []
