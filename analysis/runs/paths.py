@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
+DIGITS = re.compile(r"(\d+)")
 PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
 
 
@@ -55,7 +57,7 @@ class Skipped:
 
 
 def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
-    """Yields the files and run folders below a path in the order of their names; a file yields itself.
+    """Yields the files and run folders below a path in natural order, run2 before run10; a file yields itself.
 
     Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
     wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
@@ -66,7 +68,12 @@ def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
     found = _Walk(path.resolve(), [] if skipped is None else skipped)
     found.folder(path)
     found.follow_links()
-    yield from sorted(found.paths, key=lambda each: each.parts)
+    yield from sorted(found.paths, key=natural)
+
+
+def natural(path: Path) -> list[list[str | int]]:
+    """A key to sort paths by, in which numbers count as such."""
+    return [[int(part) if part.isdecimal() else part for part in DIGITS.split(name)] for name in path.parts]
 
 
 class _Walk:

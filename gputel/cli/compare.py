@@ -101,7 +101,7 @@ def _read(words: Sequence[str]) -> list[RunData]:
     from gputel.cli import sources
 
     skipped: list[Skipped] = []
-    named = [source for word in words for source in sources.find(word, skipped)]
+    named = [source for word in sources.in_natural_order(words) for source in sources.find(word, skipped)]
     place = " ".join(words)
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)

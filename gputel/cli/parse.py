@@ -119,7 +119,7 @@ def _read(
     named: list[RunSource] = []
     errors: list[dict[str, str]] = []
     skipped: list[Skipped] = []
-    for word in words:
+    for word in sources.in_natural_order(words):
         try:
             named += sources.find(word, skipped)
         except GputelError as error:

@@ -55,12 +55,21 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
         return list(_in(path, skipped)) or _nothing(
             word, _lacking(path), "name a folder that holds logs or runs"
         )
-    matches = (
-        [Path(match) for match in sorted(glob.glob(word, recursive=True))] if glob.has_magic(word) else []
-    )
+    from gputel.analysis.runs.paths import natural
+
+    matches = sorted(map(Path, glob.glob(word, recursive=True)), key=natural) if glob.has_magic(word) else []
     found = [source for match in matches for source in _in(match, skipped)]
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
+    )
+
+
+def in_natural_order(words: Sequence[str]) -> list[str]:
+    """The words with run2 before run10, where they stand in the order of letters, as a shell's `*` gives them."""
+    from gputel.analysis.runs.paths import natural
+
+    return (
+        sorted(words, key=lambda word: natural(Path(word))) if list(words) == sorted(words) else list(words)
     )
 
 

@@ -88,6 +88,7 @@ def open_follower(
     if not paths and not froms:
         hint = "name a log, a run folder, or --from RANK=COMMAND"
         raise GputelError("gputel tail", "nothing to follow", hint, exit_code=2)
+    paths = sources.in_natural_order(paths)
     words = [str(sources.latest()) if word == "latest" else word for word in paths]
     ranks = [split_command(text) for text in froms]
     formats = files.chosen(chosen)

@@ -85,7 +85,12 @@ def test_help_imports_no_command() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(answer.stderr.split())
-    assert not loaded & {*(f"gputel.cli.{name}" for name in COMMANDS), "gputel.cli.defaults", "json", "hashlib"}
+    assert not loaded & {
+        *(f"gputel.cli.{name}" for name in COMMANDS),
+        "gputel.cli.defaults",
+        "json",
+        "hashlib",
+    }
 
 
 @pytest.mark.parametrize(

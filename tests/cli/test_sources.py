@@ -132,3 +132,8 @@ def test_output_that_is_a_link_to_an_endless_device_is_named_and_not_read(here: 
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     fault = "sent/output.log: cannot be read and is left out (no file of this folder: a link out of it"
     assert fault in answer.stderr
+
+
+def test_runs_as_a_shell_lists_them_are_put_in_natural_order_and_others_stay() -> None:
+    assert sources.in_natural_order(["run1", "run10", "run2"]) == ["run1", "run2", "run10"]
+    assert sources.in_natural_order(["run10", "run2", "run1"]) == ["run10", "run2", "run1"]

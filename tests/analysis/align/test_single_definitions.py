@@ -16,7 +16,7 @@ from gputel.analysis import columns
 from gputel.analysis.align import measured, timestamps
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.compare import compare, gate
-from gputel.analysis.document import Heat, PlotAxis
+from gputel.analysis.document import Curves, Heat, PlotAxis
 from gputel.analysis.documents.panels import gpus, spectrogram
 from gputel.analysis.documents.panels.spectrogram import SpectrumWindows
 from gputel.analysis.plan import inputs
@@ -96,6 +96,7 @@ def by_second(ticks: pl.DataFrame) -> pl.DataFrame:
 
 def curve_breaks(readings: pl.DataFrame) -> bool:
     (panel,) = gpus.panels(readings)
+    assert isinstance(panel, Curves)
     return bool(np.isnan(panel.series[0].y).any())
 
 

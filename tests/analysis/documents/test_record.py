@@ -84,8 +84,7 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "recorded": "10.0 s; polled 100.0 Hz, at most 12.3 ms late, 2 ticks missed",
         "GPU 0": "400 W mean, 405 W peak, 3,995.9 J by counter, 4,000.0 J by integral (+0.1 %), 60 °C peak",
         "sensors": "refreshed: power 10.0 Hz, energy 10.0 Hz\ntoo few changes to tell: temperature",
-        "rows": "fast 1,000, 100.0 Hz; 100 Hz at first, 12.5 Hz from minute 4, 100 Hz from minute 6\n"
-        "slow 10",
+        "rows": "fast 1,000, 100.0 Hz; 100 Hz at first, 12.5 Hz from minute 4, 100 Hz from minute 6\nslow 10",
         "overhead": "1.0 % of a core, 0.60 % of the time in calls into the driver, "
         "after 0.11 s of CPU to start; 27.4 MiB resident; lowered to stay within --max-overhead: slow to 0.25 Hz",
         "events": "1 mark",

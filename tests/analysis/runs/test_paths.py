@@ -81,3 +81,9 @@ def test_checkpoint_beside_a_log_is_no_log(folder: Path) -> None:
     (log,) = paths.read_logs([folder / "model.pt"])
     assert isinstance(log, Log)
     assert (log.binary, log.is_empty) == ("zip archive or PyTorch checkpoint", True)
+
+
+def test_files_of_a_folder_come_in_natural_order(tmp_path: Path) -> None:
+    for name in ("run10.log", "run2.log", "run1.log", "b.log"):
+        (tmp_path / name).write_text("step 1 loss 2\n")
+    assert [path.name for path in paths.walk(tmp_path)] == ["b.log", "run1.log", "run2.log", "run10.log"]

@@ -26,12 +26,16 @@ def ticks(seconds: list[float], gpus: int = 1, **readings: list[float | None]) -
     return pl.DataFrame(rows).with_columns(pl.col("time").cast(pl.Datetime("ns", "UTC")))
 
 
+def drawn(readings: pl.DataFrame, levels: dict[str, Level] | None = None) -> list[Curves]:
+    return [panel for panel in gpus.panels(readings, levels=levels) if isinstance(panel, Curves)]
+
+
 def named(panels: list[Curves]) -> dict[str, Curves]:
     return {panel.name: panel for panel in panels}
 
 
 def test_reading_is_a_panel_and_a_gpu_a_curve_with_its_unit() -> None:
-    power = named(gpus.panels(ticks([0, 1], gpus=2, power_w=[400.0, 500.0])))["power"]
+    power = named(drawn(ticks([0, 1], gpus=2, power_w=[400.0, 500.0])))["power"]
     assert [series.name for series in power.series] == ["GPU 0", "GPU 1"]
     assert power.series[1].y.tolist() == [400.0, 500.0]
     assert (power.y.unit, power.axes[0].unit) == ("W", "s")
@@ -39,12 +43,12 @@ def test_reading_is_a_panel_and_a_gpu_a_curve_with_its_unit() -> None:
 
 
 def test_reading_that_was_never_measured_has_no_panel() -> None:
-    assert list(named(gpus.panels(ticks([0, 1], power_w=[1.0, 2.0], temp_c=[None, None])))) == ["power"]
+    assert list(named(drawn(ticks([0, 1], power_w=[1.0, 2.0], temp_c=[None, None])))) == ["power"]
 
 
 def test_curve_breaks_where_nothing_was_measured_for_a_while() -> None:
     seconds = [0.0, 0.5, 1.0, 1.5, 60.0, 60.5]
-    (panel,) = gpus.panels(ticks(seconds, power_w=[1.0] * 6))
+    (panel,) = drawn(ticks(seconds, power_w=[1.0] * 6))
     (series,) = panel.series
     assert np.isnan(series.y).tolist() == [False] * 4 + [True] + [False] * 2
 
@@ -52,7 +56,7 @@ def test_curve_breaks_where_nothing_was_measured_for_a_while() -> None:
 def test_of_whole_seconds_the_extremes_stand_beside_the_mean() -> None:
     seconds = ticks([0, 1], power_w_mean=[400.0, 410.0], power_w_min=[80.0, 90.0], power_w_max=[915.0, 700.0])
     seconds = seconds.with_columns(ticks=pl.lit(100))
-    (panel,) = gpus.panels(seconds)
+    (panel,) = drawn(seconds)
     (series,) = panel.series
     assert (
         series.low is not None and series.low.tolist(),
@@ -65,7 +69,7 @@ def test_of_whole_seconds_the_extremes_stand_beside_the_mean() -> None:
 
 
 def test_several_readings_of_a_panel_are_told_apart_by_name_and_line() -> None:
-    (panel,) = gpus.panels(ticks([0, 1], temp_c=[50.0, 51.0], temp_mem_c=[60.0, 61.0]))
+    (panel,) = drawn(ticks([0, 1], temp_c=[50.0, 51.0], temp_mem_c=[60.0, 61.0]))
     assert [(series.name, series.style, series.tint) for series in panel.series] == [
         ("GPU 0", "line", 0),
         ("GPU 0 memory", "dashed", 0),
@@ -74,14 +78,14 @@ def test_several_readings_of_a_panel_are_told_apart_by_name_and_line() -> None:
 
 def test_limit_is_drawn_where_it_belongs() -> None:
     limit = Level(700.0, "limit 700 W")
-    panels = named(gpus.panels(ticks([0, 1], power_w=[1.0, 2.0], util=[1.0, 2.0]), levels={"power": limit}))
+    panels = named(drawn(ticks([0, 1], power_w=[1.0, 2.0], util=[1.0, 2.0]), levels={"power": limit}))
     assert (panels["power"].levels, panels["utilization"].levels) == ((limit,), ())
 
 
 def test_more_gpus_than_can_be_told_apart_are_one_curve_between_the_lowest_and_the_highest() -> None:
     rows = ticks([0, 1], gpus=32, power_w=[400.0, 500.0])
     rows = rows.with_columns(power_w=pl.col("power_w") + pl.col("gpu").cast(pl.Float64))
-    (panel,) = gpus.panels(rows)
+    (panel,) = drawn(rows)
     (series,) = panel.series
     assert series.name == "mean of 32 GPUs"
     assert series.low is not None
