@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.soak import compressed, realtime  # noqa: E402
+from tests.soak import realtime, virtual  # noqa: E402
 from tests.soak.check import Soaked  # noqa: E402
 from tests.soak.plan import SoakPlan, make_plan  # noqa: E402
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 def on_virtual_time(folder: Path, plan: SoakPlan) -> None:
     began = time.monotonic()
-    result = compressed.run(folder, plan)
+    result = virtual.run(folder, plan)
     print(f"## Virtual time: {plan.seconds:,.0f} s in {time.monotonic() - began:,.0f} s\n")
     print(f"- faults: {faults(plan)}; {result.stalls} of the stalls met a call; {result.lives} processes")
     print_findings(result.soaked)

@@ -101,7 +101,7 @@ def in_random_order(chance: random.Random, block: Callable[[bool], Block]) -> Pa
 
 
 class RecordedTraining:
-    """A training under `gputel record`, told through named pipes how many steps to do next."""
+    """A training under `gputel record` that reads from a named pipe how many steps to do next."""
 
     def __init__(self, place: Path, record: Sequence[str], environment: Mapping[str, str]) -> None:
         self._orders, self._answers = place / "orders", place / "answers"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
-from gputel.telemetry.process.printed_loss import TAIL_BYTES, last_loss
 from gputel.telemetry.process.terminal import Screen
+from gputel.telemetry.process.training_loss import TAIL_BYTES, last_loss
 from gputel.telemetry.sampling.status import SHOWN
 
 STATUS_EVERY = SECOND

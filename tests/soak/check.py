@@ -29,7 +29,7 @@ JITTER = 50_000
 
 @dataclass
 class Soaked:
-    """What was found."""
+    """What a check finds."""
 
     ticks: int = 0
     values: int = 0
@@ -64,17 +64,17 @@ class Excuses:
 
 def check(folder: Path, to_driver_ns: int, hz: float, excuses: Excuses) -> Soaked:
     """Check a gpu/ folder; `to_driver_ns` is the driver's clock less the recorder's monotonic one."""
-    found = Soaked()
+    result = Soaked()
     tiers = dict(_frames(folder, to_driver_ns))
     fast = tiers["fast"]["at"].unique().sort().to_numpy()
-    _check_ticks(found, tiers["fast"]["due"].unique().sort().to_numpy(), hz, excuses)
+    _check_ticks(result, tiers["fast"]["due"].unique().sort().to_numpy(), hz, excuses)
     for name, frame in tiers.items():
         ticks_of_tier = frame["due"].n_unique()
         for (gpu,), rows in frame.group_by("gpu"):
             if len(rows) != ticks_of_tier:
-                found.wrong.append(f"{name}: GPU {gpu} has {len(rows)} rows in {ticks_of_tier} ticks")
-            _check_gpu(found, str(gpu), rows.sort("at"), fast, excuses)
-    return found
+                result.wrong.append(f"{name}: GPU {gpu} has {len(rows)} rows in {ticks_of_tier} ticks")
+            _check_gpu(result, str(gpu), rows.sort("at"), fast, excuses)
+    return result
 
 
 def _frames(folder: Path, to_driver_ns: int) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -93,9 +93,9 @@ def _frames(folder: Path, to_driver_ns: int) -> Iterator[tuple[str, pl.DataFrame
         yield name, pl.concat(frames, how="diagonal")
 
 
-def _check_ticks(found: Soaked, due: Moments, hz: float, excuses: Excuses) -> None:
+def _check_ticks(result: Soaked, due: Moments, hz: float, excuses: Excuses) -> None:
     """The gaps between deadlines: excused, or because the thread was not scheduled. A late tick is no gap."""
-    found.ticks = len(due)
+    result.ticks = len(due)
     period = SECOND / hz
     gone = excused_ns = 0.0
     for place in np.flatnonzero(np.diff(due) > 1.5 * period):
@@ -104,13 +104,13 @@ def _check_ticks(found: Soaked, due: Moments, hz: float, excuses: Excuses) -> No
             gone += 1
             excused_ns += end - begin
         else:
-            found.not_scheduled += round((end - begin) / period) - 1
-    found.excused_s = excused_ns / SECOND
+            result.not_scheduled += round((end - begin) / period) - 1
+    result.excused_s = excused_ns / SECOND
     allowed_s = (int(due[-1]) - int(due[0]) - excused_ns) / SECOND
-    found.hz = (len(due) - 1 - gone + found.not_scheduled) / allowed_s
+    result.hz = (len(due) - 1 - gone + result.not_scheduled) / allowed_s
 
 
-def _check_gpu(found: Soaked, gpu: str, rows: pl.DataFrame, fast: Moments, excuses: Excuses) -> None:
+def _check_gpu(result: Soaked, gpu: str, rows: pl.DataFrame, fast: Moments, excuses: Excuses) -> None:
     at = rows["at"].to_numpy()
     places = np.searchsorted(fast, at, "right")
     until = np.where(places < len(fast), fast[np.minimum(places, len(fast) - 1)], at + LONGEST_CALL)
@@ -122,11 +122,11 @@ def _check_gpu(found: Soaked, gpu: str, rows: pl.DataFrame, fast: Moments, excus
     for name in rows.columns[3:]:
         got = rows[name].to_numpy().astype(np.float64) * BY_NAME[name].per_unit
         absent = np.isnan(got)
-        found.nulls += int(absent.sum())
-        found.values += int((~absent).sum())
+        result.nulls += int(absent.sum())
+        result.values += int((~absent).sum())
         excused = unsettled if name in RATES_KIB_S else stalled if name.endswith("_active") else lost
-        found.count(f"null {name}", gpu, absent & ~excused, at, got)
-        found.count(name, gpu, ~absent & ~_is_true(name, int(gpu), got, at, until), at, got)
+        result.count(f"null {name}", gpu, absent & ~excused, at, got)
+        result.count(name, gpu, ~absent & ~_is_true(name, int(gpu), got, at, until), at, got)
 
 
 def _within(at: Moments, spans: Sequence[Span]) -> Any:

@@ -22,8 +22,8 @@ from gputel.telemetry.clock import SECOND
 from tests.fake_nvml import GPU_IS_LOST, FakeNvml
 from tests.recordings import Recorder, is_alive, until
 from tests.soak.check import WARM_UP, Excuses, Soaked, Span, check
-from tests.soak.compressed import BACK, make_driver
 from tests.soak.plan import Fault, SoakPlan
+from tests.soak.virtual import BACK, make_driver
 
 DISK = "48m"
 EXIT_CODE = 7

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fake_nvml import MS, SECOND, FakeNvml
-from tests.soak import compressed, realtime
+from tests.soak import realtime, virtual
 from tests.soak.life import lives
 from tests.soak.plan import make_plan, plan_from_json
 from tests.soak.truth import GpuTruth
@@ -27,7 +27,7 @@ def test_plan_is_the_same_for_a_seed_and_survives_json() -> None:
 
 
 def test_truth_is_what_the_driver_answers(tmp_path: Path) -> None:
-    driver = compressed.make_driver(tmp_path, 2)
+    driver = virtual.make_driver(tmp_path, 2)
     names = [
         "power_w",
         "power_avg_w",
@@ -46,7 +46,7 @@ def test_truth_is_what_the_driver_answers(tmp_path: Path) -> None:
 
 
 def test_call_that_stalls_lets_time_pass_once(tmp_path: Path) -> None:
-    driver: FakeNvml = compressed.make_driver(tmp_path, 1)
+    driver: FakeNvml = virtual.make_driver(tmp_path, 1)
     driver.stall("Utilization", 30 * MS)
     (row,) = sample(driver, 0.01, ["util"])
     assert driver.state.gpus[0].stall_ns == 0
@@ -56,7 +56,7 @@ def test_call_that_stalls_lets_time_pass_once(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_five_minutes_of_faults_leave_no_wrong_value_and_no_uncounted_tick(seed: int, tmp_path: Path) -> None:
-    result = compressed.run(tmp_path / "soak", make_plan(seed, 300, every_s=OFTEN))
+    result = virtual.run(tmp_path / "soak", make_plan(seed, 300, every_s=OFTEN))
     assert result.soaked.wrong == []
     assert result.uncounted == []
     assert result.soaked.not_scheduled == 0

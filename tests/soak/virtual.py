@@ -27,7 +27,7 @@ BACK = 3 * SECOND // 2
 
 
 @dataclass(frozen=True)
-class Compressed:
+class VirtualSoak:
     """The result: what was found in the store, and in the reports of the processes."""
 
     soaked: Soaked
@@ -39,7 +39,7 @@ class Compressed:
     """Processes whose ticks and missed ticks do not add up to their time."""
 
 
-def run(folder: Path, soak: SoakPlan) -> Compressed:
+def run(folder: Path, soak: SoakPlan) -> VirtualSoak:
     """Soak in a folder: kill each process of the sampler but the last, then compact and check."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text(json.dumps(soak.as_json()))
@@ -52,7 +52,7 @@ def run(folder: Path, soak: SoakPlan) -> Compressed:
         assert ended == (0 if number == count - 1 else -signal.SIGKILL), ended
     reports = [json.loads((folder / f"life-{number}.json").read_text()) for number in range(count)]
     parquet.compact(folder / "run" / "gpu", everything=True)
-    return Compressed(
+    return VirtualSoak(
         check(folder / "run" / "gpu", ORIGIN, soak.hz, excuses(reports, soak)),
         count,
         sum(len(report["stalls"]) for report in reports),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputel.telemetry.process.printed_loss import last_loss
+from gputel.telemetry.process.training_loss import last_loss
 
 
 @pytest.mark.parametrize(
