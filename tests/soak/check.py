@@ -12,7 +12,7 @@ import polars as pl
 
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.store import parts, ticks
-from tests.soak.truth import FINEST, MS, RATES_KIB_S, SECOND, GpuTruth, Moments, Numbers
+from tests.soak.truth import FINEST, LACKING, MS, RATES_KIB_S, SECOND, GpuTruth, Moments, Numbers
 
 Span = tuple[int, int]
 """Begin and end, in nanoseconds of the driver's clock."""
@@ -124,6 +124,9 @@ def _check_gpu(result: Soaked, gpu: str, rows: pl.DataFrame, fast: Moments, excu
         absent = np.isnan(got)
         result.nulls += int(absent.sum())
         result.values += int((~absent).sum())
+        if name in LACKING:
+            result.count(name, gpu, ~absent, at, got)
+            continue
         excused = unsettled if name in RATES_KIB_S else stalled if name.endswith("_active") else lost
         result.count(f"null {name}", gpu, absent & ~excused, at, got)
         result.count(name, gpu, ~absent & ~_is_true(name, int(gpu), got, at, until), at, got)
