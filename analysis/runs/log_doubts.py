@@ -6,7 +6,7 @@ come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +22,7 @@ BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enoug
 LONGER = 1.15  # times the time between records, above which a printed step time cannot be
 SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
 SECOND_NS = 1_000_000_000
+SET_S, SLEWED = 1.0, 0.001  # difference of two clocks that is none: NTP slews by 0.05 % at most
 
 
 def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
@@ -32,9 +33,33 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
     return (
         *subject.log.doubts,
         *subject.step_tokens.doubts,
+        *_clock_set(subject),
         *_step_time(subject, between),
         *_total_time(subject),
     )
+
+
+def _clock_set(subject: RunData) -> Iterator[Doubt]:
+    """Yields a doubt for each segment whose length by the wall clock is not that by the clock since boot."""
+    for facts in subject.recording.descriptions if subject.recording else ():
+        wall_s, boot_s = (_elapsed_s(facts, clock) for clock in ("wall_ns", "boot_ns"))
+        if wall_s is None or boot_s is None or abs(wall_s - boot_s) <= SET_S + SLEWED * boot_s:
+            continue
+        way = "forward" if wall_s > boot_s else "back"
+        yield Doubt(
+            "run",
+            "clock",
+            f"the recording took {text.duration(boot_s)} by the clock since boot, and the wall clock was set "
+            f"{way} by {text.duration(abs(wall_s - boot_s))} in that time",
+            "times across that moment are wrong, and with them tok/s and what spans cost",
+            {"boot_s": boot_s, "wall_s": wall_s},
+        )
+
+
+def _elapsed_s(facts: Mapping[str, Any], clock: str) -> float | None:
+    started, ended = facts.get("started") or {}, facts.get("ended") or {}
+    known = isinstance(started.get(clock), int) and isinstance(ended.get(clock), int)
+    return (ended[clock] - started[clock]) / SECOND_NS if known else None
 
 
 def _between_records(subject: RunData) -> tuple[float, float] | None:
