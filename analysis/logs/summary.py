@@ -13,6 +13,7 @@ import polars as pl
 from gputel.analysis import document, text
 from gputel.analysis.document import as_json
 from gputel.analysis.logs.outcome import KINDS
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.doubts import Doubt
@@ -50,7 +51,7 @@ def run(log: Log, doubts: Sequence[Doubt] = ()) -> Json:
         "summary": log.summary,
         "phases": [_phase(log, phase, attempt) for phase, attempt in log.places],
         "events": {kind: counts.get(kind, 0) for kind in dict.fromkeys([*KINDS, *counts])},
-        "cause": {"line": log.cause.line, "text": log.cause.text} if log.cause else None,
+        "cause": {"line": log.cause.line, "text": mask(log.cause.text)} if log.cause else None,
         "doubts": [doubt.as_json() for doubt in doubts],
         "telemetry": _telemetry(log),
     }
@@ -235,5 +236,5 @@ def _events(log: Log) -> Iterator[dict[str, Any]]:
             "line": row["line"],
             "time": row["time"],
         }
-        event = {"event": row["kind"], "text": row["text"], "rank": row["rank"]}
+        event = {"event": row["kind"], "text": row["text"] and mask(row["text"]), "rank": row["rank"]}
         yield {"kind": "event", "run": log.name, **where, **event}

@@ -45,6 +45,7 @@ from gputel.analysis.report.verdicts import (
     straggler_verdict,
 )
 from gputel.analysis.runs import sensors
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.align.samples import Readings
@@ -132,7 +133,7 @@ def answer(report: Report) -> dict[str, Any]:
         "caution": report.subject.caution,
         "doubts": [doubt.as_json() for doubt in report.doubts],
         "status": log.status,
-        "cause": log.cause and {"line": log.cause.line, "text": log.cause.text},
+        "cause": log.cause and {"line": log.cause.line, "text": mask(log.cause.text)},
         "clock": {"how": placed.how, "uncertainty_s": placed.uncertainty_s},
         "overlap": report.shared,
         "read": read_as(report),

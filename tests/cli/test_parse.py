@@ -369,3 +369,16 @@ def test_four_at_once_write_the_same_files_whole(tmp_path: Path) -> None:
 def test_table_is_the_same_beside_a_page(log: Path, tmp_path: Path) -> None:
     """The page has curves, evaluations and events; the terminal has the table of runs alone."""
     assert run(log, "--html", "--out", tmp_path).stdout == run(log).stdout
+
+
+def test_key_in_an_error_is_masked_in_json_and_rows(tmp_path: Path) -> None:
+    key = "ghp_" + "abcdefghij0123456789" * 2
+    (tmp_path / "a.log").write_text(
+        LINE % (1, 3.0)
+        + LINE % (2, 2.0)
+        + f"Traceback (most recent call last):\n  x\nValueError: token {key} is wrong\n"
+    )
+    for option in ("--json", "--rows"):
+        text = run(tmp_path / "a.log", option).stdout
+        assert "ValueError: token *** is wrong" in text
+        assert key not in text
