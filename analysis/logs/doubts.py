@@ -28,6 +28,9 @@ FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
 
+OUTER = re.compile(r"(?i)fold|trial|seed|run")  # one that changes with each restart is the reason
+
+
 class ParsedRows(Protocol):
     """The parts of a `Log` that are looked at."""
 
@@ -55,10 +58,12 @@ def _falls(log: ParsedRows) -> Iterator[Doubt]:
     """Steps that begin again where no line says why: another loop's counter, or one that counts within epochs."""
     restarts = log.events.filter(pl.col("kind") == "restart")
     records = log.records.height
-    if restarts.height >= MOST_FALLS:
+    outer = [name for name in log.metrics() if OUTER.fullmatch(name)]
+    says_why = any(log.records[name].n_unique() > restarts.height for name in outer)
+    if restarts.height >= MOST_FALLS and not says_why:
         yield _doubt(
             "steps-fall",
-            f"steps begin again {restarts.height} times in {records:,} records, and no line says why",
+            f"steps begin again {restarts.height} times in {records:,} records, and no line that was read says why",
             "another loop's lines, or a counter within epochs, were read as steps",
             {"falls": restarts.height, "records": records},
             restarts["line"][0],

@@ -77,7 +77,9 @@ _KEY_ENDINGS = (
     ("_m", "min"),
 )
 _EVALUATION = re.compile(
-    r"^(?:val|valid|validation|eval|evaluation|test|dev)_|_(?:val|valid|eval|test)$", re.IGNORECASE
+    r"^(?:val|valid|validation|eval|evaluation|test|dev)_|_(?:val|valid|eval|test)$"
+    r"|^(?:va|te)_(?:loss|acc|ppl|err|f1|auc|iou|dice|mae|mse|rmse)",
+    re.IGNORECASE,
 )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.infer import blocks, loops, settings, shapes, trades
 from gputel.analysis.logs.infer.candidates import Candidate, LineTable, compile_line, make_candidate, quoted
-from gputel.analysis.logs.infer.dialects import LOSS, PARTS
+from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
 from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets
@@ -232,7 +232,8 @@ def _average_as_loss(chosen: list[Candidate]) -> list[Candidate]:
     columns = dict.fromkeys(cell.column for line in records for cell in line.metrics if cell.column)
     averages = [cell.column for line in records for cell in line.metrics if _is_average_loss(cell)]
     losses = [name for name in columns if LOSS.search(name) and not name.endswith("_avg")]
-    only = averages[:1] or (losses if len(losses) == 1 and not any(map(PARTS.search, columns)) else [])
+    parts = any(PARTS.search(name) or OPPOSED.search(name) for name in columns)
+    only = averages[:1] or (losses if len(losses) == 1 and not parts else [])
     if "loss" in columns or not only:
         return chosen
     named = {only[0]: "loss", f"{only[0]}_avg": "loss_avg"}

@@ -19,7 +19,7 @@ from gputel.analysis.logs.infer import settings, tables
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.naming import name, vocabulary
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
-from gputel.analysis.logs.infer.shapes import PADDED, UNIT, LineShape, is_numbered
+from gputel.analysis.logs.infer.shapes import ORDINAL, PADDED, UNIT, LineShape, is_numbered
 from gputel.analysis.logs.infer.slots import SAMPLES, integers
 from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
@@ -38,6 +38,7 @@ _NUMBER = f"(?:{values.GRAMMAR.decode()}|N/A|n/a|None|null|-)"
 _IGNORED = {"number": _NUMBER, "clock": values.TIME_GRAMMAR.decode()}
 _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
+_ORDINAL = re.compile(ORDINAL)
 _LONGEST_END = 60
 _REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
 _EPISODE = re.compile(r"(?i)episodes?|time_?steps?|\bgames?\b")
@@ -330,6 +331,9 @@ def _between(text: bytes) -> str:
 
 def _literal(text: bytes) -> str:
     """A regex for the text, in which blanks, bars and digits within words may differ; escapes `<`."""
+    ordinal = _ORDINAL.match(text)
+    if ordinal:
+        return "(?:st|nd|rd|th)" + _literal(text[ordinal.end() :])
     words = _LOOSE.split(text.decode(errors="replace"))
     exact = is_numbered(text)
     return "".join(_piece(word, at == 0 or at == len(words) - 2, exact) for at, word in enumerate(words))

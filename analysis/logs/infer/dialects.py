@@ -30,7 +30,8 @@ FOREIGN = {
     **dict.fromkeys("eta_seconds".split(), "eta_min s"),
     **dict.fromkeys("val valid validation test".split(), "val_loss"),
     **dict.fromkeys(
-        "cv_loss heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(), "val_loss"
+        "cv_loss va_loss heldout_nll held_out_nll val_nll valid_nll dev_nll test_nll eval_nll".split(),
+        "val_loss",
     ),
     **dict.fromkeys(
         "val_ce validation_nll validation_ce eval_cross_entropy val_cross_entropy".split(), "val_loss"
@@ -59,7 +60,7 @@ PARTS = re.compile(
 
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
-    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|score|error|rmse|mae|mse|reward|psnr|ssim"
+    r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|rmse|mae|mse|reward|psnr|ssim"
     r"|lpips|fid|em$|precision|recall"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
@@ -75,5 +76,7 @@ LOSS = re.compile(
     r"(?i)^(?!(?:min|max|best|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
     r"\w+_loss$"
 )
+# Losses of networks that play against each other: such a run has no total.
+OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")
 # Measures that say what they are only together with the place.
 NAMED_AT = {"score at iteration"}

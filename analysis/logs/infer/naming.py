@@ -118,6 +118,8 @@ def _name(slot: Slot, shape: LineShape, words: Vocabulary) -> Named:
     if slot.key is None:
         time = slot.unit in ("ms", "s", "sec", "seconds") and not _rises(column)
         return Named(slot, "dt_ms" if time else None, slot.unit, slot.unit or "")
+    if slot.key.lower() in SETS and integers(column) is not None:
+        return Named(slot, None, source=slot.key)  # `train=113 val=29` are sizes
     if slot.key.lower() in ENTIRE and (slot.unit or integers(column) is not None):
         return Named(replace(slot, column="total"), None, source=slot.key)
     named = _known(slot, column, words)
@@ -244,7 +246,7 @@ def _loss(cells: list[Named]) -> list[Named]:
 
 def _normal(cell: Named) -> str:
     """The name by which a measure may be the loss; empty for a percentage and for a place."""
-    if cell.slot.unit == "%" or is_place(cell):
+    if cell.slot.unit == "%" or is_place(cell) or cell.column is None:
         return ""
     return _underscored(cell.source)
 

@@ -55,11 +55,14 @@ def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
 
 def _strip_known(line: bytes) -> bytes:
     prefix = _PREFIX.match(line)
-    if prefix is None:
-        return line.lstrip()
-    rest = line[prefix.end() :]
-    divided = rest.startswith(b"| ") and b"|" in prefix.group() and not rest.rstrip().endswith(b"|")
-    return rest[1:].lstrip() if divided else rest  # `10:40:45 | INFO | step 3`
+    rest = line[prefix.end() :] if prefix else line.lstrip()
+    return _undivided(line, rest) if rest[:2] == b"| " else rest
+
+
+def _undivided(line: bytes, rest: bytes) -> bytes:
+    """The rest of `10:40:45 | INFO | step 3` without the bar before it; a row of a box ends with one, too."""
+    divided = line.find(b"|") < len(line) - len(rest) and line.rstrip()[-1:] != b"|"
+    return rest[2:].lstrip() if divided else rest
 
 
 def _may_be(head: bytes) -> bool:
@@ -93,6 +96,7 @@ UNIT = re.compile(rb" ?(?P<unit>%b)(?![\w/?]|\.\d|\s*=|:\S)" % _UNIT)
 SUFFIX = re.compile(rb"(?P<suffix>[kKMBGT])(?= ?[A-Za-z]{1,10}/s)")  # 81.2k tok/s
 _COUNTED = rb"(?:epochs?|batch(?:es)?|iters?|steps?)"
 COUNTED = re.compile(_COUNTED + rb"(?![\w/])")  # 1epoch, 100batch
+ORDINAL = rb"(?:st|nd|rd|th)\b"  # 1st step
 NUMBER = values.GRAMMAR
 _RATE = rb"[kKMBGT]? ?[A-Za-z]{1,10}/(?:s|sec|it|iter|step|batch)\b"
 # E01, B0010/0938, step100: what says the place may be glued to it
@@ -101,10 +105,10 @@ _GLUED = rb"|".join(
 )
 VALUE = re.compile(
     rb"(?:%b)\d+(?=[]/:,)|]|\s|$)|(?<![\w.])(?<!\w@)(?<!cuda:)"
-    rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
+    rb"(?:%b|%b|(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[AaPp][Mm]\b)?(?![\w:])"
     % (_GLUED, STAMP, values.DURATION_GRAMMAR)
-    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?!\w|\.\w)))"
-    % (NUMBER, _UNIT, _RATE, _COUNTED)
+    + rb"|(?:%b)(?!(?<=\.)\s+[A-Za-z])(?=(?:%b)(?![\w/])|(?<=[\d.])%b|(?<=\d)%b\b|(?<=\d)%b|(?!\w|\.\w)))"
+    % (NUMBER, _UNIT, _RATE, _COUNTED, ORDINAL)
     + rb"|(?:(?<=[=:])|(?<=[=:] ))(?:N/A|n/a|None|null|-)(?=[\s,;|)\]}]|$)"
 )
 _PLAIN_ROW = re.compile(rb"[\d.,eE+\-naifNAIF]+")
@@ -117,6 +121,7 @@ _GLYPHS = re.compile(rb"\|?(?: *(?:%b)+)+ *\|?" % _GLYPH)
 _DRAWN_BAR = re.compile(rb"[\[|](?:[=#>.-]{5,}|=*>[. ]*)[\]|]")
 _EMPTY_BAR = re.compile(rb"%\|[^|\w]*\|")
 NUMBERED = re.compile(rb"[\s|>*-]*[A-Za-z_]+[\w./]*[_a-z]\d[\w./]*\s*[:=]")  # `loss_0: `, `top5=`
+_ORDINAL = re.compile(b"^" + ORDINAL)
 _WIDE = re.compile(rb"\t\s*|\s\s+")
 
 
@@ -251,6 +256,7 @@ def _normalized(literal: bytes, after_value: bool, before_value: bool) -> bytes:
         return b" " if literal else b""
     text = _GLYPHS.sub(BAR, literal)
     text = _EMPTY_BAR.sub(b"%" + BAR, _DRAWN_BAR.sub(BAR, text))
+    text = _ORDINAL.sub(b"th", text) if after_value else text
     text = text if is_numbered(literal) else re.sub(rb"\d+", b"0", text)
     text = _WIDE.sub(b"  ", text)
     if after_value and text[:1].isspace():

@@ -26,6 +26,7 @@ _LABEL = re.compile(
     rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
     rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
 )
+_LETTER = re.compile(rb"[A-Za-z]")
 _WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
 _REDRAWN = re.compile(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
@@ -55,6 +56,8 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
             ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
             titles = ends[0] if ends[0] == ends[1] and len(ends[0] or ()) == shape.slots else None
         if titles:
+            if _is_headed_otherwise(shape, lines, line):
+                return None
             keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
@@ -107,6 +110,19 @@ def _cells(line: bytes, width: int) -> list[str] | None:
     if text.startswith("# "):  # a comment, as numpy writes one over its columns; or the name of the first
         return _split(text[1:].strip(), width) or _split(text, width)
     return _split(text, width)
+
+
+def _is_headed_otherwise(shape: LineShape, lines: Sequence[bytes], heading: bytes) -> bool:
+    """Whether rows further down stand right below another heading, with as many words."""
+    words = heading.split()
+    for before, number in zip(shape.lines, shape.lines[1:], strict=False):
+        if number == before + 1:
+            continue
+        above = lines[number - 1]
+        is_heading = any(_LETTER.search(word) for word in above.split()) and not cut(above)[1]
+        if is_heading and len(above.split()) == len(words) and above.split() != words:
+            return True
+    return False
 
 
 def _continued(titles: list[str] | None, below: bytes) -> list[str] | None:

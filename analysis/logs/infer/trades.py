@@ -36,6 +36,7 @@ _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
     r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss)$"
 )
+_NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
 _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
 _WORDS = lazy_regex(rb"(?<![\w=:/-])[a-z]{2,}(?![\w=:/-])")
@@ -75,7 +76,7 @@ def _loses_otherwise(line: Candidate) -> bool:
     """
     if line.place is None or line.place.guessed:
         return False
-    losses = [value.source.encode() for value in line.named if "loss" in value.source.lower()]
+    losses = [value.source.encode() for value in line.named if _NAMED_LOSS.search(value.source)]
     return any(not _OTHER_LOSS.search(source) or "epoch" in line.columns for source in losses)
 
 

@@ -35,12 +35,20 @@ def test_steps_that_begin_again_without_a_word_are_doubtful(read: Read) -> None:
     log = read(steps([*range(20)] * 5))
     assert kinds(log) == ["steps-fall"]
     (doubt,) = log.doubts
-    assert doubt.evidence == "steps begin again 4 times in 100 records, and no line says why"
+    assert doubt.evidence == "steps begin again 4 times in 100 records, and no line that was read says why"
     assert (doubt.about, doubt.line) == ("reading", 21)
 
 
 def test_steps_that_begin_again_after_resumes_are_not(read: Read) -> None:
     assert kinds(read("Resuming from checkpoint step 0\n".join([steps(range(20))] * 5))) == []
+
+
+def test_steps_that_begin_again_with_each_fold_are_not(read: Read) -> None:
+    folds = "".join(
+        f"fold {fold} epoch {epoch} loss {2 / epoch:.4f}\n" for fold in range(1, 6) for epoch in range(1, 21)
+    )
+    assert kinds(read(folds)) == []
+    assert kinds(read(folds.replace("fold", "lane"))) == ["steps-fall"]
 
 
 def test_two_totals_in_turn_are_doubtful_and_one_that_grows_is_not(read: Read) -> None:
