@@ -77,13 +77,19 @@ def find_slots(shape: LineShape) -> list[Slot]:
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
                 row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
-        if (_SOURCE.search(left) or _FILE.search(left)) and behind[:1] in (")", "]"):
+        if behind[:1] in (")", "]") and _is_source(slot, left, shape):
             slot = replace(slot, key=None, column="source")
         if slot.key is None and slot.column is None:
             slot = _by_unit_or_right(slot, behind, at + 1 < shape.slots)
         row.append(slot)
         left = behind
     return _neighbors(row, shape)
+
+
+def _is_source(slot: Slot, left: str, shape: LineShape) -> bool:
+    """Whether it is the line number of `(trainer:732)`, and not the figure of `[loss:0.23] [step:10]`."""
+    named = _FILE.search(left) or (_SOURCE.search(left) and not _PLACES.fullmatch(slot.key or ""))
+    return bool(named) and integers(shape.column(slot.at)) is not None
 
 
 def is_text(column: Sequence[bytes]) -> bool:

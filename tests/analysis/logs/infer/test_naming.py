@@ -30,6 +30,8 @@ def columns(*lines: str) -> list[str | None]:
         ("step 3 loss 2.5, patience left 4", ["step", "loss", "patience_left"]),
         ("holdout @30: 3.4125", ["step", "val_loss"]),
         ("held-out cost after step 10: 1.64", ["step", "val_loss"]),
+        ("[epoch:1/9] [step:20] [loss:0.233] [lr:0.0093]", ["epoch", "epochs", "step", "loss", "lr"]),
+        ("(trainer:732) step 20 loss 0.233", [None, "step", "loss"]),
         ("held_out_nll 1.64", ["val_loss"]),
         ("step 3 loss 2.5 error rate 0.1", ["step", "loss", "error_rate"]),
         ("step 3 rmse 2.5 val_rmse 2.6 lr 0.1", ["step", "loss", "val_loss", "lr"]),
