@@ -60,6 +60,13 @@ def with_error(value: float, error: float | None, decimals: int, unit: str = "")
     return " ±".join(texts) + behind
 
 
+def four_digits(value: float, error: float | None = None) -> str:
+    """Formats `0.04302`, `0.000549 ±0.000012`: four significant digits, fewer where the error leaves fewer."""
+    if not value or error is None or not math.isfinite(value):
+        return f"{value:.4g}"
+    return with_error(value, error, max(0, 3 - math.floor(math.log10(abs(value)))))
+
+
 def span(low: float, high: float, form: Callable[[float], str] = short) -> str:
     """Formats a range, `3.9–5.6` or `12k–15k`; a single value if both ends read the same."""
     texts = [f"{end / 1000:,.0f}k" if abs(end) >= 9999.5 else form(end) for end in (low, high)]
@@ -111,7 +118,9 @@ def duration(seconds: float, decimals: int = 1, error: float | None = None) -> s
         parts = round(seconds / small)
         if parts * small >= size:
             shown = f"{parts * small // size:,} {unit} {parts * small % size // small:02d} {part}"
-            return f"{shown} ±{duration(error, 0)}" if error and error >= small / 2 else shown
+            if not error or error < small / 2:
+                return shown
+            return f"{shown} ±{f'{error:.1f} s' if error < 1 else duration(error, 0)}"
     return "1 min 00 s"
 
 

@@ -26,6 +26,7 @@ from truth_runs import (
     Case,
     cases,
     joules,
+    last_dt,
     source,
     write,
     write_half,
@@ -204,7 +205,8 @@ def _compare(case: Case, subject: runs.RunData | None, _result: Result) -> list[
     whole = case.end - first if timed else case.seconds("train") + case.inside * case.seconds("eval")
     return [
         Figure("compare", "tokens", case.tokens * case.steps, row.get("tokens")),
-        Figure("compare", "time", whole, row.get("time_s"), TIME + (0 if timed else FIRST / case.steps), clock),
+        Figure("compare", "time", whole, row.get("time_s"),
+               TIME + (clock / whole if timed else FIRST / case.steps)),
         Figure("compare", "tok/s", case.tokens * case.steps / case.seconds("train"), row.get("tok_per_sec"), RATE),
         *([Figure("compare", "energy", joules(case, first, case.end) * case.gpus, row.get("energy_j"), ENERGY)]
           if case.readings == "recording" and not case.lost else []),
@@ -240,7 +242,7 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
     last, cost = (view.last, view.cost) if view else ({}, None)
     recorded = case.readings == "recording"
     elapsed = case.end + 1 if recorded else case.spans[-1][2] - FIRST_LINE
-    rate = case.tokens / (case.spans[-1][2] - case.spans[-1][1])
+    rate = case.tokens / last_dt(case)
     figures = [
         Figure("tail", "step", case.steps - 1, view and view.step),
         Figure("tail", "loss", case.loss(case.steps - 1), last.get("loss")),
@@ -251,8 +253,8 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
         clock = 1.0 if case.stamps == "s" else 0.0
         spent = elapsed * case.gpus * PRICE / 3600
         figures += [
-            Figure("tail", "elapsed", elapsed, view and view.elapsed_s, TIME, clock),
-            Figure("tail", "cost", spent, cost and cost.spent, TIME, clock * case.gpus * PRICE / 3600),
+            Figure("tail", "elapsed", elapsed, view and view.elapsed_s, TIME + clock / elapsed),
+            Figure("tail", "cost", spent, cost and cost.spent, TIME + clock / elapsed),
         ]
     if recorded:
         power = [gpu.last.get("power_w_mean") for gpu in view.gpus] if view else []

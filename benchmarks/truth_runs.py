@@ -122,6 +122,15 @@ def lines(case: Case) -> Iterator[tuple[float, str]]:
             waited = 0.0
 
 
+def last_dt(case: Case) -> float:
+    """Seconds that the last line prints for its step: with the evaluation before it, where dt holds that."""
+    *_, before, (_, begin, end, step) = case.spans
+    waited = sum(
+        stop - start for kind, start, stop, at in (case.spans[-3], before) if kind == "eval" and at == step
+    )
+    return end - begin + waited * case.inside
+
+
 def _evaluation(case: Case, step: int) -> str:
     value = case.loss(step) + 0.05
     return (

@@ -63,8 +63,11 @@ def border_error(
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
     rounded_s = _last_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
     between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
+    record_s = float(steps["duration_s"].median() or 0.0) * covered
     return BorderError(
-        placed.resolution_s,
+        min(
+            placed.resolution_s, record_s
+        ),  # lines that come faster than the clock ticks tell where in a second
         deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN),
         (step_error_s or 0.0) * covered,
         between_s,
@@ -79,6 +82,16 @@ def _last_digit(values: pl.Series) -> float:
     return 0.0
 
 
+def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerSensor) -> pl.DataFrame:
+    """Adds the errors of time, energy and power to sums by kind."""
+    timed = totals.with_columns(duration_error(border).alias("duration_error_s"))
+    energy, power = energy_errors(sensor)
+    measured = JOULES.is_not_null()
+    return timed.with_columns(
+        energy_error_j=pl.when(measured).then(energy), power_error_w=pl.when(measured).then(power)
+    )
+
+
 def duration_error(border: BorderError | None) -> pl.Expr:
     """Returns the error of the time of each kind, of rows with `kind` and `spans`; training has those of all."""
     if border is None:
@@ -86,8 +99,8 @@ def duration_error(border: BorderError | None) -> pl.Expr:
     train = pl.col("kind") == "train"
     others = pl.when(train).then(pl.col("spans").filter(~train).sum()).otherwise("spans")
     between = pl.when(train).then(border.between_s).otherwise(0.0)
-    scattered = (others + 1) * border.cut_s**2 / 6 + others * border.scatter_s**2 + between**2
-    return SURE * scattered.sqrt() + others * border.drift_s
+    scattered = (others + train) * border.cut_s**2 / 6 + others * border.scatter_s**2 + between**2
+    return (SURE**2 * scattered + (others * border.drift_s) ** 2).sqrt()
 
 
 def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:

@@ -135,7 +135,8 @@ def _lines(tables: timestamps.TimedLog) -> Iterator[LogMark]:
 def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     """Places evaluations and checkpoints of a log without timestamps: only those that a long step time contains.
 
-    Such a step took as long as those around it; the rest of its time belongs to the line before it.
+    Such a step took as long as those around it; the rest of its time belongs to the line before it. Checkpoints
+    count only if the step times behind them are long where no evaluation was printed, too.
     """
     if others.is_empty() or "dt_ms" not in records.columns:
         return others.clear()
@@ -149,7 +150,10 @@ def _within_steps(others: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
         following, left_on="line", right_on="next", strategy="forward", check_sortedness=False
     )
     ends = pl.col("at") - pl.duration(microseconds=(pl.col("usual") * 1000).round())
-    return placed.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
+    alone = pl.col("kind").n_unique().over("next") == 1
+    saved = placed.filter((pl.col("kind") == "checkpoint") & alone)["longer"]
+    contained = placed if 2 * saved.sum() > len(saved) else placed.filter(pl.col("kind") != "checkpoint")
+    return contained.filter(pl.col("longer")).with_columns(time=ends).select(others.columns)
 
 
 def _records(records: pl.DataFrame) -> pl.DataFrame:

@@ -145,25 +145,44 @@ def _by_stamps(log: Log) -> TimedLog:
     if not whole:
         placed = _by_line(log, log.records["time"], "by the stamps of its lines", MILLISECOND)
         return replace(placed, resolution_s=MILLISECOND)
-    spread = pl.Series(_spread(stamps)).cast(pl.Int64)
-    place = times.is_not_null().cast(pl.Int64).cum_sum() - 1
-    filled = pl.select(pl.when(times.is_not_null()).then(spread.gather(place.clip(0)))).to_series()
-    later = {name: _half_later(getattr(log, name)) for name in ("evals", "events")}
+    frames = {name: getattr(log, name) for name in ("records", "evals", "events")}
+    lines = pl.concat([frame.select("line", "time") for frame in frames.values()]).drop_nulls()
+    lines = lines.unique("line", keep="first").sort("line")
+    spread = _spread(lines["time"].dt.epoch("ns").to_numpy())
+    placed_lines = lines.select("line", placed=_moments(spread))
+    later = {name: _placed(frame, placed_lines) for name, frame in frames.items()}
     how = "by the stamps of its lines, which are whole seconds"
-    placed = _by_line(log.with_results(**later), _moments(filled), how, WHOLE_SECOND)
+    filled = later["records"]["time"].forward_fill().backward_fill()
+    others = {name: later[name] for name in ("evals", "events")}
+    placed = _by_line(log.with_results(**others), filled, how, WHOLE_SECOND)
     return replace(placed, resolution_s=WHOLE_SECOND)
 
 
-def _half_later(frame: pl.DataFrame) -> pl.DataFrame:
-    """Moves timestamps that were cut to whole seconds into the middle of their second."""
-    return frame.with_columns(pl.col("time") + pl.duration(milliseconds=500))
+def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Sets the times of rows by their lines; a row without a time keeps none."""
+    times = frame.select("line", "time").join(lines, on="line", how="left", maintain_order="left")
+    known = pl.when(pl.col("time").is_not_null()).then("placed").alias("time")
+    return frame.with_columns(times.select(known).to_series())
 
 
 def _spread(stamps: Moments) -> Moments:
-    """Spaces the lines of a second evenly within it; the only one is in its middle, as the clock was cut."""
-    _, first, inverse, count = np.unique(stamps, return_index=True, return_inverse=True, return_counts=True)
-    place = np.arange(len(stamps)) - first[inverse]
-    spread: Moments = stamps + (2 * np.clip(place, 0, None) + 1) * SECOND // (2 * count[inverse])
+    """Places lines within the second that their stamp was cut to, so that no step has zero length.
+
+    In a second throughout which lines came they are even. Before a pause the first came when a line was due, and
+    after a pause the last did: there the lines are as far apart as usual, and the rest of the second is the pause.
+    """
+    seconds, first, inverse, count = np.unique(
+        stamps, return_index=True, return_inverse=True, return_counts=True
+    )
+    place = np.clip(np.arange(len(stamps)) - first[inverse], 0, None)
+    apart = np.diff(seconds, prepend=0, append=np.iinfo(np.int64).max) > SECOND
+    after, before = apart[:-1], apart[1:]
+    throughout = count[~after & ~before]
+    usual = 1 / float(np.median(throughout)) if len(throughout) else 1.0
+    width = np.where(after == before, 1 / count, np.minimum(usual, 1 / count))
+    begin = np.where(after & ~before, 1 - width * count, 0.0)
+    share = begin[inverse] + (np.minimum(place, count[inverse] - 1) + 0.5) * width[inverse]
+    spread: Moments = stamps + (share * SECOND).astype(np.int64)
     return np.maximum.accumulate(spread)
 
 

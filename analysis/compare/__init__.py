@@ -5,6 +5,7 @@ A run that lacks something is left out of that table only, and a sentence in `no
 select      which runs, phase and metric can be compared; names that distinguish the runs
 axes        steps, tokens, time, FLOPs, energy and cost of each record
 curves      one metric of one run along an axis
+uncertainty the errors of that row
 summary     a row per run; milestones, validations, values at equal cost, targets
 settings    settings that differ; caveats
 groups      runs that share a setting -> mean and deviation

@@ -18,6 +18,7 @@ from gputel.analysis.align.step_time import contains_others
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
+from gputel.analysis.compare.uncertainty import ERRORS, with_uncertainty
 from gputel.analysis.text import MIB_PER_GIB
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ TEXT = ("run", "phase", "status")
 COLUMNS = (
     "run", "phase", "status", "depth", "parameters", "gpus", "steps", "tokens", "tokens_per_parameter", "time_s",
     "flops", "energy_j", "cost", "tok_per_sec", "mfu", "j_per_token", "power_mean_w", "power_peak_w",
-    "mem_peak_mib", "mem_printed_mib", "interruptions",
+    "mem_peak_mib", "mem_printed_mib", "interruptions", *ERRORS.values(),
 )  # fmt: skip
 VALIDATIONS = {
     "name": pl.String, "run": pl.String, "best": pl.Float64, "best_step": pl.Float64, "last": pl.Float64,
@@ -53,7 +54,7 @@ SCHEMA = {
 
 def summarize_runs(tracks: Sequence[RunPhase]) -> pl.DataFrame:
     """Returns one row of totals per run."""
-    rows = [_row(track) for track in tracks]
+    rows = [with_uncertainty(track, _row(track)) for track in tracks]
     schema = {name: pl.String if name in TEXT else pl.Float64 for name in COLUMNS}
     return pl.DataFrame(rows, schema=schema).with_columns(pl.col(WHOLE).cast(pl.Int64))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gputel.analysis import text
 from gputel.analysis.compare.axes import AXES
+from gputel.analysis.compare.uncertainty import ERRORS
 from gputel.analysis.document import Document, Panel, Section, Table
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
     from gputel.analysis.compare.scaling import Next
 
-Form: TypeAlias = "Callable[[float], str]"
+Form: TypeAlias = "Callable[..., str]"  # of a value, and of its error where it has one
 Cell: TypeAlias = "str | None"
 Line: TypeAlias = "tuple[str, list[Cell]]"  # a name, and a cell a run
 Forms: TypeAlias = tuple[tuple[str, str, Form], ...]  # column of the summary, its name, how it is written
@@ -46,9 +47,9 @@ SIZES: Forms = (
     ("cost", "cost", text.money),
 )
 RATES: Forms = (
-    ("tok_per_sec", "tok/s", text.step),
-    ("mfu", "MFU %", partial(text.number, decimals=1)),
-    ("j_per_token", "J/token", text.count),
+    ("tok_per_sec", "tok/s", partial(text.with_error, error=None, decimals=0)),
+    ("mfu", "MFU %", partial(text.with_error, error=None, decimals=1)),
+    ("j_per_token", "J/token", text.four_digits),
     ("power_mean_w", "mean W", text.step),
     ("power_peak_w", "peak W", text.step),
     ("mem_peak_mib", "peak MiB, driver", text.step),
@@ -209,8 +210,14 @@ def _summary(comparison: Comparison) -> Iterator[Line]:
 def _facts(summary: pl.DataFrame, forms: Forms) -> Iterator[Line]:
     for column, name, form in forms:
         values = summary[column].to_list()
+        errors = summary[ERRORS[column]].to_list() if column in ERRORS else [None] * len(values)
         if any(value is not None for value in values):
-            yield name, [None if value is None else form(value) for value in values]
+            cells = zip(values, errors, strict=True)
+            yield name, [None if value is None else _cell(form, value, error) for value, error in cells]
+
+
+def _cell(form: Form, value: float, error: float | None) -> str:
+    return form(value) if error is None else form(value, error=error)
 
 
 def _validations(comparison: Comparison) -> Iterator[Line]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -148,8 +147,5 @@ def text_of_rate(rate: float | None) -> str | None:
 
 def j_per_token(row: Mapping[str, Any]) -> str | None:
     """Joules of a token to four digits, fewer where the error says so."""
-    joules, error = row["j_per_token"], row["j_per_token_error"]
-    if not joules:
-        return None if joules is None else text.number(joules, 0)
-    places = max(0, 3 - math.floor(math.log10(abs(joules))))
-    return text.with_error(joules, error, places)
+    joules = row["j_per_token"]
+    return None if joules is None else text.four_digits(joules, row["j_per_token_error"])

@@ -149,6 +149,7 @@ class Evaluations:
             here, last_step = self._stages.here, self._stages.last_step
             self._waiting.append(PendingEvaluations(line, step, evals, here, last_step))
         else:
+            self._settle_tasks(step)
             self.write(line, evals, step, self._stages.evaluation(step))
 
     def take_together(self, numbers: Ints, evals: Mapping[str, Numbers], steps: Numbers) -> None:
@@ -174,6 +175,13 @@ class Evaluations:
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
             self.write(waiting.line, waiting.evals, step, place)
         self._waiting.clear()
+
+    def _settle_tasks(self, step: float) -> None:
+        """Gives the tasks of a benchmark the step that its summary names, such as the one after the last record."""
+        tasks = [each for each in self._waiting if each.step is None and each.line.pattern.role == "task"]
+        for task in tasks:
+            self.write(task.line, task.evals, step, self._stages.evaluation(step))
+        self._waiting = [each for each in self._waiting if each not in tasks] if tasks else self._waiting
 
     def waiting(self) -> list[tuple[ParsedLine, float | None, dict[str, float]]]:
         """Evaluations that wait, with the step that they would get if the log ended here."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align import join, offsets, timestamps
-from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor
+from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor, with_errors
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
@@ -34,7 +34,7 @@ from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
-from gputel.analysis.report.phases import phase_table, phases_border, with_errors
+from gputel.analysis.report.phases import phase_table, phases_border
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,

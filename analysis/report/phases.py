@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gputel.analysis.align import join
-from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, duration_error, energy_errors
+from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, with_errors
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.step_time import StepTime, step_time
 
@@ -63,16 +63,6 @@ def phases_border(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> Bo
     times = _step_times(subject, placed, steps).values()
     worst = max(times, key=lambda time: time.error_s, default=None)
     return border_error(placed, subject.log.records, steps, worst.error_s if worst else None)
-
-
-def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerSensor) -> pl.DataFrame:
-    """Adds the errors of time, energy and power to sums by kind."""
-    timed = totals.with_columns(duration_error(border).alias("duration_error_s"))
-    energy, power = energy_errors(sensor)
-    measured = JOULES.is_not_null()
-    return timed.with_columns(
-        energy_error_j=pl.when(measured).then(energy), power_error_w=pl.when(measured).then(power)
-    )
 
 
 def _border(

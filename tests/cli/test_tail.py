@@ -139,8 +139,8 @@ def test_budget_and_time_limit_raise_an_alarm() -> None:
         f"step {step}/1000 | loss: 3.0 | dt: 3600000.00ms | total time: {60 * step}m\n" for step in range(9)
     )
     output = tail("-", "--price", "2", "--budget", "100", "--hours", "31", stdin=log).stdout
-    assert "over the time limit or budget: projected duration 41 d 16 h, limit 1 d 07 h" in output
-    assert "projected cost $2,000, budget $100.00" in output
+    assert "over the time limit or budget: projected duration 41 d 15 h, limit 1 d 07 h" in output
+    assert "projected cost $1,998, budget $100.00" in output
 
 
 def test_sigterm_ends_tail_with_0() -> None:

@@ -258,3 +258,20 @@ def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_
     )
     cut = cut_spans(read_run(path)).filter(kind="eval")
     assert (cut["end"] - cut["start"]).dt.total_milliseconds().mean() == pytest.approx(20_000, abs=500)
+
+
+def test_checkpoints_that_no_step_time_contains_are_absent_beside_evaluations_that_one_does(
+    tmp_path: Path,
+) -> None:
+    """Every second checkpoint is printed with an evaluation, whose time is in the step behind both."""
+    lines = []
+    for number in range(80):
+        if number and number % 20 == 0:
+            lines.append("validation loss: 3.0")
+        if number and number % 10 == 0:
+            lines.append(f"Saved checkpoint to out/step_{number:06d}.pt")
+        dt_ms = 9000 if number and number % 20 == 0 else 1000
+        lines.append(f"step {number} | loss: 3.0 | dt: {dt_ms:.2f}ms")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert cut_spans(read_run(path))["kind"].unique().sort().to_list() == ["eval", "train"]

@@ -209,3 +209,15 @@ def test_start_time_in_a_name_is_a_clock_though_the_file_was_copied(tmp_path: Pa
         == "by the sum of its times of steps, which times steps alone, set by the start time in its name"
     )
     assert placed.uncertainty_s is None
+
+
+def test_lines_of_a_second_that_a_pause_ends_are_as_far_apart_as_usual(tmp_path: Path) -> None:
+    """Four steps a second; in the last second before the pause two lines came, so it began in their middle."""
+    seconds = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 9, 9, 10, 10, 10, 10, 11, 11, 11, 11]
+    lines = [f"2026-10-03 07:00:{second:02d} step {n} | loss: 3.0" for n, second in enumerate(seconds)]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    times = timed_log(read_run(path)).records["time"]
+    shares = [round(moment.second + moment.microsecond / 1e6, 3) for moment in times]
+    assert shares[12:16] == [3.125, 3.375, 9.625, 9.875]
+    assert shares[4:8] == [1.125, 1.375, 1.625, 1.875]

@@ -69,3 +69,22 @@ def test_evaluation_without_a_step_stays_in_the_attempt_before_a_restart(read: C
     line = "step {0:5d} | loss: 5.0 | lr 1e-4\n"
     log = read(line.format(7) + line.format(8) + "validation loss: 5.5\n" + line.format(1) + line.format(2))
     assert log.evals.select("attempt", "step").rows() == [(1, 8)]
+
+
+def test_tasks_of_a_benchmark_take_the_step_that_its_summary_names(read: Callable[[str], Log]) -> None:
+    """After the last record, step 99, nanochat evaluates its model as step 100."""
+    record = (
+        "step {:05d}/00100 ({:.2f}%) | loss: 3.0 | lrm: 1.00 | dt: 9.00ms | tok/sec: 10 | mfu: 41.00 | "
+        "total time: 0.01m\n"
+    )
+    kind = "(0-shot, type: language_modeling)"
+    task = f"Evaluating: jeopardy {kind}... accuracy: 0.3827 | centered: 0.1769 | time: 1.00s\n"
+    text = "".join(record.format(step, step) for step in (98, 99))
+    log = read(text + task + "Step 00100 | CORE metric: 0.1614\n")
+    assert log.evals["step"].to_list() == [100, 100, 100]
+
+
+@pytest.mark.parametrize("line", ["HelloSwag accuracy: 11/40=0.2750", "7 hellaswag 0.2750"])
+def test_hellaswag_is_read_in_other_spellings(read: Callable[[str], Log], line: str) -> None:
+    log = read(f"step     7 | loss: 5.0 | lr 1e-4 | norm: 1.0\n{line}\n")
+    assert log.evals.select("step", "name", "value").rows() == [(7, "hellaswag", 0.275)]
