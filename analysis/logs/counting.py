@@ -23,6 +23,8 @@ from gputel.analysis.logs.patterns import Pattern
 
 BarKey = tuple[str, float]
 
+NEAR = 1.01  # of the last record's step: a summary of the run's end, not of another run
+
 
 class Counting:
     """Finds the steps of lines, which must be asked for in the order of the file."""
@@ -178,6 +180,9 @@ class Evaluations:
 
     def _settle_tasks(self, step: float) -> None:
         """Gives the tasks of a benchmark the step that its summary names, such as the one after the last record."""
+        last = self._stages.last_step
+        if last is None or not last <= step <= NEAR * last + 1:
+            return
         tasks = [each for each in self._waiting if each.step is None and each.line.pattern.role == "task"]
         for task in tasks:
             self.write(task.line, task.evals, step, self._stages.evaluation(step))
