@@ -47,7 +47,8 @@ def output(command: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sample_logs").symlink_to(ROOT / "sample_logs")
         tools = Path(sys.executable).parent
-        env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "100"}
+        env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+        env.pop("COLUMNS", None)
         shell = ("bash", "-c", command)
         return subprocess.run(
             shell,

@@ -1,4 +1,4 @@
-"""Turns text from a log or a run.json into file names, so that data never becomes a path.
+"""Turns text from a log or a run.json into file names, so that data never becomes a path; orders paths.
 
 Keeps letters of any script, digits and `._-`, and replaces everything between them by one `-`. A name neither
 begins nor ends with a dot or a dash, and is at most 100 bytes long, which leaves room for a suffix.
@@ -6,7 +6,9 @@ begins nor ends with a dot or a dash, and is at most 100 bytes long, which leave
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from os import PathLike, fspath
 
 MOST = 100  # bytes
 
@@ -30,6 +32,12 @@ def file_names(texts: Sequence[str], otherwise: str = "run") -> list[str]:
         names.append(name)
         taken.add(name.casefold())
     return names
+
+
+def natural_order(path: str | PathLike[str]) -> list[tuple[str, int, str]]:
+    """A key that sorts paths folder by folder, with numbers by their value: `run2` before `run10`."""
+    parts = re.findall(r"(\D*)(\d*)", fspath(path).replace("/", "\0"), re.ASCII)
+    return [(letters, int(digits or -1), digits) for letters, digits in parts]
 
 
 def _cut(name: str, most: int) -> str:

@@ -134,17 +134,29 @@ KINDS = {
 }  # fmt: skip
 
 
+MOST = 64  # GPUs of a simulated machine
+
+
 def open_machine(wanted: str, clock: Clock) -> Simulated:
-    """A machine from `H100` or `2xH100`; commas separate several kinds."""
+    """A machine from `H100`, `2xH100` or `H100x2`; commas separate several kinds."""
     names = {name.lower(): name for name in KINDS}
     kinds: list[str] = []
     for part in wanted.split(","):
-        match = re.fullmatch(r"\s*(?:(\d+)\s*[x*])?\s*([A-Za-z][\w-]*)\s*", part)
-        if not match or match[2].lower() not in names or int(match[1] or 1) not in range(1, 65):
-            fault = f"there is no {part!r} to simulate"
-            raise GputelError("--simulate", fault, f"name one of {', '.join(KINDS)}, or 2xH100", exit_code=2)
-        kinds += [names[match[2].lower()]] * int(match[1] or 1)
+        match = re.fullmatch(r"\s*(?:(\d+)\s*[x*]\s*)?([A-Za-z][\w-]*?)(?:\s*[x*]\s*(\d+))?\s*", part)
+        count = int(match[1] or match[3] or 1) if match else 0
+        if not match or match[2].lower() not in names or count not in range(1, MOST + 1):
+            hint = _meant(match[2], count, names) if match else ""
+            hint = hint or f"name one of {', '.join(KINDS)}, or 2xH100"
+            raise GputelError("--simulate", f"there is no {part!r} to simulate", hint, exit_code=2)
+        kinds += [names[match[2].lower()]] * count
     return Simulated(wanted, kinds, clock)
+
+
+def _meant(name: str, count: int, names: Mapping[str, str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), names, 1)
+    return f"did you mean {count}x{names[near[0]]}?" if near and 0 < count <= MOST else ""
 
 
 class Simulated:

@@ -56,6 +56,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_columns() -> None:
+    """Piped tables obey COLUMNS. Readline, which pytest imports, sets it for children, past `os.environ`."""
+    os.environ.pop("COLUMNS", None)
+    os.unsetenv("COLUMNS")
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
     """A shell starts `pytest &` with Ctrl-C and Ctrl-\\ ignored; recorders would inherit that."""
     ignored = [n for n in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN]

@@ -53,7 +53,7 @@ def record_document(summary: RecordingSummary) -> Document:
         title=summary.run,
         sections=[Section(items=[facts])],
         caution=caution(summary.simulated),
-        next=f"gputel info {summary.path}",
+        next=f"gputel report {summary.path}",
     )
 
 

@@ -25,6 +25,7 @@ from gputel.analysis.live.sources import is_compressed
 from gputel.analysis.live.update import Update
 from gputel.analysis.live.wakeups import Wakeups
 from gputel.analysis.runs import paths
+from gputel.telemetry.file_names import natural_order
 
 LOOK_S = 1.0
 PAUSE_S = 0.025  # between two reads, so that a busy log is read in large pieces
@@ -165,9 +166,8 @@ class Follower:
 
     def _find(self, word: str) -> None:
         path = Path(word)
-        matches = (
-            [path] if path.exists() else [Path(match) for match in sorted(glob.glob(word, recursive=True))]
-        )
+        globbed = sorted(glob.glob(word, recursive=True), key=natural_order)
+        matches = [path] if path.exists() else [Path(match) for match in globbed]
         gone = [path] if not matches and self._positions and word in self._positions.sources else []
         skipped: list[paths.Skipped] = []
         sources = [source for match in matches for source in paths.walk(match, skipped)]

@@ -139,7 +139,7 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
     losses = rows["loss"].filter(is_finite)
     if len(losses) < FEWEST:
         return
-    line = rows["line"][is_finite.arg_max()]
+    line = rows["line"].filter(is_finite)[0]
     if _is_constant(losses):
         evidence = f"the loss is {losses[0]:.4g} in all {len(losses):,} records"
         figures = {"loss": losses[0], "records": len(losses)}

@@ -197,16 +197,17 @@ class _Lazy:
     """Stands in for a compiled regex, and takes over its methods as they are used."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
-        self._source = (source, flags)
         self.pattern = source
+        self._flags = flags
 
     def __reduce__(self) -> tuple[type[_Lazy], tuple[str | bytes, int]]:
-        return _Lazy, self._source
+        return _Lazy, (self.pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(re.compile(*self._source), name)
+        compiled: Any = re.compile(self.pattern, self._flags)  # type: ignore[type-var]
+        found = getattr(compiled, name)
         setattr(self, name, found)
         return found
 

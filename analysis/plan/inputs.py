@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.telemetry.errors import GputelError
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.gpus import GpuModel, find_gpu, gpus
+from gputel.trainer.gpus import GpuModel, count_and_name, find_gpu, gpus, nearest_gpu
 from gputel.trainer.shape import Shape, shape_of
 
 DEEPEST = 256
@@ -42,13 +41,14 @@ class Cluster:
 
 
 def machine(words: str, *, nodes: int = 1, link_bytes_s: float | None = None) -> Cluster:
-    """Parses `2xH100`, `H100`, `8 x A100 80GB PCIe`; raises GputelError for an unknown GPU."""
-    match = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", words)
-    gpu = find_gpu(match[2]) if match else None
-    count = int(match[1] or 1) if match else 0
+    """Parses `2xH100`, `H100x2`, `H100`, `8 x A100 80GB PCIe`; raises GputelError for an unknown GPU."""
+    count, name = count_and_name(words)
+    gpu = find_gpu(name)
     if gpu is None:
+        near = nearest_gpu(name)
         names = ", ".join(gpu.name for gpu in gpus())
-        raise GputelError(f"--on {words}", "no such GPU in the table", f"it has {names}", exit_code=2)
+        hint = f"did you mean {count}x{near.name}?" if near else f"it has {names}"
+        raise GputelError(f"--on {words}", "no such GPU in the table", hint, exit_code=2)
     if count < 1:
         raise GputelError(f"--on {words}", "at least one GPU is needed", "say 1 or more", exit_code=2)
     if count % nodes:

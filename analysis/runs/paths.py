@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,12 +13,12 @@ from gputel.analysis.logs import binary, files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.telemetry import own_files, run_folder
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
 
-DIGITS = re.compile(r"(\d+)")
 PAGES = (".html", ".png", ".svg", ".pdf")  # gputel may have written them beside logs
 
 
@@ -68,12 +67,7 @@ def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
     found = _Walk(path.resolve(), [] if skipped is None else skipped)
     found.folder(path)
     found.follow_links()
-    yield from sorted(found.paths, key=natural)
-
-
-def natural(path: Path) -> list[list[str | int]]:
-    """A key to sort paths by, in which numbers count as such."""
-    return [[int(part) if part.isdecimal() else part for part in DIGITS.split(name)] for name in path.parts]
+    yield from sorted(found.paths, key=natural_order)
 
 
 class _Walk:
@@ -93,7 +87,7 @@ class _Walk:
             self.paths.append(path)
             return
         try:
-            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(path), key=lambda entry: natural_order(entry.name))
         except OSError as error:
             self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
             return

@@ -14,6 +14,7 @@ import polars as pl
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import natural_order
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.store import frames
 from gputel.telemetry.store.frames import Schema
@@ -54,7 +55,11 @@ def run_folders(patterns: Iterable[str | Path]) -> list[Path]:
     """The run folders among the paths that match, in their order; raises GputelError for a pattern without any."""
     folders: list[Path] = []
     for pattern in patterns:
-        matches = [Path(pattern)] if Path(pattern).exists() else map(Path, sorted(glob.glob(str(pattern))))
+        matches = (
+            [Path(pattern)]
+            if Path(pattern).exists()
+            else map(Path, sorted(glob.glob(str(pattern)), key=natural_order))
+        )
         runs = [path for path in matches if run_folder.is_run(path)]
         if not runs:
             raise GputelError(

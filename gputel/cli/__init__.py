@@ -34,6 +34,10 @@ class Commands(click.Group):
         command: click.Command = import_module(f"gputel.cli.{name}").command
         command.short_help = COMMANDS[name]
         _add_verbose(command)
+        if ctx and ctx.resilient_parsing:
+            from gputel.cli import completion
+
+            completion.attach(command)
         for option in command.params:
             if isinstance(option, click.Option) and option.envvar is None:
                 option.envvar = variable(name, option)
@@ -63,7 +67,7 @@ def _add_verbose(command: click.Command) -> None:
     """Adds `--verbose`, which every command has, and names the settings before the command runs."""
     if any(option.name == "verbose" for option in command.params):
         return
-    about = "Name the settings files that count, and what they set."
+    about = "Name the settings files that count."
     command.params.append(click.Option(["--verbose"], is_flag=True, help=about))
     run = command.callback
     assert run is not None

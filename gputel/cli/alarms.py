@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gputel.cli import defaults
+from gputel.cli import defaults, options
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 OPTIONS = (
-    click.option("--price", type=float, metavar="MONEY", help="Price of a GPU for an hour."),
+    options.price,
     click.option(
         "--gpus", type=click.IntRange(1), metavar="N", help="GPUs of a run that does not name them."
     ),
-    click.option("--budget", type=float, metavar="MONEY", help="Alarm above this cost; needs --price."),
-    click.option("--hours", type=float, metavar="HOURS", help="Alarm above this duration."),
+    options.budget("Alarm above this cost; needs --price."),
+    click.option(
+        "--hours",
+        type=options.hours,
+        metavar="31h",
+        help="Alarm above this duration; 'record --stop-after' stops the run instead.",
+    ),
     click.option(
         "--preset",
         "presets",
@@ -45,7 +50,7 @@ OPTIONS = (
 )
 
 
-def options(command: Command) -> Command:
+def alarm_options(command: Command) -> Command:
     """Adds the options of `OPTIONS` to a command."""
     for option in reversed(OPTIONS):
         command = option(command)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputel.cli import options, show
+from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -20,8 +21,32 @@ MARK = "<!-- written by gputel compare -->"
 TABLES = {"csv": "", "markdown": "md"}
 MANY = 10  # runs, from which on reading them shows its progress
 
+EXAMPLES = (
+    "gputel compare runs/d16 runs/d24",
+    "gputel compare logs/ --by tokens --target loss=2.9 --price 4",
+    "gputel compare runs/lr* --group lr --html",
+)
+GROUPS: Groups = {
+    "What is compared": (
+        "by",
+        "metric",
+        "phase",
+        "target",
+        "smooth",
+        "group",
+        ("higher lower", "Higher, or lower, values of this metric are better."),
+    ),
+    "Money": ("price", "kwh"),
+    "Writing": (
+        ("csv markdown", "Write the tables as CSV, or as one Markdown file."),
+        *options.PAGES,
+        options.OUT,
+        "json",
+    ),
+}
 
-@click.command("compare")
+
+@click.command("compare", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--by",
@@ -40,8 +65,8 @@ MANY = 10  # runs, from which on reading them shows its progress
     help="What each run had spent when it first got there.",
 )
 @options.directions
-@click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
-@click.option("--kwh", type=click.FloatRange(min=0), metavar="$", help="Dollars for a kWh.")
+@options.price
+@click.option("--kwh", type=options.dollars, metavar="$", help="Dollars for a kWh.")
 @click.option(
     "--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Take the mean of the last so many steps."
 )

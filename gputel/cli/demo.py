@@ -14,12 +14,18 @@ import click
 
 from gputel import demo
 from gputel.cli import show
+from gputel.cli.help import Command
 from gputel.telemetry.errors import GputelError
 
 GPUTEL = (sys.executable, "-m", "gputel")
 
+EXAMPLES = (
+    "gputel demo",
+    "gputel demo --steps 3 --out /tmp/demo",
+)
 
-@click.command("demo")
+
+@click.command("demo", cls=Command, examples=EXAMPLES)
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("gputel-demo"), show_default=True, metavar="DIR",
     help="A folder for what it makes; its own may be there already.",

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("doctor")
+EXAMPLES = (
+    "gputel doctor",
+    "gputel doctor --simulate 2xH100",
+)
+
+
+@click.command("doctor", cls=Command, examples=EXAMPLES)
 @click.option("--simulate", metavar="2xH100", help="Examine a simulated machine instead of this one's GPUs.")
 @click.option(
     "--out", default="runs", metavar="DIR", help="Where recordings will be written.", show_default=True

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("export")
+EXAMPLES = (
+    "gputel export latest --parquet gpus.parquet",
+    "gputel export runs/tiny --csv gpus.csv --layout gpu_metrics",
+)
+
+
+@click.command("export", cls=Command, examples=EXAMPLES)
 @click.argument("run", default="latest")
 @click.option("--csv", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV file.")
 @click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a Parquet file.")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("formats")
+EXAMPLES = (
+    "gputel formats",
+    "gputel formats nanochat",
+)
+
+
+@click.command("formats", cls=Command, examples=EXAMPLES)
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(name: str | None, as_json: bool) -> int:

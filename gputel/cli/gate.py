@@ -8,9 +8,26 @@ from pathlib import Path
 import click
 
 from gputel.cli import options, show
+from gputel.cli.help import Command, Groups
+
+EXAMPLES = (
+    "gputel gate runs/new --baseline runs/old --max-regress loss=1%",
+    "gputel gate latest --target val_loss=2.9 --junit gate.xml",
+)
+GROUPS: Groups = {
+    "What is judged": (
+        "baseline",
+        "max-regress",
+        "target",
+        "phase",
+        "warmup",
+        ("higher lower", "Higher, or lower, values of this metric are better."),
+    ),
+    "Writing": ("json", "junit", "force"),
+}
 
 
-@click.command("gate")
+@click.command("gate", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("run")
 @click.option("--baseline", metavar="RUN", help="What the run is measured against.")
 @click.option(

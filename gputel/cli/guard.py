@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gputel.cli import defaults
-from gputel.cli.options import duration
+from gputel.cli import defaults, options
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -23,17 +22,17 @@ OPTIONS = (
     click.option(
         "--stop-on", metavar="RULES", help="Stop the command on these alarms, e.g. nan,overfit,stalled."
     ),
-    click.option("--stop-after", type=duration, metavar="31h", help="Stop the command after this time."),
     click.option(
-        "--budget",
-        type=float,
-        metavar="MONEY",
-        help="Stop the command when this much is spent; needs --price.",
+        "--stop-after",
+        type=options.hours,
+        metavar="31h",
+        help="Stop the command after this time; 'tail --hours' only says so.",
     ),
-    click.option("--price", type=float, metavar="MONEY", help="Price of a GPU for an hour."),
+    options.budget("Stop the command when this much is spent; needs --price."),
+    options.price,
     click.option(
         "--grace",
-        type=duration,
+        type=options.duration,
         default="10m",
         show_default=True,
         metavar="10m",
@@ -68,7 +67,7 @@ def instructions(asked: Mapping[str, Any], *, has_command: bool) -> Instructions
         prometheus.check(asked["prometheus"])
     return Instructions(
         stop_on=_rules(asked["stop_on"] or ""),
-        stop_after_s=asked["stop_after"],
+        stop_after_s=asked["stop_after"] and 3600 * asked["stop_after"],
         budget=asked["budget"],
         price=asked["price"],
         grace_s=asked["grace"],

@@ -54,7 +54,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(self.examples, formatter)
         options = {
-            option.opts[-1 if option.name == "help" else 0].lstrip("-"): option
+            max(option.opts, key=len).lstrip("-"): option
             for option in self.get_params(ctx)
             if isinstance(option, click.Option)
         }

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("info")
+EXAMPLES = (
+    "gputel info",
+    "gputel info runs/tiny --json",
+)
+
+
+@click.command("info", cls=Command, examples=EXAMPLES)
 @click.argument("run", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(run: str, as_json: bool) -> None:

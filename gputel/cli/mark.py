@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("mark")
+EXAMPLES = (
+    'gputel mark "learning rate halved"',
+    'gputel mark "loader restarted" --run runs/tiny',
+)
+
+
+@click.command("mark", cls=Command, examples=EXAMPLES)
 @click.argument("text")
 @click.option(
     "--run", envvar="GPUTEL_RUN", default="latest", help="The run to mark, if not the latest.", metavar="RUN"

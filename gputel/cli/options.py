@@ -76,6 +76,14 @@ PICTURE_OPTIONS = (
 )
 
 
+PAGES = (
+    ("html png svg pdf", "Write one offline page, or the page's panels as pictures."),
+    ("panel width font style dpi", "Which panels stand in pictures, and how they look."),
+)
+"""The rows of `options` in a command's help."""
+OUT = ("out force", "Where to write; overwrite files that gputel did not write.")
+
+
 def wanted_outputs(flags: Mapping[str, Any]) -> list[str]:
     return [kind for kind in FLAGS if flags.get(kind)]
 
@@ -133,6 +141,44 @@ def duration(text: str) -> float:
     return float(match[1]) * SECONDS[match[2]]
 
 
+def hours(text: str) -> float:
+    """`31h`, `90min`, `2d`; a plain number is hours."""
+    plain = re.fullmatch(r"\d*\.?\d+", text)
+    try:
+        limit = float(text) if plain else duration(text) / 3600
+    except click.BadParameter:
+        limit = 0
+    if limit == 0:
+        raise click.BadParameter(f"'{text}' is not a time like 31h, 90min or 31, which is hours")
+    return limit
+
+
+def dollars(text: str) -> float:
+    """`4`, `2.50`, `$1,200`."""
+    match = re.fullmatch(r"\$?\s*(\d[\d,]*\.?\d*|\.\d+)", text.strip())
+    if not match:
+        raise click.BadParameter(f"'{text}' is not a number of dollars like 4 or 2.50")
+    return float(match[1].replace(",", ""))
+
+
+def spending(text: str) -> float:
+    """The most dollars, which are more than none."""
+    most = dollars(text)
+    if most == 0:
+        raise click.BadParameter(f"'{text}' leaves nothing to spend")
+    return most
+
+
+def price(command: Command) -> Command:
+    """Adds `--price $`, the same in every command that counts money."""
+    return click.option("--price", type=dollars, metavar="$", help="Dollars for an hour of a GPU.")(command)
+
+
+def budget(about: str) -> Callable[[Command], Command]:
+    """Adds `--budget $`."""
+    return click.option("--budget", type=spending, metavar="$", help=about)
+
+
 def with_sign(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
     """`3s`, `-7h`, `+250ms`, in seconds; nothing is 0."""
     match = re.fullmatch(r"([+-]?)(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|)", text or "0")
@@ -171,12 +217,15 @@ def limit(text: str) -> tuple[str, float]:
 
 
 def target(text: str) -> tuple[str, float]:
-    """`val_bpb=0.87`."""
-    name, _, value = text.partition("=")
+    """`val_bpb=0.87`; a number alone is of the loss."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        name, value = "loss", text
     try:
         return name, float(value)
     except ValueError:
-        raise click.BadParameter(f"'{text}' is not a target like {name or 'loss'}=2.9") from None
+        metric = name if equals and name else "loss"
+        raise click.BadParameter(f"'{text}' is not a target like {metric}=2.9") from None
 
 
 def directions(command: Command) -> Command:

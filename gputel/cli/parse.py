@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputel.cli import options, show
+from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -27,8 +28,23 @@ MANY_ROWS = 10_000  # that are printed at once
 SAMPLES = 3  # records and evaluations that a learned format has as its samples
 FEW = 3  # files that are named without -v
 
+EXAMPLES = (
+    "gputel parse train.log",
+    "gputel parse runs/ --csv --out tables",
+    "cat train.log | gputel parse - --json",
+)
+GROUPS: Groups = {
+    "Reading": ("format", "learn", "max-bytes", "strict"),
+    "Printing": ("json", "rows", "rejects", "verbose"),
+    "Writing": (
+        ("csv parquet", "Write tables; of CSV, the columns of old scripts stand first."),
+        *options.PAGES,
+        options.OUT,
+    ),
+}
 
-@click.command("parse")
+
+@click.command("parse", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--format", "chosen", metavar="NAME|FILE", help="Read with this format only: a name, or a TOML file."

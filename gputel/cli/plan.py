@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputel.cli import options, show
+from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -23,8 +24,49 @@ POSITIVE = click.FloatRange(0, min_open=True)
 option = partial(click.option, show_default=True)
 flag = partial(click.option, is_flag=True)
 
+EXAMPLES = (
+    "gputel plan --depth 16,20,24 --on 8xH100 --price 4",
+    "gputel plan --params 1.5B --on 8xA100 --tokens 30B",
+    "gputel plan --depth 24 --on 2xH100 --like runs/d16",
+)
+GROUPS: Groups = {
+    "The model": (
+        "depth",
+        "params",
+        ("layers dim heads", "Instead: any shape.  [default heads: dim / 128]"),
+        "tied",
+        ("vocab seq", "Vocabulary, and tokens in a sequence.  [default: 65536, 2048]"),
+    ),
+    "The machine": ("on", ("nodes link", "In how many nodes they stand, and what links them: 10Gbit.")),
+    "The training": (
+        "device-batch-size",
+        "total-batch-size",
+        ("ratio tokens", "Tokens per parameter, or in all, such as 100B.  [default: 20]"),
+        "data-tokens",
+        "optimizer",
+        "dtype",
+        "shard",
+        "loss",
+        (
+            "recompute eager plain-attention",
+            "Recompute activations; no torch.compile; keep attention's scores.",
+        ),
+        (
+            "save-every keep",
+            "Steps between checkpoints, 0: the last alone; how many stay.  [default: 1000, all]",
+        ),
+    ),
+    "Limits": (
+        ("hours budget", "The most time, in plain hours or as 90min, or the most dollars."),
+        "price",
+        ("target-tok-s target-steps-h", "A rate of all GPUs together: what MFU would it be?"),
+    ),
+    "Runs": ("like", "check"),
+    "Writing": (("csv html", "Write the rows as CSV, or one offline page."), options.OUT, "json"),
+}
 
-@click.command("plan")
+
+@click.command("plan", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @option(
     "--depth", type=options.counts, metavar="N,N", help="Depths of a nanochat-style model, 64 wide per layer."
 )
@@ -44,9 +86,9 @@ flag = partial(click.option, is_flag=True)
 @option("--total-batch-size", type=options.count, metavar="N", help="Tokens per step.  [default: 524288]")
 @option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
 @option("--tokens", type=options.count, metavar="N", help="Tokens to train on, such as 100B.")
-@option("--hours", type=POSITIVE, metavar="HOURS", help="The most hours.")
-@option("--budget", type=POSITIVE, metavar="$", help="The most dollars.")
-@option("--price", type=click.FloatRange(0), metavar="$", help="Dollars for an hour of a GPU.")
+@option("--hours", type=options.hours, metavar="31h", help="The most time; plain numbers are hours.")
+@options.budget("The most dollars.")
+@options.price
 @option("--data-tokens", type=options.count, metavar="N", help="How much text there is.")
 @option(
     "--optimizer",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputel.cli import guard, options
+from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,9 +24,39 @@ if TYPE_CHECKING:
     from gputel.telemetry.run_folder import Segment
     from gputel.telemetry.sampling.status import Board
 
+EXAMPLES = (
+    "gputel record -- torchrun --nproc_per_node=8 train.py",
+    "gputel record --stop-on nan,stalled --budget 1000 --price 4 -- python train.py",
+    "gputel record --follow train.log --pid 4242",
+)
+GROUPS: Groups = {
+    "What is recorded": (
+        "hz",
+        "gpus",
+        "simulate",
+        "max-overhead",
+        "follow",
+        ("pid for", "Without a command: end with this process, or after this time."),
+    ),
+    "The run folder": ("out", "name", "tag", "continue", "share-group", "fsync"),
+    "The command": (
+        "pty",
+        "stop-on",
+        "stop-after",
+        ("budget price", "Stop it when so many dollars are spent, at so many for an hour of a GPU."),
+        "grace",
+        "then",
+        "prometheus",
+    ),
+    "The closing report": (*options.PAGES, "json"),
+}
+
 
 @click.command(
     "record",
+    cls=Command,
+    examples=EXAMPLES,
+    groups=GROUPS,
     context_settings={"allow_interspersed_args": False},
 )
 @click.option(
@@ -134,7 +165,10 @@ def _record(
     if outcome.fault and not (argv or asked["follow"]):
         run_folder.discard(segment)
         usage = outcome.fault["place"].startswith("--")
-        raise GputelError(**outcome.fault, exit_code=2 if usage else 1)
+        fault = dict(outcome.fault)
+        if not usage:
+            fault["hint"] += "; with a COMMAND its output is recorded without a GPU"
+        raise GputelError(**fault, exit_code=2 if usage else 1)
     return path, outcome
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gputel.cli import options
+from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
@@ -16,14 +17,24 @@ if TYPE_CHECKING:
 NAME = "gputel-report"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+EXAMPLES = (
+    "gputel report",
+    "gputel report train.log --html",
+    "gputel report --gpu gpu_metrics.csv --log train.log",
+)
+GROUPS: Groups = {
+    "What is read": ("gpu", "log", "offset", "keep-idle", "price"),
+    "Writing": (*options.PAGES, options.OUT, "json"),
+}
 
-@click.command("report")
+
+@click.command("report", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("run", required=False)
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran meanwhile.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count idle time before and after the run too.")
-@click.option("--price", type=click.FloatRange(min=0), metavar="$", help="Dollars for an hour of a GPU.")
+@options.price
 @options.options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."

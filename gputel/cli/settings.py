@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import COMMANDS
+from gputel.cli.help import COMMANDS, Command
 
 if TYPE_CHECKING:
     from gputel.cli.defaults import Default
 
 Row = tuple[str, str, "str | None", str]  # command, option, value, origin
 
+EXAMPLES = (
+    "gputel settings record",
+    "gputel settings --json",
+)
 
-@click.command("settings")
+
+@click.command("settings", cls=Command, examples=EXAMPLES)
 @click.argument("name", required=False, metavar="[COMMAND]", type=click.Choice(COMMANDS))
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(name: str | None, as_json: bool) -> None:

@@ -100,8 +100,9 @@ def _put(text: str, stream: TextIO) -> None:
 
 
 def columns_of(stream: TextIO) -> int:
-    """How wide its terminal is; elsewhere a line is as long as it must be."""
-    return shutil.get_terminal_size().columns if stream.isatty() else 10_000
+    """How wide its terminal is, or COLUMNS says; elsewhere a line is as long as it must be."""
+    is_set = os.environ.get("COLUMNS", "").isdecimal() and os.environ["COLUMNS"].strip("0")
+    return shutil.get_terminal_size().columns if is_set or stream.isatty() else 10_000
 
 
 def folded(line: str, hanging: int = 2, *, stream: TextIO | None = None) -> str:

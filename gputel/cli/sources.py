@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gputel.telemetry import run_folder
+from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
@@ -55,10 +56,8 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
         return list(_in(path, skipped)) or _nothing(
             word, _lacking(path), "name a folder that holds logs or runs"
         )
-    from gputel.analysis.runs.paths import natural
-
-    matches = sorted(map(Path, glob.glob(word, recursive=True)), key=natural) if glob.has_magic(word) else []
-    found = [source for match in matches for source in _in(match, skipped)]
+    matches = sorted(glob.glob(word, recursive=True), key=natural_order) if glob.has_magic(word) else []
+    found = [source for match in matches for source in _in(Path(match), skipped)]
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
     )
@@ -66,11 +65,7 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
 
 def in_natural_order(words: Sequence[str]) -> list[str]:
     """The words with run2 before run10, where they stand in the order of letters, as a shell's `*` gives them."""
-    from gputel.analysis.runs.paths import natural
-
-    return (
-        sorted(words, key=lambda word: natural(Path(word))) if list(words) == sorted(words) else list(words)
-    )
+    return sorted(words, key=natural_order) if list(words) == sorted(words) else list(words)
 
 
 def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], list[Skipped]]:
@@ -137,7 +132,7 @@ def one_run(word: str) -> Path:
 
 
 def latest(under: Path = RUNS) -> Path:
-    """The run under `runs/` that started last."""
+    """The run under `runs/` that started last; a start that failed counts only if nothing else is there."""
     runs = (
         [path for path in under.glob("*") if path.is_dir() and run_folder.is_run(path)]
         if under.is_dir()
@@ -145,7 +140,23 @@ def latest(under: Path = RUNS) -> Path:
     )
     if not runs:
         _nothing("latest", f"there is no run under {under}/", "record one: gputel record -- COMMAND")
-    return max(runs, key=_started)
+    newest = sorted(runs, key=_started, reverse=True)
+    return next((run for run in newest if not _failed_to_start(run)), newest[0])
+
+
+def _failed_to_start(path: Path) -> bool:
+    """Whether nothing was recorded and nothing will be: no output, no sample, no recorder."""
+    try:
+        segments = run_folder.open_folder(path).segments
+    except GputelError:
+        return True
+    return not any(_holds_something(segment) for segment in segments)
+
+
+def _holds_something(segment: run_folder.Segment) -> bool:
+    has_output = segment.output.is_file() and segment.output.stat().st_size > 0
+    has_samples = segment.gpu.is_dir() and any(segment.gpu.iterdir())
+    return has_output or has_samples or recorder_lock.recorder_of(segment.path) is not None
 
 
 def _started(path: Path) -> int:

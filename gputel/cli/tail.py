@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputel.cli import alarms, show
+from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -23,8 +24,32 @@ LINE_VIEWS = ("plain", "json")
 REFRESH_S = 1.0
 ALARMED = 4
 
+EXAMPLES = (
+    "gputel tail latest",
+    "gputel tail runs/ --web",
+    "gputel tail train.log --plain --exit-on-alarm --hours 31h",
+)
+GROUPS: Groups = {
+    "What is followed": ("from", "format", "fresh"),
+    "How it is shown": (
+        "plain",
+        "json",
+        "web",
+        ("port host", "Port and address of the page.  [default: 8765 on 127.0.0.1]"),
+        ("token token-file", "Token of the page, or a file that keeps it; else each start makes one."),
+        "prometheus",
+    ),
+    "Limits": ("price", "gpus", "budget", "hours", "preset"),
+    "What an alarm does": (
+        "on-alarm",
+        ("webhook notify", "Post each alarm to a URL, or to an apprise address."),
+        "bell",
+        "exit-on-alarm",
+    ),
+}
 
-@click.command("tail")
+
+@click.command("tail", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--from",
@@ -52,7 +77,7 @@ ALARMED = 4
     metavar="FILE",
     help="Keep the token of the page there.",
 )
-@alarms.options
+@alarms.alarm_options
 def command(**asked: Any) -> int:
     """Follow runs as they happen.
 

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
+from gputel.cli.help import Command
 
-@click.command("trust")
+EXAMPLES = (
+    "gputel trust",
+    "gputel trust project/gputel.toml --revoke",
+)
+
+
+@click.command("trust", cls=Command, examples=EXAMPLES)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--revoke", is_flag=True, help="End the trust.")
 def command(file: Path | None, revoke: bool) -> None:

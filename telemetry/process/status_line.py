@@ -44,8 +44,8 @@ class StatusReporter:
         fault = self._sampling.fault
         if fault and not self._fault_shown and not self._sampling.ever_sampled:
             self._fault_shown = True
-            error = GputelError(fault["place"], fault["fault"], fault["hint"])
-            self._screen.note(f"{error} (the output is recorded all the same)")
+            does = "output, its times and the exit code are recorded, GPUs are not"
+            self._screen.note(str(GputelError(f"{fault['place']}: {fault['fault']}", does, fault["hint"])))
 
     def _note_disk(self, keeper: KeeperHandle) -> None:
         number = keeper.ledger.fault

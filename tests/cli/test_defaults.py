@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from gputel.cli import COMMANDS, group
+from gputel.cli import group
 from gputel.cli.defaults import HARMLESS, HARMLESS_EVERYWHERE
+from gputel.cli.help import COMMANDS
 
 # Every option that a folder's file may not set. A new option fails here until it is in one of the two.
 REFUSED = {

@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from gputel.cli import COMMANDS, group
+from gputel.cli import group
+from gputel.cli.help import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "numpy", "pandas", "polars", "matplotlib", "plotly", "textual", "rich", "pynvml")
@@ -141,6 +145,59 @@ def test_bash_completes_commands_and_options() -> None:
     """
     answer = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["info", "--json"]
+
+
+def completed(*words: str, cwd: Path | None = None) -> list[str]:
+    """What bash is offered for the last of the words."""
+    env = {"_GPUTEL_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["gputel", *words])}
+    answer = gputel(cwd=cwd, COMP_CWORD=str(len(words)), **env)
+    return [line.partition(",")[2] for line in answer.stdout.splitlines() if line.startswith("plain,")]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["report", "runs/"], ["runs/r2", "runs/r10"]),
+        (["gate", "x", "--baseline", "lat"], ["latest"]),
+        (["plan", "--on", "8xH20"], ["8xH200", "8xH200-NVL", "8xH20"]),
+        (["record", "--simulate", "2xA1"], ["2xA100"]),
+        (["parse", "--format", "build"], ["build-nanogpt"]),
+        (["formats", "torchti"], ["torchtitan"]),
+        (["record", "--stop-on", "nan,over"], ["nan,overfit"]),
+        (["compare", "--by", "tok"], ["tokens"]),
+    ],
+)
+def test_values_are_completed(words: list[str], offered: list[str], tmp_path: Path) -> None:
+    for name in ("r10", "r2"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text("{}")
+    assert completed(*words, cwd=tmp_path) == offered
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_two_examples_whose_options_exist(command: str) -> None:
+    shown = gputel(command, "--help", COLUMNS="80").stdout
+    examples = shown.split("Examples:\n")[1].split("\n\n")[0].splitlines()
+    assert len(examples) >= 2
+    loaded = group.get_command(click.Context(group), command)
+    assert loaded is not None
+    for example in examples:
+        words = shlex.split(example.split("|")[-1])
+        assert words[:2] == ["gputel", command]
+        loaded.make_parser(click.Context(loaded)).parse_args(words[2:])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_every_option_once_in_groups_that_fit_a_screen(command: str) -> None:
+    groups = gputel(command, "--help", COLUMNS="80").stdout.split("\n\n")
+    assert max(len(group.splitlines()) for group in groups) <= 24
+    loaded = group.get_command(click.Context(group), command)
+    assert loaded is not None
+    names = [max(option.opts, key=len) for option in loaded.params if isinstance(option, click.Option)]
+    lines = [line for part in groups if part[:1].isalpha() for line in part.splitlines()]
+    heads = [re.split(" {2,}", line.strip())[0] for line in lines if line.startswith("  -")]
+    words = [word.strip(",") for head in heads for word in head.split()]
+    assert [name for name in names if words.count(name) != 1] == []
 
 
 def test_reader_that_goes_away_is_no_error() -> None:

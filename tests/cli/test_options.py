@@ -1,12 +1,17 @@
 """What options mean: widths, and how pictures look."""
 
 import re
+import subprocess
+import sys
 
 import click
 import pytest
 
 from gputel.analysis.render.style import LOOKS, PictureLook
-from gputel.cli import options
+from gputel.cli import group, options
+from gputel.telemetry import simulated
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.errors import GputelError
 
 
 @pytest.mark.parametrize(
@@ -46,3 +51,66 @@ def test_look_of_pictures_is_the_style_with_what_was_asked_besides(
 
     draw.main(words, standalone_mode=False)
     assert looks == [look]
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("31h", 31), ("90min", 1.5), ("31", 31), ("0.5", 0.5), ("2d", 48)]
+)
+def test_time_limit_is_in_hours_unless_it_has_a_unit(text: str, hours: float) -> None:
+    assert options.hours(text) == hours
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-3", "nan", "1e9x"])
+def test_time_limit_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a time like 31h, 90min or 31"):
+        options.hours(text)
+
+
+@pytest.mark.parametrize(("text", "dollars"), [("4", 4), ("$2.50", 2.5), ("1,200", 1200), ("0", 0)])
+def test_price_is_in_dollars(text: str, dollars: float) -> None:
+    assert options.dollars(text) == dollars
+
+
+@pytest.mark.parametrize("command", ["record", "tail", "report", "compare", "plan"])
+def test_price_and_budget_are_the_same_in_every_command(command: str) -> None:
+    loaded = group.get_command(click.Context(group), command)
+    assert loaded is not None
+    money = {option.name: option for option in loaded.params if option.name in ("price", "budget")}
+    assert {option.metavar for option in money.values()} == {"$"}
+    assert money["price"].help == "Dollars for an hour of a GPU."  # type: ignore[attr-defined]
+    with pytest.raises(click.BadParameter) as fault:
+        loaded.make_context(command, ["--price", "abc"])
+    assert "'--price': 'abc' is not a number of dollars like 4 or 2.50" in fault.value.format_message()
+
+
+def test_target_that_is_a_number_is_of_the_loss() -> None:
+    assert options.target("2.9") == options.target("loss=2.9") == ("loss", 2.9)
+    with pytest.raises(click.BadParameter, match=re.escape("'low' is not a target like loss=2.9")):
+        options.target("low")
+
+
+def plan(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gputel", "plan", "--depth", "16", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_gpus_may_stand_before_their_number() -> None:
+    assert plan("--on", "H100x2", "--json").stdout == plan("--on", "2xH100", "--json").stdout
+
+
+def test_misspelled_gpu_is_asked_back() -> None:
+    answer = plan("--on", "2xH10")
+    assert answer.returncode == 2
+    assert answer.stderr == "error: --on 2xH10: no such GPU in the table; did you mean 2xH100?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"), [("2xH10", "did you mean 2xH100?"), ("0xH100", "name one of H100")]
+)
+def test_misspelled_gpu_to_simulate_is_asked_back(words: str, hint: str) -> None:
+    with pytest.raises(GputelError, match=re.escape(hint)):
+        simulated.open_machine(words, SystemClock())
+
+
+def test_simulated_gpus_may_stand_before_their_number() -> None:
+    assert len(simulated.open_machine("H100x2,A100", SystemClock()).gpus) == 3

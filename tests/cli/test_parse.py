@@ -382,3 +382,10 @@ def test_key_in_an_error_is_masked_in_json_and_rows(tmp_path: Path) -> None:
         text = run(tmp_path / "a.log", option).stdout
         assert "ValueError: token *** is wrong" in text
         assert key not in text
+
+
+def test_table_in_a_pipe_is_as_wide_as_columns_say(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, run(log).stdout.splitlines())) > 100
+    monkeypatch.setenv("COLUMNS", "90")
+    assert max(map(len, run(log).stdout.splitlines())) <= 90

@@ -33,7 +33,7 @@ def test_recording_for_a_time_ends_by_itself() -> None:
     answer = call("record", "--simulate", "2xH100", "--for", "1.2s", "--out", "run")
     assert answer.returncode == 0
     assert "SIMULATED: 2xH100" in answer.stderr
-    assert "next: gputel info run" in answer.stderr
+    assert "next: gputel report run" in answer.stderr
     assert answer.stdout == ""
     facts = json.loads(Path("run/run.json").read_text())
     assert facts["exit_code"] == 0
@@ -137,7 +137,7 @@ def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
     )
     assert (answer.returncode, answer.stdout) == (3, "hi\n")
     assert json.loads(Path("run/run.json").read_text())["exit_code"] == 3
-    assert "next: gputel info run" in answer.stderr or "no report: " in answer.stderr
+    assert "next: gputel report run" in answer.stderr or "no report: " in answer.stderr
 
 
 def test_recording_with_fsync_keeps_output_and_end() -> None:
@@ -189,6 +189,7 @@ def test_without_a_gpu_a_plain_recording_is_one_line_and_leaves_nothing() -> Non
     assert answer.returncode == 1
     assert answer.stderr.count("\n") == 1
     assert answer.stderr.startswith("error: ")
+    assert "with a COMMAND its output is recorded without a GPU" in answer.stderr
     assert not Path("run").exists()
 
 
@@ -197,7 +198,8 @@ def test_without_a_gpu_the_output_is_recorded_all_the_same() -> None:
     assert answer.returncode == 0
     assert answer.stdout == "hello\n"
     if "no GPU was sampled" in answer.stderr:
-        assert "(the output is recorded all the same)" in answer.stderr
+        first = answer.stderr.splitlines()[0]
+        assert ": output, its times and the exit code are recorded, GPUs are not; " in first
 
 
 def test_run_is_never_overwritten() -> None:

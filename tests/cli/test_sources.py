@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputel.cli import sources
-from gputel.telemetry import run_folder
+from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
 
 
@@ -50,6 +51,27 @@ def test_glob_is_expanded_when_the_shell_has_not(here: Path) -> None:
 
 def test_latest_is_the_run_that_started_last(here: Path) -> None:
     assert paths("latest") == ["run runs/new"]
+
+
+def test_latest_passes_over_a_start_that_recorded_nothing(here: Path) -> None:
+    (here / "runs" / "old" / "output.log").write_text("step 1 | loss 3.0\n")
+    assert paths("latest") == ["run runs/old"]
+
+
+def test_latest_that_is_being_recorded_counts_before_its_first_line(here: Path) -> None:
+    (here / "runs" / "old" / "output.log").write_text("step 1 | loss 3.0\n")
+    descriptor = recorder_lock.hold(here / "runs" / "new")
+    try:
+        assert paths("latest") == ["run runs/new"]
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("word", ["many", "many/run*"])
+def test_runs_stand_in_the_order_of_their_numbers(here: Path, word: str) -> None:
+    for number in (10, 2, 1):
+        run_folder.create(Path(f"many/run{number}"), {"run": str(number)})
+    assert paths(word) == [f"run many/run{number}" for number in (1, 2, 10)]
 
 
 def test_file_that_is_called_latest_is_that_file(here: Path) -> None:

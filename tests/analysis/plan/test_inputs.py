@@ -32,7 +32,8 @@ def test_tied_head_is_counted_once_and_works_as_much() -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("2xH900", "--on 2xH900: no such GPU in the table; it has H100, H100-PCIe, "),
+        ("2xMI300", "--on 2xMI300: no such GPU in the table; it has H100, H100-PCIe, "),
+        ("2xH900", "--on 2xH900: no such GPU in the table; did you mean 2xH100?"),
         ("0xH100", "--on 0xH100: at least one GPU is needed; say 1 or more"),
     ],
 )

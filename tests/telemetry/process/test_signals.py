@@ -196,7 +196,7 @@ def test_ctrl_c_reaches_the_command_once_and_ends_a_shells_loop(shell: Shell, tm
     shell.type(f"for i in 1 2 3; do $GPUTEL record --out run$i -- {command}; done\n")
     shell.saw("ready")
     shell.type("\x03")
-    shell.saw("next: gputel info")
+    shell.saw("next: gputel report")
     shell.type("echo loop=$?\n")
     shell.saw("loop=130")
     assert not (tmp_path / "run2").exists()
