@@ -206,7 +206,7 @@ class _Lazy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        compiled: Any = re.compile(self.pattern, self._flags)  # type: ignore[type-var]
+        compiled: Any = re.compile(self.pattern, self._flags)
         found = getattr(compiled, name)
         setattr(self, name, found)
         return found

@@ -6,12 +6,12 @@ many of its lines one body has; a shape that also stands elsewhere (under the he
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gputel.analysis.logs.infer.candidates import Candidate
+from gputel.analysis.logs.patterns import lazy_regex
 
-_INSIDE = re.compile(
+_INSIDE = lazy_regex(
     rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])"
 )  # indented, or behind a bullet; \xe2 begins drawn ones
 _LONGEST = 200  # lines of a body

@@ -15,13 +15,14 @@ from itertools import pairwise
 from gputel.analysis.logs.infer.candidates import Candidate, LineTable
 from gputel.analysis.logs.infer.languages import english
 from gputel.analysis.logs.infer.slots import integers
+from gputel.analysis.logs.patterns import lazy_regex
 
 TOTALS = ("length", "total_steps", "total")
 _ABOVE = 4  # lines between the announcement and the first line of the loop
-_ANNOUNCES = re.compile(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
-_FIGURE = re.compile(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
+_ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
+_FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
 _LONGEST = 200
-_LETTERS = re.compile(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
+_LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
 
 def total(candidate: Candidate) -> int | None:

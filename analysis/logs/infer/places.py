@@ -6,7 +6,6 @@ it; one that grows by whole batches counts samples and is no step; a value that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,9 +14,10 @@ from gputel.analysis.logs.infer.dialects import MEASURE, SETS
 from gputel.analysis.logs.infer.shapes import BAR, LineShape
 from gputel.analysis.logs.infer.slots import Slot, counter, integers, is_samples
 from gputel.analysis.logs.names import legal
+from gputel.analysis.logs.patterns import lazy_regex
 
 PLACES = {"step": "total_steps", "iteration": "total_steps", "batch": "total_steps", "epoch": "epochs"}
-_RATE = re.compile(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
+_RATE = lazy_regex(r"(?:it|s|step|batch|example|sample|B)s?/(?:s|it)|^rate/")
 _STEPS = ("step", "iteration", "batch")
 
 
