@@ -16,6 +16,7 @@ from gputel.trainer.corpus import Corpus, open_corpus
 from gputel.trainer.data import Mixture, Source
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.evaluate import MultipleChoice, Validation, questions
+from gputel.trainer.fp8 import require_fp8
 from gputel.trainer.model import Model
 from gputel.trainer.optim import Optimizer, optimizer
 from gputel.trainer.options import Options
@@ -88,6 +89,8 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
         plan = settled(options, where, corpus)
         if options.sample_prompt is not None and corpus.tokenizer is None:
             raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        if options.fp8:
+            require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
         asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
         corpus.check(plan.shape.vocab, lambda number: number % where.size == where.rank)
         validation = _validation(plan, corpus, where) if options.eval_every else None
@@ -115,7 +118,7 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
             False  # the chunked loss is a higher-order operator, which it cannot split
         )
     with torch.device("meta"):
-        model = Model(plan.shape, options.dropout, recompute=options.recompute)
+        model = Model(plan.shape, options.dropout, recompute=options.recompute, fp8=options.fp8)
     if plan.compiled:
         for part in model.blocks if fsdp else [model]:
             part.compile(dynamic=False)
@@ -154,7 +157,7 @@ def banner(run: TrainingRun) -> list[str]:
     """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
     plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
     tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
-    numbers = "bf16 autocast" if plan.bf16 else "fp32"
+    numbers = ("bf16 autocast" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
     lines = [
         f"Run: {run.folder.name} in {run.folder}",
         f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "

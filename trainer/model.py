@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from gputel.trainer.fp8 import Fp8Linear
 from gputel.trainer.ranks import PADDED, placed
 from gputel.trainer.shape import MLP_RATIO, Shape
 
@@ -85,7 +86,7 @@ def norm(x: Tensor) -> Tensor:
 def rotary(seq: int, head_dim: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     frequencies = ROTARY_BASE ** (-torch.arange(0, head_dim, 2, device=device).float() / head_dim)
     angles = torch.outer(torch.arange(seq, device=device).float(), frequencies)
-    return angles.cos()[:, None], angles.sin()[:, None]
+    return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -102,16 +103,16 @@ def spread_of(name: str, weight: Tensor) -> float:
 
 
 class Attention(nn.Module):
-    def __init__(self, shape: Shape, dropout: float) -> None:
+    def __init__(self, shape: Shape, dropout: float, linear: type[nn.Linear]) -> None:
         super().__init__()
         self.heads, self.head_dim, self.dropout = shape.heads, shape.head_dim, dropout
-        self.qkv = nn.Linear(shape.dim, 3 * shape.dim, bias=False)
-        self.out = nn.Linear(shape.dim, shape.dim, bias=False)
+        self.qkv = linear(shape.dim, 3 * shape.dim, bias=False)
+        self.out = linear(shape.dim, shape.dim, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, self.head_dim)).unbind(-3)
-        q, k = norm(rotate(q, cos, sin)), norm(rotate(k, cos, sin))
-        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        qkv = self.qkv(x).unflatten(-1, (3 * self.heads, self.head_dim)).transpose(1, 2)
+        qk, v = qkv.split((2 * self.heads, self.heads), dim=1)
+        q, k = norm(rotate(qk, cos, sin)).chunk(2, dim=1)
         dropout = self.dropout if self.training else 0.0
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
         projected: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))
@@ -119,11 +120,11 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, shape: Shape, dropout: float) -> None:
+    def __init__(self, shape: Shape, dropout: float, linear: type[nn.Linear]) -> None:
         super().__init__()
-        self.attention = Attention(shape, dropout)
-        self.up = nn.Linear(shape.dim, MLP_RATIO * shape.dim, bias=False)
-        self.down = nn.Linear(MLP_RATIO * shape.dim, shape.dim, bias=False)
+        self.attention = Attention(shape, dropout, linear)
+        self.up = linear(shape.dim, MLP_RATIO * shape.dim, bias=False)
+        self.down = linear(MLP_RATIO * shape.dim, shape.dim, bias=False)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -135,11 +136,15 @@ class Block(nn.Module):
 class Model(nn.Module):
     """`model(ids)` gives the last position's logits, `model(ids, targets)` the mean loss, `per_token` each loss."""
 
-    def __init__(self, shape: Shape, dropout: float = 0.0, *, recompute: bool = False) -> None:
+    def __init__(
+        self, shape: Shape, dropout: float = 0.0, *, recompute: bool = False, fp8: bool = False
+    ) -> None:
         super().__init__()
         self.shape, self.recompute = shape, recompute
         self.embedding = nn.Embedding(shape.padded_vocab, shape.dim)
-        self.blocks = nn.ModuleList(Block(shape, dropout) for _ in range(shape.depth))
+        self.blocks = nn.ModuleList(
+            Block(shape, dropout, Fp8Linear if fp8 else nn.Linear) for _ in range(shape.depth)
+        )
         self.head = nn.Linear(shape.dim, shape.padded_vocab, bias=False)
         self.turns = rotary(shape.seq, shape.head_dim)
 

@@ -87,6 +87,7 @@ class Options:
 
     device: str = option("auto", choice("auto", "cpu", "cuda"), "where to train")
     dtype: str = option("auto", choice("auto", "bf16", "fp32"), "bf16: autocast [bf16 on a GPU that has it]")
+    fp8: bool = option(False, bool, "matrices of the blocks multiplied in eight bits, where the GPU does it")
     compile: bool | None = option(None, bool, "torch.compile [on a GPU]")
     recompute: bool = option(
         False, bool, "compute activations again in the backward pass: less memory, more work"

@@ -17,7 +17,7 @@ from gputel.trainer.shape import shape_of
 FINE, BAD = torch.tensor(False), torch.tensor(True)
 
 
-class ReadsOfTheDevice(TorchDispatchMode):
+class ReadsOfTheDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts how often a tensor's value is asked for."""
 
     count = 0
@@ -94,7 +94,7 @@ def test_step_that_is_not_finite_leaves_weights_and_state_alone(kind: str, wrong
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 def test_step_never_waits_for_the_device(kind: str) -> None:
     _, made = trained(kind)
-    with ReadsOfTheDevice() as reads:
+    with ReadsOfTheDevice() as reads:  # type: ignore[no-untyped-call]
         made.step(1, 1.0, FINE)
     assert reads.count == 0
 

@@ -29,8 +29,9 @@ def test_sharded_gradients_that_travel_once_a_step_or_after_every_micro_batch_tr
 
 
 def test_four_ranks_equal_one_process_within_rounding(tmp_path: Path, train: Train) -> None:
+    """Weights within a ten-thousandth of a step of the embedding, whose rate is 1 at this width."""
     one = train(tmp_path / "one", *BATCH, "--device-batch-size", "2")
     four = train(tmp_path / "four", *BATCH, "--device-batch-size", "2", ranks=4)
     weights = [{n: t for n, t in run.tensors().items() if n.startswith("model:")} for run in (one, four)]
-    assert max(float((weights[0][n] - weights[1][n]).abs().max()) for n in weights[0]) < 1e-6
-    assert one.losses() == pytest.approx(four.losses(), abs=1e-6)
+    assert max(float((weights[0][n] - weights[1][n]).abs().max()) for n in weights[0]) < 1e-4
+    assert one.losses() == pytest.approx(four.losses(), abs=1e-5)

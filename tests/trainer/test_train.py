@@ -337,6 +337,7 @@ def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> Non
             ("--tokenizer", "nowhere"),
             "--tokenizer nowhere: is no file; give bytes, chars or a tokenizers or tiktoken file",
         ),
+        (("--fp8",), "--fp8: a CPU does not multiply in eight bits; leave it out"),
         (("--resume", "best"), "--resume best: there is no run/checkpoints/best; see `checkpoints DIR`"),
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
     ],
@@ -348,7 +349,7 @@ def test_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, .
 
 def test_options_are_those_that_the_documentation_names() -> None:
     page = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
-    documented = set(re.findall(r"`--([a-z-]+)", page))
+    documented = set(re.findall(r"`--([a-z0-9-]+)", page))
     assert {entry.name.replace("_", "-") for entry in fields(Options)} <= documented
 
 
