@@ -80,7 +80,7 @@ class Options:
     resume: str | None = option(None, str, "auto (go on if there is something), latest, best, or a path")
 
     eval_every: int = option(250, NATURAL, "steps between evaluations; 0: never")
-    eval_tokens: int | None = option(None, WHOLE, "tokens of a validation [8M; 64k on a CPU]")
+    eval_tokens: int | None = option(None, WHOLE, "tokens of a validation [2M; 64k on a CPU]")
     hellaswag: str | None = option(None, PATH, "multiple-choice questions, a jsonl in HellaSwag's form")
     sample_prompt: str | None = option(None, str, "write text from this prompt at every evaluation")
     sample_tokens: int = option(64, WHOLE, "tokens of a text sample")

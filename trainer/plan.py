@@ -140,7 +140,7 @@ def settled(options: Options, where: World, corpus: Corpus) -> TrainingPlan:
         tokens_per_step=tokens_per_step,
         bf16=has_bf16 if options.dtype == "auto" else options.dtype == "bf16",
         compiled=gpu if options.compile is None else options.compile,
-        eval_tokens=options.eval_tokens or (2**23 if gpu else 2**16),
+        eval_tokens=options.eval_tokens or (2**21 if gpu else 2**16),
         peak_flops=peak_flops,
         peak_from=peak_from,
     )
