@@ -16,16 +16,23 @@ from gputel.analysis.document import Curves, Numbers, Series
 
 BUDGET = 300_000  # numbers of all curves together, not counting where they lie
 OF_A_POINT = 3  # mean, lowest, highest
+UNSEEN = 600  # points of a curve that a page shows only when asked for
 FEWEST = 500  # points that even one curve of a thousand has
 
 
 def curves(panels: Sequence[Curves], budget: int = BUDGET) -> list[Curves]:
-    """Short curves stay as they are; the longer ones get equally many points. A curve on two panels counts once."""
+    """Short curves stay as they are; the longer ones get equally many points. A curve on two panels counts once.
+
+    Curves that are shown only when asked for get fewer.
+    """
     every = {id(series): series for panel in panels for series in panel.series}
     most = _share([_numbers(series) for series in every.values()], budget)
     points = max(most // OF_A_POINT, FEWEST)
     done = {
-        key: series if _numbers(series) <= most else thinned(series, points) for key, series in every.items()
+        key: thinned(series, points if series.shown else min(points, UNSEEN))
+        if _numbers(series) > most or not series.shown
+        else series
+        for key, series in every.items()
     }
     return [replace(panel, series=tuple(done[id(own)] for own in panel.series)) for panel in panels]
 

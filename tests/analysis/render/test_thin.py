@@ -1,5 +1,7 @@
 """Fewer points, and not one extreme lost."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +83,16 @@ def test_curve_on_two_panels_counts_once_and_is_one_object() -> None:
     first, second = thin.curves(panels, budget=30_000)
     assert len(first.series[0].y) == 30_000
     assert first.series[0] is second.series[0]
+
+
+def test_curve_that_is_shown_when_asked_for_has_fewer_points_and_its_extremes() -> None:
+    y = np.zeros(5000)
+    y[1234] = 915.0
+    seen = Series("mean", {"time": np.arange(5000.0)}, y)
+    axes = (PlotAxis("time", "time", "s"),), PlotAxis("power", "Power", "W")
+    panel = Curves("power", "Power", *axes, (seen, replace(seen, shown=False)))
+    (thinned,) = thin.curves([panel])
+    mean, single = thinned.series
+    assert (len(mean.y), len(single.y), single.count) == (5000, thin.UNSEEN, 5000)
+    assert single.high is not None
+    assert np.nanmax(single.high) == 915.0
