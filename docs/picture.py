@@ -1,11 +1,12 @@
 """Makes the README's pictures from a recording that it makes itself: `python docs/picture.py`.
 
 docs/terminal.svg is what `gputel tail` draws in a terminal (needs tmux), docs/page.png what `gputel report --html`
-writes (needs chromium). Run it again when either has changed. It takes two minutes.
+writes and docs/live.png what `gputel tail --web` serves (both need chromium). Run it again when one of them has
+changed. It takes two minutes.
 """
 
 import re
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,15 @@ from rich.console import Console
 from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from tests import browser  # noqa: E402
+
 GPUTEL = (sys.executable, "-m", "gputel")
 RUN = "runs/tiny"
 COLUMNS, LINES = 110, 30
-PIXELS = "1280,920"
+PIXELS = (1280, 920)
 LARGEST = 250_000  # bytes of a picture
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 60  # until the terminal view must have drawn something
 
 
@@ -68,32 +72,41 @@ def _drawn(capture: list[str]) -> str:
     raise SystemExit(f"the terminal view drew nothing within {SECONDS} s")
 
 
-def page(folder: Path) -> bytes:
-    """The top of the page as PNG."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        raise SystemExit(f"needs one of {', '.join(BROWSERS)}")
-    html, picture = folder / "report.html", folder / "page.png"
-    subprocess.run(
-        [*GPUTEL, "report", RUN, "--html", "--out", html], cwd=folder, check=True, capture_output=True
-    )
-    options = (
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--virtual-time-budget=4000",
-    )
-    shot = (f"--window-size={PIXELS}", f"--screenshot={picture}", html.as_uri())
-    subprocess.run([browser, *options, *shot], check=True, capture_output=True)
-    return picture.read_bytes()
+def page(folder: Path, chromium: browser.Browser) -> bytes:
+    """The top of the report's page as PNG."""
+    html = folder / "report.html"
+    command = [*GPUTEL, "report", RUN, "--html", "--out", html]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return _shot(chromium, html, "true")
+
+
+def live(folder: Path, chromium: browser.Browser) -> bytes:
+    """The live page of the run as PNG."""
+    command = [*GPUTEL, "tail", "--web", "--port", "0", RUN]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            return _shot(chromium, server.stdout.readline().strip(), "charts.length && charts[0].frame")
+        finally:
+            server.send_signal(signal.SIGINT)
+
+
+def _shot(chromium: browser.Browser, address: Path | str, drawn: str) -> bytes:
+    tab = chromium.tab(*PIXELS)
+    tab.open(address)
+    tab.until(drawn)
+    with tempfile.NamedTemporaryFile(suffix=".png") as picture:
+        tab.screenshot(Path(picture.name), whole=False)
+        return Path(picture.name).read_bytes()
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         record(folder)
-        pictures = {"terminal.svg": terminal(folder).encode(), "page.png": page(folder)}
+        pictures = {"terminal.svg": terminal(folder).encode()}
+        with browser.started() as chromium:
+            pictures |= {"page.png": page(folder, chromium), "live.png": live(folder, chromium)}
     for name, content in pictures.items():
         if len(content) > LARGEST:
             raise SystemExit(f"{name}: {len(content):,} bytes; {LARGEST:,} are allowed")
