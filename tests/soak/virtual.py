@@ -93,9 +93,12 @@ def excuses(reports: list[dict[str, Any]], soak: SoakPlan) -> Excuses:
     ]
     gaps += [_span(fault.at_s - 1, fault.at_s + fault.lasts_s + 1) for fault in soak.of_kind("full")]
     begun = [*begins, *(event["at"] for event in events if event.get("cause") == "hang")]
+    gone: dict[str, list[Span]] = {str(gpu): [] for gpu in range(soak.gpus)}
+    for fault in soak.of_kind("gone"):  # of one that is gone when a process begins there is no event here
+        gone[str(fault.gpu)].append(_span(fault.at_s, fault.at_s + fault.lasts_s + BACK / SECOND))
     lost = {
-        str(gpu): _shifted(span for report in reports for span in _lost(report, str(gpu)))
-        for gpu in range(soak.gpus)
+        gpu: _shifted([*spans, *(span for report in reports for span in _lost(report, gpu))])
+        for gpu, spans in gone.items()
     }
     return Excuses(
         _shifted(gaps),
@@ -111,7 +114,9 @@ def _shifted(spans: Iterable[Span]) -> list[Span]:
 
 
 def _lost(report: dict[str, Any], gpu: str) -> Iterator[Span]:
-    since = None
+    """When a GPU was left out. Of one that was silent at the start only its return is an event here."""
+    first = next((event["kind"] for event in report["events"] if event.get("gpu") == gpu), None)
+    since = report["begins"] if first == "gpu_back" else None
     for event in report["events"]:
         if event.get("gpu") != gpu:
             continue
