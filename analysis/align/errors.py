@@ -63,7 +63,8 @@ def border_error(
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
     rounded_s = _last_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
     between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
-    record_s = float(steps["duration_s"].median() or 0.0) * covered
+    step_s: Any = steps["duration_s"].median()
+    record_s = float(step_s or 0.0) * covered
     return BorderError(
         min(
             placed.resolution_s, record_s
