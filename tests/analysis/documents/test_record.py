@@ -90,7 +90,7 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "events": "1 mark",
         "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
     }
-    assert record_document(summary).next == f"gputel info {path}"
+    assert record_document(summary).next == f"gputel report {path}"
 
 
 def test_recording_of_less_than_a_second_has_the_cost_of_its_start_and_no_share_of_a_core(
