@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.readings import Reading
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 Values = Sequence[int | None]
+Integers: TypeAlias = "npt.NDArray[np.int64]"
+Bits: TypeAlias = "npt.NDArray[np.bool_]"
+Prepared = tuple[Callable[..., object], tuple[object, ...]]
+"""A function and its arguments."""
 Report = Callable[..., None]
 """`report(kind, text, **facts)` writes an event into events.jsonl."""
 
@@ -61,14 +69,68 @@ NO_MOMENT = 0
 class Reader(Protocol):
     """Reads some readings of one GPU, in the order in which they were requested."""
 
+    failed: bool
+    """Whether a call failed since the last `check`, so that the GPU may be lost."""
+
+    @property
+    def prepared(self) -> Sequence[Prepared]:
+        """The calls that `ask` makes, to be made without it while each returns 0; none if that is not enough."""
+
     def ask(self) -> None:
         """Call the driver."""
+
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        """Call the driver as `ask` does; returns when each call ended."""
+
+    @property
+    def calls(self) -> Sequence[tuple[str, ...]]:
+        """The readings that each call gives."""
 
     def answer(self, now: int) -> Values:
         """Decode the last `ask`, made at `now` (monotonic ns), or at NO_MOMENT. Raises GpuLost."""
 
     def counters(self) -> Mapping[str, CounterState]:
         """What is known of the counters behind rates, by reading."""
+
+
+class RawRows(NamedTuple):
+    """What some GPUs answered at some ticks: the bytes of each GPU `step` after those of the one before it."""
+
+    data: bytes
+    offset: int
+    ticks: int
+    stride: int
+    """Bytes from one tick to the next."""
+    gpus: int = 1
+    step: int = 0
+
+
+@runtime_checkable
+class BufferedReader(Reader, Protocol):
+    """A reader whose answers lie in `memory` until the next `ask`, and are decoded later, many at a time.
+
+    At 100 Hz the processor's caches are cold at every tick; a second of rows at once costs a tenth.
+    """
+
+    memory: memoryview
+
+    def check(self) -> None:
+        """Raises GpuLost if the last `ask` shows that the GPU no longer answers."""
+
+    def value(self, row: bytes, offset: int, place: int) -> int | None:
+        """One value of a copy of `memory`; for a rate its counter."""
+
+    layout: object
+    """Readers of equal layouts can decode each other's memory."""
+
+    def decode(self, raw: RawRows, values: Integers, valid: Bits) -> None:
+        """Decode copies of `memory` into arrays of (tick, GPU, reading); counters are not rates yet."""
+
+    def follow(self, times: Sequence[int], values: Integers, valid: Bits) -> None:
+        """Take what `decode` gave for this GPU, asked at `times`; in their order and each once.
+
+        Counters become rates, which follow from their changes.
+        """
 
 
 class Machine(Protocol):

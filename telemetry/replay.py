@@ -7,7 +7,7 @@ last value recorded before each moment; a null stays null, and after the last sa
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
 from gputel.telemetry.readings import BY_NAME, Reading
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ class Replay:
 class ReplayReader:
     """Answers from one GPU's track."""
 
+    calls: Sequence[tuple[str, ...]] = ()
+    prepared: Sequence[Prepared] = ()
+    failed = False
+
     def __init__(self, track: Track, start: int, names: Sequence[str]) -> None:
         nothing: Column = [None] * len(track.times)
         self._track, self._start = track, start
@@ -74,6 +78,10 @@ class ReplayReader:
 
     def ask(self) -> None:
         """Does nothing: there is no driver to call."""
+
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        """Nothing: there are no calls."""
+        return ()
 
     def answer(self, now: int) -> Values:
         index = self._track.at(now - self._start)

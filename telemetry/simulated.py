@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
 
 SECOND = 1_000_000_000
@@ -191,12 +191,20 @@ class Simulated:
 class SimulatedReader:
     """Answers some readings of one simulated GPU."""
 
+    calls: Sequence[tuple[str, ...]] = ()
+    prepared: Sequence[Prepared] = ()
+    failed = False
+
     def __init__(self, model: GpuSimulation, readings: Sequence[Reading]) -> None:
         self._model, self._names = model, [reading.name for reading in readings]
         self._lacks = set(model.kind.lacks)
 
     def ask(self) -> None:
         """Does nothing: the answer follows from the time."""
+
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        """Nothing: there are no calls."""
+        return ()
 
     def answer(self, now: int) -> Values:
         values = self._model.at(now)

@@ -13,14 +13,17 @@ two, the rate is None, and `state` says why.
 
 from __future__ import annotations
 
-import statistics
+import math
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from itertools import chain
+
+import numpy as np
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import NO_MOMENT, CounterState
+from gputel.telemetry.machine import Bits, CounterState, Integers
 
 PRECISION = 0.2
 SEVERAL = 5
@@ -70,31 +73,56 @@ class Counter:
     """How many changes in a row may have wrapped twice."""
     gaps: deque[int] = field(default_factory=lambda: deque(maxlen=GAPS))
     unlearned: int = 0
+    last: int | None = None
+    """The last count that was read, and when."""
+    read_at: int = 0
+    until: int = NEVER
+    """When it has stood still for several periods, if it does not change before."""
 
-    def restart(self) -> None:
-        """Begin anew after a value that is missing."""
-        self.start = self.changed = self.rate = None
+    def take(
+        self, counts: Sequence[int | None], changes: Iterable[int], times: Sequence[int]
+    ) -> list[int | None]:
+        """Take reads in their order, and return the rate at each; `changes` are the places of other counts."""
+        rates: list[int | None] = []
+        for place in changes if counts[0] == self.last else chain([0], changes):
+            read_at = self._hold(rates, place, times)
+            self._change(counts[place], times[place], times[place] - read_at)
+        self.read_at = self._hold(rates, len(times), times)
+        return rates
 
-    def stand_still(self) -> None:
-        """Settle on 0; the moment at which it moves again is not the start of a rate."""
-        self.start, self.rate = None, 0
+    def _hold(self, rates: list[int | None], place: int, times: Sequence[int]) -> int:
+        """Hold the rate up to a place, or until it has stood still for long; returns when the read before was."""
+        done, read_at = len(rates), times[place - 1] if place else self.read_at
+        if read_at >= self.until and done < place:
+            still = bisect_left(times, self.until, done, place)
+            rates += [self.rate] * (still - done)
+            self.start, self.rate, self.until = None, 0, NEVER
+            done = still
+        rates += [self.rate] * (place - done)
+        return read_at
 
-    def move(self, before: int, value: int, at: int, within: int) -> None:
+    def _change(self, value: int | None, at: int, within: int) -> None:
         """Take a change that was read at `at`, and came at most `within` nanoseconds earlier."""
+        before, self.last, self.until = self.last, value, NEVER
+        if value is None or before is None:
+            self.start = self.changed = self.rate = None
+            return
         counts: int | None = value - before
         if self.narrow or value < before:
             counts = self._counts(value - before, before, at, within)
         if self.changed is not None:
             self._learn(at - self.changed)
         self.changed, self.changed_within = at, within
+        if self.period is not None:
+            self.until = at + int(SEVERAL * self.period)
         if counts is None or self.start is None:
             self.rate = None
         else:
             self.total += counts
-            span = at - self.start
-            if span <= 0 or within > PRECISION * span or self.start_within > PRECISION * span:
+            precise = PRECISION * (at - self.start)
+            if precise <= 0 or within > precise or self.start_within > precise:
                 return
-            bytes_s = self.total * self.bytes_a_count * SECOND / span
+            bytes_s = self.total * self.bytes_a_count * SECOND / (at - self.start)
             self.rate = int(bytes_s / 1024) if bytes_s <= self.most else None
         self.start, self.start_within, self.total = at, within, 0
 
@@ -104,27 +132,24 @@ class Counter:
             self.falls += before < 1 << 32
             self.narrow = self.falls > 1  # sent as 64 bits, but it wraps at 32
             return None
-        since = NEVER if self.changed is None else at - self.changed + self.changed_within
-        if self.period is not None:
-            since = min(since, within + round(1.5 * self.period))
-        self.wraps = self.wraps + 1 if since * self.most >= SECOND * self._round_bytes() else 0
+        since: float = NEVER if self.changed is None else at - self.changed + self.changed_within
+        if self.period is not None and (longest := within + round(1.5 * self.period)) < since:
+            since = longest
+        self.wraps = self.wraps + 1 if since * self.most >= SECOND * (self.bytes_a_count << 32) else 0
         return None if self.wraps else moved % (1 << 32)
-
-    def _round_bytes(self) -> int:
-        """Bytes between two wraps at 32 bits."""
-        return self.bytes_a_count << 32
 
     def _learn(self, gap: int) -> None:
         self.gaps.append(gap)
         self.unlearned += 1
-        if self.unlearned >= max(FEWEST_GAPS, len(self.gaps) // 2):
+        if self.unlearned >= FEWEST_GAPS and self.unlearned >= len(self.gaps) // 2:
             self.unlearned = 0
-            middle = statistics.median_low(self.gaps)
-            self.period = statistics.fmean(gap for gap in self.gaps if abs(gap - middle) <= TRIM * middle)
+            middle = sorted(self.gaps)[(len(self.gaps) - 1) // 2]
+            near = [gap for gap in self.gaps if abs(gap - middle) <= TRIM * middle]
+            self.period = math.fsum(near) / len(near)
 
     def state(self) -> CounterState:
         """What a reader of its rates should know."""
-        why, wraps_s = None, self._round_bytes() / self.most
+        why, wraps_s = None, (self.bytes_a_count << 32) / self.most
         if self.wraps >= SEVERAL:
             why = f"its counter of 32 bits may wrap every {1000 * wraps_s:.0f} ms"
             if self.changed_within:
@@ -133,55 +158,36 @@ class Counter:
 
 
 class Rates:
-    """Replaces counters in a row by their rates in KiB per second; None where a rate is unknown."""
+    """Replaces counters in rows of values by their rates in KiB per second; None where a rate is unknown."""
 
     def __init__(self, counters: Sequence[Counter]) -> None:
         self._counters = counters
-        places = [counter.place for counter in counters]
-        self._pick: Callable[[Sequence[int | None]], Sequence[int | None]] = itemgetter(*places, places[0])
-        self._places = list(enumerate(places))
-        self._last: Sequence[int | None] = [None] * (len(counters) + 1)
-        self._rates: list[int | None] = [None] * len(counters)
-        self._until = [NEVER] * len(counters)
-        self._soonest = NEVER
-        self._read_at = 0
-
-    def hold(self, now: int) -> bool:
-        """Whether counters that had not changed when they were read at `now` keep their rates."""
-        if now == NO_MOMENT:
-            return True
-        self._read_at = now if now < self._soonest else self._read_at
-        return now < self._soonest
+        self._places = [counter.place for counter in counters]
 
     def into(self, values: list[int | None], now: int) -> None:
-        """Replace the counters, which were read at `now`; at NO_MOMENT they say nothing."""
-        counts, rates = self._pick(values), self._rates
-        if now != NO_MOMENT:
-            if counts != self._last or now >= self._soonest:
-                self._take(counts, now)
-            self._read_at = now
-        for n, place in self._places:
-            values[place] = rates[n]
+        """Replace the counters of one row, which were read at `now`."""
+        for counter in self._counters:
+            (values[counter.place],) = counter.take([values[counter.place]], (), [now])
+
+    def into_all(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
+        """Replace the counters of many rows, which were read at `times`."""
+        if not self._counters:
+            return
+        counts, there = values[:, self._places], valid[:, self._places]
+        moved = (counts[1:] != counts[:-1]) | (there[1:] != there[:-1])
+        changes: list[list[int]] = [[] for _ in self._counters]
+        for place, number in zip(*(where.tolist() for where in np.nonzero(moved)), strict=True):
+            changes[number].append(place + 1)
+        whole = bool(there.all())
+        for number, counter in enumerate(self._counters):
+            read: list[int | None] = counts[:, number].tolist()
+            if not whole:
+                read = [count if known else None for count, known in zip(read, there[:, number], strict=True)]
+            rates = counter.take(read, changes[number], times)
+            if None in rates:
+                valid[:, counter.place] = [rate is not None for rate in rates]
+            values[:, counter.place] = [rate or 0 for rate in rates]
 
     def states(self) -> Mapping[str, CounterState]:
         """What is known of each counter, by reading."""
         return {counter.name: counter.state() for counter in self._counters}
-
-    def _take(self, counts: Sequence[int | None], now: int) -> None:
-        """Learn from the counters that have changed, or that have stood still until now."""
-        last, until, within = self._last, self._until, now - self._read_at
-        for n, counter in enumerate(self._counters):
-            value, before = counts[n], last[n]
-            if value == before and now < until[n]:
-                continue
-            until[n] = NEVER
-            if value is None or before is None:
-                counter.restart()
-            elif value == before:
-                counter.stand_still()
-            else:
-                counter.move(before, value, now, within)
-                if counter.period is not None:
-                    until[n] = now + int(SEVERAL * counter.period)
-            self._rates[n] = counter.rate
-        self._last, self._soonest = counts, min(until)

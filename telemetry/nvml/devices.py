@@ -9,13 +9,25 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_uint, c_void_p
 from dataclasses import dataclass
 from typing import cast
 
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuLost, Reader, Report, Values
+from gputel.telemetry.machine import (
+    Answer,
+    Bits,
+    BufferedReader,
+    Gpu,
+    GpuLost,
+    Integers,
+    Prepared,
+    RawRows,
+    Reader,
+    Report,
+    Values,
+)
 from gputel.telemetry.nvml import gpm, library
 from gputel.telemetry.nvml.calls import CallReader
 from gputel.telemetry.nvml.counters import PCIE_BYTES_S, link_bytes_s
@@ -164,7 +176,7 @@ class Nvml:
             raise GpuLost(error_name(status))
         return status, value
 
-    def _reader(self, gpu: Gpu, wanted: Sequence[tuple[Reading, Source]]) -> Reader:
+    def _reader(self, gpu: Gpu, wanted: Sequence[tuple[Reading, Source]]) -> BufferedReader:
         device = self._devices[gpu.index]
         if wanted and all(isinstance(source, Gpm) for _, source in wanted):
             metrics = cast("Sequence[tuple[Reading, Gpm]]", wanted)
@@ -286,15 +298,42 @@ def _wait(opened: queue.SimpleQueue[Opening], count: int) -> None:
 class Sparse:
     """A reader that returns None for readings that this GPU no longer has since it came back."""
 
-    def __init__(self, reader: Reader, present: Sequence[bool]) -> None:
+    def __init__(self, reader: BufferedReader, present: Sequence[bool]) -> None:
         self._reader, self._present = reader, present
+        self._columns = [place for place, there in enumerate(present) if there]
+        self.memory = reader.memory
+        self.calls = reader.calls
+        self.ask, self.timed, self.check = reader.ask, reader.timed, reader.check
+        self.counters = reader.counters
 
-    def ask(self) -> None:
-        self._reader.ask()
+        self.layout = reader.layout, tuple(present)
+
+    @property
+    def prepared(self) -> Sequence[Prepared]:
+        return self._reader.prepared
+
+    @property
+    def failed(self) -> bool:
+        return self._reader.failed
+
+    @failed.setter
+    def failed(self, failed: bool) -> None:
+        self._reader.failed = failed
 
     def answer(self, now: int) -> Values:
         values = iter(self._reader.answer(now))
         return [next(values) if present else None for present in self._present]
 
-    def counters(self) -> Mapping[str, CounterState]:
-        return self._reader.counters()
+    def value(self, row: bytes, offset: int, place: int) -> int | None:
+        return self._reader.value(row, offset, self._columns.index(place)) if self._present[place] else None
+
+    def decode(self, raw: RawRows, values: Integers, valid: Bits) -> None:
+        answers, there = values[..., self._columns], valid[..., self._columns]
+        self._reader.decode(raw, answers, there)
+        values[:], valid[:] = 0, False
+        values[..., self._columns], valid[..., self._columns] = answers, there
+
+    def follow(self, times: Sequence[int], values: Integers, valid: Bits) -> None:
+        answers, there = values[:, self._columns], valid[:, self._columns]
+        self._reader.follow(times, answers, there)
+        values[:, self._columns], valid[:, self._columns] = answers, there

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
 
-from gputel.telemetry.machine import CounterState, GpuLost, Values
+import numpy as np
+
+from gputel.telemetry.machine import Bits, CounterState, GpuLost, Integers, RawRows, Values
 from gputel.telemetry.nvml.library import LOST, NOT_SUPPORTED, OK, Handle, Library, error_name, whole
 from gputel.telemetry.readings import Gpm, Reading
 
 VERSION = 1
 HEAD = struct.Struct("=IIQQ")  # version, number of metrics, the two samples
 METRIC = struct.Struct("=IId24x")  # id, return code, value, names
+STATUSES = struct.Struct(
+    "=ii"
+)  # of taking the sample and of the comparison; written behind the metrics in use
 SIZE = 19_104
 APART_NS = 95_000_000
 """Samples closer than this, as after a late tick, give no metric; the driver needs 100 ms."""
@@ -42,11 +47,16 @@ class GpmReader:
         self._get_mig = library.function("nvmlGpmMigSampleGet", c_void_p, c_uint, c_void_p)
         self._compare = library.function("nvmlGpmMetricsGet", c_void_p)
         self._old, self._new = _allocate(library), _allocate(library)
-        self._old_at = self._new_at = 0
-        self._statuses = [OK, NOT_SUPPORTED]
+        self._sampled_at = 0
+        self._asked = self.failed = False
+        self.prepared = ()
+        self.layout: object = tuple(wanted)
         self._buffer = ctypes.create_string_buffer(SIZE)
+        self._statuses_at = HEAD.size + len(wanted) * METRIC.size
+        self.memory = memoryview(self._buffer).cast("B")[: self._statuses_at + STATUSES.size]
         for i, (_, metric) in enumerate(wanted):
             METRIC.pack_into(self._buffer, HEAD.size + i * METRIC.size, metric.metric, 0, 0.0)
+        STATUSES.pack_into(self._buffer, self._statuses_at, OK, NOT_SUPPORTED)
 
     def ask(self) -> None:
         self._old, self._new = self._new, self._old
@@ -54,17 +64,46 @@ class GpmReader:
         HEAD.pack_into(
             self._buffer, 0, VERSION, len(self._readings), self._old.value or 0, self._new.value or 0
         )
-        compared = self._compare(self._buffer) if took == OK and self._new_at else NOT_SUPPORTED
-        self._statuses = [took, compared]
+        compared = self._compare(self._buffer) if took == OK and self._asked else NOT_SUPPORTED
+        self._asked = took == OK
+        STATUSES.pack_into(self._buffer, self._statuses_at, took, compared)
+        self.failed = took != OK
 
-    def answer(self, now: int) -> Values:
-        took, compared = self._statuses
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        self.ask()
+        return [monotonic()]
+
+    @property
+    def calls(self) -> Sequence[tuple[str, ...]]:
+        return [tuple(reading.name for reading in self._readings)]
+
+    def check(self) -> None:
+        took, _ = STATUSES.unpack_from(self._buffer, self._statuses_at)
+        self.failed = False
         if took in LOST:
             raise GpuLost(error_name(took))
-        self._old_at, self._new_at = self._new_at, now if took == OK else 0
-        if compared != OK or self._new_at - self._old_at < APART_NS:
-            return [None] * len(self._readings)
-        return [self._value(i, reading) for i, reading in enumerate(self._readings)]
+
+    def answer(self, now: int) -> Values:
+        self.check()
+        places = range(len(self._readings)) if self._apart(now) else ()
+        return [self.value(self.memory, 0, place) for place in places] or [None] * len(self._readings)
+
+    def value(self, row: bytes | memoryview, offset: int, place: int) -> int | None:
+        _, compared = STATUSES.unpack_from(row, offset + self._statuses_at)
+        _, status, value = METRIC.unpack_from(row, offset + HEAD.size + place * METRIC.size)
+        return whole(value * self._readings[place].per_unit) if compared == status == OK else None
+
+    def decode(self, raw: RawRows, values: Integers, valid: Bits) -> None:
+        for tick, gpu in np.ndindex(raw.ticks, raw.gpus):
+            offset = raw.offset + tick * raw.stride + gpu * raw.step
+            answers = [self.value(raw.data, offset, place) for place in range(len(self._readings))]
+            valid[tick, gpu] = [answer is not None for answer in answers]
+            values[tick, gpu] = [answer or 0 for answer in answers]
+
+    def follow(self, times: Sequence[int], values: Integers, valid: Bits) -> None:
+        for tick, now in enumerate(times):
+            if not self._apart(now):
+                values[tick], valid[tick] = 0, False
 
     def counters(self) -> Mapping[str, CounterState]:
         """Nothing: GPM metrics are no counters."""
@@ -75,9 +114,10 @@ class GpmReader:
             return self._get(self._handle, self._new)
         return self._get_mig(self._handle, self._instance, self._new)
 
-    def _value(self, i: int, reading: Reading) -> int | None:
-        _, status, value = METRIC.unpack_from(self._buffer, HEAD.size + i * METRIC.size)
-        return whole(value * reading.per_unit) if status == OK else None
+    def _apart(self, now: int) -> bool:
+        """Whether the sample taken at `now` is far enough from the one before."""
+        before, self._sampled_at = self._sampled_at, now
+        return before > 0 and now - before >= APART_NS
 
 
 def _allocate(library: Library) -> c_void_p:

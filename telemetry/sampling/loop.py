@@ -11,20 +11,22 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import NO_MOMENT, Gpu, GpuLost, Machine, Reader, Report, Values
+from gputel.telemetry.machine import BufferedReader, Gpu, GpuLost, Machine, Prepared, Reader, Report, Values
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget, SamplingCost, TierCount
+from gputel.telemetry.sampling.rows import RawTier
+from gputel.telemetry.store.journal import Decode
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
-FORGOTTEN_AFTER_WAITS = 10
-"""A call that stalls once a minute costs its GPU a second; one that hangs at each try is tried ever less often."""
+JUDGED_HZ = 2
+"""How many reads of a tier the budget sees in a second: asking for the thread's usage costs more than a read."""
 PR_SET_TIMERSLACK = 29
 SCHED_RESET_ON_FORK = 0x40000000
 NICE = -10
@@ -34,6 +36,8 @@ class TickStore(Protocol):
     """Where the loop puts its rows."""
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
+
+    def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None: ...
 
     def close(self) -> None: ...
 
@@ -90,21 +94,47 @@ class GpuShare:
     readings: tuple[Reading, ...]
     reader: Reader | None
     blank: tuple[None, ...]
-    read_at: int = 0
-    """When its last read ended: its counters are of that moment, however long the other GPUs took.
-
-    NO_MOMENT after a read that took long: at which moment of it a counter was read is not known.
-    """
 
 
 @dataclass
 class TierLoop:
-    """One tier while it is sampled; `due` is its next tick."""
+    """One tier while it is sampled; `due` is its next tick, `judged` the next whose cost the budget sees."""
 
     number: int
-    name: str
     due: int
     parts: list[GpuShare]
+    counted: TierCount
+    judged: int = 0
+    failed: bool = False
+    """Whether a call has failed, so that a GPU may be lost."""
+    work: list[tuple[int, Gpu, Reader, Sequence[Prepared]]] = field(default_factory=list)
+    """Each GPU that has a reader, with its place, and how it is asked."""
+    asked: list[Reader] = field(default_factory=list)
+    """The readers without prepared calls."""
+    calls: list[Sequence[tuple[str, ...]]] = field(default_factory=list)
+    """The readings that each call of each of these readers gives."""
+    raw: RawTier | None = None
+    """What takes rows as bytes, if all readers are buffered."""
+    times: MutableSequence[int] = field(default_factory=list)
+    """When the last read of each GPU ended: its counters are of that moment, however long the others took."""
+
+    def arrange(self) -> None:
+        """Prepare the reads, again after a GPU was lost or has come back, or a call fails or answers again."""
+        readers = [part.reader for part in self.parts]
+        self.work = [
+            (place, part.gpu, part.reader, part.reader.prepared or ((part.reader.ask, ()),))
+            for place, part in enumerate(self.parts)
+            if part.reader is not None
+        ]
+        self.asked = [reader for _, _, reader, _ in self.work if not reader.prepared]
+        self.calls = [reader.calls for _, _, reader, _ in self.work]
+        buffered = [reader if isinstance(reader, BufferedReader) else None for reader in readers]
+        before, self.raw, self.times = self.times, None, [0] * len(self.parts)
+        if all(a is b for a, b in zip(readers, buffered, strict=True)):
+            self.raw = RawTier(buffered, [len(part.readings) for part in self.parts])
+            self.times = self.raw.times
+        for place, read_at in enumerate(before):
+            self.times[place] = read_at
 
 
 class Loop:
@@ -121,87 +151,139 @@ class Loop:
         budget: Budget,
         turn: Turn,
         report: Report,
-        show: Callable[[int, Values], None] | None = None,
+        latest: MutableMapping[int, tuple[Values | bytes, RawTier | None]] | None = None,
     ) -> None:
         self._machine, self._plan, self._store, self._clock = machine, plan, store, clock
         self._cost, self._budget, self._turn = cost, budget, turn
-        self._report, self._show = report, show
+        self._report, self._latest = report, {} if latest is None else latest
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
         self._long_read = self._period // 4
         self._tick = 0
         self._looked = clock.monotonic()
+        self._judge_every = max(1, round(plan.hz / JUDGED_HZ))
         self._tier_loops = [self._tier_loop(number, planned) for number, planned in enumerate(plan.tiers)]
+        self._arrange()
 
     def run(self, until: int | None = None) -> None:
         """Sample until `turn.stopping`, until the turn is lost, or until the monotonic time `until`."""
+        monotonic, turn = self._clock.monotonic, self._turn
         try:
-            now = self._clock.monotonic()
-            self._budget.begin(now)
-            if self._cost.last is not None:  # this thread takes over from one that is stuck
-                self._cost.missed += (now - self._cost.last) // self._period
-            deadline = now + self._period
-            while not self._turn.stopping and (until is None or deadline <= until):
-                if not self._sleep(deadline):
+            self._budget.begin(monotonic())
+            deadline = monotonic() + self._period
+            while not turn.stopping and (until is None or deadline <= until):
+                if self._period > CATCH_UP and not self._nap(deadline):
                     return
-                self._cost.tick(deadline, self._clock.monotonic())
-                self._fire(deadline)
-                self._chores()
-                deadline = self._next(deadline)
+                self._clock.sleep_until(deadline)
+                now = self._fire(deadline, monotonic())
+                if now - self._looked >= LOOK_AGAIN:
+                    self._chores(now)
+                    now = self._looked = monotonic()
+                deadline = self._next(deadline, now)
         except Stale:
             return
+        finally:
+            self._cost.count_delays()
 
-    def _sleep(self, deadline: int) -> bool:
+    def _nap(self, deadline: int) -> bool:
         """Sleep in short naps, so that a slow rate does not delay the end; False if it is time to stop."""
         while deadline - self._clock.monotonic() > CATCH_UP:
             if self._turn.stopping:
                 return False
             self._clock.sleep_until(self._clock.monotonic() + CATCH_UP)
-        self._clock.sleep_until(deadline)
         return True
 
-    def _next(self, deadline: int) -> int:
-        behind = self._clock.monotonic() - deadline - self._period
+    def _next(self, deadline: int, now: int) -> int:
+        behind = now - deadline - self._period
         missed = behind // self._period if behind > CATCH_UP else 0
         self._cost.missed += missed
         self._tick += 1 + missed
         return deadline + (1 + missed) * self._period
 
-    def _fire(self, deadline: int) -> None:
+    def _fire(self, deadline: int, now: int) -> int:
+        """Read each tier that is due; returns when the last read ended."""
+        self._cost.tick(deadline, now)
         for tier_loop in self._tier_loops:
             if self._tick >= tier_loop.due:
                 tier_loop.due = self._tick + self._budget.every[tier_loop.number]
-                self._read(tier_loop, deadline)
+                now = self._read(tier_loop, deadline, now)
+        return now
 
-    def _read(self, tier_loop: TierLoop, deadline: int) -> None:
-        monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
-        stamp = now = monotonic()
-        for part in tier_loop.parts:
-            if part.reader is not None:
-                turn.entered = generation, part.gpu, now
-                began = now
-                part.reader.ask()
-                now = monotonic()
-                part.read_at = now if now - began < self._long_read else NO_MOMENT
-                if turn.generation != generation:
-                    turn.come_back(part.gpu, now)
-        turn.entered = None
-        self._cost.inside_ns[tier_loop.name] += now - stamp
-        self._budget.add(tier_loop.number, now - stamp)
-        values = self._answers(tier_loop.parts)
+    def _read(self, tier_loop: TierLoop, deadline: int, stamp: int) -> int:
+        turn = self._turn
+        if self._tick >= tier_loop.judged:
+            tier_loop.judged = self._tick + self._judge_every
+            now = self._ask_and_judge(tier_loop, stamp)
+        else:
+            now = self._ask(tier_loop, stamp)
+        if tier_loop.failed:
+            self._check(tier_loop)
+        raw, counted = tier_loop.raw, tier_loop.counted
+        row = self._answers(tier_loop) if raw is None else raw.take()
         with turn.lock:
-            if turn.generation != generation:
+            if turn.generation != self._generation:
                 raise Stale
-            self._store.append(tier_loop.number, deadline, stamp, values)
-        self._cost.rows[tier_loop.name] += 1
-        if self._show is not None:
-            self._show(tier_loop.number, values)
+            if raw is not None and isinstance(row, bytes):
+                self._store.append_raw(tier_loop.number, deadline, stamp, row, raw.decode)
+            else:
+                self._store.append(tier_loop.number, deadline, stamp, row)
+        counted.rows += 1
+        counted.inside_ns += now - stamp
+        self._latest[tier_loop.number] = row, raw
+        return now
 
-    def _answers(self, parts: Sequence[GpuShare]) -> list[int | None]:
+    def _ask(self, tier_loop: TierLoop, now: int) -> int:
+        """Ask all GPUs of a tier from `now` on; returns when that ended."""
+        monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
+        times = tier_loop.times
+        for place, gpu, reader, calls in tier_loop.work:
+            turn.entered = generation, gpu, now
+            for function, arguments in calls:
+                if function(*arguments):
+                    reader.ask()
+                    break
+            times[place] = now = monotonic()
+            if turn.generation != generation:
+                turn.come_back(gpu, now)
+            if reader.failed:
+                tier_loop.failed = True
+        turn.entered = None
+        return now
+
+    def _ask_and_judge(self, tier_loop: TierLoop, stamp: int) -> int:
+        """Ask as `_ask` does, and time each call for the budget."""
+        monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
+        costs, now = dict[tuple[str, ...], int](), stamp
+        self._budget.enter()
+        for (place, gpu, reader, _), calls in zip(tier_loop.work, tier_loop.calls, strict=True):
+            turn.entered = generation, gpu, now
+            for readings, ended in zip(calls, reader.timed(monotonic), strict=True):
+                costs[readings] = costs.get(readings, 0) + ended - now
+                now = ended
+            tier_loop.times[place] = now = monotonic()
+            if turn.generation != generation:
+                turn.come_back(gpu, now)
+            tier_loop.failed |= reader.failed
+        turn.entered = None
+        self._budget.add(tier_loop.number, now - stamp, costs)
+        return now
+
+    def _check(self, tier_loop: TierLoop) -> None:
+        """Lose the GPUs that no longer answer."""
+        tier_loop.failed = False
+        for part in tier_loop.parts:
+            if isinstance(part.reader, BufferedReader) and part.reader.failed:
+                try:
+                    part.reader.check()
+                except GpuLost as lost:
+                    self._lose(part.gpu, lost)
+        tier_loop.arrange()
+
+    def _answers(self, tier_loop: TierLoop) -> list[int | None]:
         values: list[int | None] = []
-        for part in parts:
+        for part, read_at in zip(tier_loop.parts, tier_loop.times, strict=True):
             try:
-                values += part.blank if part.reader is None else part.reader.answer(part.read_at)
+                values += part.blank if part.reader is None else part.reader.answer(read_at)
             except GpuLost as lost:
                 values += part.blank
                 self._lose(part.gpu, lost)
@@ -210,12 +292,14 @@ class Loop:
     def _lose(self, gpu: Gpu, lost: GpuLost) -> None:
         for part in self._parts(gpu):
             part.reader = None
+        self._arrange()
         self._report("gpu_lost", f"GPU {gpu.index} does not answer: {lost}", gpu=gpu.index)
 
-    def _chores(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._looked < LOOK_AGAIN:
-            return
+    def _arrange(self) -> None:
+        for tier_loop in self._tier_loops:
+            tier_loop.arrange()
+
+    def _chores(self, now: int) -> None:
         self._cost.look(now)
         self._budget.judge(now)
         self._look_at_counters()
@@ -224,7 +308,9 @@ class Loop:
                 self._readmit(gpu, "answers again")
             elif self._turn.returned.get(gpu, now + 1) <= now:
                 self._readmit(gpu, "answers again after a call that hung")
-        self._looked = self._clock.monotonic()
+        for tier_loop in self._tier_loops:
+            if any(reader.prepared for reader in tier_loop.asked):
+                tier_loop.arrange()
 
     def _look_at_counters(self) -> None:
         """Note how often each counter is refreshed, and report once those that give no rate."""
@@ -253,6 +339,7 @@ class Loop:
             return
         for part, reader in zip(self._parts(gpu), readers, strict=True):
             part.reader = reader
+        self._arrange()
         self._turn.left_out.discard(gpu)
         self._turn.returned.pop(gpu, None)
         self._report("gpu_back", f"GPU {gpu.index} {how}", gpu=gpu.index)
@@ -265,7 +352,8 @@ class Loop:
             GpuShare(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
             for gpu, readings in planned.parts
         ]
-        return TierLoop(number, planned.tier.name, number if planned.every > number else 0, parts)
+        due = number if planned.every > number else 0
+        return TierLoop(number, due, parts, self._cost.tiers[planned.tier.name])
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""

@@ -35,9 +35,7 @@ SIMULATE, REPLAY = "simulate:", "replay:"
 START_LIMIT = 90 * SECOND
 """A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
 DESCRIBE_EVERY = 60 * SECOND
-PUBLISH_EVERY = SECOND // 2
-MOST_WAITING = 1000
-"""Events and facts that wait for room on a full disk."""
+PUBLISH_EVERY = SECOND
 GIL_WAIT_S = 0.0005
 """How long another thread may keep the sampling one waiting: Python's own 5 ms are half a period at 100 Hz."""
 
@@ -122,7 +120,7 @@ class Sampler:
         return self._thread.is_alive() or self._watchdog.stuck()
 
     def watch(self, stop_fds: Sequence[int]) -> int:
-        """Check every 50 ms whether to stop and whether a call hangs, and publish. Returns the exit code."""
+        """Check every 125 ms whether to stop and whether a call hangs, and publish. Returns the exit code."""
         poll = select.poll()
         for descriptor in stop_fds:
             poll.register(descriptor, select.POLLIN | select.POLLHUP)
@@ -257,7 +255,7 @@ class Sampler:
             budget=ready.budget,
             turn=self._turn,
             report=self._event,
-            show=ready.news.show,
+            latest=ready.news.latest,
         )
 
     def _thread_for(self, work: Callable[[], None]) -> threading.Thread:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from gputel.telemetry.machine import Gpu, Report, Values
 from gputel.telemetry.sampling.plan import SamplingPlan
+from gputel.telemetry.sampling.rows import RawTier
 
 SHOWN = {"power_w": 1, "temp_c": 0, "util": 0, "mem_used_mib": 0}
 SLOWED_DOWN = {
@@ -28,21 +29,18 @@ SLOWED = sum(SLOWED_DOWN)
 
 
 class StatusWriter:
-    """Keeps the last row of each tier for the board, and reports throttling."""
+    """Takes the latest values for the board from the last rows, and reports throttling."""
 
     def __init__(self, gpus: Sequence[Gpu], plan: SamplingPlan, report: Report) -> None:
         self._gpus, self._report = gpus, report
-        self._rows: dict[int, Values] = {}
+        self.latest: dict[int, tuple[Values | bytes, RawTier | None]] = {}
+        """The last row of each tier, decoded or not; the sampling thread replaces it at every tick."""
         self._slow: dict[str, int] = {}
         self._places = {
             (column.gpu, column.name): (number, place, column.per_unit)
             for number, planned in enumerate(plan.tiers)
             for place, column in enumerate(planned.tier.columns)
         }
-
-    def show(self, tier: int, values: Values) -> None:
-        """Keep the row; the sampling thread calls it at every tick."""
-        self._rows[tier] = values
 
     def gpus(self) -> list[dict[str, object]]:
         """The latest values of each GPU, in their units."""
@@ -73,8 +71,10 @@ class StatusWriter:
 
     def _raw(self, gpu: str, name: str) -> int | None:
         tier, place, _ = self._places.get((gpu, name), (-1, 0, 1))
-        row = self._rows.get(tier)
-        return None if row is None else row[place]
+        row, raw = self.latest.get(tier, (None, None))
+        if row is None:
+            return None
+        return raw.value(row, place) if raw is not None and isinstance(row, bytes) else row[place]
 
     def _in_units(self, gpu: str, name: str, digits: int) -> float | None:
         raw = self._raw(gpu, name)

@@ -13,7 +13,7 @@ from gputel.telemetry.machine import Report
 from gputel.telemetry.sampling.loop import Turn
 
 LIMIT = SECOND // 4
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.125
 
 
 class Watchdog:
@@ -23,7 +23,7 @@ class Watchdog:
         self._turn, self._succeed, self._report = turn, succeed, report
 
     def look(self, now: int, limit: int = LIMIT) -> None:
-        """Check whether the call in flight has lasted longer than `limit` nanoseconds; called every 50 ms."""
+        """Check whether the call in flight has lasted longer than `limit` nanoseconds."""
         turn = self._turn
         entry = turn.entered
         if entry is None:

@@ -25,7 +25,7 @@ import numpy as np
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
-from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
+from gputel.telemetry.store.blocks import Bits, Fault, Integers, JournalBlock, Ticks
 from gputel.telemetry.store.sync import Syncer
 from gputel.telemetry.store.tiers import Tier, tier_from_json
 
@@ -35,7 +35,15 @@ SEAL_VALUES = 8_000_000
 """The most values in a part, which bounds the memory to compact or read it; at 1000 Hz parts are shorter."""
 MAX_PENDING = 32 * 1024 * 1024
 CLOSE_TIMEOUT_S = 60.0
+ROW_OVERHEAD = 64
+"""Bytes that Python keeps beside each row."""
+PACKED_VALUE = 9
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+Decode = Callable[[Sequence[bytes]], tuple[Integers, "Bits | None"]]
+"""Turns rows into values and which of them were measured (all, if None); called once for each row, in order."""
+Taken = tuple[int, int, bytes]
+"""Deadline, stamp, and a row that is not decoded yet."""
 
 
 @dataclass(frozen=True)
@@ -134,14 +142,31 @@ class Writer:
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
         """Append one tick, in monotonic time; keeps the stamp to the microsecond. Never waits for the disk."""
+        self.append_raw(tier, deadline_ns, stamp_ns, _packed(values), _unpacked)
+
+    def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None:
+        """Append one tick as bytes, which `decode` turns into values when their second is written."""
         with self._lock:
             second = self._open[tier]
-            if second.rows and (stamp_ns >= second.ends or second.rows == second.capacity):
-                self._cut_ended(stamp_ns, full=second)
-                second = self._open[tier]
-            if not second.rows:
-                second.begin(self._clock.stamp(), deadline_ns, stamp_ns)
-            second.add(deadline_ns, stamp_ns, values)
+            if (
+                stamp_ns >= second.ends
+                or second.decode is not decode
+                or len(second.newest) >= second.capacity
+            ):
+                second = self._turned(tier, deadline_ns, stamp_ns, decode)
+            second.add((deadline_ns, stamp_ns, row))
+
+    def _turned(self, tier: int, deadline: int, stamp: int, decode: Decode) -> RunningSecond:
+        """The second of this tick, which begins, or whose rows are decoded in another way from here on."""
+        second = self._open[tier]
+        if second.rows and (stamp >= second.ends or second.rows >= second.capacity):
+            self._cut_ended(stamp, full=second)
+            second = self._open[tier]
+        if not second.rows:
+            second.begin(self._clock.stamp(), deadline, stamp)
+        if second.decode is not decode:
+            second.turn(decode)
+        return second
 
     def close(self) -> None:
         """Write the rest, seal and sync. Waits a minute for a disk that hangs."""
@@ -337,46 +362,64 @@ def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
 
 
 class RunningSecond:
-    """The current second of one tier: preallocated 64-bit integers, filled by the sampling thread."""
+    """The current second of one tier: rows as the sampling thread takes them, decoded when they are written."""
 
     def __init__(self, index: int, tier: Tier) -> None:
         self.index, self.tier = index, tier
-        self.rows = self.ends = 0
+        self.ends = 0
         self.capacity = int(tier.hz) + 8
         self.anchor = Stamp(0, 0, 0)
-        self._row = struct.Struct(f"<{len(tier.columns) + 2}q")
-        self._memory = bytearray(self.capacity * self._row.size)
-        self._nulls: list[tuple[int, list[int]]] = []
+        self.decode: Decode | None = None
+        self._pieces: list[tuple[Decode, list[Taken]]] = []
+        """Rows of one decoder each: a GPU that is lost or comes back changes it."""
+        self.newest: list[Taken] = []
+        """Those of the last decoder."""
+        self.add = self.newest.append
+
+    @property
+    def rows(self) -> int:
+        return sum(len(rows) for _, rows in self._pieces)
 
     @property
     def size(self) -> int:
-        return len(self._memory)
+        return sum((len(rows[0][2]) + ROW_OVERHEAD) * len(rows) for _, rows in self._pieces if rows)
 
     def begin(self, now: Stamp, deadline: int, stamp: int) -> None:
         to_wall = now.wall - now.monotonic
         self.anchor = Stamp(deadline + to_wall, deadline, deadline + now.boot - now.monotonic)
         self.ends = stamp + SECOND - (stamp + to_wall) % SECOND
 
-    def add(self, deadline: int, stamp: int, values: Sequence[int | None]) -> None:
-        offset = self.rows * self._row.size
-        try:
-            self._row.pack_into(self._memory, offset, deadline, stamp, *values)
-        except struct.error:
-            self._row.pack_into(self._memory, offset, deadline, stamp, *self._without_nulls(values))
-        self.rows += 1
-
-    def _without_nulls(self, values: Sequence[int | None]) -> list[int]:
-        """Note the nulls of this row. A value beyond a signed 64-bit integer, such as NVML's 2^64 - 1, is one."""
-        fitting = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
-        self._nulls.append((self.rows, [column for column, value in enumerate(fitting) if value is None]))
-        return [0 if value is None else value for value in fitting]
+    def turn(self, decode: Decode) -> None:
+        """Take rows of another decoder from here on."""
+        self.decode, self.newest = decode, []
+        self._pieces.append((decode, self.newest))
+        self.add = self.newest.append
 
     def ticks(self) -> Ticks:
-        table = np.frombuffer(self._memory, "<i8").reshape(self.capacity, -1)[: self.rows]
-        valid = None
-        if self._nulls:
-            valid = np.ones((self.rows, len(self.tier.columns)), np.bool_)
-            for row, columns in self._nulls:
-                valid[row, columns] = False
-        late_us = (table[:, 1] - table[:, 0]) // 1000
-        return Ticks(self.anchor, table[:, 0], late_us, table[:, 2:], valid)
+        moments = np.array([taken[:2] for _, rows in self._pieces for taken in rows], np.int64)
+        decoded = [decode([row for _, _, row in rows]) for decode, rows in self._pieces if rows]
+        values, valid = decoded[0]
+        if len(decoded) > 1:
+            marks = [np.ones(v.shape, np.bool_) if there is None else there for v, there in decoded]
+            values, valid = np.concatenate([v for v, _ in decoded]), np.concatenate(marks)
+        deadlines = moments[:, 0]
+        late_us = (moments[:, 1] - deadlines) // 1000
+        return Ticks(self.anchor, deadlines, late_us, values, None if valid is None or valid.all() else valid)
+
+
+def _packed(values: Sequence[int | None]) -> bytes:
+    """Values as 64-bit integers, then a byte each that says whether it was measured.
+
+    A value beyond a signed 64-bit integer, such as NVML's 2^64 - 1, was not.
+    """
+    fitting = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
+    there = bytes(value is not None for value in fitting)
+    return struct.pack(f"<{len(values)}q", *[value or 0 for value in fitting]) + there
+
+
+def _unpacked(rows: Sequence[bytes]) -> tuple[Integers, Bits | None]:
+    data, size = b"".join(rows), len(rows[0])
+    shape = len(rows), size // PACKED_VALUE
+    values = np.ndarray(shape, "<i8", data, 0, (size, 8)).copy()
+    valid = np.ndarray(shape, np.bool_, data, shape[1] * 8, (size, 1))
+    return values, None if valid.all() else valid

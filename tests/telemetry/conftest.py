@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.clock import Stamp
+from gputel.telemetry.store.journal import Decode
 from tests.fake_nvml import H100, FakeNvml, build
 
 MakeFake = Callable[..., FakeNvml]
@@ -55,6 +56,16 @@ class Rows:
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
         self.rows.append((tier, deadline_ns, stamp_ns, list(values)))
+
+    def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None:
+        values, valid = decode([row])
+        there = [True] * values.shape[1] if valid is None else valid[0].tolist()
+        self.append(
+            tier,
+            deadline_ns,
+            stamp_ns,
+            [v if ok else None for v, ok in zip(values[0].tolist(), there, strict=True)],
+        )
 
     def close(self) -> None:
         pass

@@ -112,4 +112,4 @@ def test_cost_of_each_tier_is_what_was_spent_inside_the_driver() -> None:
     budget = Budget(made, print, Spending())
     loop = Loop(machine, made, Rows(), clock, cost=cost, budget=budget, turn=Turn(), report=print)
     loop.run(clock.now + 20 * SECOND)
-    assert abs(cost.inside_ns["fast"] - 2000 * 17_000) < 0.06 * 2000 * 17_000
+    assert abs(cost.tiers["fast"].inside_ns - 2000 * 17_000) < 0.06 * 2000 * 17_000

@@ -1,9 +1,9 @@
 """Readings go into tiers by what they cost, and over the budget what can wait does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
 from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan
 from tests.telemetry.conftest import SteppedClock
@@ -40,10 +40,23 @@ class Priced:
 class PricedReader:
     machine: Priced
     names: list[str]
+    failed: bool = False
+    prepared: Sequence[Prepared] = ()
+
+    @property
+    def calls(self) -> Sequence[tuple[str, ...]]:
+        return [(name,) for name in self.names]
 
     def ask(self) -> None:
-        self.machine.clock.advance(sum(self.machine.prices.get(name) or 1000 for name in self.names))
+        self.timed(self.machine.clock.monotonic)
+
+    def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        moments = []
+        for name in self.names:
+            self.machine.clock.advance(self.machine.prices.get(name) or 1000)
+            moments.append(monotonic())
         self.machine.asked += self.names
+        return moments
 
     def answer(self, now: int) -> Values:
         return [1] * len(self.names)

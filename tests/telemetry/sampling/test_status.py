@@ -54,7 +54,7 @@ def status(reported: list[tuple[str, str]]) -> StatusWriter:
 
 def test_latest_values_are_in_units_and_none_where_nothing_was_measured(status: StatusWriter) -> None:
     assert status.gpus()[0]["power_w"] is None
-    status.show(0, [412_345, 4, 1000 * MIB])
+    status.latest[0] = [412_345, 4, 1000 * MIB], None
     assert status.gpus() == [
         {
             "gpu": "0",
@@ -72,7 +72,7 @@ def test_throttling_is_reported_when_it_starts_and_not_while_it_lasts(
     status: StatusWriter, reported: list[tuple[str, str]]
 ) -> None:
     for mask in (0x4, 0x24, 0x20, 0x60, None, 0x0, 0x20):
-        status.show(0, [1, mask, 1])
+        status.latest[0] = [1, mask, 1], None
         status.look_for_throttling()
     assert reported == [
         ("throttle", "GPU 0 is slowed down: software thermal slowdown"),
