@@ -108,7 +108,8 @@ def measure(stage: str, place: str, gpus: int, hz: int, seconds: float) -> dict[
 
 
 def looped(machine, made, clock, place: str | None) -> Callable[[float], None]:  # type: ignore[no-untyped-def]
-    from gputel.telemetry.sampling.budget import Budget, SamplingCost
+    from gputel.telemetry.sampling.budget import Budget
+    from gputel.telemetry.sampling.cost import SamplingCost
     from gputel.telemetry.sampling.loop import Loop, Turn
     from gputel.telemetry.store.journal import Writer
 

@@ -64,7 +64,7 @@ class SamplingSummary:
     startup_cpu_s: float
     driver_share: float | None
     resident_mib: float
-    lowered: Sequence[Mapping[str, Any]]  # tiers whose rate was lowered, with their rates
+    lowered: Sequence[Mapping[str, Any]]  # tiers, and readings, whose rate was lowered, with their rates
     tiers: Sequence[TierRows]
 
     def as_json(self) -> dict[str, Any]:

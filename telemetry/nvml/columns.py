@@ -87,9 +87,15 @@ class Columns:
         statuses = np.ndarray(
             (ticks, gpus, self._calls), "<i4", data, offset + self._statuses_at, (stride, step, STATUS.size)
         )
-        heads = np.ndarray(
-            (ticks, gpus, self._fields, 2), "<u4", data, offset + FIELD_HEAD, (stride, step, FIELD.size, 4)
-        )
+        heads = np.zeros((ticks, gpus, 0, 2), np.uint32)
+        if self._fields:
+            heads = np.ndarray(
+                (ticks, gpus, self._fields, 2),
+                "<u4",
+                data,
+                offset + FIELD_HEAD,
+                (stride, step, FIELD.size, 4),
+            )
         if not (statuses != statuses[0, 0]).any() and not (heads != heads[0, 0]).any():
             _decode(raw, self._decoding(statuses[0, 0], heads[0, 0]), values, valid)
         else:

@@ -1,25 +1,24 @@
-"""What sampling costs, and the rates that fit into its budget (`--max-overhead`).
+"""The rates that fit into the budget for calls into the driver (`--max-overhead`).
 
-The cost is counted at each tick in memory that does not grow: durations go into buckets a sixteenth of their
-value wide, so a quantile is right to 6 %, even after a week.
-
-The budget lowers a tier's rate when calls into the driver cost too much, and raises it when there is room again.
-It uses the median read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread
-was preempted during a read, only its processor time counts.
+When they cost too much, the budget moves the readings of the dearest calls to 10 Hz, and lowers the rates of tiers
+if that is not enough. When there is room again, first the rates come back and then the readings. It uses the median
+read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was preempted during a
+read, only its processor time counts.
 """
 
 from __future__ import annotations
 
 import resource
-from collections import defaultdict, deque
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import CounterState, Report
-from gputel.telemetry.sampling.plan import SamplingPlan
+from gputel.telemetry.machine import Report
+from gputel.telemetry.readings import ReadingRate
+from gputel.telemetry.sampling.cost import Durations
+from gputel.telemetry.sampling.plan import STAYS, PlannedTier, SamplingPlan, with_waiting
 
-BUCKETS_AN_OCTAVE = 16
 WINDOW = 10 * SECOND
 FEWEST_READS = 5
 """A tier with fewer reads in a window is judged in a later one, by all reads since the last time."""
@@ -28,144 +27,9 @@ WORTH_LOWERING = 0.1
 ROOM = 0.8
 """A rate is raised again only if all tiers then take less than this share of the budget."""
 SLOWEST_S = 10
-MINUTE = 60 * SECOND
-CHANGED = 0.05
-"""A minute whose rate of rows differs from the last by more than this is listed."""
+MEDIUM_HZ = ReadingRate.MEDIUM.value or 0.0
 
 Spending = Callable[[], resource.struct_rusage]
-
-
-class Durations:
-    """Counts durations in nanoseconds, and gives their quantiles."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (64 * BUCKETS_AN_OCTAVE)
-        self.most = 0
-        self.count = 0
-
-    def add(self, ns: int) -> None:
-        octave = ns.bit_length()
-        self._counts[(octave << 4) | ((ns << 5 >> octave) & 15)] += 1
-        self.count += 1
-        if ns > self.most:
-            self.most = ns
-
-    def quantile(self, share: float) -> int | None:
-        """The quantile in nanoseconds, rounded up to its bucket's upper edge; None without durations."""
-        seen = 0
-        for bucket, count in enumerate(self._counts):
-            seen += count
-            if count and seen >= share * self.count:
-                octave, part = bucket >> 4, bucket & 15
-                return min(self.most, (17 + part << octave) >> 5)
-        return None
-
-
-@dataclass(slots=True)
-class TierCount:
-    """What the rows of one tier were; after its rate was lowered, not every tick has one."""
-
-    rows: int = 0
-    inside_ns: int = 0
-    """Time inside the driver, including stalls of the driver and of the machine."""
-    minutes: list[tuple[int, float]] = field(default_factory=list)
-    """The rate of rows in the first minute, and in each in which it was another."""
-    rows_before: int = 0
-    """Rows by the end of the last whole minute."""
-
-
-@dataclass
-class SamplingCost:
-    """What one process of the sampler cost, over all its threads."""
-
-    period_ns: int
-    lateness: Durations = field(default_factory=Durations)
-    ticks: int = 0
-    tiers: defaultdict[str, TierCount] = field(default_factory=lambda: defaultdict(TierCount))
-    late: int = 0
-    missed: int = 0
-    counters: dict[tuple[str, str], CounterState] = field(default_factory=dict)
-    """By GPU and reading."""
-    first: int | None = None
-    last: int | None = None
-    startup: tuple[float, float] | None = None
-    """Seconds after the first tick, and what the process had cost by then: start-up is no part of the overhead."""
-    _minute: int = 0
-    _closed: int | None = None
-    _delays: deque[int] = field(default_factory=deque)
-    """Of the ticks since the last look."""
-
-    def tick(self, deadline: int, now: int) -> None:
-        """Count a tick that fired at `now`."""
-        self.ticks += 1
-        self._delays.append(now - deadline)
-        if self.first is None:
-            self.first = now
-        self.last = now
-
-    def look(self, now: int) -> None:
-        """Close a minute when it is over; called about once per second."""
-        self.count_delays()
-        if self.first is None:
-            return
-        self.startup = self.startup or ((now - self.first) / SECOND, _processor_s())
-        if now - self.first >= (self._minute + 1) * MINUTE:
-            whole, self._minute = self._minute, (now - self.first) // MINUTE
-            seconds, self._closed = (now - (self._closed or self.first)) / SECOND, now
-            for tier in self.tiers.values():
-                hz = round((tier.rows - tier.rows_before) / seconds, 1)
-                if not tier.minutes or abs(hz - tier.minutes[-1][1]) > CHANGED * tier.minutes[-1][1]:
-                    tier.minutes.append((whole, hz))
-                tier.rows_before = tier.rows
-
-    def count_delays(self) -> None:
-        """Count the ticks since the last look: together they cost a tenth of what each would alone."""
-        while True:
-            try:
-                delay = self._delays.popleft()
-            except IndexError:
-                return
-            self.lateness.add(max(0, delay))
-            self.late += delay > self.period_ns
-
-    @property
-    def sampled_s(self) -> float:
-        """Seconds from the first tick to the last."""
-        return 0.0 if self.first is None or self.last is None else (self.last - self.first) / SECOND
-
-    @property
-    def hz(self) -> float | None:
-        """Rows of the fastest tier per second."""
-        most = max((tier.rows for tier in list(self.tiers.values())), default=0)
-        return (most - 1) / self.sampled_s if self.sampled_s and most else None
-
-    def as_json(self) -> dict[str, object]:
-        self.count_delays()
-        p50, p99 = self.lateness.quantile(0.5), self.lateness.quantile(0.99)
-        tiers = {name: tier for name, tier in list(self.tiers.items()) if tier.rows}
-        return {
-            "ticks": self.ticks,
-            "sampled_s": round(self.sampled_s, 3),
-            "late": self.late,
-            "missed": self.missed,
-            "lateness_us": {
-                "p50": None if p50 is None else p50 / 1000,
-                "p99": None if p99 is None else p99 / 1000,
-                "max": self.lateness.most / 1000 if self.ticks else None,
-            },
-            "inside_driver_s": {name: tier.inside_ns / SECOND for name, tier in tiers.items()},
-            "counters": self._counters(),
-            "tiers": {name: {"rows": tier.rows, "minutes": tier.minutes} for name, tier in tiers.items()},
-            "cpu_s": round(_processor_s(), 4),
-            "startup": self.startup and {"sampled_s": self.startup[0], "cpu_s": round(self.startup[1], 4)},
-            "resident_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-
-    def _counters(self) -> dict[str, dict[str, object]]:
-        by_gpu: dict[str, dict[str, object]] = {}
-        for (gpu, name), state in list(self.counters.items()):
-            by_gpu.setdefault(gpu, {})[name] = state._asdict()
-        return by_gpu
 
 
 def thread_usage() -> resource.struct_rusage:
@@ -173,21 +37,49 @@ def thread_usage() -> resource.struct_rusage:
     return resource.getrusage(resource.RUSAGE_THREAD)  # Linux has it; other systems import this file, too
 
 
+@dataclass
+class TierBudget:
+    """What reading one tier costs, and how often it is read."""
+
+    planned: PlannedTier
+    every: int
+    """The ticks between two reads, now and at most so far."""
+    highest: int
+    reads: Durations = field(default_factory=Durations)
+    calls: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    """Nanoseconds of each call in the reads of this window, over all GPUs, by the readings that it gives."""
+    median_ns: int = 0
+    """Of a read."""
+    costs: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """The median of each call."""
+
+    def learn(self) -> None:
+        """Take the medians of the window, if it has seen enough reads."""
+        if self.reads.count < FEWEST_READS:
+            return
+        self.median_ns = self.reads.quantile(0.5) or 0
+        self.costs = {call: statistics.median_low(ns) for call, ns in self.calls.items()}
+        self.reads, self.calls = Durations(), {}
+
+
 class Budget:
-    """How often each tier is read: `every` has a number of ticks per tier.
+    """How often each tier is read: `every` has a number of ticks per tier. Moves readings to a slower tier first.
 
     Shared by the threads that sample one after the other.
     """
 
     def __init__(self, plan: SamplingPlan, report: Report, spending: Spending = thread_usage) -> None:
         self._plan, self._report, self._spending = plan, report, spending
-        self._planned = [planned.every for planned in plan.tiers]
-        self._highest = list(self._planned)
-        self.every = list(self._planned)
-        self._reads = [Durations() for _ in self._planned]
-        self._medians = [0] * len(self._planned)
+        self._tiers = [TierBudget(planned, planned.every, planned.every) for planned in plan.tiers]
+        self._waiting: set[tuple[str, ...]] = set()
+        """Calls whose readings were moved from the fast tier to the medium one."""
+        self._moved: dict[tuple[str, ...], dict[str, object]] = {}
         self._spent = spending()
         self._since = 0
+
+    @property
+    def every(self) -> list[int]:
+        return [tier.every for tier in self._tiers]
 
     def begin(self, now: int) -> None:
         """Start a window; called by each sampling thread before its first read."""
@@ -200,33 +92,94 @@ class Budget:
 
     def add(self, tier: int, inside_ns: int, calls: Mapping[tuple[str, ...], int]) -> None:
         """Count one read of a tier, which spent `inside_ns` of elapsed time inside the driver."""
-        before, spent = self._spent, self._spending()
+        before, spent, judged = self._spent, self._spending(), self._tiers[tier]
         if spent.ru_nivcsw != before.ru_nivcsw:
             inside_ns = min(inside_ns, _processor_ns(spent) - _processor_ns(before))
-        self._reads[tier].add(inside_ns)
+        else:
+            for call, ns in calls.items():
+                judged.calls.setdefault(call, []).append(ns)
+        judged.reads.add(inside_ns)
 
-    def judge(self, now: int) -> None:
-        """Lower or raise rates, once per window."""
+    def judge(self, now: int) -> SamplingPlan | None:
+        """Move readings, or lower or raise rates, once per window; returns the plan if readings were moved."""
         if now - self._since < WINDOW:
-            return
-        self._since = now
-        for tier, reads in enumerate(self._reads):
-            if reads.count >= FEWEST_READS:
-                self._medians[tier] = reads.quantile(0.5) or 0
-                self._reads[tier] = Durations()
-        self._set(self._lowered() or self._raised())
+            return None
+        self._since, before = now, self._plan
+        for tier in self._tiers:
+            tier.learn()
+        self._move_down()
+        every = self._lowered()
+        if every is not None:
+            self._set(every)
+        elif self._plan is before and (raised := self._raised()) != self.every:
+            self._set(raised)
+        elif self._plan is before:
+            self._move_up()
+        return None if self._plan is before else self._plan
 
     def lowered(self) -> list[dict[str, object]]:
-        """Each tier that was ever read less often than planned, with its lowest and its planned rate."""
+        """Each tier, and each reading, that was ever read less often than planned, with both rates."""
         return [
             {
-                "tier": planned.tier.name,
-                "hz": self._hz(self._highest[tier]),
-                "planned_hz": self._hz(planned.every),
+                "tier": tier.planned.tier.name,
+                "hz": self._hz(tier.highest),
+                "planned_hz": self._hz(tier.planned.every),
             }
-            for tier, planned in enumerate(self._plan.tiers)
-            if self._highest[tier] > planned.every
+            for tier in self._tiers
+            if tier.highest > tier.planned.every
+        ] + list(self._moved.values())
+
+    def _move_down(self) -> None:
+        """Move the dearest readings to the medium tier until the costs are within the budget."""
+        limit = self._plan.max_overhead
+        while self._total() > limit and (fast := self._tier("fast")) is not None:
+            worth = WORTH_LOWERING * limit * SECOND / self._hz(fast.every)
+            movable = [call for call, ns in fast.costs.items() if ns >= worth and not STAYS & set(call)]
+            if not movable or self._plan.hz <= MEDIUM_HZ:
+                return
+            self._move(max(movable, key=lambda call: fast.costs[call]), waits=True)
+
+    def _move_up(self) -> None:
+        """Move readings back for which there is room, the cheapest first."""
+        medium, fast = self._tier("medium"), self._tier("fast")
+        if medium is None or fast is None:
+            return
+        for call in sorted(self._waiting & medium.costs.keys(), key=lambda call: medium.costs[call]):
+            more = medium.costs[call] * (self._hz(fast.every) - self._hz(medium.every)) / SECOND
+            if self._total() + more <= ROOM * self._plan.max_overhead:
+                self._move(call, waits=False)
+
+    def _move(self, call: tuple[str, ...], waits: bool) -> None:
+        share, before = self._total(), {tier.planned.tier.name: tier for tier in self._tiers}
+        self._plan = with_waiting(self._plan, call, waits)
+        self._tiers = [
+            replace(before[planned.tier.name], planned=planned)
+            if planned.tier.name in before
+            else TierBudget(planned, planned.every, planned.every)
+            for planned in self._plan.tiers
         ]
+        source, target = ("fast", "medium") if waits else ("medium", "fast")
+        ns = before[source].costs.pop(call)
+        before[source].median_ns -= ns
+        for tier in self._tiers:
+            if tier.planned.tier.name == source:
+                tier.median_ns = before[source].median_ns
+            elif tier.planned.tier.name == target:
+                tier.median_ns += ns
+                tier.costs[call] = ns
+            tier.reads, tier.calls = Durations(), {}
+        hz = {name: self._hz(tier.every) for name, tier in before.items()}
+        hz |= {tier.planned.tier.name: self._hz(tier.every) for tier in self._tiers}
+        self._report_move(call, hz[source], hz[target], share, ns * hz[source] / SECOND)
+        (self._waiting.add if waits else self._waiting.discard)(call)
+        if waits:
+            self._moved[call] = {"readings": list(call), "hz": hz[target], "planned_hz": hz[source]}
+
+    def _tier(self, name: str) -> TierBudget | None:
+        return next((tier for tier in self._tiers if tier.planned.tier.name == name), None)
+
+    def _total(self) -> float:
+        return sum(self._shares(self.every))
 
     def _lowered(self) -> list[int] | None:
         """Rates within the budget; None if they already are, or if no tier can be lowered."""
@@ -240,41 +193,53 @@ class Budget:
     def _raised(self) -> list[int]:
         """Rates one step higher for each tier that has room for it, the fastest first."""
         every = list(self.every)
-        for tier in sorted(range(len(every)), key=lambda tier: self._planned[tier]):
+        for number in sorted(range(len(every)), key=lambda number: self._tiers[number].planned.every):
             trial = list(every)
-            trial[tier] = max(self._planned[tier], every[tier] // 2)
+            trial[number] = max(self._tiers[number].planned.every, every[number] // 2)
             if sum(self._shares(trial)) <= ROOM * self._plan.max_overhead:
                 every = trial
         return every
 
     def _shares(self, every: Sequence[int]) -> list[float]:
         """The share of a core that each tier would cost at these rates."""
-        return [median / SECOND * self._hz(ticks) for median, ticks in zip(self._medians, every, strict=True)]
+        return [
+            tier.median_ns / SECOND * self._hz(ticks) for tier, ticks in zip(self._tiers, every, strict=True)
+        ]
 
     def _set(self, every: list[int]) -> None:
-        before, share = self.every, sum(self._shares(self.every))
-        self.every = every
-        self._highest = [max(pair) for pair in zip(self._highest, every, strict=True)]
-        for tier, (old, new) in enumerate(zip(before, every, strict=True)):
-            if old != new:
-                self._report_rate(tier, self._hz(old), self._hz(new), share)
+        share = self._total()
+        for tier, ticks in zip(self._tiers, every, strict=True):
+            before, tier.every = tier.every, ticks
+            tier.highest = max(tier.highest, ticks)
+            if before != ticks:
+                self._report_rate(tier.planned.tier.name, self._hz(before), self._hz(ticks), share)
 
-    def _report_rate(self, tier: int, old_hz: float, new_hz: float, share: float) -> None:
-        name, percent = self._plan.tiers[tier].tier.name, 100 * min(share, 1)
-        limit = "more than" if new_hz < old_hz else "which leaves room within"
+    def _report_rate(self, tier: str, old_hz: float, new_hz: float, share: float) -> None:
+        why = self._why(share, new_hz < old_hz)
+        text = f"tier {tier} is now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {why}"
+        self._report("rate", text, tier=tier, why=why, **{"from": old_hz, "to": new_hz})
+
+    def _report_move(
+        self, readings: tuple[str, ...], old_hz: float, new_hz: float, share: float, own: float
+    ) -> None:
+        why = self._why(share, new_hz < old_hz)
+        if new_hz < old_hz:
+            why += f"; {_percent(own)} are the calls for these"
+        text = f"now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {', '.join(readings)}; {why}"
+        self._report("rate", text, readings=list(readings), why=why, **{"from": old_hz, "to": new_hz})
+
+    def _why(self, share: float, lower: bool) -> str:
+        limit = "more than" if lower else "which leaves room within"
         budget = f"the {100 * self._plan.max_overhead:g} % of --max-overhead"
-        why = f"calls into the driver take {percent:.{percent < 10:d}f} % of a core, {limit} {budget}"
-        text = f"tier {name} is now sampled at {new_hz:g} Hz instead of {old_hz:g} Hz: {why}"
-        self._report("rate", text, tier=name, why=why, **{"from": old_hz, "to": new_hz})
+        return f"calls into the driver take {_percent(share)} of a core, {limit} {budget}"
 
     def _hz(self, every: int) -> float:
         return round(self._plan.hz / every, 4)
 
 
-def _processor_s() -> float:
-    """Processor time of this process so far."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def _percent(share: float) -> str:
+    percent = 100 * min(share, 1)
+    return f"{percent:.{percent < 10:d}f} %"
 
 
 def _processor_ns(spent: resource.struct_rusage) -> int:

@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterator, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
@@ -19,9 +19,11 @@ from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import BufferedReader, Gpu, GpuLost, Machine, Prepared, Reader, Report, Values
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
-from gputel.telemetry.sampling.budget import Budget, SamplingCost, TierCount
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost, TierCount
 from gputel.telemetry.sampling.rows import RawTier
-from gputel.telemetry.store.journal import Decode
+from gputel.telemetry.store.second import Decode
+from gputel.telemetry.store.tiers import Tier
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
@@ -38,6 +40,8 @@ class TickStore(Protocol):
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None: ...
 
     def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None: ...
+
+    def rearrange(self, tiers: Sequence[Tier]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -102,6 +106,8 @@ class TierLoop:
 
     number: int
     due: int
+    every: int
+    """Ticks between two reads."""
     parts: list[GpuShare]
     counted: TierCount
     judged: int = 0
@@ -152,10 +158,12 @@ class Loop:
         turn: Turn,
         report: Report,
         latest: MutableMapping[int, tuple[Values | bytes, RawTier | None]] | None = None,
+        rearranged: Callable[[planning.SamplingPlan], None] | None = None,
     ) -> None:
         self._machine, self._plan, self._store, self._clock = machine, plan, store, clock
         self._cost, self._budget, self._turn = cost, budget, turn
         self._report, self._latest = report, {} if latest is None else latest
+        self._rearranged = rearranged
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
         self._long_read = self._period // 4
@@ -205,7 +213,7 @@ class Loop:
         self._cost.tick(deadline, now)
         for tier_loop in self._tier_loops:
             if self._tick >= tier_loop.due:
-                tier_loop.due = self._tick + self._budget.every[tier_loop.number]
+                tier_loop.due = self._tick + tier_loop.every
                 now = self._read(tier_loop, deadline, now)
         return now
 
@@ -295,13 +303,28 @@ class Loop:
         self._arrange()
         self._report("gpu_lost", f"GPU {gpu.index} does not answer: {lost}", gpu=gpu.index)
 
+    def _rearrange(self, plan: planning.SamplingPlan) -> None:
+        """Sample by another plan from here on; GPUs that are lost stay so."""
+        lost, self._plan = self._absent(), plan
+        self._store.rearrange([planned.tier for planned in plan.tiers])
+        self._latest.clear()
+        if self._rearranged is not None:
+            self._rearranged(plan)
+        self._tier_loops = [
+            self._tier_loop(number, planned, lost) for number, planned in enumerate(plan.tiers)
+        ]
+        self._arrange()
+
     def _arrange(self) -> None:
         for tier_loop in self._tier_loops:
             tier_loop.arrange()
 
     def _chores(self, now: int) -> None:
         self._cost.look(now)
-        self._budget.judge(now)
+        if (plan := self._budget.judge(now)) is not None:
+            self._rearrange(plan)
+        for tier_loop, every in zip(self._tier_loops, self._budget.every, strict=True):
+            tier_loop.every = every
         self._look_at_counters()
         for gpu in self._absent():
             if gpu not in self._turn.left_out:
@@ -347,13 +370,15 @@ class Loop:
     def _parts(self, gpu: Gpu) -> list[GpuShare]:
         return [part for tier_loop in self._tier_loops for part in tier_loop.parts if part.gpu is gpu]
 
-    def _tier_loop(self, number: int, planned: planning.PlannedTier) -> TierLoop:
+    def _tier_loop(self, number: int, planned: planning.PlannedTier, lost: Collection[Gpu] = ()) -> TierLoop:
         parts = [
-            GpuShare(gpu, readings, self._reader(gpu, readings), (None,) * len(readings))
+            GpuShare(
+                gpu, readings, None if gpu in lost else self._reader(gpu, readings), (None,) * len(readings)
+            )
             for gpu, readings in planned.parts
         ]
         due = number if planned.every > number else 0
-        return TierLoop(number, due, parts, self._cost.tiers[planned.tier.name])
+        return TierLoop(number, due, self._budget.every[number], parts, self._cost.tiers[planned.tier.name])
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""

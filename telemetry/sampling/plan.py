@@ -7,7 +7,7 @@ answer during probing keeps all its columns, because it may come back.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,8 @@ SLOWER_THAN_MEDIUM_NS = 5_000_000
 TOO_SLOW_NS = 100_000_000
 CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
 """Readings that lose least at 10 Hz instead of `--hz`, in that order. Power, energy and temperature stay."""
+STAYS = frozenset({"power_w", "power_avg_w", "energy_j", "temp_c"})
+"""Readings that are never moved to a slower tier."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,16 @@ def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) ->
         if fast_cost(findings) * hz <= max_overhead:
             break
         findings = [replace(f, waits=f.waits or f.reading.name == name) for f in findings]
+    return _planned(findings, hz, max_overhead)
+
+
+def with_waiting(plan: SamplingPlan, readings: Collection[str], waits: bool) -> SamplingPlan:
+    """The plan with these readings of all GPUs at 10 Hz, or back at the full rate."""
+    findings = [replace(f, waits=waits) if f.reading.name in readings else f for f in plan.findings]
+    return _planned(findings, plan.hz, plan.max_overhead)
+
+
+def _planned(findings: Sequence[Probe], hz: float, max_overhead: float) -> SamplingPlan:
     planned = [_tier(pace, findings, hz) for pace in ReadingRate]
     return SamplingPlan(
         hz, max_overhead, tuple(tier for tier in planned if tier.tier.columns), tuple(findings)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputel.telemetry.machine import Bits, BufferedReader, Integers, RawRows
-from gputel.telemetry.store.journal import Decode
+from gputel.telemetry.store.second import Decode
 
 TIME = 8
 

@@ -14,7 +14,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gputel.telemetry import events, run_folder
@@ -23,7 +23,8 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_priority
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
@@ -256,7 +257,16 @@ class Sampler:
             turn=self._turn,
             report=self._event,
             latest=ready.news.latest,
+            rearranged=self._rearranged,
         )
+
+    def _rearranged(self, plan: planning.SamplingPlan) -> None:
+        """The budget has moved readings to another tier."""
+        assert self._ready is not None
+        ready = replace(self._ready, plan=plan, facts={**self._ready.facts, **plan.as_json()})
+        ready.news.arrange(plan)
+        self._ready = ready
+        self._describe(ready)
 
     def _thread_for(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name="sampling", daemon=True)

@@ -36,6 +36,10 @@ class StatusWriter:
         self.latest: dict[int, tuple[Values | bytes, RawTier | None]] = {}
         """The last row of each tier, decoded or not; the sampling thread replaces it at every tick."""
         self._slow: dict[str, int] = {}
+        self.arrange(plan)
+
+    def arrange(self, plan: SamplingPlan) -> None:
+        """Note where each reading is in the rows."""
         self._places = {
             (column.gpu, column.name): (number, place, column.per_unit)
             for number, planned in enumerate(plan.tiers)

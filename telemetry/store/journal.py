@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import struct
 import threading
 import zlib
 from collections import Counter, deque
@@ -20,12 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Clock, Stamp
 from gputel.telemetry.store import blocks, parts
-from gputel.telemetry.store.blocks import Bits, Fault, Integers, JournalBlock, Ticks
+from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
+from gputel.telemetry.store.second import Decode, RunningSecond, pack, unpack
 from gputel.telemetry.store.sync import Syncer
 from gputel.telemetry.store.tiers import Tier, tier_from_json
 
@@ -35,15 +33,7 @@ SEAL_VALUES = 8_000_000
 """The most values in a part, which bounds the memory to compact or read it; at 1000 Hz parts are shorter."""
 MAX_PENDING = 32 * 1024 * 1024
 CLOSE_TIMEOUT_S = 60.0
-ROW_OVERHEAD = 64
-"""Bytes that Python keeps beside each row."""
-PACKED_VALUE = 9
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-Decode = Callable[[Sequence[bytes]], tuple[Integers, "Bits | None"]]
-"""Turns rows into values and which of them were measured (all, if None); called once for each row, in order."""
-Taken = tuple[int, int, bytes]
-"""Deadline, stamp, and a row that is not decoded yet."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +107,13 @@ class Writer:
     ) -> None:
         self.bytes_written = 0
         self.dropped = 0
-        self._folder, self._tiers, self._clock = folder, tiers, clock
+        self._folder, self._clock, self._begun = folder, clock, tiers
         self._on_trouble, self._compactor, self._seal_after_ns = on_trouble, compactor, seal_after_s * SECOND
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
-        self._cut: deque[RunningSecond] = deque()
+        self._cut: deque[RunningSecond | Sequence[Tier]] = deque()
+        """Ended seconds, and tiers that begin after them."""
         self.pending_bytes = 0
         self._reported_drops = 0
         self._closing = self._dead = False
@@ -136,13 +127,13 @@ class Writer:
         self._seal_at: int | None = None
         self._values = 0
         self._syncer = Syncer(self._copies, on_trouble)
-        self._begin()
+        self._begin(tiers)
         self._thread = threading.Thread(target=self._guarded, name="gputel-journal", daemon=True)
         self._thread.start()
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
         """Append one tick, in monotonic time; keeps the stamp to the microsecond. Never waits for the disk."""
-        self.append_raw(tier, deadline_ns, stamp_ns, _packed(values), _unpacked)
+        self.append_raw(tier, deadline_ns, stamp_ns, pack(values), unpack)
 
     def append_raw(self, tier: int, deadline_ns: int, stamp_ns: int, row: bytes, decode: Decode) -> None:
         """Append one tick as bytes, which `decode` turns into values when their second is written."""
@@ -168,6 +159,14 @@ class Writer:
             second.turn(decode)
         return second
 
+    def rearrange(self, tiers: Sequence[Tier]) -> None:
+        """Begin a part of other tiers, to which `append` refers from now on."""
+        with self._lock:
+            self._cut_ended(0, everything=True)
+            self._cut.append(tiers)
+            self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
+        self._wake.set()
+
     def close(self) -> None:
         """Write the rest, seal and sync. Waits a minute for a disk that hangs."""
         with self._lock:
@@ -179,10 +178,10 @@ class Writer:
         if self._thread.is_alive() or not self._syncer.close(CLOSE_TIMEOUT_S):
             self._on_trouble("gap", f"the disk hangs: the last {len(self._cut)} blocks were not written")
 
-    def _cut_ended(self, now: int, full: RunningSecond | None = None) -> None:
+    def _cut_ended(self, now: int, full: RunningSecond | None = None, everything: bool = False) -> None:
         """Hand ended seconds to the thread, all tiers at once, so that a part covers one span. Needs the lock."""
         for index, second in enumerate(self._open):
-            if second.rows and (now >= second.ends or second is full or self._closing):
+            if second.rows and (now >= second.ends or second is full or everything or self._closing):
                 self._open[index] = RunningSecond(index, second.tier)
                 if self._dead or self.pending_bytes + second.size > MAX_PENDING:
                     self.dropped += second.rows
@@ -210,10 +209,13 @@ class Writer:
             self._wake.clear()
             while self._cut:
                 second = self._cut[0]
-                self._write(second)
+                if isinstance(second, RunningSecond):
+                    self._write(second)
+                else:
+                    self._next_part(second)
                 with self._lock:
                     self._cut.popleft()
-                    self.pending_bytes -= second.size
+                    self.pending_bytes -= second.size if isinstance(second, RunningSecond) else 0
             self._report_drops()
         self._seal()
 
@@ -225,11 +227,8 @@ class Writer:
             return
         if self._seal_at is None:
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
-        if second.anchor.monotonic >= self._seal_at and not self._full:
-            self._seal()
-            if self._compactor is not None:
-                self._syncer.seal([], self._compact)
-            self._begin()
+        if second.anchor.monotonic >= self._seal_at:
+            self._next_part(self._begun)
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
         self._values += second.rows * len(second.tier.columns)
         if self._values >= SEAL_VALUES:
@@ -237,13 +236,13 @@ class Writer:
         payload, flags = blocks.encode(second.ticks(), second.tier.period_ns)
         self._put(self._journals[second.index], payload, flags, second.rows, second.anchor)
 
-    def _begin(self) -> None:
+    def _begin(self, tiers: Sequence[Tier]) -> None:
         """Begin a part; its number belongs to the process that creates its first file."""
-        self._values = 0
+        self._values, self._begun, self._seal_at = 0, tiers, None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._journals_lock:
-                self._journals = _create(self._folder, self._tiers)
+                self._journals = _create(self._folder, tiers)
         except OSError as error:
             self._stop(error)
             return
@@ -251,6 +250,14 @@ class Writer:
         for journal in self._journals:
             for _ in range(2):  # one damaged byte must not cost the whole file
                 self._put(journal, journal.schema_text, blocks.SCHEMA, 0, stamp)
+
+    def _next_part(self, tiers: Sequence[Tier]) -> None:
+        if self._dead:
+            return
+        self._seal()
+        if self._compactor is not None:
+            self._syncer.seal([], self._compact)
+        self._begin(tiers)
 
     def _put(self, journal: _Journal, payload: bytes, flags: int, rows: int, anchor: Stamp) -> None:
         if self._dead:
@@ -359,67 +366,3 @@ def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
                 os.close(journal.file)
             continue
         return journals
-
-
-class RunningSecond:
-    """The current second of one tier: rows as the sampling thread takes them, decoded when they are written."""
-
-    def __init__(self, index: int, tier: Tier) -> None:
-        self.index, self.tier = index, tier
-        self.ends = 0
-        self.capacity = int(tier.hz) + 8
-        self.anchor = Stamp(0, 0, 0)
-        self.decode: Decode | None = None
-        self._pieces: list[tuple[Decode, list[Taken]]] = []
-        """Rows of one decoder each: a GPU that is lost or comes back changes it."""
-        self.newest: list[Taken] = []
-        """Those of the last decoder."""
-        self.add = self.newest.append
-
-    @property
-    def rows(self) -> int:
-        return sum(len(rows) for _, rows in self._pieces)
-
-    @property
-    def size(self) -> int:
-        return sum((len(rows[0][2]) + ROW_OVERHEAD) * len(rows) for _, rows in self._pieces if rows)
-
-    def begin(self, now: Stamp, deadline: int, stamp: int) -> None:
-        to_wall = now.wall - now.monotonic
-        self.anchor = Stamp(deadline + to_wall, deadline, deadline + now.boot - now.monotonic)
-        self.ends = stamp + SECOND - (stamp + to_wall) % SECOND
-
-    def turn(self, decode: Decode) -> None:
-        """Take rows of another decoder from here on."""
-        self.decode, self.newest = decode, []
-        self._pieces.append((decode, self.newest))
-        self.add = self.newest.append
-
-    def ticks(self) -> Ticks:
-        moments = np.array([taken[:2] for _, rows in self._pieces for taken in rows], np.int64)
-        decoded = [decode([row for _, _, row in rows]) for decode, rows in self._pieces if rows]
-        values, valid = decoded[0]
-        if len(decoded) > 1:
-            marks = [np.ones(v.shape, np.bool_) if there is None else there for v, there in decoded]
-            values, valid = np.concatenate([v for v, _ in decoded]), np.concatenate(marks)
-        deadlines = moments[:, 0]
-        late_us = (moments[:, 1] - deadlines) // 1000
-        return Ticks(self.anchor, deadlines, late_us, values, None if valid is None or valid.all() else valid)
-
-
-def _packed(values: Sequence[int | None]) -> bytes:
-    """Values as 64-bit integers, then a byte each that says whether it was measured.
-
-    A value beyond a signed 64-bit integer, such as NVML's 2^64 - 1, was not.
-    """
-    fitting = [value if value is not None and -(2**63) <= value < 2**63 else None for value in values]
-    there = bytes(value is not None for value in fitting)
-    return struct.pack(f"<{len(values)}q", *[value or 0 for value in fitting]) + there
-
-
-def _unpacked(rows: Sequence[bytes]) -> tuple[Integers, Bits | None]:
-    data, size = b"".join(rows), len(rows[0])
-    shape = len(rows), size // PACKED_VALUE
-    values = np.ndarray(shape, "<i8", data, 0, (size, 8)).copy()
-    valid = np.ndarray(shape, np.bool_, data, shape[1] * 8, (size, 1))
-    return values, None if valid.all() else valid

@@ -69,6 +69,7 @@ class State(ctypes.Structure):
         *[(name, c_int64) for name in ("now_ns", "began_ns", "latency_ns", "inside_ns")],
         *[(name, c_uint32) for name in ("gpu_count", "init_status", "epoch", "measure")],
         ("calls", c_uint64 * 32),
+        ("call_latency_ns", c_int64 * 32),
         ("gpus", Gpu * 16),
     ]
 
@@ -164,10 +165,9 @@ class FakeNvml:
         """No call, or only this one, returns from now on."""
         self.state.gpus[gpu].hang = 1 if call is None else CALLS.index(call) + 2
 
-    def stall(self, call: str, ns: int, gpu: int = 0) -> None:
-        """The next call of this kind takes as long, once."""
-        self.state.gpus[gpu].stall_call = CALLS.index(call) + 1
-        self.state.gpus[gpu].stall_ns = ns
+    def slow(self, call: str, ns: int) -> None:
+        """This call takes so much longer from now on."""
+        self.state.call_latency_ns[CALLS.index(call)] = ns
 
     def xid(self, number: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number

@@ -52,6 +52,7 @@ typedef struct {
     int64_t began_ns, latency_ns, inside_ns;
     uint32_t gpu_count, init_status, epoch, measure;
     uint64_t calls[32];
+    int64_t call_latency_ns[32]; /* beside `latency_ns` */
     Gpu gpus[GPUS];
 } State;
 
@@ -106,11 +107,13 @@ static int open_state(void) {
 /* What every call begins with: count, cost, hang, and whether this driver and GPU answer at all. */
 static int enter(Device *device, int call) {
     if (!state || started_in != state->epoch) return UNINITIALIZED;
-    int64_t began = state->measure || state->latency_ns ? real_ns() : 0;
+    int64_t latency = state->latency_ns + state->call_latency_ns[call];
+    int64_t began = state->measure || latency ? real_ns() : 0;
     __atomic_fetch_add(&state->calls[call], 1, __ATOMIC_RELAXED);
     Gpu *gpu = device ? &state->gpus[device->gpu] : NULL;
-    if (state->latency_ns)
-        while (real_ns() - began < state->latency_ns) {}
+    if (latency && state->now_ns) state->now_ns += latency; /* time that a test steers passes without waiting */
+    else if (latency)
+        while (real_ns() - began < latency) {}
     if (state->measure) __atomic_fetch_add(&state->inside_ns, real_ns() - began, __ATOMIC_RELAXED);
     if (!gpu) return OK;
     stall(gpu, call);

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.clock import Stamp
-from gputel.telemetry.store.journal import Decode
+from gputel.telemetry.store.second import Decode
+from gputel.telemetry.store.tiers import Tier
 from tests.fake_nvml import H100, FakeNvml, build
 
 MakeFake = Callable[..., FakeNvml]
@@ -53,6 +54,8 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, list[int | None]]] = []
+        self.arranged: list[tuple[int, Sequence[Tier]]] = []
+        """After how many rows other tiers began, and which."""
 
     def append(self, tier: int, deadline_ns: int, stamp_ns: int, values: Sequence[int | None]) -> None:
         self.rows.append((tier, deadline_ns, stamp_ns, list(values)))
@@ -66,6 +69,9 @@ class Rows:
             stamp_ns,
             [v if ok else None for v, ok in zip(values[0].tolist(), there, strict=True)],
         )
+
+    def rearrange(self, tiers: Sequence[Tier]) -> None:
+        self.arranged.append((len(self.rows), tiers))
 
     def close(self) -> None:
         pass

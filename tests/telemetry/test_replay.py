@@ -11,7 +11,8 @@ from gputel.telemetry.errors import GputelError
 from gputel.telemetry.identity import facts
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store.journal import Writer

@@ -29,7 +29,10 @@ STATISTICS = {
     "inside_driver_s": {"fast": 0.05, "slow": 0.01},
     "cpu_s": 0.2,
     "resident_mib": 27.4,
-    "lowered": [{"tier": "slow", "hz": 0.25, "planned_hz": 1.0}],
+    "lowered": [
+        {"tier": "slow", "hz": 0.25, "planned_hz": 1.0},
+        {"readings": ["util", "mem_util"], "hz": 10.0, "planned_hz": 100.0},
+    ],
     "tiers": {
         "fast": {"rows": 1000, "minutes": [[0, 100.0], [3, 12.5], [5, 100.0]]},
         "slow": {"rows": 10, "minutes": [[0, 1.0]]},
@@ -86,7 +89,8 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "sensors": "refreshed: power 10.0 Hz, energy 10.0 Hz\ntoo few changes to tell: temperature",
         "rows": "fast 1,000, 100.0 Hz; 100 Hz at first, 12.5 Hz from minute 4, 100 Hz from minute 6\nslow 10",
         "overhead": "1.0 % of a core, 0.60 % of the time in calls into the driver, "
-        "after 0.11 s of CPU to start; 27.4 MiB resident; lowered to stay within --max-overhead: slow to 0.25 Hz",
+        "after 0.11 s of CPU to start; 27.4 MiB resident; "
+        "lowered to stay within --max-overhead: slow to 0.25 Hz, util and mem_util to 10 Hz",
         "events": "1 mark",
         "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
     }

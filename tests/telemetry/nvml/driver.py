@@ -7,7 +7,8 @@ import numpy as np
 from gputel.telemetry.nvml.devices import Nvml
 from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.fake_nvml import (
     MS,
@@ -46,23 +47,41 @@ def numbers(column: Sequence[int | None]) -> list[int]:
     return [value for value in column if value is not None]
 
 
+class DriverClock(SteppedClock):
+    """The fake driver's own clock, which its slow calls move on, too."""
+
+    def __init__(self, driver: FakeNvml) -> None:
+        self._state = driver.state
+        super().__init__(self._move)
+
+    def monotonic(self) -> int:
+        self.now = self._state.now_ns
+        return self.now
+
+    def _move(self, now: int) -> None:
+        self._state.now_ns = now
+
+
 class Recording:
     """The loop over a fake driver, both on a clock that the test moves."""
 
     def __init__(self, driver: FakeNvml, hz: float = 100.0) -> None:
         self.driver, self.rows = driver, Rows()
-        self.clock = SteppedClock(self._moved)
+        self.clock = DriverClock(driver)
         self.events: list[tuple[str, str]] = []
+        self.rates: list[dict[str, object]] = []
+        """The facts of each change of a rate."""
         self.machine: Nvml = driver.open()
         self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock)
         self.cost = SamplingCost(round(SECOND / hz))
+        self.budget = Budget(self.plan, self._report, Spending())
         self.loop = Loop(
             self.machine,
             self.plan,
             self.rows,
             self.clock,
             cost=self.cost,
-            budget=Budget(self.plan, self._report, Spending()),
+            budget=self.budget,
             turn=Turn(),
             report=self._report,
         )
@@ -74,8 +93,7 @@ class Recording:
         columns = self.plan.tiers[0].tier.columns
         return self.rows.column(next(i for i, c in enumerate(columns) if (c.name, c.gpu) == ("power_w", gpu)))
 
-    def _moved(self, now: int) -> None:
-        self.driver.state.now_ns = now
-
-    def _report(self, kind: str, text: str, **_: object) -> None:
+    def _report(self, kind: str, text: str, **facts: object) -> None:
         self.events.append((kind, text))
+        if kind == "rate":
+            self.rates.append(facts)

@@ -1,5 +1,7 @@
 """Many reads decoded at once give what each gives alone: values, nulls, and the types that a driver changes."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from gputel.telemetry.machine import BufferedReader
@@ -19,14 +21,14 @@ NAMES = (
 class Readers:
     """Two readers of each GPU: one is decoded at each read, the other together with its neighbors."""
 
-    def __init__(self, driver: FakeNvml) -> None:
+    def __init__(self, driver: FakeNvml, names: Sequence[str] = NAMES) -> None:
         self.driver, machine = driver, driver.open()
-        readings = [BY_NAME[name] for name in NAMES]
+        readings = [BY_NAME[name] for name in names]
         self.one_by_one = [machine.reader(gpu, readings) for gpu in machine.gpus]
         buffered = [machine.reader(gpu, readings) for gpu in machine.gpus]
         assert all(isinstance(reader, BufferedReader) for reader in buffered)
         self.together = [reader for reader in buffered if isinstance(reader, BufferedReader)]
-        self.tier = RawTier(self.together, [len(NAMES)] * len(buffered))
+        self.tier = RawTier(self.together, [len(names)] * len(buffered))
         self.rows: list[bytes] = []
         self.expected: list[list[int | None]] = []
 
@@ -65,6 +67,14 @@ def test_reads_decoded_together_equal_those_decoded_one_by_one(fake: MakeFake) -
     decoded = readers.decoded()
     assert decoded == readers.expected
     assert None not in decoded[-1]
+
+
+@pytest.mark.parametrize("names", [["util"], ["pstate", "temp_c"], ["power_w"], ["energy_j", "power_w"]])
+def test_few_readings_of_calls_alone_or_of_fields_alone_are_decoded(fake: MakeFake, names: list[str]) -> None:
+    readers = Readers(moving(fake(H100, H100)), names)
+    for tick in range(3):
+        readers.read(tick)
+    assert readers.decoded() == readers.expected
 
 
 def test_calls_and_fields_that_fail_for_some_reads_are_null_in_these_alone(fake: MakeFake) -> None:

@@ -9,7 +9,8 @@ from gputel.telemetry.machine import GpuLost
 from gputel.telemetry.nvml import devices
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.fake_nvml import (
     A100,

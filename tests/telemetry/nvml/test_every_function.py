@@ -15,7 +15,8 @@ from gputel.telemetry.nvml import devices, library
 from gputel.telemetry.nvml.library import FAULTS, LOST, error_name
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from tests.fake_nvml.every_function import ERRORS, FUNCTIONS, NEWER, NOT_SUPPORTED, OUTPUTS, EveryFunction
 from tests.telemetry.conftest import Rows, Spending, SteppedClock

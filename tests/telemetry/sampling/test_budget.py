@@ -1,12 +1,16 @@
 """The rate follows what reading costs us: not a single stall, not a busy machine, and back when there is room."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, Durations, SamplingCost, thread_usage, tier_to_lower
+from gputel.telemetry.sampling.budget import Budget, thread_usage, tier_to_lower
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
-from tests.telemetry.conftest import Rows, Spending, SteppedClock
+from tests.fake_nvml import GPU_IS_LOST, H100
+from tests.telemetry.conftest import MakeFake, Rows, Spending, SteppedClock
+from tests.telemetry.nvml.driver import Recording as FakeRecording
 from tests.telemetry.sampling.test_plan import Priced
 
 MS, SECOND = 1_000_000, 1_000_000_000
@@ -160,6 +164,85 @@ def test_thread_that_takes_over_keeps_the_lowered_rate() -> None:
     assert len(recording.rows.stamps()) - before == 50
 
 
+def columns(recording: FakeRecording) -> dict[str, set[str]]:
+    """The readings of each tier, as the store has them now."""
+    _, tiers = recording.rows.arranged[-1]
+    return {tier.name: set(tier.readings) for tier in tiers}
+
+
+@pytest.mark.needs("cc")
+def test_dearest_call_moves_to_10_hz_before_the_rate_falls_and_comes_back_when_it_has_recovered(
+    fake: MakeFake,
+) -> None:
+    driver = fake(H100, H100)
+    recording = FakeRecording(driver)
+    recording.run(5)
+    driver.slow("Utilization", 400_000)  # 8 % of a core at 100 Hz and two GPUs
+    driver.slow("ClockInfo", 5_000)
+    recording.run(60)
+    assert columns(recording)["medium"] == {"util", "mem_util"}
+    assert "power_w" in columns(recording)["fast"]
+    (event,) = recording.rates
+    assert (event["readings"], event["from"], event["to"]) == (["util", "mem_util"], 100.0, 10.0)
+    assert event["why"] == (
+        "calls into the driver take 8.2 % of a core, more than the 2 % of --max-overhead; "
+        "8.0 % are the calls for these"
+    )
+    assert recording.budget.lowered() == [{"readings": ["util", "mem_util"], "hz": 10.0, "planned_hz": 100.0}]
+    assert recording.budget.every == [1, 10, 20, 100]
+    driver.slow("Utilization", 0)
+    recording.run(30)
+    assert [(event["from"], event["to"]) for event in recording.rates] == [(100.0, 10.0), (10.0, 100.0)]
+    assert "medium" not in columns(recording)
+    assert {"util", "mem_util"} <= columns(recording)["fast"]
+
+
+@pytest.mark.needs("cc")
+def test_rows_of_a_tier_that_came_and_went_are_counted_by_the_minute(fake: MakeFake) -> None:
+    driver = fake(H100)
+    recording = FakeRecording(driver)
+    recording.run(70)
+    driver.slow("PerformanceState", 1 * MS)
+    recording.run(120)
+    driver.slow("PerformanceState", 0)
+    recording.run(120)
+    tiers = recording.cost.as_json()["tiers"]
+    assert isinstance(tiers, dict)
+    assert tiers["fast"]["rows"] == 31_000
+    assert tiers["fast"]["minutes"] == [(0, 100.0)]
+    assert 1150 <= tiers["medium"]["rows"] <= 1250
+    minutes = dict(tiers["medium"]["minutes"])
+    assert minutes[2] == 10.0
+    assert minutes[max(minutes)] == 0.0
+
+
+@pytest.mark.needs("cc")
+def test_rate_falls_when_what_is_slow_is_power_itself(fake: MakeFake) -> None:
+    driver = fake(H100)
+    recording = FakeRecording(driver)
+    driver.slow("FieldValues", 1 * MS)
+    recording.run(30)
+    assert [(event.get("tier"), event["to"]) for event in recording.rates] == [("fast", 12.5)]
+    assert recording.rows.arranged == []
+
+
+@pytest.mark.needs("cc")
+def test_gpu_that_was_lost_before_readings_moved_is_not_reported_again(fake: MakeFake) -> None:
+    driver = fake(H100, H100)
+    recording = FakeRecording(driver)
+    recording.run(5)
+    driver.state.gpus[1].gone = GPU_IS_LOST
+    driver.slow("Utilization", 400_000)
+    recording.run(20)
+    assert [kind for kind, _ in recording.events] == ["gpu_lost", "rate"]
+    driver.state.gpus[1].gone = 0
+    recording.run(5)
+    assert [kind for kind, _ in recording.events] == ["gpu_lost", "rate", "gpu_back"]
+    columns = recording.rows.arranged[-1][1][0].columns
+    place = next(i for i, column in enumerate(columns) if (column.name, column.gpu) == ("power_w", "1"))
+    assert recording.rows.column(place)[-1] == 300_000
+
+
 def test_time_that_a_thread_has_spent_only_grows() -> None:
     before = after = thread_usage()
     while (
@@ -191,31 +274,3 @@ def test_lowering_again_and_again_ends_within_the_budget_or_at_the_slowest_rates
             return
         every[dear] *= 2
     raise AssertionError("it goes on for ever")
-
-
-@given(st.lists(st.integers(0, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
-def test_quantile_is_above_its_share_of_the_values_by_less_than_a_sixteenth(
-    values: list[int], share: float
-) -> None:
-    lateness = Durations()
-    for value in values:
-        lateness.add(value)
-    ordered = sorted(values)
-    exact = ordered[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
-    quantile = lateness.quantile(share)
-    assert quantile is not None
-    assert exact <= quantile <= exact * 17 / 16 + 1
-
-
-def test_cost_has_no_lateness_and_no_rate_before_the_first_tick() -> None:
-    cost = SamplingCost(10_000_000)
-    assert (cost.hz, cost.lateness.quantile(0.5)) == (None, None)
-    assert cost.as_json()["lateness_us"] == {"p50": None, "p99": None, "max": None}
-
-
-def test_tick_is_late_when_it_fires_more_than_a_period_after_its_deadline() -> None:
-    cost = SamplingCost(10_000_000)
-    for lateness in (0, 9_999_999, 10_000_000, 10_000_001):
-        cost.tick(1_000_000_000, 1_000_000_000 + lateness)
-    facts = cost.as_json()
-    assert (facts["ticks"], facts["late"]) == (4, 1)

@@ -3,7 +3,8 @@
 import itertools
 
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Turn
 from gputel.telemetry.simulated import open_machine
 from tests.telemetry.conftest import Rows, Spending, SteppedClock

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.needs("cc")
 
 def test_gpu_without_a_reader_is_null_and_its_neighbors_are_not(fake: MakeFake) -> None:
     driver = fake(H100, H100, H100)
-    for gpu, watts in enumerate((100, 200, 300)):
-        driver.power([(SECOND, watts * 1000)], gpu)
+    for number, watts in enumerate((100, 200, 300)):
+        driver.power([(SECOND, watts * 1000)], number)
     machine, wanted = driver.open(), [["power_w", "util"], ["power_w"], ["power_w", "sm_mhz"]]
     driver.at(60)
     readers: list[BufferedReader | None] = []
@@ -35,16 +35,16 @@ def test_gpu_without_a_reader_is_null_and_its_neighbors_are_not(fake: MakeFake) 
 def test_rate_is_taken_from_when_each_gpu_was_read(fake: MakeFake) -> None:
     """The second GPU is read 5 ms after the first, at which its counter has moved on."""
     driver = fake(H100, H100)
-    for gpu in driver.gpus:
-        gpu.nvlink_rx_rate, gpu.nvlink_refresh_ns = 1024 * 10**6, 100 * MS
+    for fake_gpu in driver.gpus:
+        fake_gpu.nvlink_rx_rate, fake_gpu.nvlink_refresh_ns = 1024 * 10**6, 100 * MS
     machine = driver.open()
     readers = [machine.reader(gpu, [BY_NAME["nvlink_rx_mib_s"]]) for gpu in machine.gpus]
     buffered = [reader for reader in readers if isinstance(reader, BufferedReader)]
     tier, rows = RawTier(buffered, [1, 1]), []
     for tick in range(100):
-        for gpu, reader in enumerate(buffered):
-            now = 60 * SECOND + tick * 10 * MS + gpu * 5 * MS
-            driver.state.now_ns = tier.times[gpu] = now
+        for place, reader in enumerate(buffered):
+            now = 60 * SECOND + tick * 10 * MS + place * 5 * MS
+            driver.state.now_ns = tier.times[place] = now
             reader.ask()
         rows.append(tier.take())
     values, valid = tier.decode(rows)

@@ -8,7 +8,8 @@ import pytest
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.machine import Gpu
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.budget import Budget, SamplingCost
+from gputel.telemetry.sampling.budget import Budget
+from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop, Stale, Turn
 from gputel.telemetry.sampling.watchdog import Watchdog
 from tests.fake_nvml import H100, FakeNvml

@@ -117,6 +117,42 @@ def test_running_second_is_written_without_another_tick(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_reading_that_moves_to_another_tier_begins_a_part_and_loses_no_row(tmp_path: Path) -> None:
+    power, temperature = FAST.columns
+    medium = Tier("medium", 10.0, (temperature,))
+    clock = GivenClock()
+    writer = journal.Writer(tmp_path, [FAST, SLOW], clock, on_trouble=print, compactor=None)
+    for n in range(155):
+        clock.now = n * PERIOD
+        writer.append(0, clock.now, clock.now, [n, 50])
+        if n % 100 == 0:
+            writer.append(1, clock.now, clock.now, [7])
+    writer.rearrange([Tier("fast", 100.0, (power,)), medium, SLOW])
+    for n in range(155, 300):
+        clock.now = n * PERIOD
+        writer.append(0, clock.now, clock.now, [n])
+        if n % 10 == 0:
+            writer.append(1, clock.now, clock.now, [60])
+        if n % 100 == 0:
+            writer.append(2, clock.now, clock.now, [8])
+    writer.close()
+    assert sorted(part.path.name for part in parts.current(tmp_path)) == [
+        "fast-000001.gtb",
+        "fast-000002.gtb",
+        "medium-000002.gtb",
+        "slow-000001.gtb",
+        "slow-000002.gtb",
+    ]
+    frame = frames.ticks(tmp_path)
+    assert frame["power_w"].to_list() == [n / 1000 for n in range(300)]
+    assert frame["temp_c"].to_list()[:155] == [50] * 155
+    assert set(frame["temp_c"].to_list()[160:]) == {60}
+    seconds = frames.seconds(tmp_path)
+    assert seconds["ticks"].to_list() == [100, 100, 100]
+    assert seconds["temp_c_max"].to_list() == [50, 60, 60]
+    assert seconds["fan_max"].to_list() == [7, 7, 8]
+
+
 def test_damaged_schema_block_costs_nothing_for_it_stands_twice(
     tmp_path: Path, compose: Callable[..., None]
 ) -> None:
