@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 GAP_POLLS = 10  # a silence longer than this many polls, and than a second, is a gap in the sampling
 GAP_NS = 1_000_000_000
+REGULAR = 3  # so many long silences in a row are a lower rate
 SOME = 50_000  # distances between samples: enough for a good median
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Moments: TypeAlias = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ def gaps(times: Moments) -> Gaps:
     some = apart[:: max(1, len(apart) // SOME)]
     rising = some[some > 0]
     usual_ns = int(np.median(rising)) if len(rising) else 0
-    return Gaps(apart > longest_silence_ns(usual_ns), usual_ns)
+    return Gaps(_silent(apart, longest_silence_ns(usual_ns)), usual_ns)
 
 
 def gaps_between(times: Moments, ticks: Numbers | Moments, width_ns: int) -> Gaps:
@@ -75,8 +76,19 @@ def gaps_between(times: Moments, ticks: Numbers | Moments, width_ns: int) -> Gap
     """
     if full(ticks) <= 1:
         return gaps(times)
-    longest = max(longest_silence_ns(width_ns / full(ticks)), width_ns)
-    return Gaps(np.diff(times) > longest, width_ns)
+    longest, apart = max(longest_silence_ns(width_ns / full(ticks)), width_ns), np.diff(times)
+    return Gaps(_silent(apart, longest), width_ns)
+
+
+def _silent(apart: Moments, longest_ns: float) -> npt.NDArray[np.bool_]:
+    """Returns which silences are gaps. Long ones of similar length in a row are not: the rate was lowered there."""
+    long = apart > longest_ns
+    if len(apart) < REGULAR or not long.any():
+        return long
+    windows = np.lib.stride_tricks.sliding_window_view
+    shortest = np.pad(windows(np.where(long, apart, 0), REGULAR).min(axis=1), REGULAR - 1)
+    gaps: npt.NDArray[np.bool_] = long & (apart > GAP_POLLS * windows(shortest, REGULAR).max(axis=1))
+    return gaps
 
 
 def longest_silence_ns(poll_ns: float) -> float:

@@ -21,6 +21,30 @@ def test_silence_longer_than_ten_polls_and_a_second_is_a_gap() -> None:
     assert windows.gaps(times(0, 0.1, 0.2, 3, 3.1)).after.tolist() == [False, False, True, False]
 
 
+def test_rows_at_a_rate_below_1_hz_to_which_the_recorder_went_down_are_no_gaps() -> None:
+    moments = times(*np.arange(0, 20, 0.01), *np.arange(20, 60, 2.0), 100, *np.arange(100.01, 120, 0.01))
+    after = windows.gaps(moments)
+    assert np.flatnonzero(after.after).tolist() == [2019]
+    seconds, ticks = np.unique(moments // SECOND, return_counts=True)
+    between = windows.gaps_between(seconds * SECOND, ticks, SECOND).after
+    assert (seconds[:-1][between] == 58).all()
+    assert between.sum() == 1
+
+
+@pytest.mark.parametrize("hz", [0.9, 0.5, 0.1, 0.02])
+def test_recording_below_1_hz_has_no_gaps_but_where_rows_are_missing(hz: float) -> None:
+    moments = times(*np.delete(np.arange(100), range(40, 60)) / hz)
+    assert np.flatnonzero(windows.gaps(moments).after).tolist() == [39]
+    whole = moments // SECOND * SECOND
+    between = windows.gaps_between(whole, np.ones(len(whole), np.int64), SECOND).after
+    assert np.flatnonzero(between).tolist() == [39]
+
+
+def test_two_stalls_in_a_row_are_gaps() -> None:
+    moments = times(*np.arange(0, 5, 0.01), 9, 14, *np.arange(14.01, 20, 0.01))
+    assert windows.gaps(moments).after.sum() == 2
+
+
 def test_tick_before_a_gap_holds_for_one_usual_poll() -> None:
     holds = until_next(times(0, 1, 2, 20, 21))
     assert (holds.ends - holds.times).tolist() == [SECOND] * 5
