@@ -1,6 +1,8 @@
 """The board: heartbeat, latest values and throttling."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -22,6 +24,14 @@ def test_board_shows_a_child_to_its_parent() -> None:
     os.waitpid(child, 0)
     assert board.heartbeat == 42
     assert board.read() == {"state": "sampling", "gpus": [{"gpu": "0", "power_w": None}]}
+
+
+def test_process_that_reads_the_board_needs_neither_numpy_nor_polars() -> None:
+    script = (
+        "import sys, gputel.telemetry.process.viewer, gputel.telemetry.process.keeper\n"
+        "assert not {'numpy', 'polars'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_half_a_message_on_the_board_is_no_message() -> None:
