@@ -138,15 +138,16 @@ def sample(folder: Path, hz: float, seconds: float, gpus: int) -> dict[str, floa
     ended, end = os.pipe()
     sys.setswitchinterval(sampler.GIL_WAIT_S)
     recorder = sampler.Sampler(spec, Board(), SystemClock())
-    watching = threading.Thread(target=recorder.watch, args=([ended],))
+    watching = threading.Thread(target=recorder.watch, args=([ended],), name="watchdog")
     watching.start()
     while (
         recorder.cost.ticks < hz
     ):  # the first second is not its loop yet: what it writes at its start is written then
         time.sleep(0.01)
-    before, ticks = cpu_us(), recorder.cost.ticks
+    before, ticks, by_thread = cpu_us(), recorder.cost.ticks, threads_us()
     time.sleep(seconds)
     cpu, ticks = cpu_us() - before, recorder.cost.ticks - ticks
+    after = threads_us()
     os.close(end)
     watching.join()
     costs = recorder.cost.as_json()
@@ -167,6 +168,22 @@ def sample(folder: Path, hz: float, seconds: float, gpus: int) -> dict[str, floa
         "p99_us": lateness["p99"],
         "max_us": lateness["max"],
         "resident_mib": resident_mib(),
+        **{
+            f"thread {name}": (after[name] - used) / ticks
+            for name, used in by_thread.items()
+            if name in after
+        },
+    }
+
+
+def threads_us() -> dict[str, float]:
+    """Processor time of each thread of this process."""
+    import threading
+
+    return {
+        thread.name: time.clock_gettime(time.pthread_getcpuclockid(thread.ident)) * 1e6
+        for thread in threading.enumerate()
+        if thread.ident
     }
 
 

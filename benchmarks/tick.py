@@ -27,12 +27,17 @@ from tests.fake_nvml import H100, MS, FakeNvml, build  # noqa: E402
 
 STAGES = {
     "raw": "the raw calls, prepared, and a sleep to each deadline",
-    "ask": "the readers of the plan, slow and GPM tiers at their rates",
-    "answer": "decoding, rates of the counters",
-    "loop": "the loop: deadlines, lateness, budget, watchdog's marks",
-    "store": "the store: journals written each second",
-    "sampler": "the whole process: watchdog, status page, events, start of its threads",
+    "loop": "the loop: deadlines, lateness, budget, watchdog's marks, GPM and slow tiers at their rates",
+    "store": "the store: rows kept as bytes, decoded and written each second",
+    "sampler": "the whole process: watchdog, status page, Xid errors, events",
 }
+THREADS = {
+    "sampling": "of it the thread that samples",
+    "gputel-journal": "of it the one that decodes and writes",
+    "watchdog": "of it watchdog and status page",
+    "xid": "of it the one that waits for Xid errors",
+}
+BESIDE = ("viewer", "keeper")
 
 
 def main() -> None:
@@ -46,7 +51,7 @@ def main() -> None:
     if options.stage:
         print(json.dumps(measure(*options.stage, options.gpus, options.hz, options.seconds)))
         return
-    results: dict[str, list[float]] = {stage: [] for stage in STAGES}
+    rows: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         driver = FakeNvml(Path(folder) / "driver", build(Path(folder) / "build"), [H100] * options.gpus)
         for i in range(options.gpus):
@@ -55,18 +60,26 @@ def main() -> None:
         for number in range(options.rounds):
             for stage in STAGES:
                 place = str(Path(folder) / f"{number}-{stage}")
-                results[stage].append(run(stage, place, options, driver))
+                for name, cost in run(stage, place, options, driver).items():
+                    rows.setdefault(name, []).append(cost)
+            for name, cost in beside(Path(folder) / f"{number}-run", options, driver).items():
+                rows.setdefault(name, []).append(cost)
+    rows["all"] = [
+        sum(costs) for costs in zip(rows["sampler"], *(rows[name] for name in BESIDE), strict=True)
+    ]
     print(f"Median CPU of {options.rounds} rounds, {options.gpus} GPUs at {options.hz} Hz\n")
-    print("| what is done | µs a tick | more than the row before | of the raw loop |\n|---|---|---|---|")
-    before = 0.0
-    for stage, words in STAGES.items():
-        cost = statistics.median(results[stage])
-        of_raw = statistics.median(a / b for a, b in zip(results[stage], results["raw"], strict=True))
-        print(f"| {words} | {cost:.0f} | {cost - before:+.0f} | {of_raw:.2f} |")
-        before = cost
+    print("| what is done | µs a tick | of the raw loop |\n|---|---|---|")
+    words = {**STAGES, **{f"thread {name}": text for name, text in THREADS.items()}}
+    words |= {name: f"the {name}, a process beside it" for name in BESIDE} | {
+        "all": "sampler, viewer and keeper"
+    }
+    for name, text in words.items():
+        of_raw = statistics.median(a / b for a, b in zip(rows[name], rows["raw"], strict=True))
+        print(f"| {text} | {statistics.median(rows[name]):.0f} | {of_raw:.2f} |")
 
 
-def run(stage: str, place: str, options: argparse.Namespace, driver: FakeNvml) -> float:
+def run(stage: str, place: str, options: argparse.Namespace, driver: FakeNvml) -> dict[str, float]:
+    """The stage's cost, and that of its threads."""
     measures = [str(options.gpus), str(options.hz), str(options.seconds)]
     if stage == "raw":
         command = [sys.executable, str(HERE / "plain" / "raw_loop.py"), *measures, place]
@@ -75,7 +88,34 @@ def run(stage: str, place: str, options: argparse.Namespace, driver: FakeNvml) -
         command = [sys.executable, __file__, "--gpus", gpus, "--hz", hz, "--seconds", seconds]
         command += ["--stage", stage, place]
     answer = subprocess.run(command, env=driver.environment, capture_output=True, text=True, check=True)
-    return float(json.loads(answer.stdout)["cpu_us"])
+    measured: dict[str, float] = json.loads(answer.stdout)
+    threads = {name: cost for name, cost in measured.items() if name.startswith("thread ")}
+    return {stage: float(measured["cpu_us"]), **(threads if stage == "sampler" else {})}
+
+
+def beside(folder: Path, options: argparse.Namespace, driver: FakeNvml) -> dict[str, float]:
+    """What the viewer and the keeper of a recording cost while its command sleeps."""
+    program = f"import sys; sys.path.insert(0, {str(HERE.parent)!r}); from gputel.cli import main; main()"
+    words = ["record", "--hz", str(options.hz), "--out", str(folder), "--", "sleep", str(options.seconds + 4)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        env=driver.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(3)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    pids = [process.pid, int(children[0])]
+    before = [processor_us(pid) for pid in pids]
+    time.sleep(options.seconds)
+    costs = [processor_us(pid) - used for pid, used in zip(pids, before, strict=True)]
+    process.wait()
+    return {name: cost / (options.seconds * options.hz) for name, cost in zip(BESIDE, costs, strict=True)}
+
+
+def processor_us(pid: int) -> float:
+    """Processor time of another process: Linux makes the number of its clock from its pid."""
+    return time.clock_gettime(~pid << 3 | 2) * 1e6
 
 
 def measure(stage: str, place: str, gpus: int, hz: int, seconds: float) -> dict[str, float]:
@@ -89,22 +129,7 @@ def measure(stage: str, place: str, gpus: int, hz: int, seconds: float) -> dict[
     made = plan.make(machine, machine.gpus, hz, clock, max_overhead=NOTHING_LOWERED)
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    if stage in ("loop", "store"):
-        return measured(looped(machine, made, clock, place if stage == "store" else None), seconds, hz)
-    readers = [(tier.every, [machine.reader(*part) for part in tier.parts]) for tier in made.tiers]
-
-    def work(seconds: float) -> None:
-        began = time.monotonic_ns()
-        for tick in range(round(seconds * hz)):
-            clock.sleep_until(began + (tick + 1) * 1_000_000_000 // hz)
-            for every, parts in readers:
-                if tick % every == 0:
-                    for reader in parts:
-                        reader.ask()
-                    for reader in parts if stage == "answer" else ():
-                        reader.answer(clock.monotonic())
-
-    return measured(work, seconds, hz)
+    return measured(looped(machine, made, clock, place if stage == "store" else None), seconds, hz)
 
 
 def looped(machine, made, clock, place: str | None) -> Callable[[float], None]:  # type: ignore[no-untyped-def]
@@ -117,7 +142,7 @@ def looped(machine, made, clock, place: str | None) -> Callable[[float], None]: 
         pass
 
     class Nothing:
-        append = close = staticmethod(silent)
+        append = append_raw = close = staticmethod(silent)
 
     if place:
         Path(place).mkdir()

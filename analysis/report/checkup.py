@@ -12,7 +12,6 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.doctor import Check
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.readings import READINGS
-from gputel.telemetry.sampling import trial
 
 TRIAL_S = 3.0
 
@@ -21,6 +20,8 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
     """Records a few seconds; returns a check of driver and GPUs, and a row per GPU and reading."""
     if sys.platform != "linux":
         return Check("GPUs", "poor", "NVML is read on Linux only", "record there"), []
+    from gputel.telemetry.sampling import trial  # the whole sampler: other reports do not need it
+
     with tempfile.TemporaryDirectory(prefix="gputel-trial-") as folder:
         try:
             segment = trial.record(Path(folder) / "run", machine, seconds)

@@ -31,6 +31,8 @@ HEAD = 64 * 1024  # bytes that contain both schema blocks
 SEAL_AFTER_S = 600
 SEAL_VALUES = 8_000_000
 """The most values in a part, which bounds the memory to compact or read it; at 1000 Hz parts are shorter."""
+GRACE_S = 0.05
+"""How long a second waits for the tick that ends it: right after a tick is the best time to hold Python's lock."""
 MAX_PENDING = 32 * 1024 * 1024
 CLOSE_TIMEOUT_S = 60.0
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -220,7 +222,7 @@ class Writer:
         self._seal()
 
     def _until_next_second(self) -> float:
-        return 0.0 if self._closing else 1.0 - self._clock.stamp().wall % SECOND / SECOND
+        return 0.0 if self._closing else 1.0 + GRACE_S - self._clock.stamp().wall % SECOND / SECOND
 
     def _write(self, second: RunningSecond) -> None:
         if self._dead:
