@@ -23,7 +23,7 @@ from itertools import chain
 import numpy as np
 
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.machine import Bits, CounterState, Integers
+from gputel.telemetry.machine import NO_MOMENT, Bits, CounterState, Integers
 
 PRECISION = 0.2
 SEVERAL = 5
@@ -165,12 +165,33 @@ class Rates:
         self._places = [counter.place for counter in counters]
 
     def into(self, values: list[int | None], now: int) -> None:
-        """Replace the counters of one row, which were read at `now`."""
+        """Replace the counters of one row, which were read at `now`; at NO_MOMENT they say nothing."""
         for counter in self._counters:
-            (values[counter.place],) = counter.take([values[counter.place]], (), [now])
+            if now == NO_MOMENT:
+                values[counter.place] = counter.rate
+            else:
+                (values[counter.place],) = counter.take([values[counter.place]], (), [now])
 
     def into_all(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
-        """Replace the counters of many rows, which were read at `times`."""
+        """Replace the counters of many rows, read at `times`; a row of NO_MOMENT keeps the rate before it."""
+        if NO_MOMENT not in times:
+            self._into_timed(values, valid, times)
+            return
+        moments = np.array(times)
+        timed = np.flatnonzero(moments != NO_MOMENT)
+        before = [counter.rate for counter in self._counters]
+        known, there = values[timed], valid[timed]
+        if len(timed):
+            self._into_timed(known, there, moments[timed].tolist())
+        values[timed], valid[timed] = known, there
+        latest = np.searchsorted(timed, np.arange(len(times)), "right").tolist()  # timed rows up to each row
+        for counter, rate in zip(self._counters, before, strict=True):
+            rates = [rate, *known[:, counter.place].tolist()]
+            measured = [rate is not None, *there[:, counter.place].tolist()]
+            values[:, counter.place] = [rates[place] or 0 for place in latest]
+            valid[:, counter.place] = [measured[place] for place in latest]
+
+    def _into_timed(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
         if not self._counters:
             return
         counts, there = values[:, self._places], valid[:, self._places]

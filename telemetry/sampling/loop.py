@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import BufferedReader, Gpu, GpuLost, Machine, Prepared, Reader, Report, Values
+from gputel.telemetry.machine import (
+    NO_MOMENT,
+    BufferedReader,
+    Gpu,
+    GpuLost,
+    Machine,
+    Prepared,
+    Reader,
+    Report,
+    Values,
+)
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget
@@ -27,6 +37,8 @@ from gputel.telemetry.store.tiers import Tier
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
+FORGOTTEN_AFTER_WAITS = 10
+"""A call that stalls once a minute costs its GPU a second; one that hangs at each try is tried ever less often."""
 JUDGED_HZ = 2
 """How many reads of a tier the budget sees in a second: asking for the thread's usage costs more than a read."""
 PR_SET_TIMERSLACK = 29
@@ -122,7 +134,10 @@ class TierLoop:
     raw: RawTier | None = None
     """What takes rows as bytes, if all readers are buffered."""
     times: MutableSequence[int] = field(default_factory=list)
-    """When the last read of each GPU ended: its counters are of that moment, however long the others took."""
+    """When the last read of each GPU ended: its counters are of that moment, however long the others took.
+
+    NO_MOMENT after a read that took long: at which moment of it a counter was read is not known.
+    """
 
     def arrange(self) -> None:
         """Prepare the reads, again after a GPU was lost or has come back, or a call fails or answers again."""
@@ -177,8 +192,11 @@ class Loop:
         """Sample until `turn.stopping`, until the turn is lost, or until the monotonic time `until`."""
         monotonic, turn = self._clock.monotonic, self._turn
         try:
-            self._budget.begin(monotonic())
-            deadline = monotonic() + self._period
+            now = monotonic()
+            self._budget.begin(now)
+            if self._cost.last is not None:  # this thread takes over from one that is stuck
+                self._cost.missed += (now - self._cost.last) // self._period
+            deadline = now + self._period
             while not turn.stopping and (until is None or deadline <= until):
                 if self._period > CATCH_UP and not self._nap(deadline):
                     return
@@ -243,14 +261,15 @@ class Loop:
     def _ask(self, tier_loop: TierLoop, now: int) -> int:
         """Ask all GPUs of a tier from `now` on; returns when that ended."""
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
-        times = tier_loop.times
+        times, long_read = tier_loop.times, self._long_read
         for place, gpu, reader, calls in tier_loop.work:
             turn.entered = generation, gpu, now
             for function, arguments in calls:
                 if function(*arguments):
                     reader.ask()
                     break
-            times[place] = now = monotonic()
+            began, now = now, monotonic()
+            times[place] = now if now - began < long_read else NO_MOMENT
             if turn.generation != generation:
                 turn.come_back(gpu, now)
             if reader.failed:
@@ -264,11 +283,12 @@ class Loop:
         costs, now = dict[tuple[str, ...], int](), stamp
         self._budget.enter()
         for (place, gpu, reader, _), calls in zip(tier_loop.work, tier_loop.calls, strict=True):
-            turn.entered = generation, gpu, now
+            turn.entered, began = (generation, gpu, now), now
             for readings, ended in zip(calls, reader.timed(monotonic), strict=True):
                 costs[readings] = costs.get(readings, 0) + ended - now
                 now = ended
-            tier_loop.times[place] = now = monotonic()
+            now = monotonic()
+            tier_loop.times[place] = now if now - began < self._long_read else NO_MOMENT
             if turn.generation != generation:
                 turn.come_back(gpu, now)
             tier_loop.failed |= reader.failed

@@ -37,6 +37,8 @@ START_LIMIT = 90 * SECOND
 """A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
 DESCRIBE_EVERY = 60 * SECOND
 PUBLISH_EVERY = SECOND
+MOST_WAITING = 1000
+"""Events and facts that wait for room on a full disk."""
 GIL_WAIT_S = 0.0005
 """How long another thread may keep the sampling one waiting: Python's own 5 ms are half a period at 100 Hz."""
 

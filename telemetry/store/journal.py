@@ -229,7 +229,7 @@ class Writer:
             return
         if self._seal_at is None:
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
-        if second.anchor.monotonic >= self._seal_at:
+        if second.anchor.monotonic >= self._seal_at and not self._full:
             self._next_part(self._begun)
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
         self._values += second.rows * len(second.tier.columns)
