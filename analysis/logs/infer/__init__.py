@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gputel.analysis.logs import formats
-from gputel.analysis.logs.infer import blocks, loops, settings, shapes, trades
+from gputel.analysis.logs.infer import blocks, loops, shapes, trades
 from gputel.analysis.logs.infer.candidates import Candidate, LineTable, compile_line, make_candidate, quoted
 from gputel.analysis.logs.infer.dialects import LOSS, OPPOSED, PARTS
 from gputel.analysis.logs.infer.naming import is_average
 from gputel.analysis.logs.infer.places import Named, is_place
-from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets
+from gputel.analysis.logs.infer.roles import SUMMARY, is_torn, role_beside, with_sets, without_settings
 from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_unit
 
 MOST_LINES = 40_000
@@ -61,7 +61,7 @@ def infer(data: bytes, title: str = "inferred", records: int = 0) -> Inferred | 
     bare = shapes.strip_prefixes(lines)
     candidates = [c for shape in _frequent(line_shapes(lines, bare)) if (c := make_candidate(shape, bare))]
     candidates = loops.without_evaluations(candidates, bare)
-    candidates = trades.without_others(settings.without_settings(candidates, bare), bare)
+    candidates = trades.without_others(without_settings(candidates, bare), bare)
     main = _main(candidates, lines)
     if records and not (main and _stands_beside(main, records)):
         chosen = [replace(c, role="eval") for c in candidates if _evaluates_beside(c)]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gputel.analysis.logs.infer import settings
 from gputel.analysis.logs.infer.candidates import Candidate
 from gputel.analysis.logs.infer.dialects import MEASURE
 from gputel.analysis.logs.infer.places import Named, is_place
@@ -115,6 +116,18 @@ _RULES: tuple[tuple[Callable[[Candidate, Candidate, Candidate | None], bool], st
     (_evaluates_rarely, "eval"),
     (_is_record, "train"),
 )
+
+
+def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
+    """The candidates but those that look like evaluations and are printed settings."""
+    return [line for line in candidates if not _is_setting(line, lines)]
+
+
+def _is_setting(line: Candidate, lines: Sequence[bytes]) -> bool:
+    if line.role not in ("eval", "mixed") or line.changing:
+        return False
+    in_blocks = (settings.in_block(lines, number) for number in line.shape.lines[:20])
+    return line.is_settings or (line.place is None and all(in_blocks))
 
 
 def with_sets(chosen: Sequence[Candidate]) -> list[Candidate]:

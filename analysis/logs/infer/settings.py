@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gputel.analysis.logs.infer.candidates import Candidate
 
 _OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
 # Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
@@ -60,20 +56,7 @@ def within(literals: Sequence[bytes]) -> frozenset[int]:
     return frozenset(inside)
 
 
-def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
-    """The candidates but those that look like evaluations and are printed settings."""
-    return [line for line in candidates if not _is_setting(line, lines)]
-
-
-def _is_setting(line: Candidate, lines: Sequence[bytes]) -> bool:
-    if line.role not in ("eval", "mixed") or line.changing:
-        return False
-    return line.is_settings or (
-        line.place is None and all(_in_block(lines, number) for number in line.shape.lines[:20])
-    )
-
-
-def _in_block(lines: Sequence[bytes], number: int) -> bool:
+def in_block(lines: Sequence[bytes], number: int) -> bool:
     """Whether the line stands among pairs of keys and values of which one is a hyperparameter."""
     if not _PAIR.fullmatch(lines[number]):
         return False
