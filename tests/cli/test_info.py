@@ -75,8 +75,8 @@ def test_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
 
 
 def test_table_in_a_pipe_is_as_wide_as_it_must_be(recorded: Path) -> None:
-    narrow = {**os.environ, "NO_COLOR": "1", "COLUMNS": "20"}
-    answer = CliRunner().invoke(group, ["info", str(recorded)], env=narrow, standalone_mode=False)
+    plain = {**os.environ, "NO_COLOR": "1"}
+    answer = CliRunner().invoke(group, ["info", str(recorded)], env=plain, standalone_mode=False)
     assert re.search(
         r"^attempt +started +time +exit +output +telemetry +events$", answer.stdout, re.MULTILINE
     )
