@@ -155,11 +155,10 @@ def _overhead(sampling: SamplingSummary | None) -> str | None:
     """What sampling cost; a recording of a second has only the cost of its start."""
     if not sampling or sampling.driver_share is None:
         return None
-    whole, driver = 100 * sampling.cpu_share, 100 * sampling.driver_share
-    words = f"{whole:.1f} % of a core, {driver:.2f} % of the time in calls into the driver"
-    if sampling.startup_cpu_s:
-        words += f", after {sampling.startup_cpu_s:.2f} s of CPU to start"
-    words += f"; {text.size(sampling.resident_mib * MIB)} resident"
+    share, start = sampling.cpu_share, f"{sampling.startup_cpu_s:.2f} s of CPU to start"
+    driver = f"{100 * sampling.driver_share:.2f} % of the time in calls into the driver"
+    parts = [start, driver] if share is None else [f"{100 * share:.1f} % of a core", driver, f"after {start}"]
+    words = f"{', '.join(parts)}; {text.size(sampling.resident_mib * MIB)} resident"
     lowered = [
         f"{' and '.join(part['readings']) if 'readings' in part else part['tier']} to {part['hz']:g} Hz"
         for part in sampling.lowered

@@ -165,6 +165,11 @@ class FakeNvml:
         """No call, or only this one, returns from now on."""
         self.state.gpus[gpu].hang = 1 if call is None else CALLS.index(call) + 2
 
+    def stall(self, call: str, ns: int, gpu: int = 0) -> None:
+        """The next call of this kind takes as long, once."""
+        self.state.gpus[gpu].stall_call = CALLS.index(call) + 1
+        self.state.gpus[gpu].stall_ns = ns
+
     def slow(self, call: str, ns: int) -> None:
         """This call takes so much longer from now on."""
         self.state.call_latency_ns[CALLS.index(call)] = ns

@@ -17,5 +17,5 @@ def test_trial_records_every_gpu_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_trial_of_a_machine_that_cannot_be_sampled_fails_without_waiting(tmp_path: Path) -> None:
-    with pytest.raises(GputelError, match="there is no 'H900' to simulate; name one of H100"):
+    with pytest.raises(GputelError, match="there is no 'H900' to simulate; did you mean"):
         trial.record(tmp_path / "trial", "simulate:H900", 3600)
