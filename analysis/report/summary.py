@@ -209,11 +209,14 @@ def _sampling(
         startup_cpu_s=float(startup["cpu_s"] if startup else statistics["cpu_s"]),
         driver_share=sum(statistics["inside_driver_s"].values()) / seconds if seconds else None,
         resident_mib=float(statistics["resident_mib"]),
-        lowered=[
-            {**tier, "tier": str(tier["tier"]), "hz": float(tier["hz"])} for tier in statistics["lowered"]
-        ],
+        lowered=[_lowered(part) for part in statistics["lowered"]],
         tiers=_tiers(statistics, seconds + 1 / plan["hz"] if seconds else None),
     )
+
+
+def _lowered(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    named = {"readings": [*map(str, part["readings"])]} if "readings" in part else {"tier": str(part["tier"])}
+    return {**part, **named, "hz": float(part["hz"])}
 
 
 def _tiers(statistics: Mapping[str, Any], whole_s: float | None) -> list[TierRows]:
