@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import Gpu, Machine
 from gputel.telemetry.sampling import plan
-from gputel.telemetry.sampling.loop import Turn
+from gputel.telemetry.sampling.turn import Turn
 
 LIMIT = SECOND
 """How long a call may take while a GPU is probed: the first of its kind takes longer than those that follow."""

@@ -25,9 +25,10 @@ from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Stale, Turn, raise_priority
+from gputel.telemetry.sampling.loop import Loop, raise_priority
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
+from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
-from gputel.telemetry.sampling.loop import Turn
+from gputel.telemetry.sampling.turn import Turn
 
 LIMIT = SECOND // 4
 LOOK_EVERY_S = 0.125

@@ -22,7 +22,8 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Turn
+from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.turn import Turn
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer

@@ -13,7 +13,8 @@ from gputel.telemetry.readings import BY_NAME
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Turn
+from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.turn import Turn
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store.journal import Writer
 from tests.telemetry.conftest import Rows, Spending, SteppedClock

@@ -11,7 +11,8 @@ from gputel.telemetry.readings import READINGS
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Turn
+from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.turn import Turn
 from tests.fake_nvml import (
     A100,
     DEPRECATED,

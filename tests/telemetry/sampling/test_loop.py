@@ -5,7 +5,8 @@ import itertools
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Turn
+from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.turn import Turn
 from gputel.telemetry.simulated import open_machine
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 from tests.telemetry.sampling.test_plan import Priced

@@ -10,7 +10,8 @@ from gputel.telemetry.machine import Gpu
 from gputel.telemetry.sampling import plan
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, Stale, Turn
+from gputel.telemetry.sampling.loop import Loop
+from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.watchdog import Watchdog
 from tests.fake_nvml import H100, FakeNvml
 from tests.recordings import until
