@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gputel.telemetry import recorder_lock
+from gputel.telemetry import fact_types, recorder_lock
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
@@ -254,15 +254,6 @@ def describe(segment: Path) -> dict[str, object]:
 
 
 WRONG_TYPES = "has values of a wrong type, which are left out"
-SHAPES: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("run", "simulated", "cwd"), str),
-    **dict.fromkeys(("argv", "gpus"), list),
-    **dict.fromkeys(
-        ("git", "host", "packages", "env", "tags", "sampling", "started", "ended", "stopped"), dict
-    ),
-    "exit_code": int,
-}
-"""The types of the keys of run.json that readers use; each may be null."""
 
 
 def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
@@ -274,45 +265,10 @@ def readable_facts(segment: Path, *, warn: bool = True) -> dict[str, Any]:
         if warn:
             warnings.warn(DamagedFile(path, error.fault), stacklevel=2)
         return {}
-    wrong = [key for key, shape in SHAPES.items() if not _has_shape(key, facts.get(key), shape)]
+    wrong = fact_types.wrong_keys(facts)
     if wrong and warn:
         warnings.warn(DamagedFile(path, ", ".join(wrong), WRONG_TYPES), stacklevel=2)
     return {key: value for key, value in facts.items() if key not in wrong}
-
-
-def _has_shape(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
-    if value is None or not isinstance(value, shape):
-        return value is None
-    if key == "exit_code":
-        return _is_whole(value, 2**31)
-    if key == "argv" and isinstance(value, list):
-        return all(isinstance(word, str) for word in value)
-    if key in ("tags", "env", "packages") and isinstance(value, dict):
-        return all(isinstance(text, str) for text in value.values())
-    if key == "gpus" and isinstance(value, list):
-        return all(_is_gpu(gpu) for gpu in value)
-    if key in ("started", "ended") and isinstance(value, dict):
-        return all(_is_whole(ns, 2**62) for name, ns in value.items() if name.endswith("_ns"))
-    return True
-
-
-def _is_gpu(value: object) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("gpu"), str):
-        return False
-    names = (value.get(key) for key in ("name", "uuid", "driver", "parent"))
-    numbers = [value.get("memory_total_mib")]
-    limits = value.get("limits")
-    if isinstance(limits, dict):
-        numbers += limits.values()
-    elif limits is not None:
-        return False
-    return all(name is None or isinstance(name, str) for name in names) and all(
-        number is None or isinstance(number, (int, float)) for number in numbers
-    )
-
-
-def _is_whole(value: object, below: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < below
 
 
 def wall_ns(facts: Mapping[str, object], name: str) -> int | None:
@@ -339,6 +295,18 @@ def between_s(
         if isinstance(begin, int) and isinstance(finish, int):
             return (finish - begin) / SECOND if finish >= begin else None
     return None
+
+
+def lengths_s(facts: Mapping[str, object]) -> tuple[float, float] | None:
+    """Seconds from start to end by the clock since boot, and by the wall clock; None if either is unknown."""
+    start, end = facts.get("started"), facts.get("ended")
+    if not (isinstance(start, dict) and isinstance(end, dict)):
+        return None
+    moments = [moment.get(clock) for clock in ("boot_ns", "wall_ns") for moment in (start, end)]
+    whole = [moment for moment in moments if isinstance(moment, int)]
+    if len(whole) < len(moments):
+        return None
+    return (whole[1] - whole[0]) / SECOND, (whole[3] - whole[2]) / SECOND
 
 
 def _boot(facts: Mapping[str, object]) -> object:

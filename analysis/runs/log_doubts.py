@@ -6,7 +6,7 @@ come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,6 +14,7 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch import unit_factor
+from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -42,8 +43,10 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
 def _clock_set(subject: RunData) -> Iterator[Doubt]:
     """Yields a doubt for each segment whose length by the wall clock is not that by the clock since boot."""
     for facts in subject.recording.descriptions if subject.recording else ():
-        wall_s, boot_s = (_elapsed_s(facts, clock) for clock in ("wall_ns", "boot_ns"))
-        if wall_s is None or boot_s is None or abs(wall_s - boot_s) <= SET_S + SLEWED * boot_s:
+        if (lengths := run_folder.lengths_s(facts)) is None:
+            continue
+        boot_s, wall_s = lengths
+        if abs(wall_s - boot_s) <= SET_S + SLEWED * boot_s:
             continue
         way = "forward" if wall_s > boot_s else "back"
         yield Doubt(
@@ -54,12 +57,6 @@ def _clock_set(subject: RunData) -> Iterator[Doubt]:
             "times across that moment are wrong, and with them tok/s and what spans cost",
             {"boot_s": boot_s, "wall_s": wall_s},
         )
-
-
-def _elapsed_s(facts: Mapping[str, Any], clock: str) -> float | None:
-    started, ended = facts.get("started") or {}, facts.get("ended") or {}
-    known = isinstance(started.get(clock), int) and isinstance(ended.get(clock), int)
-    return (ended[clock] - started[clock]) / SECOND_NS if known else None
 
 
 def _between_records(subject: RunData) -> tuple[float, float] | None:
