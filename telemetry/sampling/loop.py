@@ -299,7 +299,7 @@ class Loop:
             self._rearrange(plan)
         for tier_loop, every in zip(self._tier_loops, self._budget.every, strict=True):
             tier_loop.every = every
-        self._look_at_counters()
+        self.look_at_counters()
         for gpu in self._absent():
             if gpu not in self._turn.left_out:
                 self._readmit(gpu, "answers again")
@@ -309,7 +309,7 @@ class Loop:
             if any(reader.prepared for reader in tier_loop.asked):
                 tier_loop.arrange()
 
-    def _look_at_counters(self) -> None:
+    def look_at_counters(self) -> None:
         """Note how often each counter is refreshed, and report once those that give no rate."""
         parts = [part for tier_loop in self._tier_loops for part in tier_loop.parts]
         states, unknown = self._cost.counters, dict[str, list[tuple[str, str]]]()

@@ -110,6 +110,7 @@ class Sampler:
         self._watchdog = Watchdog(self._turn, self._succeed, self._event)
         self._prober: Prober | None = None
         self._ready: Ready | None = None
+        self._loop: Loop | None = None
         self._fault: GputelError | None = None
         self._thread = self._thread_for(self._start)
 
@@ -176,6 +177,8 @@ class Sampler:
             self._turn.generation += 1  # a stuck thread must not write after the seal
         if self._ready is not None:
             self._ready.store.close()
+            if self._loop is not None and not self.stuck:
+                self._loop.look_at_counters()  # the last second has been decoded only now
             self._describe(self._ready, last=True)
             if not self.stuck:
                 self._ready.machine.close()
@@ -206,7 +209,8 @@ class Sampler:
             self._ready = ready
         else:
             raise_priority()
-        self._loop(ready).run()
+        self._loop = self._make_loop(ready)
+        self._loop.run()
 
     def _prepare(self, prober: Prober) -> Ready:
         spec, clock, report = self._spec, self._clock, self._event
@@ -249,7 +253,7 @@ class Sampler:
         """Start a thread that takes over from the stuck one."""
         self._thread = self._thread_for(self._go_on)
 
-    def _loop(self, ready: Ready) -> Loop:
+    def _make_loop(self, ready: Ready) -> Loop:
         return Loop(
             ready.machine,
             ready.plan,

@@ -77,7 +77,7 @@ def test_summary_says_what_each_run_came_to(gputel: Any) -> None:
         "best val_bpb @ step": ["0.7967 @ 12,800", "0.8051 @ 10,750"],
         "steps to loss 2.9": ["11,879", "5,496"],
         "cost to loss 2.9": ["$32.08", "$35.87"],
-        "tok/s": ["431,260", "178,144"],
+        "tok/s": ["431,260 ±150", "178,144 ±32"],
         "MFU %": ["43.9", "50.3"],
         "interruptions": ["0", "0"],
         "depth": ["16", "24"],

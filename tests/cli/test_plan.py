@@ -369,13 +369,15 @@ def test_refused_rate_is_an_error_and_a_note_of_the_plan() -> None:
     assert "1.5B: impossible: 400,000 tok/s is above the peak of these GPUs, 277,333 tok/s" in told.stdout
 
 
-def test_unknown_gpu_gets_the_list() -> None:
-    told = run("--depth", 16, "--on", "2xH900")
-    assert told.returncode == 2
-    assert told.stderr.startswith("error: --on 2xH900: no such GPU in the table; it has H100, H100-PCIe, ")
+def test_unknown_gpu_gets_the_nearest_or_the_list() -> None:
+    error = run("--depth", 16, "--on", "2xH900")
+    assert error.returncode == 2
+    assert error.stderr == "error: --on 2xH900: no such GPU in the table; did you mean 2xH100?\n"
+    error = run("--depth", 16, "--on", "2xTPU")
+    assert error.stderr.startswith("error: --on 2xTPU: no such GPU in the table; it has H100, H100-PCIe, ")
     for name in ("H200", "A100", "V100", "RTX-4090"):
-        assert f" {name}," in told.stderr
-    assert told.stderr.count("\n") == 1
+        assert f" {name}," in error.stderr
+    assert error.stderr.count("\n") == 1
 
 
 def test_budget_that_buys_nothing_names_the_nearest() -> None:

@@ -65,7 +65,7 @@ def test_page_begins_with_how_the_runs_ended_and_their_last_loss(found: Comparis
     assert isinstance(summary, Table)
     assert [list(row) for row in summary.rows[:2]] == [
         ["status", "completed", "unknown"],
-        ["last loss", "2.8502", "2.8091"],
+        ["last loss", "2.7702", "2.8091"],
     ]
     assert isinstance(first_panel, Curves)
 

@@ -27,6 +27,7 @@ H100 = {"gpu": "0", "name": "NVIDIA H100 80GB HBM3", "limits": {"power_w": 700},
 STATISTICS = {
     "ticks": 200,
     "late": 0,
+    "not_kept": {},
     "missed": 0,
     "sampled_s": 20.0,
     "cpu_s": 0.1,
