@@ -18,10 +18,8 @@ from tests.recordings import GPUTEL
 
 FOLDER = ROOT / ".venv" / "nvml"
 LIBRARY = FOLDER / "libnvidia-ml.so.1"
-LINE = (
-    "NVML: the NVIDIA driver is not loaded; try `modprobe nvidia`; in a container start it with --gpus all; "
-    "or try --simulate 2xH100"
-)
+FAULT = "NVML: the NVIDIA driver is not loaded"
+HINT = "try `modprobe nvidia`; in a container start it with --gpus all; or try --simulate 2xH100"
 UNINITIALIZED = 1
 CALL_ALL = """
 import ctypes, json, sys
@@ -65,18 +63,20 @@ def test_recording_without_a_driver_keeps_the_output_and_says_why_no_gpu_was_sam
     answer = gputel("record", "--out", str(tmp_path / "run"), "--", "sh", "-c", "echo hi; exit 3")
     assert answer.returncode == 3
     assert answer.stdout.startswith("hi\n")
-    assert answer.stderr.splitlines()[0] == f"{LINE} (the output is recorded all the same)"
+    kept = "output, its times and the exit code are recorded, GPUs are not"
+    assert answer.stderr.splitlines()[0] == f"{FAULT}: {kept}; {HINT}"
     facts = json.loads((tmp_path / "run" / "events.jsonl").read_text().splitlines()[0])
-    assert (facts["kind"], facts["text"]) == ("no_telemetry", "NVML: the NVIDIA driver is not loaded")
+    assert (facts["kind"], facts["text"]) == ("no_telemetry", FAULT)
 
 
 def test_recording_of_gpus_alone_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
     answer = gputel("record", "--out", str(tmp_path / "run"), "--for", "1s")
-    assert (answer.returncode, answer.stderr) == (1, f"error: {LINE}\n")
+    without = "with a COMMAND its output is recorded without a GPU"
+    assert (answer.returncode, answer.stderr) == (1, f"error: {FAULT}; {HINT}; {without}\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_doctor_says_what_to_do() -> None:
     answer = gputel("doctor")
     assert answer.returncode == 1
-    assert "NVML: the NVIDIA driver is not loaded" in answer.stdout
+    assert FAULT in answer.stdout
