@@ -157,7 +157,7 @@ def _tool_table(path: Path, tables: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
-        import tomllib
+        import tomllib  # novm: guarded, inside a function, as few calls read settings
     else:
         import tomli as tomllib
 

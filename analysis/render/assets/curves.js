@@ -174,9 +174,9 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
   pen.setLineDash([]);
 }
 
-// The name of a run beside the end of its line, where there is room for it; the one that is pointed at comes first.
+// The name of a run at the end of its line where colors repeat, if there is room; the one that is pointed at comes first.
 function nameEnds(pen, chart, shown, xs, ys, ink) {
-  if (shown.length < 2 || shown.length > MOST_NAMED || new Set(shown.map(({ own }) => own.run)).size < shown.length) return;
+  if (shown.length <= view.tints.length || shown.length > MOST_NAMED || new Set(shown.map(({ own }) => own.run)).size < shown.length) return;
   const taken = [];
   pen.font = ink.font;
   pen.textAlign = "right";

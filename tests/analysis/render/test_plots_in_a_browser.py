@@ -332,12 +332,24 @@ def test_table_behind_a_plot_holds_the_figures_of_what_is_in_sight(chromium: Bro
     assert tab.evaluate("document.querySelectorAll('.behind').length") == 0
 
 
-def test_names_of_runs_stand_at_the_ends_of_their_lines(chromium: Browser, tmp_path: Path) -> None:
-    curves = [falling(run, tint, 3 + tint / 3) for tint, run in enumerate(RUNS[:4])]
-    tab = opened(chromium, tmp_path, loss(*curves), runs=RUNS[:4])
+def names_at_ends(tab: Tab) -> set[str]:
     drawing = ElementTree.fromstring(tab.evaluate("svg(charts[0]).text()"))
-    ends = [node.text for node in drawing.iter(f"{SVG}text") if node.get("text-anchor") == "end"]
-    assert set(RUNS[:4]) <= set(ends)
+    return {node.text or "" for node in drawing.iter(f"{SVG}text") if node.get("text-anchor") == "end"}
+
+
+def test_names_of_runs_stand_at_the_ends_of_their_lines_where_colors_repeat(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    curves = [falling(run, tint, 3 + tint / 3) for tint, run in enumerate(RUNS)]
+    tab = opened(chromium, tmp_path, loss(*curves), runs=RUNS)
+    press(tab, '[data-panel="0"]', "larger")
+    tab.until("charts[0].frame.size.height > 400")
+    assert len(names_at_ends(tab) & {*RUNS}) > 8
+
+
+def test_names_of_few_runs_cover_no_line(chromium: Browser, tmp_path: Path) -> None:
+    curves = [falling(run, tint, 3 + tint / 3) for tint, run in enumerate(RUNS[:4])]
+    assert not names_at_ends(opened(chromium, tmp_path, loss(*curves), runs=RUNS[:4])) & {*RUNS}
 
 
 def test_contents_mark_the_section_that_is_read(chromium: Browser, tmp_path: Path) -> None:
