@@ -16,6 +16,7 @@ from gputel.analysis import columns, document
 from gputel.analysis.exports import cells
 from gputel.analysis.render import files
 from gputel.telemetry.file_names import file_names
+from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
@@ -34,7 +35,9 @@ def tables(log: Log) -> Iterator[tuple[str, pl.DataFrame]]:
     ]
     yield "steps", frame.select(*first, pl.exclude(*columns.FIRST_USERS))
     yield "evals", log.evals
-    yield "events", log.events
+    yield "events", log.events.with_columns(
+        pl.Series("text", [words and mask(words) for words in log.events["text"]], pl.String)
+    )
 
 
 def write(logs: list[Log], folder: Path, kind: Kind, *, force: bool) -> list[Path]:

@@ -371,7 +371,7 @@ def test_table_is_the_same_beside_a_page(log: Path, tmp_path: Path) -> None:
     assert run(log, "--html", "--out", tmp_path).stdout == run(log).stdout
 
 
-def test_key_in_an_error_is_masked_in_json_and_rows(tmp_path: Path) -> None:
+def test_key_in_an_error_is_masked_in_json_rows_and_tables(tmp_path: Path) -> None:
     key = "ghp_" + "abcdefghij0123456789" * 2
     (tmp_path / "a.log").write_text(
         LINE % (1, 3.0)
@@ -382,6 +382,10 @@ def test_key_in_an_error_is_masked_in_json_and_rows(tmp_path: Path) -> None:
         text = run(tmp_path / "a.log", option).stdout
         assert "ValueError: token *** is wrong" in text
         assert key not in text
+    run(tmp_path / "a.log", "--csv", "--out", tmp_path / "tables")
+    events = (tmp_path / "tables" / "a.events.csv").read_text()
+    assert "ValueError: token *** is wrong" in events
+    assert key not in events
 
 
 def test_table_in_a_pipe_is_as_wide_as_columns_say(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
