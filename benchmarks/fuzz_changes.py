@@ -9,6 +9,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, Stamp
@@ -116,12 +117,23 @@ def nest(path: Path, _chance: random.Random) -> None:
     path.write_text("[" * 100_000)
 
 
+def _facts(path: Path) -> Any:
+    """The content of run.json; None of another file, or of what is no JSON."""
+    if path.name != run_folder.DESCRIPTION:
+        return None
+    try:
+        facts = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        return None
+    return facts if isinstance(facts, (dict, list)) else None
+
+
 def change_json(path: Path, chance: random.Random) -> None:
     """One value anywhere in run.json becomes one of another type."""
-    if path.name != run_folder.DESCRIPTION:
+    facts = place = _facts(path)
+    if not facts:
         flip(path, chance)
         return
-    facts = place = json.loads(path.read_text())
     while True:
         key = chance.choice(list(place) if isinstance(place, dict) else range(len(place)))
         if isinstance(place[key], (dict, list)) and place[key] and chance.random() < 0.6:

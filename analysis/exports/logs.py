@@ -35,8 +35,11 @@ def tables(log: Log) -> Iterator[tuple[str, pl.DataFrame]]:
     ]
     yield "steps", frame.select(*first, pl.exclude(*columns.FIRST_USERS))
     yield "evals", log.evals
-    yield "events", log.events.with_columns(
-        pl.Series("text", [words and mask(words) for words in log.events["text"]], pl.String)
+    yield (
+        "events",
+        log.events.with_columns(
+            pl.Series("text", [words and mask(words) for words in log.events["text"]], pl.String)
+        ),
     )
 
 
