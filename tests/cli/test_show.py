@@ -20,7 +20,7 @@ ROWS: list[list[str | None]] = [
 
 def lines(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((width, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((width, 24)))
     show.table(COLUMNS, ROWS)
     return re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
 
@@ -55,7 +55,7 @@ def test_cell_of_several_lines_is_as_wide_as_its_longest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((40, 24)))
     show.table(("what", "why"), [["memory", "a sentence that\nwas folded\nbefore this"]])
     assert "memory   a sentence that\n" in capsys.readouterr().out
 
@@ -64,7 +64,7 @@ def test_sentences_of_the_last_column_are_folded_beside_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((40, 24)))
     show.table(("what", "why"), [["memory", "a sentence that is longer than the terminal is wide"]])
     drawn = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
     assert [line.split() for line in drawn.splitlines()[2:]] == [
@@ -93,7 +93,7 @@ def test_sentence_is_folded_on_a_terminal_and_whole_in_a_pipe(monkeypatch: pytes
     sentence = "note: " + "word " * 20 + "end"
     assert show.folded(sentence) == sentence
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((60, 24)))
     first, second = show.folded(sentence, 6).splitlines()
     assert (len(first) <= 60, second[:10]) == (True, "      word")
 
@@ -105,7 +105,7 @@ def test_fact_of_several_lines_hangs_under_its_name(capsys: pytest.CaptureFixtur
 
 def test_number_and_unit_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((40, 24)))
     assert show.folded("the fullest GPU held at its peak 20.7 GiB").splitlines() == [
         "the fullest GPU held at its peak",
         "  20.7 GiB",
