@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
-from gputel.analysis.align.step_time import SURE
+from gputel.analysis.align.step_time import SURE, StepTime
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timestamps import TimedLog
@@ -50,7 +50,7 @@ RECORDED, IN_TABLES = PowerSensor(0.0), PowerSensor(1.0)
 
 
 def border_error(
-    placed: TimedLog, records: pl.DataFrame, steps: pl.DataFrame, step_error_s: float | None
+    placed: TimedLog, records: pl.DataFrame, steps: pl.DataFrame, step: StepTime | None
 ) -> BorderError | None:
     """Returns the error of the borders of a phase; None if nothing is known of its times."""
     if placed.how is None:
@@ -70,7 +70,7 @@ def border_error(
             placed.resolution_s, record_s
         ),  # lines that come faster than the clock ticks tell where in a second
         deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN),
-        (step_error_s or 0.0) * covered,
+        step.error_s * covered if step else 0.0,
         between_s,
     )
 

@@ -63,9 +63,8 @@ class LogMark:
     text: str | None = None
 
 
-def log_marks(subject: RunData) -> dict[str | None, list[LogMark]]:
+def log_marks(subject: RunData, tables: timestamps.TimedLog) -> dict[str | None, list[LogMark]]:
     """Returns the marks by node, if several nodes printed records; evaluations of one node apply to all."""
-    tables = timed_log(subject)
     nodes: list[str | None] = [None]
     if "node" in tables.records.columns:
         nodes = tables.records["node"].unique(maintain_order=True).to_list() or [None]
@@ -100,8 +99,9 @@ class Span:
 
 def cut_spans(subject: RunData) -> pl.DataFrame:
     """Cuts a run into spans; with a column `node` if several nodes printed records."""
-    resolution_ns = round(timed_log(subject).resolution_s * 1e9)
-    frames = {node: of_marks(marks, resolution_ns) for node, marks in log_marks(subject).items()}
+    tables = timed_log(subject)
+    resolution_ns = round(tables.resolution_s * 1e9)
+    frames = {node: of_marks(marks, resolution_ns) for node, marks in log_marks(subject, tables).items()}
     if len(frames) == 1:
         return next(iter(frames.values()))
     return pl.concat(

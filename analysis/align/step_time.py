@@ -51,6 +51,12 @@ def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float)
     return min(stamped, printed, key=lambda estimate: estimate.error_s)
 
 
+def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
+    """Returns the time of a step by its spans and by the step times that its records print, if they do."""
+    dt_ms = records["dt_ms"] if "dt_ms" in records.columns else None
+    return step_time(steps, dt_ms, resolution_s)
+
+
 def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
     """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
 

@@ -23,7 +23,7 @@ from gputel.analysis.align.errors import (
     with_errors,
 )
 from gputel.analysis.align.join import JOULES, of_spans
-from gputel.analysis.align.step_time import SURE, contains_others, step_time
+from gputel.analysis.align.step_time import SURE, contains_others, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ def _of_energy(
         return None, None
     train = spans.filter(pl.col("kind") == "train")
     steps = of_spans(train) if train.height else train
-    dt_ms = track.rows["dt_ms"] if "dt_ms" in track.rows.columns else None
-    time = step_time(steps, dt_ms, placed.resolution_s) if steps.height else None
-    border = border_error(placed, track.rows, steps, time.error_s if time else None) if steps.height else None
+    border = None
+    if steps.height:
+        time = logged_step_time(track.rows, steps, placed.resolution_s)
+        border = border_error(placed, track.rows, steps, time)
     sensor = IN_TABLES if track.subject.recording is None else RECORDED
     totals = with_errors(align.totals(spans), border, sensor)
     share = totals.filter(pl.col("kind") == "train").select(pl.col("energy_error_j") / JOULES).to_series()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align import cut_spans, join, measured
-from gputel.analysis.align.step_time import StepTime, contains_others, step_time
+from gputel.analysis.align.step_time import StepTime, contains_others, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def training_time(subject: RunData) -> TrainingTime:
     each = each.filter((pl.col("attempt") == pl.col("attempt").max().over("step")) | pl.col("step").is_null())
     placed = timed_log(subject)
     rows = settled(records)
-    dt_ms = rows["dt_ms"] if "dt_ms" in rows.columns else None
-    step, steps = step_time(settled(each), dt_ms, placed.resolution_s), steps_completed(phase)
+    step, steps = logged_step_time(rows, settled(each), placed.resolution_s), steps_completed(phase)
     if step is None:
         return TrainingTime(rows, steps, None, None, _overheads(spans, 0.0))
     if not placed.stamped:  # nanochat's total time stands still during the first steps

@@ -34,7 +34,7 @@ from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
-from gputel.analysis.report.phases import phase_table, phases_border
+from gputel.analysis.report.phases import phase_table, phases_border, step_times
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,
@@ -103,6 +103,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     tokens = subject.facts.tokens_per_step
     steps = join.of_spans(measured, float(tokens.value) if tokens else None)
     placed = timed_log(subject)
+    times = step_times(subject, placed, steps)
     account = recording_summary(subject.recording.path) if subject.recording else None
     sensor = _sensor(account)
     return Report(
@@ -112,8 +113,8 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
         spans=measured,
         shared=overlap(spans, edges),
         steps=steps,
-        totals=with_errors(join.totals(measured), phases_border(subject, placed, steps), sensor),
-        phases=phase_table(subject, placed, measured, steps, sensor),
+        totals=with_errors(join.totals(measured), phases_border(subject, placed, steps, times), sensor),
+        phases=phase_table(subject, placed, measured, steps, times, sensor),
         gpus=gpus,
         account=account,
         verdicts=judge_run(

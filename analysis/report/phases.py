@@ -5,6 +5,7 @@ A rate or an energy per token has the relative error of the time or the energy t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,7 +13,7 @@ import polars as pl
 from gputel.analysis.align import join
 from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, with_errors
 from gputel.analysis.align.join import JOULES
-from gputel.analysis.align.step_time import StepTime, step_time
+from gputel.analysis.align.step_time import StepTime, logged_step_time
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timestamps import TimedLog
@@ -32,6 +33,7 @@ def phase_table(
     placed: TimedLog,
     spans: pl.DataFrame,
     steps: pl.DataFrame,
+    times: Mapping[str, StepTime],
     sensor: PowerSensor,
 ) -> pl.DataFrame:
     """Sums training by phase over all attempts; figures per step and token use only fully measured steps.
@@ -40,15 +42,14 @@ def phase_table(
     contradicts tokens and step times.
     """
     sums, printed = _sums(steps), _printed_rates(subject)
-    each = _step_times(subject, placed, steps)
     rows = []
     for (phase,), mine in spans.filter(pl.col("phase").is_not_null()).group_by("phase", maintain_order=True):
-        border = _border(subject, placed, steps, str(phase), each.get(str(phase)))
+        border = _border(subject, placed, steps, str(phase), times.get(str(phase)))
         train = with_errors(join.totals(mine), border, sensor).filter(pl.col("kind") == "train")
         rows += [(phase, *train.select("duration_error_s", "energy_error_j").row(0))] if train.height else []
     errors = pl.DataFrame(rows, schema=ERRORS, orient="row")
-    times = [(phase, time.seconds, time.error_s, time.origin) for phase, time in each.items()]
-    for table in (pl.DataFrame(times, schema=STEP_TIMES, orient="row"), printed, errors):
+    each = [(phase, time.seconds, time.error_s, time.origin) for phase, time in times.items()]
+    for table in (pl.DataFrame(each, schema=STEP_TIMES, orient="row"), printed, errors):
         sums = sums.join(table, on="phase", how="left", maintain_order="left")
     energy = pl.col("energy_error_j") / pl.col("energy_j")
     return sums.with_columns(
@@ -58,11 +59,12 @@ def phase_table(
     )
 
 
-def phases_border(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> BorderError | None:
+def phases_border(
+    subject: RunData, placed: TimedLog, steps: pl.DataFrame, times: Mapping[str, StepTime]
+) -> BorderError | None:
     """Returns the error of the borders of all phases together, by the least certain step time."""
-    times = _step_times(subject, placed, steps).values()
-    worst = max(times, key=lambda time: time.error_s, default=None)
-    return border_error(placed, subject.log.records, steps, worst.error_s if worst else None)
+    worst = max(times.values(), key=lambda time: time.error_s, default=None)
+    return border_error(placed, subject.log.records, steps, worst)
 
 
 def _border(
@@ -70,7 +72,7 @@ def _border(
 ) -> BorderError | None:
     of_phase = pl.col("phase") == phase
     records = subject.log.records.filter(of_phase)
-    return border_error(placed, records, steps.filter(of_phase), time.error_s if time else None)
+    return border_error(placed, records, steps.filter(of_phase), time)
 
 
 def _sums(steps: pl.DataFrame) -> pl.DataFrame:
@@ -97,12 +99,11 @@ def _printed_rates(subject: RunData) -> pl.DataFrame:
     return records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
 
 
-def _step_times(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> dict[str, StepTime]:
+def step_times(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> dict[str, StepTime]:
     """Returns the time of a step of each phase, with its error and where it comes from."""
     records, times = subject.log.records, {}
     for (phase,), mine in steps.group_by("phase", maintain_order=True):
-        dt_ms = records.filter(pl.col("phase") == phase)["dt_ms"] if "dt_ms" in records.columns else None
-        time = step_time(mine, dt_ms, placed.resolution_s)
+        time = logged_step_time(records.filter(pl.col("phase") == phase), mine, placed.resolution_s)
         if time:
             times[str(phase)] = time
     return times
