@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gputel.trainer.checkpoint import Saved
+from gputel.trainer.model import Model
 
 from .ranks import PAGE_BYTES, begin
+from .small_model import small_model
 
 TINY = "--depth 2 --dim 32 --heads 2 --seq 32 --eval-tokens 256 --eval-every 0".split()
 LIMIT_S = 300
@@ -191,3 +193,8 @@ def same(one: Left, other: Left) -> None:
     """And the loss of every step."""
     same_tensors(one, other)
     assert one.losses() == other.losses()
+
+
+@pytest.fixture
+def model() -> Model:
+    return small_model()

@@ -6,21 +6,9 @@ import torch
 from gputel.trainer.evaluate import MultipleChoice, right, sampled
 from gputel.trainer.model import Model
 from gputel.trainer.ranks import World
-from gputel.trainer.shape import shape_of
 from gputel.trainer.tokenizer import remade
 
-SHAPE = shape_of(2, vocab=256, seq=32, dim=32, heads=2)
-
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def model() -> Model:
-    torch.set_num_threads(1)
-    made = Model(SHAPE).on(CPU)
-    made.initialize(seed=1)
-    return made
+from .small_model import CPU, stirred
 
 
 def test_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
@@ -29,14 +17,6 @@ def test_sample_repeats_itself_with_the_same_dice(model: Model) -> None:
     texts = [sampled(model, tokenizer, "def ", 40, 32, CPU, seed=seed) for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("def ")
-
-
-def stirred(model: Model) -> None:
-    """Weights that start at zero would hide faults."""
-    dice = torch.Generator().manual_seed(9)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn(weight.shape, generator=dice) * 0.05)
 
 
 @pytest.mark.parametrize("at_once", [1, 40, 1000])

@@ -10,18 +10,7 @@ from gputel.trainer import model as losses
 from gputel.trainer.model import Model
 from gputel.trainer.shape import shape_of
 
-SHAPE = shape_of(2, vocab=256, seq=32, dim=32, heads=2)
-
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def model() -> Model:
-    torch.set_num_threads(1)
-    made = Model(SHAPE).on(CPU)
-    made.initialize(seed=1)
-    return made
+from .small_model import CPU, stirred
 
 
 def test_first_loss_is_the_logarithm_of_the_vocabulary(model: Model) -> None:
@@ -111,11 +100,3 @@ def test_recomputing_activations_changes_no_gradient(model: Model) -> None:
     kept = gradients()
     model.recompute = True
     assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))
-
-
-def stirred(model: Model) -> None:
-    """Weights that start at zero would hide faults."""
-    dice = torch.Generator().manual_seed(9)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn(weight.shape, generator=dice) * 0.05)

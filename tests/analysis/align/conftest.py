@@ -28,3 +28,18 @@ def recorded(tmp_path: Path) -> Callable[..., RunData]:
         return read_run(path)
 
     return recorded
+
+
+def evaluated_every_20(steps: int, saved: Callable[[int], bool], rate: bool = False) -> str:
+    """A log whose steps behind evaluations take nine times as long; checkpoints stand before steps `saved`."""
+    lines = []
+    for number in range(steps):
+        dt_ms = 1000
+        if number and number % 20 == 0:
+            lines.append("validation loss: 3.0")
+            dt_ms = 9000
+        if number and saved(number):
+            lines.append(f"Saved checkpoint to out/step_{number:06d}.pt")
+        line = f"step {number} | loss: 3.0 | dt: {dt_ms:.2f}ms"
+        lines.append(f"{line} | tok/sec: {524288 / dt_ms:.2f}" if rate else line)
+    return "\n".join(lines) + "\n"

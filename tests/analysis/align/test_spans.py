@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gputel.analysis.align import cut_spans
 from gputel.analysis.align.spans import LogMark, of_marks
 from gputel.analysis.runs import RunData, read_run
+from tests.analysis.align.conftest import evaluated_every_20
 from tests.recordings.printed import SECOND, saved, step, told, validation
 
 Recorded = Callable[..., RunData]
@@ -264,14 +265,6 @@ def test_checkpoints_that_no_step_time_contains_are_absent_beside_evaluations_th
     tmp_path: Path,
 ) -> None:
     """Every second checkpoint is printed with an evaluation, whose time is in the step behind both."""
-    lines = []
-    for number in range(80):
-        if number and number % 20 == 0:
-            lines.append("validation loss: 3.0")
-        if number and number % 10 == 0:
-            lines.append(f"Saved checkpoint to out/step_{number:06d}.pt")
-        dt_ms = 9000 if number and number % 20 == 0 else 1000
-        lines.append(f"step {number} | loss: 3.0 | dt: {dt_ms:.2f}ms")
     path = tmp_path / "run.log"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(evaluated_every_20(80, lambda step: step % 10 == 0))
     assert cut_spans(read_run(path))["kind"].unique().sort().to_list() == ["eval", "train"]

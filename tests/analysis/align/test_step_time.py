@@ -12,6 +12,7 @@ import pytest
 
 from gputel.analysis.align.step_time import contains_others, step_time
 from gputel.analysis.runs import read_run
+from tests.analysis.align.conftest import evaluated_every_20
 
 START = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
 
@@ -60,15 +61,7 @@ def test_stamps_win_over_step_times_that_leave_out_part_of_a_step() -> None:
 
 def test_checkpoints_outside_of_step_times_do_not_hide_evaluations_inside(tmp_path: Path) -> None:
     """Every record behind an evaluation is long; the twice as many behind a checkpoint are not."""
-    lines = []
-    for number in range(60):
-        if number and number % 20 == 0:
-            lines.append("validation loss: 3.0")
-        elif number and number % 10 == 5:
-            lines.append(f"Saved checkpoint to out/step_{number:06d}.pt")
-        dt_ms = 9000 if number and number % 20 == 0 else 1000
-        lines.append(f"step {number} | loss: 3.0 | dt: {dt_ms:.2f}ms | tok/sec: {524288 / dt_ms:.2f}")
     path = tmp_path / "run.log"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(evaluated_every_20(60, lambda step: step % 10 == 5, rate=True))
     log = read_run(path).log
     assert log.records.filter(contains_others(log.records, log))["step"].to_list() == [20, 40]
