@@ -47,7 +47,6 @@ CALL_NS = 3000
 WARM_UP, UNTIMED = 30, 3
 SETTLE_S = 0.1
 RESAMPLES = 4000
-ASKED_PERCENT = 0.2
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 Block = list[tuple[float, float]]
 """Elapsed and processor time of each step, in milliseconds."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gputel.telemetry.machine import GpuLost, RawRows
+from gputel.telemetry.machine import Bits, GpuLost, Integers, RawRows
 from gputel.telemetry.nvml.library import INT64, LOST, OK, UNAVAILABLE, UNKNOWN, error_name, whole
 from gputel.telemetry.readings import Reading
 
@@ -25,9 +25,6 @@ HEAD = struct.Struct("=II")  # type of value, return code
 TYPES = {0: "d", 1: "I", 2: "Q", 3: "Q", 4: "q", 5: "i", 6: "H"}
 UNSIGNED_INT = 1
 STATUS = struct.Struct("=i")
-
-Integers = npt.NDArray[np.int64]
-Bits = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

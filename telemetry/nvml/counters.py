@@ -174,6 +174,8 @@ class Rates:
 
     def into_all(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
         """Replace the counters of many rows, read at `times`; a row of NO_MOMENT keeps the rate before it."""
+        if not self._counters:
+            return
         if NO_MOMENT not in times:
             self._into_timed(values, valid, times)
             return
@@ -192,8 +194,6 @@ class Rates:
             valid[:, counter.place] = [measured[place] for place in latest]
 
     def _into_timed(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
-        if not self._counters:
-            return
         counts, there = values[:, self._places], valid[:, self._places]
         moved = (counts[1:] != counts[:-1]) | (there[1:] != there[:-1])
         changes: list[list[int]] = [[] for _ in self._counters]

@@ -32,7 +32,6 @@ from gputel.telemetry.store.tiers import Tier
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
 KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
-HOUR = 3600  # seconds per slice of a table of seconds
 CARRIED = 8  # ticks of a slower tier that are carried into the next part
 
 Files: TypeAlias = list[tuple[Part, Tier]]

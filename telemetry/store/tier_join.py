@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from gputel.telemetry.store import ticks
+from gputel.telemetry.store.blocks import Integers
 from gputel.telemetry.store.ticks import GPU
 from gputel.telemetry.store.tiers import Tier
 
 FRESH_PERIODS = 3
 TIME = pl.from_epoch(ticks.WALL, "ns").dt.replace_time_zone("UTC").alias("time")
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,25 @@ of an accuracy has the name of a measure there: what stands around it says that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from gputel.analysis.logs.patterns import lazy_regex
 
 _OTHER = rb"(?:'[^']*'|\"[^\"]*\"|True|False|None|\[[^\]]*\]|\([^)]*\)|[\w.<>/+-]+(?:\([^)]*\))?)"
 # Namespace(lr=0.001, name='gpt'), TrainConfig(...): at least four names in one pair of brackets
-_CALL = re.compile(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
+_CALL = lazy_regex(rb"[A-Za-z_]\w*\((?:\w+ ?= ?%b, ?){3,}\w+ ?=" % _OTHER)
 # {'lr': 0.001, 'amp': True, ...}: the same in a dict, of which one value is no number
-_DICT = re.compile(rb"\{(?:['\"][\w.-]+['\"]: ?%b, ?){3,}['\"]" % _OTHER)
-_WORD = re.compile(rb"['\"]: ?(?:'|\"|True\b|False\b|None\b|true\b|false\b|null\b)")
-_OPENS = re.compile(
+_DICT = lazy_regex(rb"\{(?:['\"][\w.-]+['\"]: ?%b, ?){3,}['\"]" % _OTHER)
+_WORD = lazy_regex(rb"['\"]: ?(?:'|\"|True\b|False\b|None\b|true\b|false\b|null\b)")
+_OPENS = lazy_regex(
     rb"(?i)['\"]?\b(?:config\w*|h?params|hyper_?param\w*|settings|options|kwargs)['\"]?\s*[:=]?\s*\{"
     rb"|\b(?:namespace|\w*(?:config|args|arguments|settings|options))\("
 )
-_BRACKETS = re.compile(rb"[({]|[)}]")
-_PAIR = re.compile(
+_BRACKETS = lazy_regex(rb"[({]|[)}]")
+_PAIR = lazy_regex(
     rb"[\s|*>-]*(?:--)?['\"]?(?P<key>[A-Za-z_][\w./-]*)['\"]?\s*(?:=>|->|[:=|]|\s{2,}|\.{3,}\s)\s*(?P<value>.*)"
 )
-_HYPERPARAMETER = re.compile(
+_HYPERPARAMETER = lazy_regex(
     rb"(?i)(?:^|[./_-])(?:lr|learning_?rate|batch_?size|(?:num_|max_|n_|total_)?epochs|(?:max|warmup|total)_(?:steps|iters)"
     rb"|seed|optim(?:izer)?|weight_?decay|momentum|dropout|betas?[12]?|num_(?:workers|layers|heads|classes)"
     rb"|n_(?:layer|head|embd)s?|hidden_(?:size|dim)|d_model|grad_?clip\w*|(?:data|output|save|log)_?(?:dir|path)"

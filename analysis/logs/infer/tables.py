@@ -12,6 +12,7 @@ from gputel.analysis.logs.infer.naming import name_as
 from gputel.analysis.logs.infer.places import Named
 from gputel.analysis.logs.infer.shapes import LineShape, cut, without_unit
 from gputel.analysis.logs.names import Vocabulary
+from gputel.analysis.logs.patterns import lazy_regex
 
 # The columns of a detector's results.txt: the epoch and its total, memory, losses, precision, and evaluations
 HEADLESS = (
@@ -20,15 +21,15 @@ HEADLESS = (
 )  # fmt: skip
 ABOVE = 6  # lines between a heading and its first row: rules, a warning
 FURTHEST = 400
-_BETWEEN = re.compile(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
+_BETWEEN = lazy_regex(rb"(?:[\s|,;\[\]]|\xe2\x94[\x82\x83])*")
 # `│ train │ 1.15 │ 0.39 │`
-_LABEL = re.compile(
+_LABEL = lazy_regex(
     rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
     rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
 )
-_LETTER = re.compile(rb"[A-Za-z]")
-_WORDS = re.compile(rb"[^\s|]+(?: [^\s|]+)*")
-_REDRAWN = re.compile(
+_LETTER = lazy_regex(rb"[A-Za-z]")
+_WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
+_REDRAWN = lazy_regex(
     rb"\d%|\xe2\x96[\x80-\x9f]|^\s*$"
 )  # bars and blank lines may stand between a heading and its rows
 
@@ -38,7 +39,8 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     literals = [without_unit(literal) for literal in shape.literals]
     if shape.slots == len(HEADLESS) and _is_headless(literals):
         return name_as(shape, HEADLESS, words)
-    if _LABEL.fullmatch(shape.words[0]):
+    label = _LABEL.fullmatch(shape.words[0])
+    if label:
         literals[0] = b""
     asides = [at for at in range(shape.slots) if _is_aside(literals, at)]
     if shape.slots - len(asides) < 2 or not all(
@@ -46,7 +48,6 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     ):
         return None
     places = _places(shape, asides)
-    label = _LABEL.fullmatch(shape.words[0])
     labelled = int(label is not None)
     below = b""
     for line in _above(lines, shape.lines[0]):
