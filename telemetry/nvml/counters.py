@@ -33,7 +33,6 @@ GAPS = 64
 TRIM = 0.5
 """Gaps further from the median than this share of it are standstills and late reads."""
 NEVER = 1 << 63
-MS = 1_000_000
 NVLINK_BYTES_S = 2e12
 PCIE_BYTES_S = 128e9
 """More than any GPU's NVLinks, and any PCIe link, carry in a second."""
@@ -149,11 +148,10 @@ class Counter:
 
     def state(self) -> CounterState:
         """What a reader of its rates should know."""
-        why, wraps_s = None, (self.bytes_a_count << 32) / self.most
+        why = None
         if self.wraps >= SEVERAL:
-            why = f"its counter of 32 bits may wrap every {1000 * wraps_s:.0f} ms"
-            if self.changed_within:
-                why += f", and it is read every {self.changed_within / MS:.0f} ms"
+            wraps_ms = 1000 * (self.bytes_a_count << 32) / self.most
+            why = f"its counter of 32 bits may wrap every {wraps_ms:.0f} ms, read it more often (--hz)"
         return CounterState(SECOND / self.period if self.period else None, why)
 
 

@@ -249,8 +249,8 @@ def test_pcie_rate_that_20_hz_cannot_follow_is_null_and_an_event(folder: Path, f
     assert set(column(folder, "pcie_rx_mib_s", "1")) == {None}
     (event,) = (event for event in events.read(folder) if event["kind"] == "unknown_rate")
     assert event["text"] == (
-        "GPU 0, 1: no pcie_rx_mib_s, pcie_tx_mib_s: its counter of 32 bits may wrap every 67 ms, "
-        "and it is read every 50 ms"
+        "GPU 0, 1: no pcie_rx_mib_s, pcie_tx_mib_s: "
+        "its counter of 32 bits may wrap every 67 ms, read it more often (--hz)"
     )
     statistics = run_folder.describe(folder)["sampling"]["statistics"]  # type: ignore[index]
     assert statistics["counters"]["1"]["pcie_rx_mib_s"]["unknown"] == event["why"]
