@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 MOST_FILES = 3  # logs with records in the folder of one run
 FEWEST = 3  # steps that both must have
 MOST_COMPARED = 50  # logs with the same first loss that each log is compared with
+MOST_DECIMALS = 22  # up to which a power of ten is exact
+SAME = 4e-16  # relative difference of one number, rounded in two ways
 CLOSE = 0.01  # of a figure that one log prints as 431k and another as 430,977
 CLOCKS = ("dt_ms", "tok_per_sec", "total_time_min", "time")  # never the same in two runs
 
@@ -86,6 +87,9 @@ def _rounding(value: float) -> float:
 
 def _is_copy(log: Log, other: Log, *, crowded: bool) -> bool:
     shorter, longer = sorted((log, other), key=lambda each: each.records.height)
+    places = Path(shorter.source), Path(longer.source)
+    if not _are_beside(*places, has_clock=True, crowded=crowded):
+        return False
     rows, others = shorter.steps, longer.steps
     both = rows.join(others, on="step", how="inner", suffix=" of the other", maintain_order="left")
     if both.height < max(FEWEST, rows["step"].drop_nulls().n_unique()):
@@ -94,7 +98,7 @@ def _is_copy(log: Log, other: Log, *, crowded: bool) -> bool:
     if "loss" not in compared or not all(_agrees(both, name) for name in compared):
         return False
     has_clock = any(_varies(both, name) for name in compared if name in CLOCKS)
-    return _are_beside(Path(shorter.source), Path(longer.source), has_clock=has_clock, crowded=crowded)
+    return _are_beside(*places, has_clock=has_clock, crowded=crowded)
 
 
 def _are_beside(path: Path, other: Path, *, has_clock: bool, crowded: bool) -> bool:
@@ -136,5 +140,9 @@ def _agrees(both: pl.DataFrame, name: str) -> bool:
 
 def _decimals(values: npt.NDArray[np.float64]) -> int:
     """The decimals that a column is printed with: the most that any of its values needs."""
-    exponents = (Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values)
-    return max((-exponent for exponent in exponents if isinstance(exponent, int)), default=0)
+    places = range(MOST_DECIMALS)
+    return next((place for place in places if _is_rounded(values, place)), MOST_DECIMALS)
+
+
+def _is_rounded(values: npt.NDArray[np.float64], decimals: int) -> bool:
+    return bool((np.abs(np.round(values, decimals) - values) <= SAME * np.abs(values)).all())
