@@ -37,12 +37,16 @@ LONG_S = 10  # reading for longer is said, and again each time that it has doubl
 WAIT_S = 2  # waiting for the writer of a FIFO for longer is said
 
 
+def _say_nothing(_line: str) -> None:
+    """Reads in silence."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """How much of one file is read, unpacked, and who hears of a file that takes long."""
 
     max_bytes: int = 64_000_000_000
-    say: Callable[[str], None] = lambda _: None
+    say: Callable[[str], None] = _say_nothing
     now: Callable[[], float] = time.monotonic
 
 

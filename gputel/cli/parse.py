@@ -142,7 +142,7 @@ def _read(
             errors.append(_fault(error, word))
     limits = files.Limits(max_bytes, show.note)
     read: list[tuple[RunSource, Log]] = []
-    for source, log in zip(named, _open(show.progress(named, "reading"), formats, limits), strict=True):
+    for source, log in zip(show.progress(named, "reading"), _open(named, formats, limits), strict=True):
         if isinstance(log, GputelError):
             errors.append(_fault(log, ""))
         elif log.binary:
@@ -156,13 +156,13 @@ def _read(
 
 def _open(named: Iterable[RunSource], formats: Any, limits: Limits) -> Iterator[Log | GputelError]:
     from gputel.analysis.logs import files
-    from gputel.analysis.runs import paths
+    from gputel.analysis.runs import many
 
     for is_stdin, group in groupby(named, key=lambda source: source.kind == "stdin"):
         if is_stdin:
             yield from (files.stream(sys.stdin.buffer, "stdin", "-", formats, limits=limits) for _ in group)
         else:
-            yield from paths.read_logs((source.path for source in group), formats, limits)
+            yield from many.read_many([source.path for source in group], formats, limits)
 
 
 def _fault(error: GputelError, path: str) -> dict[str, str]:

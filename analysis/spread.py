@@ -1,0 +1,156 @@
+"""One function over many items on all cores: results in the order of the items, whatever befalls a worker.
+
+Workers are new processes, not forks, which would inherit the locks of polars' threads. A worker that dies takes its
+whole pool with it: a new pool works on what is missing, until the item that kills is alone and can be named.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from itertools import accumulate, groupby
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Sequence[Item]], Iterable[Result]]
+Answer = tuple[list[Result], list[Warning | str]]
+
+BATCHES = 4  # for each worker, so that none waits long for the last
+POOLS = 3  # that may break before each item is worked on alone
+START_S = 0.7  # CPU that a worker spends before its first item, most of it to import polars
+MOST_WASTED = 0.15  # of the work, for starting workers
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def workers_for(cpu_s: float) -> int:
+    """How many workers pay for themselves in work of so many seconds of CPU; 1 if none does."""
+    return max(1, min(cores(), int(cpu_s * MOST_WASTED / START_S)))
+
+
+def spread(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    workers: int,
+    weigh: Callable[[Item], float],
+    lost: Callable[[Item], Result],
+) -> Iterator[Result]:
+    """Yields the result of each item; `lost` makes that of an item which kills the process that works on it.
+
+    `work` takes some of the items and gives a result for each; workers import the module that defines it.
+    """
+    batches = _batches(items, workers * BATCHES, weigh)
+    pools = _Pools(work, batches, workers)
+    try:
+        for place, batch in enumerate(batches):
+            results = pools.result(place)
+            yield from results if results is not None else _one_by_one(work, batch, lost)
+    finally:
+        pools.end()
+
+
+def _batches(items: Sequence[Item], count: int, weigh: Callable[[Item], float]) -> list[list[Item]]:
+    """Neighbors in batches of about equal weight."""
+    sums = list(accumulate(weigh(item) for item in items))
+    share = (sums[-1] if sums else 0) / count or 1
+    numbered = zip((int(total // share) for total in sums), items, strict=True)
+    return [[item for _, item in group] for _, group in groupby(numbered, key=lambda pair: pair[0])]
+
+
+class _Pools(Generic[Item, Result]):
+    """A pool of workers, and a new one for what is missing when it breaks."""
+
+    def __init__(self, work: Work[Item, Result], batches: list[list[Item]], workers: int) -> None:
+        self._work = work
+        self._batches = batches
+        self._workers = workers
+        self._broken = 0
+        self._futures: list[Future[Answer[Result]] | None] = [None] * len(batches)
+        self._pool = _pool(workers)
+        self._submit(0)
+
+    def result(self, place: int) -> list[Result] | None:
+        """The results of a batch; None if the pools broke too often to know them."""
+        while self._broken < POOLS:
+            future = self._futures[place]
+            try:
+                return _heard(future.result()) if future else None
+            except BrokenExecutor:
+                self._broken += 1
+                self._pool.shutdown()
+                self._pool = _pool(self._workers)
+                self._submit(place)
+        return None
+
+    def end(self) -> None:
+        _end(self._pool)
+
+    def _submit(self, first: int) -> None:
+        """Submits each batch from `first` on that has no result."""
+        for place in range(first, len(self._batches)):
+            future = self._futures[place]
+            if not (future and future.done() and not future.exception()):
+                self._futures[place] = self._pool.submit(_all, self._work, self._batches[place])
+
+
+def _one_by_one(
+    work: Work[Item, Result], batch: Sequence[Item], lost: Callable[[Item], Result]
+) -> Iterator[Result]:
+    pool = _pool(1)
+    try:
+        for item in batch:
+            try:
+                yield from _heard(pool.submit(_all, work, [item]).result())
+            except BrokenExecutor:
+                yield lost(item)
+                pool = _pool(1)
+    finally:
+        _end(pool)
+
+
+def _all(work: Work[Item, Result], batch: Sequence[Item]) -> Answer[Result]:
+    """The results, and what there was to warn of: the process that asked knows how to say it."""
+    with warnings.catch_warnings(record=True) as caught:
+        return list(work(batch)), [warning.message for warning in caught]
+
+
+def _heard(answer: Answer[Result]) -> list[Result]:
+    results, messages = answer
+    for message in messages:
+        warnings.warn(message, stacklevel=2)
+    return results
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    """Makes a worker of this process: one thread of polars, an end with Ctrl-C or with its parent."""
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Ends a pool without waiting for work that is no longer wanted."""
+    unwanted = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in unwanted:
+        process.terminate()
