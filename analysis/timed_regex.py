@@ -1,14 +1,15 @@
 """Regular expressions of a user, in a format or an alarm, each search of which is stopped after seconds and named.
 
 A regular expression such as `(a+)+$` may never end on a line, and Python's `re` takes no limit. It does look for
-signals, so a timer stops it. Signals reach the main thread only: searches in other threads have no limit, which is
-why `try_out` searches lines like a format's samples before any log is read.
+signals, so a timer stops it in the main thread. Signals reach no other thread, and while `re` searches in one, all
+others wait. So for other threads a process makes each search first, and dies of one that takes too long.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -49,23 +50,32 @@ class _Timed:
             raise AttributeError(name)
         return getattr(self._regex, name)
 
-    def search(self, line: bytes, *where: int) -> re.Match[bytes] | None:
-        return self._limited(line, lambda: self._regex.search(line, *where))
+    def search(self, line: bytes, start: int = 0, end: int = sys.maxsize) -> re.Match[bytes] | None:
+        return self._limited("search", line, start, end, lambda: self._regex.search(line, start, end))
 
-    def match(self, line: bytes, *where: int) -> re.Match[bytes] | None:
-        return self._limited(line, lambda: self._regex.match(line, *where))
+    def match(self, line: bytes, start: int = 0, end: int = sys.maxsize) -> re.Match[bytes] | None:
+        return self._limited("match", line, start, end, lambda: self._regex.match(line, start, end))
 
-    def finditer(self, line: bytes, *where: int) -> Iterator[re.Match[bytes]]:
-        return iter(self._limited(line, lambda: list(self._regex.finditer(line, *where))))
+    def finditer(self, line: bytes, start: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[bytes]]:
+        search = lambda: list(self._regex.finditer(line, start, end))  # noqa: E731
+        return iter(self._limited("finditer", line, start, end, search))
 
-    def _limited(self, line: bytes, search: Callable[[], Answer]) -> Answer:
-        if threading.current_thread() is not threading.main_thread():
-            return search()
+    def _limited(
+        self, method: str, line: bytes, start: int, end: int, search: Callable[[], Answer]
+    ) -> Answer:
+        if threading.current_thread() is threading.main_thread():
+            return self._until_the_timer(line, search)
+        # Threads alone need it, and it takes time to import.
+        from gputel.analysis.regex_process import PROCESS
 
+        asked = (self._regex.pattern, self._regex.flags, method, line, start, end, self._limit_s)
+        if not PROCESS.ends(asked):
+            raise self._fault(line)
+        return search()
+
+    def _until_the_timer(self, line: bytes, search: Callable[[], Answer]) -> Answer:
         def stop(_number: int, _frame: object) -> None:
-            shown = line[:SHOWN].decode(errors="replace")
-            fault = f"'{self._name}' searched a line for more than {self._limit_s:g} s: {shown!r}"
-            raise GputelError(self._place, fault, "write it without repeats of repeats, such as (a+)+")
+            raise self._fault(line)
 
         handler = signal.signal(signal.SIGALRM, stop)
         before = signal.setitimer(signal.ITIMER_REAL, self._limit_s)
@@ -74,3 +84,8 @@ class _Timed:
         finally:
             signal.setitimer(signal.ITIMER_REAL, *before)
             signal.signal(signal.SIGALRM, handler)
+
+    def _fault(self, line: bytes) -> GputelError:
+        shown = line[:SHOWN].decode(errors="replace")
+        fault = f"'{self._name}' searched a line for more than {self._limit_s:g} s: {shown!r}"
+        return GputelError(self._place, fault, "write it without repeats of repeats, such as (a+)+")

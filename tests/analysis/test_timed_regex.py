@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gputel.analysis.runs.paths import parse
 from gputel.telemetry.errors import GputelError
 
 ENDLESS = re.compile(rb"(a+)+$")
+LINES = [b"step %d" % n for n in range(50)]
 FORMAT = """
 [[lines]]
 name = "loss"
@@ -31,6 +33,28 @@ def test_search_that_never_ends_is_stopped_and_named() -> None:
         with pytest.raises(GputelError, match=fault):
             search(b"a" * 200 + b"!")
     assert signal.getitimer(signal.ITIMER_REAL)[0] != 0.05
+
+
+@pytest.mark.parametrize("method", ["search", "match", "finditer"])
+def test_search_that_never_ends_is_stopped_in_a_thread_too(method: str) -> None:
+    """`re` lets no other thread run while it searches, so no thread of this process could stop it."""
+    regex = timed_regex.timed(ENDLESS, "loss", "own.toml", limit_s=0.05)
+    with ThreadPoolExecutor(1) as thread:
+        stopped = thread.submit(getattr(regex, method), b"a" * 200 + b"!").exception()
+        after = thread.submit(regex.search, b"b aa").result()
+    assert isinstance(stopped, GputelError)
+    assert "own.toml: 'loss' searched a line for more than 0.05 s: 'aaa" in str(stopped)
+    assert after
+    assert after[0] == b"aa"
+
+
+def test_search_in_a_thread_answers_as_ever() -> None:
+    regex = timed_regex.timed(re.compile(rb"(?P<n>\d+)"), "n", "own.toml")
+    with ThreadPoolExecutor(2) as threads:
+        for line, found in zip(LINES, threads.map(regex.search, LINES), strict=True):
+            assert found
+            assert found["n"] == line.split()[-1]
+        assert [match["n"] for match in threads.submit(regex.finditer, b"a 12 3", 4).result()] == [b"3"]
 
 
 def test_search_that_ends_answers_as_ever() -> None:
