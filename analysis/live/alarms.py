@@ -13,6 +13,7 @@ import math
 import os
 import shutil
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -32,6 +33,7 @@ from gputel.analysis.alarms.observations import (
 )
 from gputel.analysis.alarms.watch import Alarm, RuleEngine
 from gputel.telemetry import events, run_folder
+from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.events import ALARM
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ LOOK_S = 1.0
 QUIET_S = 5.0  # silence after which open rows are judged as they are
 BAR_S = 60.0  # the same for the rows of a progress bar
 GIB = 1 << 30
+UNKEPT = "alarms are sent, and not kept"
 Row = dict[str, Any]
 Key = tuple[int, int, object]
 
@@ -255,10 +258,13 @@ class AlarmLog:
     def _write(self, alarm: Alarm) -> None:
         if self._folder is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
         facts = {name: value for name, value in asdict(alarm).items() if name not in ("text", "at_s")}
         wall = 0 if alarm.at_s is None else int(alarm.at_s * 1e9)
-        events.append(self._folder, wall, events.ALARM, alarm.text, **facts)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            events.append(self._folder, wall, events.ALARM, alarm.text, **facts)
+        except OSError as error:  # of a full disk, or of another user's run, which we may only read
+            warnings.warn(DamagedFile(self._folder / events.NAME, reason(error), UNKEPT), stacklevel=2)
 
 
 def folder_for(source: Path, state: Path | None = None) -> Path | None:

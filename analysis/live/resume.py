@@ -114,19 +114,16 @@ class Positions:
             return {}
 
 
-def open_positions(words: Sequence[str], *, fresh: bool = False) -> Positions | None:
+def open_positions(words: Sequence[str], *, fresh: bool = False) -> Positions:
     """Opens the positions for these words, in any working folder.
 
-    Returns None if another follower of the same words runs, or the folder cannot be written to.
+    Raises BlockingIOError if another follower of the same words runs, another OSError if none can be saved.
     """
     name = hashlib.blake2b(json.dumps(list(words)).encode(), digest_size=10).hexdigest()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     folder = home / "gputel" / "tail" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return Positions(folder, fresh=fresh)
-    except OSError:
-        return None
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Positions(folder, fresh=fresh)
 
 
 def _as_json(position: Position) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 
 from gputel.cli import alarms, show
 from gputel.cli.help import Command, Groups
-from gputel.telemetry.errors import GputelError
+from gputel.telemetry.errors import GputelError, reason
 
 if TYPE_CHECKING:
     from gputel.analysis.live.follower import Follower
@@ -296,11 +296,15 @@ def _token(asked: Mapping[str, Any]) -> str | None:
 def _positions(
     words: Sequence[str], froms: Sequence[str], chosen: str | None, view: str, *, fresh: bool
 ) -> Positions | None:
-    """Saved positions of the same words and view; None if another `tail` is using them."""
+    """Saved positions of the same words and view; None if another `tail` uses them, or none can be saved."""
     from gputel.analysis.live import resume
 
     identity = [view, chosen or "", *(str(Path(word).resolve()) for word in words), *froms]
-    positions = resume.open_positions(identity, fresh=fresh)
-    if positions is None:
-        show.note("another tail follows the same paths: all rows are shown, and no position is saved")
-    return positions
+    try:
+        return resume.open_positions(identity, fresh=fresh)
+    except BlockingIOError:
+        why = "another tail follows the same paths"
+    except OSError as error:
+        why = f"{error.filename}: {reason(error)}"
+    show.note(f"{why}: all rows are shown, and no position is saved")
+    return None

@@ -91,6 +91,20 @@ def test_damaged_positions_are_a_line_and_all_rows_are_printed() -> None:
     assert "step 1 " in answer.stdout
 
 
+def test_state_that_cannot_be_written_costs_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").write_text("no folder")
+    Path("a.log").write_text(printed(3.0, math.nan))
+    monkeypatch.setenv("XDG_STATE_HOME", "file")
+    answer = tail("a.log", "--exit-on-alarm")
+    assert "loss is NaN" in answer.stdout
+    assert answer.returncode == 4
+    place, reason = Path("file/gputel"), "Not a directory"
+    positions, alarms = answer.stderr.splitlines()
+    assert positions.endswith(f"{reason}: all rows are shown, and no position is saved")
+    assert alarms.startswith(f"warning: {place / 'alarms'}")
+    assert alarms.endswith(f"events.jsonl: alarms are sent, and not kept ({reason})")
+
+
 def test_exit_on_alarm_exits_with_0_without_an_alarm() -> None:
     assert tail("-", "--exit-on-alarm", stdin=printed(3.0, 2.9, 2.8)).returncode == 0
 

@@ -17,6 +17,7 @@ from gputel.analysis.live.follower import Follower
 from gputel.analysis.logs import open_files
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
+from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.store import parquet
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 
@@ -226,6 +227,16 @@ def test_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
         "state": "on",
         "step": 61,
     }
+
+
+def test_alarm_that_cannot_be_kept_is_news_once_and_a_warning(tmp_path: Path) -> None:
+    """The disk may be full, or the run another user's."""
+    folder = tmp_path / "file" / "d16"
+    folder.parent.write_text("no folder")
+    log = AlarmLog(folder)
+    with pytest.warns(DamagedFile, match=r"events.jsonl: alarms are sent, and not kept \(Not a directory\)"):
+        assert log.is_new(ALARM)
+    assert not log.is_new(ALARM)
 
 
 def test_nothing_is_written_beside_a_log_and_one_that_was_replaced_is_another(tmp_path: Path) -> None:
