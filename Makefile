@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Chosen by version where it is used, and what vermin mistakes bytes.decode for.
 EXCLUDED := compression compression.zstd str.decode 'str.decode(errors)'
+# Tests start hundreds of processes, each of which would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all lint bench clean
 

@@ -42,10 +42,17 @@ def lack(reason: str) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that share such a program go to one worker of pytest-xdist, one after the other."""
+    """Tests that share such a program, or a fixture of their module, go to one worker of pytest-xdist."""
     needed = {tool for marker in item.iter_markers("needs") for tool in marker.args}
-    for tool in sorted(needed & ALONE.keys())[:1]:
-        item.add_marker(pytest.mark.xdist_group(ALONE[tool]))
+    group = next((ALONE[tool] for tool in sorted(needed & ALONE.keys())), None)
+    group = group or (item.path.stem if isinstance(item, pytest.Function) and _shares(item) else None)
+    if group:
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _shares(test: pytest.Function) -> bool:
+    definitions = test._fixtureinfo.name2fixturedefs.values()
+    return any(each.scope == "module" for same_name in definitions for each in same_name)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,6 +13,7 @@ import pytest
 from gputel.analysis.logs.log import Log
 from gputel.analysis.runs import paths
 
+pytestmark = pytest.mark.xdist_group("real_logs")  # each is parsed once, for all that is asked of it
 LOGS = Path(__file__).resolve().parents[3] / ".." / "shared" / "logs"
 TRAIN = ("train", "epoch_records", "epochs_with_loss", "train_epochs_completed")
 EVALUATIONS = {

@@ -17,6 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.xdist_group("sample_logs")  # they are parsed once, for all that is asked of them
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "sample_logs"
 EXPECTED: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("sample_logs.toml").read_text())
