@@ -157,7 +157,7 @@ def recording(hours: float, folder: Path, tiers: list[Tier], minutes: list[Tick]
 
     def compactor(part_of: Path) -> None:
         start = time.perf_counter()
-        subprocess.run(compact.command(part_of, "--sealed"), env=compact.environment(), check=True)
+        subprocess.run(compact.command(part_of), env=compact.environment(), check=True)
         children.append(time.perf_counter() - start)
 
     writer = Writer(folder, tiers, clock, on_trouble=failed, compactor=compactor)
@@ -175,8 +175,7 @@ def recording(hours: float, folder: Path, tiers: list[Tier], minutes: list[Tick]
         worst = max(worst, size(folder, ".gtb"))
     writer.close()
     took = time.perf_counter() - start
-    finished = compact.finish(folder)
-    finished.communicate()
+    parquet.compact(folder, everything=True)
     values = rounds * sum(len(row) for _, _, _, row in minutes)
     yield from ("", f"## {hours:g} hours of 8xH100, simulated, 100 Hz", "")
     yield f"{values:,} values in {len(tiers)} tiers, {rounds} parts; appended and compacted in {took:.0f} s."

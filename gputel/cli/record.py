@@ -109,8 +109,8 @@ def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))
-    run, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
-    _finish(run, outcome, options.wanted_outputs(asked), as_json=as_json)
+    run, segment, outcome = _record(argv, asked, orders, show=2 if as_json else 1)
+    _finish(run, segment, outcome, options.wanted_outputs(asked), as_json=as_json)
     _exit(outcome)
 
 
@@ -131,7 +131,7 @@ def _refuse_nonsense(argv: tuple[str, ...], asked: Mapping[str, Any]) -> None:
 
 def _record(
     argv: tuple[str, ...], asked: Mapping[str, Any], orders: Instructions | None, *, show: int
-) -> tuple[Path, CommandEnd]:
+) -> tuple[Path, Segment, CommandEnd]:
     """Records until the end; the command's output goes to the descriptor `show`.
 
     A run folder that was made for a recording in which nothing happened is removed again.
@@ -169,7 +169,7 @@ def _record(
         if not usage:
             fault["hint"] += "; with a COMMAND its output is recorded without a GPU"
         raise GputelError(**fault, exit_code=2 if usage else 1)
-    return path, outcome
+    return path, segment, outcome
 
 
 def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segment]:
@@ -217,8 +217,8 @@ def _environment(path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": unbuffered, "GPUTEL_RUN": str(path.resolve())}
 
 
-def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
-    """Prints the report. Whatever goes wrong here must not cost the command its exit code."""
+def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
+    """Compacts and prints the report. Whatever goes wrong here must not cost the command its exit code."""
     from gputel.cli import final_report, show
 
     fault = None
@@ -227,8 +227,10 @@ def _finish(run: Path, outcome: CommandEnd, kinds: list[str], *, as_json: bool) 
             show.note(line)
         if not outcome.cut_short:
             look = asdict(options.picture_look()) if kinds else {}
-            order = final_report.ReportOrder(str(run), kinds, as_json, look)
+            order = final_report.ReportOrder(str(run), str(segment.gpu), kinds, as_json, look)
             fault = final_report.show_report(order)
+            if fault and final_report.has_journals(order):
+                show.note(final_report.not_compacted(str(run), fault))
     except (Exception, KeyboardInterrupt) as error:
         fault = final_report.why(error)
     if fault:
@@ -242,10 +244,6 @@ def _shortcomings(run: Path, outcome: CommandEnd) -> list[str]:
         lines.append(f"{run}: {outcome.lost:,} bytes of output were lost: neither disk nor memory took them")
     if outcome.missing:
         lines.append(f"{run}: {outcome.missing:,} bytes of output are not in output.log: the disk was full")
-    if outcome.uncompacted:
-        lines.append(
-            f"{run}: telemetry was not compacted: {outcome.uncompacted}; it is whole, and read as it is"
-        )
     if outcome.left_behind:
         lines.append(f"{run}: the command has ended, but not its output; a keeper stays behind and writes on")
     return lines

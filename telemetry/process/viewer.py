@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from gputel.telemetry.process.children import Sample, Supervisor
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
 from gputel.telemetry.process.status_line import StatusReporter
 from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
-from gputel.telemetry.store import compact
 
 TICK_MS = 250
 RETRY_S = 0.05
@@ -74,8 +72,6 @@ class CommandEnd:
     """Whether a keeper still writes the output of a process that outlived the command."""
     cut_short: bool
     """Whether the user interrupted the closing."""
-    uncompacted: str | None = None
-    """Why the telemetry was not compacted."""
 
 
 def record(job: Job) -> CommandEnd:
@@ -122,8 +118,6 @@ class Viewer:
         self._stopped: Stamp | None = None
         self._cut = False
         self._faults = 0
-        self._compaction: subprocess.Popen[bytes] | None = None
-        self._uncompacted: str | None = None
         self._looked = time.monotonic_ns()
 
     def start(self) -> None:
@@ -288,8 +282,6 @@ class Viewer:
                 return
             if pid == self._sampling.pid:
                 self._sampling.died(status, over=self._has_ended())
-            elif self._compaction and pid == self._compaction.pid:
-                self._compaction.returncode = os.waitstatus_to_exitcode(status)  # Popen would assume 0
             elif self._keeper:
                 self._keeper.reaped(pid, status)
 
@@ -318,27 +310,9 @@ class Viewer:
         return (time.monotonic_ns() - self._began.monotonic) / SECOND
 
     def _close(self) -> None:
-        """Wait for the sampler's seal, then compact; another Ctrl-C leaves compaction to readers."""
+        """Wait for the sampler's seal; another Ctrl-C waits no longer."""
         while not self._cut and self._sampling.pid is not None and self._faults <= FAULTS_AT_END:
             self._try_turn()
-        if self._sampling.ever_sampled and not self._cut:
-            try:
-                self._uncompacted = self._compact()
-            except (OSError, MemoryError) as error:
-                self._uncompacted = str(error) or "out of memory"
-
-    def _compact(self) -> str | None:
-        """Wait for the process that compacts; returns why it failed."""
-        self._compaction = child = compact.finish(self._job.folder / "gpu")
-        while not self._cut and child.poll() is None:
-            self._try_turn()
-        if self._cut:
-            child.kill()
-        _, said = child.communicate()
-        if self._cut or not child.returncode:
-            return None
-        lines = said.decode(errors="replace").splitlines()
-        return lines[-1] if lines else f"its process ended with {child.returncode}"
 
     def _outcome(self) -> CommandEnd:
         keeper = self._keeper
@@ -351,5 +325,4 @@ class Viewer:
             missing=keeper.state.queues.missing - keeper.ledger.lost if keeper else 0,
             left_behind=bool(keeper and not keeper.ledger.drained),
             cut_short=self._cut,
-            uncompacted=self._uncompacted,
         )

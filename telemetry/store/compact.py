@@ -1,4 +1,6 @@
-"""Starts the child process that compacts: at low priority when a part is sealed, and once more at the end.
+"""Starts the child process that compacts at low priority what is sealed while the recording goes on.
+
+At its end the process that makes the report compacts the rest.
 
 The work is in parquet.py, which the sampler must not import: polars needs more memory than all of the sampler.
 """
@@ -16,16 +18,11 @@ _children: list[subprocess.Popen[bytes]] = []
 def start(folder: Path) -> None:
     """Compact sealed parts in the background. Raises RuntimeError if an earlier child failed."""
     _reap()
-    _children.append(_spawn(folder, "--sealed"))
+    _children.append(_spawn(folder))
 
 
-def finish(folder: Path) -> subprocess.Popen[bytes]:
-    """Compact everything after the recording. The child may be killed: readers can read journals, too."""
-    return _spawn(folder, "--all")
-
-
-def command(folder: Path, what: str) -> list[str]:
-    return [sys.executable, "-m", "gputel.telemetry.store.compact", what, str(folder.resolve())]
+def command(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "gputel.telemetry.store.compact", str(folder.resolve())]
 
 
 def environment() -> dict[str, str]:
@@ -34,9 +31,9 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1"}
 
 
-def _spawn(folder: Path, what: str) -> subprocess.Popen[bytes]:
+def _spawn(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command(folder, what),
+        command(folder),
         cwd="/",  # a polars.py in the user's folder would be imported instead
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -56,11 +53,11 @@ def _reap() -> None:
             raise RuntimeError(f"compaction ended with {child.returncode}: {lines[-1] if lines else ''}")
 
 
-def main(what: str, folder: str) -> None:
+def main(folder: str) -> None:
     os.nice(19)
     from gputel.telemetry.store import parquet
 
-    parquet.compact(Path(folder), everything=what == "--all")
+    parquet.compact(Path(folder), everything=False)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+"""The process that ends a recording: it compacts, then reports, and a failure of one does not cost the other."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from gputel.cli import final_report, record
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.process.viewer import CommandEnd
+from gputel.telemetry.run_folder import Segment
+from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.tiers import GpuColumn, Tier
+from tests.telemetry.conftest import SteppedClock
+
+FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
+ENDED = CommandEnd(
+    exit_code=3, signal=None, fault=None, lost=0, missing=0, left_behind=False, cut_short=False
+)
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Segment:
+    """A recording of three seconds whose telemetry is a journal."""
+    clock = SteppedClock()
+    segment = run_folder.create(tmp_path / "run", {"name": "run", "started": clock.stamp().as_json()})
+    writer = Writer(segment.gpu, [FAST], clock, on_trouble=print, compactor=None)
+    for tick in range(30):
+        clock.advance(SECOND // 10)
+        writer.append(0, clock.now, clock.now, [tick])
+    writer.close()
+    run_folder.update(segment.path, ended=clock.stamp().as_json(), exit_code=3)
+    return segment
+
+
+def names(segment: Segment) -> list[str]:
+    return sorted(path.name for path in segment.gpu.iterdir() if not path.name.startswith("."))
+
+
+def finish(segment: Segment, run: Path) -> None:
+    record._finish(run, segment, ENDED, [], as_json=False)
+
+
+def test_telemetry_is_compacted_before_the_report(
+    segment: Segment, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own polars.py is not imported instead of ours."""
+    (tmp_path / "polars.py").write_text("raise SystemExit('this is the user’s own polars.py')")
+    monkeypatch.chdir(tmp_path)
+    finish(segment, Path("run"))
+    assert names(segment) == ["fast-000001.parquet", "seconds-000001.parquet"]
+    assert "next: gputel report run" in capfd.readouterr().err
+
+
+def test_report_is_made_though_compaction_failed(segment: Segment, capfd: pytest.CaptureFixture[str]) -> None:
+    (segment.gpu / ".compact.lock").mkdir()
+    finish(segment, segment.path)
+    said = capfd.readouterr().err
+    assert f"{segment.path}: telemetry was not compacted: " in said
+    assert "; it is whole, and read as it is" in said
+    assert "next: gputel report" in said
+    assert names(segment)[0] == "fast-000001.gtb"
+
+
+def test_process_that_is_killed_is_two_lines(
+    segment: Segment, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(final_report, "START", f"import os; os.kill(os.getpid(), {int(signal.SIGABRT)})")
+    finish(segment, segment.path)
+    run = segment.path
+    assert capfd.readouterr().err.splitlines() == [
+        f"{run}: telemetry was not compacted: its process ended by SIGABRT; it is whole, and read as it is",
+        f"error: {run}: no report: its process ended by SIGABRT; see 'gputel info {run}'",
+    ]
