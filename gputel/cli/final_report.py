@@ -28,8 +28,8 @@ class ReportOrder:
     """What the report is made of, and how it is shown."""
 
     run: str
-    telemetry: str
-    """The folder of the segment's ticks, to be compacted."""
+    ticks: str | None
+    """The folder of the segment's ticks, to be compacted; None if there are none."""
     kinds: Sequence[str]
     """Which files are written: html, png, svg, pdf."""
     as_json: bool
@@ -86,7 +86,7 @@ def main(order: str) -> None:
 
 def has_journals(order: ReportOrder) -> bool:
     """Whether ticks are left that are not compacted."""
-    return any(Path(order.telemetry).glob("*.gtb"))
+    return order.ticks is not None and any(Path(order.ticks).glob("*.gtb"))
 
 
 def why(error: BaseException) -> str:
@@ -110,12 +110,12 @@ def _compact(order: ReportOrder) -> None:
     """Compacts all ticks of the segment; a failure is a line, and readers read the journals."""
     from gputel.cli import show
 
-    if not has_journals(order):
+    if order.ticks is None:
         return
     try:
         from gputel.telemetry.store import parquet
 
-        parquet.compact(Path(order.telemetry), everything=True)
+        parquet.compact(Path(order.ticks), everything=True)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -227,7 +227,8 @@ def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], 
             show.note(line)
         if not outcome.cut_short:
             look = asdict(options.picture_look()) if kinds else {}
-            order = final_report.ReportOrder(str(run), str(segment.gpu), kinds, as_json, look)
+            ticks = str(segment.gpu) if outcome.sampled else None
+            order = final_report.ReportOrder(str(run), ticks, kinds, as_json, look)
             fault = final_report.show_report(order)
             if fault and final_report.has_journals(order):
                 show.note(final_report.not_compacted(str(run), fault))

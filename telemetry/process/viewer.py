@@ -64,6 +64,8 @@ class CommandEnd:
     """The signal that ended the command, if gputel should end by it, too."""
     fault: dict[str, str] | None
     """Why nothing was sampled."""
+    sampled: bool
+    """Whether there is a tick of any GPU."""
     lost: int
     """Bytes of output that were lost: neither disk nor memory took them."""
     missing: int
@@ -321,6 +323,7 @@ class Viewer:
             exit_code=keeper.ledger.exit_code or 0 if keeper else 0,
             signal=-status if status is not None and -status in ENDING else None,
             fault=None if self._sampling.ever_sampled else self._sampling.fault,
+            sampled=self._sampling.ever_sampled,
             lost=keeper.ledger.lost if keeper else 0,
             missing=keeper.state.queues.missing - keeper.ledger.lost if keeper else 0,
             left_behind=bool(keeper and not keeper.ledger.drained),

@@ -1,6 +1,7 @@
 """The process that ends a recording: it compacts, then reports, and a failure of one does not cost the other."""
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,14 @@ from tests.telemetry.conftest import SteppedClock
 
 FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
 ENDED = CommandEnd(
-    exit_code=3, signal=None, fault=None, lost=0, missing=0, left_behind=False, cut_short=False
+    exit_code=3,
+    signal=None,
+    fault=None,
+    sampled=True,
+    lost=0,
+    missing=0,
+    left_behind=False,
+    cut_short=False,
 )
 
 
@@ -51,6 +59,14 @@ def test_telemetry_is_compacted_before_the_report(
     finish(segment, Path("run"))
     assert names(segment) == ["fast-000001.parquet", "seconds-000001.parquet"]
     assert "next: gputel report run" in capfd.readouterr().err
+
+
+def test_recording_without_a_tick_keeps_its_journals(
+    segment: Segment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    record._finish(segment.path, segment, replace(ENDED, sampled=False), [], as_json=False)
+    assert names(segment) == ["fast-000001.gtb"]
+    assert "next: gputel report" in capfd.readouterr().err
 
 
 def test_report_is_made_though_compaction_failed(segment: Segment, capfd: pytest.CaptureFixture[str]) -> None:
