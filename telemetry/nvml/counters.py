@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ LANE_BYTES_S = {1: 0.25e9, 2: 0.5e9, 3: 1e9, 4: 2e9, 5: 4e9, 6: 8e9}
 def link_bytes_s(generation: int | None, lanes: int | None) -> float:
     """Returns what a PCIe link carries at most; what no link exceeds if the driver does not say."""
     return LANE_BYTES_S.get(generation or 0, 0) * (lanes or 0) or PCIE_BYTES_S
+
+
+class HeldRate(NamedTuple):
+    """A rate that holds up to the read before `end`; None if it is unknown."""
+
+    end: int
+    rate: int | None
 
 
 @dataclass(slots=True)
@@ -78,26 +85,23 @@ class Counter:
     until: int = NEVER
     """When it has stood still for several periods, if it does not change before."""
 
-    def take(
-        self, counts: Sequence[int | None], changes: Iterable[int], times: Sequence[int]
-    ) -> list[int | None]:
-        """Take reads in their order, and return the rate at each; `changes` are the places of other counts."""
-        rates: list[int | None] = []
-        for place in changes if counts[0] == self.last else chain([0], changes):
-            read_at = self._hold(rates, place, times)
-            self._change(counts[place], times[place], times[place] - read_at)
+    def take(self, counts: Iterable[tuple[int, int | None]], times: Sequence[int]) -> list[HeldRate]:
+        """Take reads at `times`: the first count, and each that differs from the one before, with its place."""
+        rates: list[HeldRate] = []
+        for place, count in counts:
+            if count != self.last:
+                read_at = self._hold(rates, place, times)
+                self._change(count, times[place], times[place] - read_at)
         self.read_at = self._hold(rates, len(times), times)
         return rates
 
-    def _hold(self, rates: list[int | None], place: int, times: Sequence[int]) -> int:
+    def _hold(self, rates: list[HeldRate], place: int, times: Sequence[int]) -> int:
         """Hold the rate up to a place, or until it has stood still for long; returns when the read before was."""
-        done, read_at = len(rates), times[place - 1] if place else self.read_at
+        done, read_at = rates[-1].end if rates else 0, times[place - 1] if place else self.read_at
         if read_at >= self.until and done < place:
-            still = bisect_left(times, self.until, done, place)
-            rates += [self.rate] * (still - done)
+            rates.append(HeldRate(bisect_left(times, self.until, done, place), self.rate))
             self.start, self.rate, self.until = None, 0, NEVER
-            done = still
-        rates += [self.rate] * (place - done)
+        rates.append(HeldRate(place, self.rate))
         return read_at
 
     def _change(self, value: int | None, at: int, within: int) -> None:
@@ -168,7 +172,7 @@ class Rates:
             if now == NO_MOMENT:
                 values[counter.place] = counter.rate
             else:
-                (values[counter.place],) = counter.take([values[counter.place]], (), [now])
+                values[counter.place] = counter.take([(0, values[counter.place])], [now])[-1].rate
 
     def into_all(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
         """Replace the counters of many rows, read at `times`; a row of NO_MOMENT keeps the rate before it."""
@@ -193,20 +197,25 @@ class Rates:
 
     def _into_timed(self, values: Integers, valid: Bits, times: Sequence[int]) -> None:
         counts, there = values[:, self._places], valid[:, self._places]
-        moved = (counts[1:] != counts[:-1]) | (there[1:] != there[:-1])
-        changes: list[list[int]] = [[] for _ in self._counters]
-        for place, number in zip(*(where.tolist() for where in np.nonzero(moved)), strict=True):
-            changes[number].append(place + 1)
-        whole = bool(there.all())
-        for number, counter in enumerate(self._counters):
-            read: list[int | None] = counts[:, number].tolist()
-            if not whole:
-                read = [count if known else None for count, known in zip(read, there[:, number], strict=True)]
-            rates = counter.take(read, changes[number], times)
-            if None in rates:
-                valid[:, counter.place] = [rate is not None for rate in rates]
-            values[:, counter.place] = [rate or 0 for rate in rates]
+        moved = np.ones(counts.shape, np.bool_)
+        moved[1:] = (counts[1:] != counts[:-1]) | (there[1:] != there[:-1])
+        seen: list[list[tuple[int, int | None]]] = [[] for _ in self._counters]
+        places, numbers = np.nonzero(moved)
+        columns = (places, numbers, counts[moved], there[moved])
+        for place, number, count, known in zip(*(column.tolist() for column in columns), strict=True):
+            seen[number].append((place, count if known else None))
+        for counter, changes in zip(self._counters, seen, strict=True):
+            rates = counter.take(changes, times)
+            _fill(rates, values[:, counter.place], valid[:, counter.place])
 
     def states(self) -> Mapping[str, CounterState]:
         """What is known of each counter, by reading."""
         return {counter.name: counter.state() for counter in self._counters}
+
+
+def _fill(rates: Sequence[HeldRate], values: Integers, valid: Bits) -> None:
+    """Write each rate into the rows for which it holds."""
+    begin = 0
+    for end, rate in rates:
+        values[begin:end], valid[begin:end] = rate or 0, rate is not None
+        begin = end

@@ -14,15 +14,26 @@ from ctypes import byref, c_uint, c_void_p
 import numpy as np
 
 from gputel.telemetry.machine import Bits, CounterState, GpuLost, Integers, RawRows, Values
-from gputel.telemetry.nvml.library import LOST, NOT_SUPPORTED, OK, Handle, Library, error_name, whole
+from gputel.telemetry.nvml.library import (
+    INT64,
+    LOST,
+    NOT_SUPPORTED,
+    OK,
+    Handle,
+    Library,
+    error_name,
+    whole,
+)
 from gputel.telemetry.readings import Gpm, Reading
 
 VERSION = 1
 HEAD = struct.Struct("=IIQQ")  # version, number of metrics, the two samples
 METRIC = struct.Struct("=IId24x")  # id, return code, value, names
+CODE_AT, VALUE_AT = 4, 8
 STATUSES = struct.Struct(
     "=ii"
 )  # of taking the sample and of the comparison; written behind the metrics in use
+COMPARED_AT = 4
 SIZE = 19_104
 APART_NS = 95_000_000
 """Samples closer than this, as after a late tick, give no metric; the driver needs 100 ms."""
@@ -43,6 +54,7 @@ class GpmReader:
     ) -> None:
         self._handle, self._instance = handle, instance
         self._readings = [reading for reading, _ in wanted]
+        self._per_unit = np.array([reading.per_unit for reading in self._readings])
         self._get = library.function("nvmlGpmSampleGet", c_void_p, c_void_p)
         self._get_mig = library.function("nvmlGpmMigSampleGet", c_void_p, c_uint, c_void_p)
         self._compare = library.function("nvmlGpmMetricsGet", c_void_p)
@@ -94,11 +106,18 @@ class GpmReader:
         return whole(value * self._readings[place].per_unit) if compared == status == OK else None
 
     def decode(self, raw: RawRows, values: Integers, valid: Bits) -> None:
-        for tick, gpu in np.ndindex(raw.ticks, raw.gpus):
-            offset = raw.offset + tick * raw.stride + gpu * raw.step
-            answers = [self.value(raw.data, offset, place) for place in range(len(self._readings))]
-            valid[tick, gpu] = [answer is not None for answer in answers]
-            values[tick, gpu] = [answer or 0 for answer in answers]
+        data, offset, ticks, stride, gpus, step = raw
+        shape, strides = (ticks, gpus, len(self._readings)), (stride, step, METRIC.size)
+        metrics = offset + HEAD.size
+        codes = np.ndarray(shape, "<i4", data, metrics + CODE_AT, strides)
+        answers = np.ndarray(shape, "<f8", data, metrics + VALUE_AT, strides)
+        compared = np.ndarray(
+            (ticks, gpus, 1), "<i4", data, offset + self._statuses_at + COMPARED_AT, (stride, step, 0)
+        )
+        with np.errstate(over="ignore"):
+            scaled = answers * self._per_unit
+        valid[:] = (compared == OK) & (codes == OK) & (np.abs(scaled) < INT64 + 1)
+        values[:] = np.rint(np.where(valid, scaled, 0))
 
     def follow(self, times: Sequence[int], values: Integers, valid: Bits) -> None:
         for tick, now in enumerate(times):

@@ -178,10 +178,10 @@ def _length_at(data: bytes, at: int) -> int:
 
 def _fill_nulls(values: Integers, valid: Bits) -> Integers:
     """Repeats the value before each null, which makes a difference of zero."""
-    rows = np.where(valid, np.arange(len(values))[:, None], 0)
-    filled: Integers = np.take_along_axis(
-        np.where(valid, values, 0), np.maximum.accumulate(rows, axis=0), axis=0
-    )
+    filled, holes = values.copy(), ~valid.all(axis=0)
+    there = valid[:, holes]
+    last = np.maximum.accumulate(np.where(there, np.arange(len(values))[:, None], 0), axis=0)
+    filled[:, holes] = np.take_along_axis(np.where(there, values[:, holes], 0), last, axis=0)
     return filled
 
 
