@@ -157,7 +157,7 @@ def recording(hours: float, folder: Path, tiers: list[Tier], minutes: list[Tick]
 
     def compactor(part_of: Path) -> None:
         start = time.perf_counter()
-        subprocess.run(compact.command(part_of), env=compact.environment(), check=True)
+        subprocess.run(compact.command([part_of]), env=compact.environment(), check=True)
         children.append(time.perf_counter() - start)
 
     writer = Writer(folder, tiers, clock, on_trouble=failed, compactor=compactor)

@@ -44,7 +44,7 @@ class StatusWriter:
     def arrange(self, plan: SamplingPlan) -> None:
         """Note where each reading is in the rows."""
         self._places = {
-            (column.gpu, column.name): (number, place, column.per_unit)
+            (column.subject, column.name): (number, place, column.per_unit)
             for number, planned in enumerate(plan.tiers)
             for place, column in enumerate(planned.tier.columns)
         }

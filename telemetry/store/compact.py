@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 _children: list[subprocess.Popen[bytes]] = []
 
 
-def start(folder: Path) -> None:
+def start(*folders: Path) -> None:
     """Compact sealed parts in the background. Raises RuntimeError if an earlier child failed."""
     _reap()
-    _children.append(_spawn(folder))
+    _children.append(_spawn(folders))
 
 
-def command(folder: Path) -> list[str]:
-    return [sys.executable, "-m", "gputel.telemetry.store.compact", str(folder.resolve())]
+def command(folders: Sequence[Path]) -> list[str]:
+    return [sys.executable, "-m", "gputel.telemetry.store.compact", *(str(each.resolve()) for each in folders)]
 
 
 def environment() -> dict[str, str]:
@@ -31,9 +32,9 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1"}
 
 
-def _spawn(folder: Path) -> subprocess.Popen[bytes]:
+def _spawn(folders: Sequence[Path]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command(folder),
+        command(folders),
         cwd="/",  # a polars.py in the user's folder would be imported instead
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -53,11 +54,12 @@ def _reap() -> None:
             raise RuntimeError(f"compaction ended with {child.returncode}: {lines[-1] if lines else ''}")
 
 
-def main(folder: str) -> None:
+def main(*folders: str) -> None:
     os.nice(19)
     from gputel.telemetry.store import parquet
 
-    parquet.compact(Path(folder), everything=False)
+    for folder in folders:
+        parquet.compact(Path(folder), everything=False)
 
 
 if __name__ == "__main__":

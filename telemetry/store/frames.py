@@ -1,4 +1,4 @@
-"""Reads a gpu/ folder as frames: a row per tick and GPU, in physical units, null where nothing was measured.
+"""Reads the folder of a table, such as gpu/, as frames: a row per tick and GPU or other subject, in its units.
 
 The rows are those of each GPU's fastest tier. A slower reading joins as of its own time, never from the future,
 and becomes null after its tier has been silent for a few periods. Journals and Parquet files give the same rows,
@@ -25,13 +25,14 @@ from gputel.telemetry.store import ticks as stored
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
-from gputel.telemetry.store.ticks import GPU, PartCache, kind
+from gputel.telemetry.store.ticks import PartCache, kind
 from gputel.telemetry.store.tier_join import FRESH_PERIODS, TierTicks
-from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.store.tiers import GPU, Tier
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
-KEYS: Schema = {"time": pl.Datetime("ns", "UTC"), "gpu": pl.String}
+TIME: Schema = {"time": pl.Datetime("ns", "UTC")}
+KEYS: Schema = {**TIME, GPU: pl.String}
 CARRIED = 8  # ticks of a slower tier that are carried into the next part
 
 Files: TypeAlias = list[tuple[Part, Tier]]
@@ -143,7 +144,7 @@ def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataTyp
     """What was recorded, by GPU and reading, without reading a tick."""
     tiers = sorted((tier for _, tier in _files(folder)), key=lambda tier: -tier.hz)
     kinds = _schema(tiers)
-    return {(column.gpu, column.name): kinds[column.name] for tier in tiers for column in tier.columns}
+    return {(column.subject, column.name): kinds[column.name] for tier in tiers for column in tier.columns}
 
 
 def count_chunks(folder: Path) -> int:
@@ -159,7 +160,7 @@ def chunks(
 ) -> Iterator[pl.DataFrame]:
     """The rows of `ticks`, ten minutes at a time; at most `most` chunks, spread over the recording."""
     files = _of_gpu(_files(folder), gpu)
-    wanted = list(_schema([tier.only(gpu=gpu) for _, tier in files])) if readings is None else readings
+    wanted = list(_schema([tier.only(subject=gpu) for _, tier in files])) if readings is None else readings
     numbers = sorted({part.first for part, _ in files})
     if most is not None and len(numbers) > most:
         chosen = {numbers[round(i * (len(numbers) - 1) / (most - 1))] for i in range(most)}
@@ -176,14 +177,14 @@ def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
             by_gpu = [
                 values.slice(place * count, count).alias(gpu)
                 for place, gpu in enumerate(ticks_of_tier.gpus)
-                if (gpu, reading) in {(column.gpu, column.name) for column in tier.columns}
+                if (gpu, reading) in {(column.subject, column.name) for column in tier.columns}
             ]
             yield pl.DataFrame([ticks_of_tier.times.dt.epoch("ns").alias("time_ns"), *by_gpu])
 
 
 def _stamps(files: Iterable[tuple[Part, Tier]]) -> npt.NDArray[np.int64] | None:
     """Monotonic times of the rows in the first of these files that has any."""
-    loaded = (_load(part, tier, TickSelection((), tier.gpus[0])).stamps for part, tier in files)
+    loaded = (_load(part, tier, TickSelection((), tier.subjects[0])).stamps for part, tier in files)
     return next((stamps for stamps in loaded if len(stamps)), None)
 
 
@@ -209,11 +210,11 @@ def _files(folder: Path) -> Files:
 
 def _of_gpu(files: Files, gpu: str | None) -> Files:
     """The files that have this GPU."""
-    return [(part, tier) for part, tier in files if gpu is None or gpu in tier.gpus]
+    return [(part, tier) for part, tier in files if gpu is None or gpu in tier.subjects]
 
 
 def _schema(tiers: Sequence[Tier]) -> Schema:
-    schema: Schema = {**KEYS}
+    schema: Schema = {**TIME, **stored.subject_column(tiers[0])} if tiers else {**KEYS}
     for tier in sorted(tiers, key=lambda tier: -tier.hz):
         for column in tier.columns:
             schema.setdefault(column.name, kind(column.per_unit))
@@ -235,7 +236,7 @@ def _by_part(files: Files, selection: TickSelection) -> Iterator[pl.DataFrame]:
 def _needed(files: Files, readings: Sequence[str] | None) -> Files:
     """Each GPU's fastest tier, whose ticks are its rows, and the tiers with a wanted reading."""
     by_rate = sorted(files, key=lambda pair: -pair[1].hz)
-    fastest = {gpu: tier.name for _, tier in reversed(by_rate) for gpu in tier.gpus}
+    fastest = {gpu: tier.name for _, tier in reversed(by_rate) for gpu in tier.subjects}
     return [
         (part, tier) for part, tier in files if tier.name in fastest.values() or tier.only(readings).columns
     ]

@@ -106,10 +106,12 @@ class Writer:
         on_trouble: Callable[[str, str], None],
         compactor: Callable[[Path], None] | None,
         seal_after_s: int = SEAL_AFTER_S,
+        by_table: bool = False,
     ) -> None:
+        """With `by_table`, the journals of each table are in its own folder within `folder`."""
         self.bytes_written = 0
         self.dropped = 0
-        self._folder, self._clock, self._begun = folder, clock, tiers
+        self._folder, self._clock, self._begun, self._by_table = folder, clock, tiers, by_table
         self._on_trouble, self._compactor, self._seal_after_ns = on_trouble, compactor, seal_after_s * SECOND
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -242,9 +244,11 @@ class Writer:
         """Begin a part; its number belongs to the process that creates its first file."""
         self._values, self._begun, self._seal_at = 0, tiers, None
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            folders = [self._folder / tier.table if self._by_table else self._folder for tier in tiers]
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
             with self._journals_lock:
-                self._journals = _create(self._folder, tiers)
+                self._journals = _create(folders, tiers)
         except OSError as error:
             self._stop(error)
             return
@@ -355,13 +359,13 @@ class _Journal:
         return len(data)
 
 
-def _create(folder: Path, tiers: Sequence[Tier]) -> list[_Journal]:
+def _create(folders: Sequence[Path], tiers: Sequence[Tier]) -> list[_Journal]:
     """Create the files of a new part; never touches those of another sampler, ended or not."""
     while True:
-        number = parts.next_number(folder)
+        number = max(parts.next_number(folder) for folder in folders)
         journals: list[_Journal] = []
         try:
-            for index, tier in enumerate(tiers):
+            for index, (folder, tier) in enumerate(zip(folders, tiers, strict=True)):
                 journals.append(_Journal(folder / parts.journal_name(tier.name, number), index, tier))
         except FileExistsError:
             for journal in journals:

@@ -21,7 +21,7 @@ from gputel.telemetry.store import journal, parts, seconds, ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import MERGE, MERGES, Part
 from gputel.telemetry.store.seconds import SecondRows, one_second_rows
-from gputel.telemetry.store.tiers import Tier
+from gputel.telemetry.store.tiers import GPU, Tier
 from gputel.telemetry.whole_files import write_whole
 
 LEVEL = 12  # zstd; 15 saves 0.2 % of the bytes for twice the time
@@ -45,7 +45,7 @@ def compact(folder: Path, *, everything: bool) -> None:
 
 def write(frame: pl.DataFrame, facts: Mapping[str, object], path: Path) -> None:
     """Write a Parquet file; under its name there is a complete file or none."""
-    whole = {"version": ticks.VERSION, "table": path.parent.name, **facts}
+    whole = {"version": ticks.VERSION, **facts}
     write_to = partial(
         frame.write_parquet,
         metadata={ticks.KEY: json.dumps(whole, separators=(",", ":"))},
@@ -64,7 +64,7 @@ def write_ticks(frame: pl.DataFrame, tier: Tier, path: Path) -> None:
 
 def write_seconds(rows: SecondRows, path: Path) -> None:
     """Write a table of seconds."""
-    write(rows.frame, {"tier": parts.SECONDS, "slow": rows.slow}, path)
+    write(rows.frame, {"table": GPU, "tier": parts.SECONDS, "slow": rows.slow}, path)
 
 
 def _compact_part(folder: Path, files: list[Part]) -> None:
@@ -74,7 +74,8 @@ def _compact_part(folder: Path, files: list[Part]) -> None:
     }
     loaded = list(tiers_read.values())
     number = files[0].first
-    if loaded and not any(part.tier == parts.SECONDS for part in files):
+    is_of_gpus = any(tier.table == GPU for tier, _ in loaded)  # others are read as ticks, which are fewer
+    if is_of_gpus and not any(part.tier == parts.SECONDS for part in files):
         name = parts.compacted_name(parts.SECONDS, number, number)
         write_seconds(one_second_rows(loaded), folder / name)
     for part, (tier, frame) in tiers_read.items():
@@ -90,7 +91,7 @@ def _read(folder: Path, part: Part) -> tuple[Tier, pl.DataFrame] | None:
         return None if tier is None else (tier, ticks.read(part, tier))
     content = journal.read(part.path)
     for fault in content.faults if content else []:
-        text = f"gpu/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
+        text = f"{folder.name}/{part.path.name}:{fault.offset}: {fault.length} damaged bytes were skipped"
         events.append(folder.parent, time.time_ns(), "gap", text)
     return None if content is None else (content.tier, ticks.from_journal(content))
 

@@ -26,7 +26,7 @@ class RunningSecond:
     def __init__(self, index: int, tier: Tier) -> None:
         self.index, self.tier = index, tier
         self.ends = 0
-        self.capacity = int(tier.hz) + 8
+        self.capacity = tier.capacity
         self.anchor = Stamp(0, 0, 0)
         self.decode: Decode | None = None
         self._pieces: list[tuple[Decode, list[Taken]]] = []

@@ -20,8 +20,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.ticks import GPU
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import GPU, GpuColumn, Tier
 
 MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 STATISTICS = {
@@ -54,7 +53,9 @@ def one_second_rows(
     `last` adds the last value of every reading, for those who follow a recording.
     """
     by_rate = sorted(loaded, key=lambda pair: -pair[0].hz)
-    gpus = list(dict.fromkeys(name for tier, _ in by_rate for name in tier.gpus)) if gpu is None else [gpu]
+    gpus = (
+        list(dict.fromkeys(name for tier, _ in by_rate for name in tier.subjects)) if gpu is None else [gpu]
+    )
     tables = [_of_tier(tier, frame, gpus, last=last) for tier, frame in by_rate]
     whole = tables[0]
     for table in tables[1:]:
@@ -142,7 +143,7 @@ def _of_tier(tier: Tier, frame: pl.DataFrame, gpus: Sequence[str], *, last: bool
         if column.name in frame.columns
         for name in _statistics(column, tier, last)
     ]
-    places = [gpus.index(gpu) for gpu in tier.gpus if gpu in gpus]
+    places = [gpus.index(gpu) for gpu in tier.subjects if gpu in gpus]
     place = pl.Series("_gpu", np.repeat(places, len(frame) // len(places)), pl.Int64)
     second = pl.from_epoch(ticks.WALL // SECOND, "s").dt.cast_time_unit("us").dt.replace_time_zone("UTC")
     return frame.group_by(place, second.alias(TIME_COLUMN), maintain_order=True).agg(

@@ -26,7 +26,6 @@ from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_table
 
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described
 VERSION = 2
-GPU = "gpu"
 PARTLY = "has a part that cannot be read and is left out"
 TIME: dict[str, pl.DataType | type[pl.DataType]] = {
     "second": pl.Datetime("us", "UTC"),
@@ -94,8 +93,8 @@ def load(
     frame = cache.frame(part, tier, names) if cache else read(part, tier, names)
     if gpu is None:
         return frame
-    count = len(frame) // len(tier.gpus)
-    return frame.slice(tier.gpus.index(gpu) * count, count)
+    count = len(frame) // len(tier.subjects)
+    return frame.slice(tier.subjects.index(gpu) * count, count)
 
 
 def read(part: Part, tier: Tier, names: Sequence[str] | None = None) -> pl.DataFrame:
@@ -114,7 +113,7 @@ def _content(part: Part, tier: Tier, names: Sequence[str]) -> pl.DataFrame:
         return frame.select(names)
     frame = pl.read_parquet(part.path, columns=list(names), glob=False)
     kinds = schema(tier)
-    if any(frame.schema[name] != kinds[name] for name in names) or len(frame) % len(tier.gpus):
+    if any(frame.schema[name] != kinds[name] for name in names) or len(frame) % len(tier.subjects):
         raise ValueError("its columns are not those of its description")
     return frame
 
@@ -128,7 +127,12 @@ def _damaged(part: Part, content: journal.Journal) -> int:
 def schema(tier: Tier) -> dict[str, pl.DataType | type[pl.DataType]]:
     """The columns of a tier's frame."""
     kinds = {name: kind(column.per_unit) for name, column in tier.readings.items()}
-    return {**TIME, GPU: pl.String, **kinds}
+    return {**TIME, **subject_column(tier), **kinds}
+
+
+def subject_column(tier: Tier) -> dict[str, pl.DataType | type[pl.DataType]]:
+    """The column that names the subject of a row, if the table has one."""
+    return {} if tier.subject_name is None else {tier.subject_name: pl.String}
 
 
 def kind(per_unit: int) -> type[pl.DataType]:
@@ -139,14 +143,15 @@ def kind(per_unit: int) -> type[pl.DataType]:
 def from_journal(content: journal.Journal) -> pl.DataFrame:
     """The ticks of a journal as a frame."""
     ticks, tier = content.ticks, content.tier
-    gpus = tier.gpus
+    gpus = tier.subjects
     columns: dict[str, pl.Series] = {}
     for name, times in _times(ticks).items():
         columns[name] = pl.Series(name, np.tile(times, len(gpus)), pl.Int64).cast(TIME[name])
     rows = sum(len(block.deadlines) for block in ticks)
-    columns[GPU] = pl.Series(GPU, gpus, pl.String).gather(np.repeat(np.arange(len(gpus)), rows))
+    for name in subject_column(tier):
+        columns[name] = pl.Series(name, gpus, pl.String).gather(np.repeat(np.arange(len(gpus)), rows))
     values, valid = _values(ticks, len(tier.columns)), _valid(ticks, (rows, len(tier.columns)))
-    places = {(column.name, column.gpu): index for index, column in enumerate(tier.columns)}
+    places = {(column.name, column.subject): index for index, column in enumerate(tier.columns)}
     for name, column in tier.readings.items():
         having = [places.get((name, gpu)) for gpu in gpus]
         columns[name] = _in_units(column, having, values, valid)

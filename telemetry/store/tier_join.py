@@ -13,7 +13,6 @@ import polars as pl
 
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.blocks import Integers
-from gputel.telemetry.store.ticks import GPU
 from gputel.telemetry.store.tiers import Tier
 
 FRESH_PERIODS = 3
@@ -60,9 +59,9 @@ class TierTicks:
 
 def of_frame(tier: Tier, frame: pl.DataFrame, gpu: str | None = None) -> TierTicks:
     """The ticks of a stored frame, which is of all GPUs or of one."""
-    gpus = tier.gpus if gpu is None else [gpu]
+    gpus = tier.subjects if gpu is None else [gpu]
     times = frame.head(len(frame) // len(gpus)).select(ticks.STAMP.alias("stamp"), TIME)
-    readings = frame.select(pl.exclude(*ticks.TIME, GPU))
+    readings = frame.select(pl.exclude(*ticks.TIME, *ticks.subject_column(tier)))
     return TierTicks(tier, gpus, times["stamp"].to_numpy(), times["time"], readings)
 
 
@@ -95,8 +94,11 @@ def _tick_by_tick(fastest: TierTicks, gpus: Sequence[str], slower: Sequence[Tier
     if len(gpus) > 1:  # six times faster than a sort
         rows = rows[np.arange(len(gpus) * count).reshape(len(gpus), count).T.ravel()] if rows.width else rows
         times = times.gather(np.repeat(np.arange(count), len(gpus)))
-    names = pl.Series(GPU, gpus, pl.String).gather(np.tile(np.arange(len(gpus)), count))
-    return pl.DataFrame([times.alias("time"), names, *rows.get_columns()])
+    names = [
+        pl.Series(name, gpus, pl.String).gather(np.tile(np.arange(len(gpus)), count))
+        for name in ticks.subject_column(fastest.tier)
+    ]
+    return pl.DataFrame([times.alias("time"), *names, *rows.get_columns()])
 
 
 def _with_slower(rows: pl.DataFrame, slower: pl.DataFrame) -> pl.DataFrame:

@@ -10,15 +10,21 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+GPU, HOST, PROCESS = "gpu", "host", "process"
+WITHOUT_SUBJECT = (HOST, PROCESS)
+"""The whole machine is one subject; a row of a process has its number among the readings."""
+ROWS_OF_PROCESSES = 2048
+
 
 @dataclass(frozen=True)
 class GpuColumn:
-    """One reading of one GPU."""
+    """One reading of one GPU, or of another subject such as a disk."""
 
     name: str
     unit: str | None
     per_unit: int
-    gpu: str
+    subject: str = ""
+    """Which GPU or disk; empty in the table of the whole machine."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +34,41 @@ class Tier:
     name: str
     hz: float
     columns: tuple[GpuColumn, ...]
+    table: str = GPU
+    """The folder that its files are in, which names the column of its subjects."""
 
     @property
     def period_ns(self) -> int:
         return round(1e9 / self.hz)
 
+    @property
+    def subject_name(self) -> str | None:
+        """The name of the column of its subjects; None in a table whose rows need none."""
+        return None if self.table in WITHOUT_SUBJECT else self.table
+
+    @property
+    def capacity(self) -> int:
+        """The most rows of one block."""
+        return ROWS_OF_PROCESSES if self.table == PROCESS else int(self.hz) + 8
+
     def as_json(self) -> dict[str, object]:
         return {
+            "table": self.table,
             "tier": self.name,
             "hz": self.hz,
             "period_ns": self.period_ns,
-            "columns": [asdict(column) for column in self.columns],
+            "columns": [self._column_as_json(column) for column in self.columns],
         }
 
+    def _column_as_json(self, column: GpuColumn) -> dict[str, object]:
+        facts = asdict(column)
+        subject = facts.pop("subject")
+        return facts if self.subject_name is None else {**facts, self.subject_name: subject}
+
     @property
-    def gpus(self) -> list[str]:
-        """Its GPUs, in the order of the columns."""
-        return list(dict.fromkeys(column.gpu for column in self.columns))
+    def subjects(self) -> list[str]:
+        """Its GPUs or disks, in the order of the columns."""
+        return list(dict.fromkeys(column.subject for column in self.columns))
 
     @property
     def readings(self) -> dict[str, GpuColumn]:
@@ -55,38 +79,50 @@ class Tier:
         return columns
 
     def as_table(self) -> dict[str, object]:
-        """The JSON in a Parquet file's metadata: GPUs in the order of their rows, and which of them has a reading.
+        """The JSON in a Parquet file's metadata: subjects in the order of their rows, and which has a reading.
 
-        Names no GPUs for a reading that all of them have.
+        Names no subjects for a reading that all of them have.
         """
-        gpus, columns = self.gpus, []
+        subjects, columns = self.subjects, []
         for name, column in self.readings.items():
-            having = [other.gpu for other in self.columns if other.name == name]
+            having = [other.subject for other in self.columns if other.name == name]
             facts = {"name": name, "unit": column.unit, "per_unit": column.per_unit}
-            columns.append(facts if having == gpus else {**facts, "gpus": having})
-        return {"tier": self.name, "hz": self.hz, "gpus": gpus, "columns": columns}
+            columns.append(facts if having == subjects else {**facts, _plural(self.table): having})
+        whole = {"table": self.table, "tier": self.name, "hz": self.hz}
+        named = {} if self.subject_name is None else {_plural(self.table): subjects}
+        return {**whole, **named, "columns": columns}
 
-    def only(self, readings: Collection[str] | None = None, gpu: str | None = None) -> Tier:
-        """The tier with only the columns of these readings, or of this GPU."""
+    def only(self, readings: Collection[str] | None = None, subject: str | None = None) -> Tier:
+        """The tier with only the columns of these readings, or of this subject."""
         named = [column for column in self.columns if readings is None or column.name in readings]
-        return replace(self, columns=tuple(column for column in named if gpu in (None, column.gpu)))
+        return replace(self, columns=tuple(column for column in named if subject in (None, column.subject)))
 
 
 def tier_from_json(facts: dict[str, object]) -> Tier:
     """The tier from its `as_json`."""
-    columns = tuple(GpuColumn(**column) for column in facts["columns"])  # type: ignore[attr-defined]
-    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns)
+    table = str(facts.get("table", GPU))
+    columns = tuple(
+        GpuColumn(column["name"], column["unit"], column["per_unit"], str(column.get(table, "")))
+        for column in facts["columns"]  # type: ignore[attr-defined]
+    )
+    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns, table)
 
 
 def tier_from_table(facts: dict[str, Any]) -> Tier:
-    """The tier from its `as_table`, its columns GPU by GPU."""
+    """The tier from its `as_table`, its columns subject by subject."""
+    table = str(facts.get("table", GPU))
+    subjects = [""] if table in WITHOUT_SUBJECT else facts[_plural(table)]
     columns = tuple(
-        GpuColumn(str(column["name"]), column["unit"], int(column["per_unit"]), str(gpu))
-        for gpu in facts["gpus"]
+        GpuColumn(str(column["name"]), column["unit"], int(column["per_unit"]), str(subject))
+        for subject in subjects
         for column in facts["columns"]
-        if gpu in column.get("gpus", facts["gpus"])
+        if subject in column.get(_plural(table), subjects)
     )
-    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns)
+    return Tier(str(facts["tier"]), _rate(facts["hz"]), columns, table)
+
+
+def _plural(table: str) -> str:
+    return f"{table}s"
 
 
 def _rate(hz: object) -> float:

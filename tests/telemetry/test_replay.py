@@ -89,7 +89,7 @@ def test_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
     assert machine.gpus == simulated.gpus
     reader = machine.reader(machine.gpus[1], [BY_NAME["power_w"], BY_NAME["energy_j"]])
     at = [
-        next(i for i, c in enumerate(made.tiers[0].tier.columns) if (c.name, c.gpu) == (name, "1"))
+        next(i for i, c in enumerate(made.tiers[0].tier.columns) if (c.name, c.subject) == (name, "1"))
         for name in ("power_w", "energy_j")
     ]
     _, _, first, _ = kept.rows[0]

@@ -92,7 +92,9 @@ class Recording:
 
     def power(self, gpu: str) -> list[int | None]:
         columns = self.plan.tiers[0].tier.columns
-        return self.rows.column(next(i for i, c in enumerate(columns) if (c.name, c.gpu) == ("power_w", gpu)))
+        return self.rows.column(
+            next(i for i, c in enumerate(columns) if (c.name, c.subject) == ("power_w", gpu))
+        )
 
     def _report(self, kind: str, text: str, **facts: object) -> None:
         self.events.append((kind, text))

@@ -138,7 +138,7 @@ def test_gpu_that_does_not_answer_while_it_is_probed_joins_later(fake: MakeFake)
     driver.state.gpus[1].gone = 0
     loop.run(until=clock.now + 3 * SECOND)
     columns = made.tiers[0].tier.columns
-    second = next(i for i, c in enumerate(columns) if (c.name, c.gpu) == ("power_w", "1"))
+    second = next(i for i, c in enumerate(columns) if (c.name, c.subject) == ("power_w", "1"))
     assert rows.column(second)[0] is None
     assert rows.column(second)[-1] == 300_000
     assert events == ["gpu_back"]
@@ -210,7 +210,7 @@ def test_recording_of_300_s_of_eight_gpus_is_sampled_without_a_sleep(fake: MakeF
     recording.run(300)
     assert len(recording.rows.stamps()) == 3000
     columns = recording.plan.tiers[0].tier.columns
-    energy = next(i for i, c in enumerate(columns) if (c.name, c.gpu) == ("energy_j", "5"))
+    energy = next(i for i, c in enumerate(columns) if (c.name, c.subject) == ("energy_j", "5"))
     counted = numbers(recording.rows.column(energy))
     stamps = recording.rows.stamps()
     exact = truth(STEPS, stamps[0] // (20 * MS) * 20 * MS, stamps[-1] // (20 * MS) * 20 * MS)

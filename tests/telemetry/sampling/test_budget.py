@@ -240,7 +240,7 @@ def test_gpu_that_was_lost_before_readings_moved_is_not_reported_again(fake: Mak
     recording.run(5)
     assert [kind for kind, _ in recording.events] == ["gpu_lost", "rate", "gpu_back"]
     columns = recording.rows.arranged[-1][1][0].columns
-    place = next(i for i, column in enumerate(columns) if (column.name, column.gpu) == ("power_w", "1"))
+    place = next(i for i, column in enumerate(columns) if (column.name, column.subject) == ("power_w", "1"))
     assert recording.rows.column(place)[-1] == 300_000
 
 

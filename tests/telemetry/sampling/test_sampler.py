@@ -90,7 +90,7 @@ def column(folder: Path, name: str, gpu: str, tier: str = "fast") -> list[int | 
     for path in sorted((folder / "gpu").glob(f"{tier}-*.gtb")):
         journal = read(path)
         assert journal is not None
-        at = next(i for i, c in enumerate(journal.tier.columns) if (c.name, c.gpu) == (name, gpu))
+        at = next(i for i, c in enumerate(journal.tier.columns) if (c.name, c.subject) == (name, gpu))
         for ticks in journal.ticks:
             there = [True] * len(ticks.values) if ticks.valid is None else ticks.valid[:, at].tolist()
             values += [v if ok else None for v, ok in zip(ticks.values[:, at].tolist(), there, strict=True)]

@@ -177,7 +177,7 @@ def test_parquet_file_describes_itself(tmp_path: Path, compose: Compose) -> None
     facts = json.loads(pl.read_parquet_metadata(tmp_path / "fast-000001.parquet")["gputel"])
     assert facts == {
         "version": 2,
-        "table": tmp_path.name,
+        "table": "gpu",
         "tier": "fast",
         "hz": 10.0,
         "gpus": ["0", "1"],

@@ -26,7 +26,7 @@ def test_tier_survives_json(tier: Tier) -> None:
 
 @given(TIERS)
 def test_tier_is_the_sum_of_its_gpus(tier: Tier) -> None:
-    of_each = [column for gpu in ("0", "1", "0:1") for column in tier.only(gpu=gpu).columns]
+    of_each = [column for gpu in ("0", "1", "0:1") for column in tier.only(subject=gpu).columns]
     assert sorted(of_each, key=str) == sorted(tier.columns, key=str)
 
 
