@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gputel.analysis.logs.counting import Counting, Evaluations
+from gputel.analysis.logs.counting import BarKey, Counting, Evaluations
 from gputel.analysis.logs.drafts import OpenRecord, ParsedLine, Stages
 from gputel.analysis.logs.frames import MOST, WHOLE, Column, Numbers, RowBlock, Rows
 from gputel.analysis.logs.hits import Aside, Heads, HitRun, HitTable, Moments
@@ -61,6 +61,9 @@ class OpenRecords:
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
         draft = self.drafts.get(line.rank)
+        if step is not None and self._is_second_bar(line, key):
+            self._test(line, step)
+            return
         new = OpenRecord(line, step, self._titled(line), line.evaluations())
         new.redraw = (*key, count)
         if draft and draft.redraw and draft.redraw[:2] == key:
@@ -127,12 +130,18 @@ class OpenRecords:
         total = draft.line.cells.get("total")
         return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
 
+    def _is_second_bar(self, line: ParsedLine, key: BarKey) -> bool:
+        """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""
+        draft = self.drafts.get(line.rank)
+        same = draft is not None and draft.redraw is not None and draft.redraw[:2] == key
+        return same and key[0] == "epoch" and self._is_another_bar(line)
+
     def _test(self, line: ParsedLine, epoch: float) -> None:
         """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
         metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
-        evals = {f"val_{name}": line.cells[name] for name in metrics}
+        evals = {f"val_{name}": line.cells[name] for name in metrics} | line.evaluations()
         self._evaluations.write(line, evals, epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
