@@ -135,7 +135,7 @@ class EventTracker:
         opened = np.array(sorted(draft.line.number for draft in drafts), dtype=np.int64)
         self._fatal += [event for event in reported if event.fatal]
         self._reasons += [event.line for event in reported if event.kind in ("resume", "restart")]
-        shown = [*self._held, *(event for event in reported if event.kind)]
+        shown = _amended([*self._held, *(event for event in reported if event.kind)])
         shown += self._not_finite(records, opened)
         shown += self._restarts(ranges, drafts)
         shown = sorted(map(self._explained, shown), key=lambda event: event.line)
@@ -200,7 +200,7 @@ class EventTracker:
         self, shown: list[LogEvent], opened: Integers, ended: bool
     ) -> tuple[list[LogEvent], list[LogEvent]]:
         """Separates final events from those that an open record before them or an error after them may change."""
-        changing = [not ended and event.kind == "traceback" and not event.text for event in shown]
+        changing = [not ended and self._may_change(event) for event in shown]
         if len(opened):
             lines = _lines(shown)
             at = self._known.at(lines)
@@ -212,12 +212,31 @@ class EventTracker:
         pairs = list(zip(shown, changing, strict=True))
         return [event for event, may in pairs if not may], [event for event, may in pairs if may]
 
+    def _may_change(self, event: LogEvent) -> bool:
+        """Whether a later line may say more of an event: a traceback's error, or a checkpoint's file."""
+        if event.kind == "checkpoint":
+            return event.line > self._last
+        return event.kind == "traceback" and not event.text
+
     def _forget(self, begun: Sequence[int]) -> None:
         """Drops what later lines cannot need; `begun` are the lines of open records."""
         self._known = _Known(self._known.lines[-WINDOW:], self._known.steps[-WINDOW:])
         last = max([self._last, *begun])
         self._fatal = [event for event in self._fatal if event.line > last][:MOST_FATAL]
         self._reasons = self._reasons[-MOST_HELD:]
+
+
+def _amended(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """Gives a checkpoint the text of the line that names it best; events stand in the order of their lines."""
+    whole: list[LogEvent] = []
+    last_save: int | None = None
+    for event in events:
+        if not event.amends:
+            last_save = len(whole) if event.kind == "checkpoint" else last_save
+            whole.append(event)
+        elif last_save is not None:
+            whole[last_save] = replace(whole[last_save], text=event.text)
+    return whole
 
 
 def _printed(records: pl.DataFrame, name: str) -> tuple[Integers, npt.NDArray[Any]]:

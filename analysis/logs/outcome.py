@@ -16,7 +16,7 @@ import numpy as np
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import EngineResult
-from gputel.analysis.logs.saved_steps import named_numbers
+from gputel.analysis.logs.saved_steps import named_numbers, naming
 
 KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
 Fatal = Literal["failed", "interrupted", "victim"]
@@ -25,7 +25,10 @@ Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class LogEvent:
-    """An event that a line reports; `fatal` if it ends the run."""
+    """An event that a line reports; `fatal` if it ends the run.
+
+    `amends`: it is no other event, but says more of the checkpoint before it.
+    """
 
     kind: str
     line: int
@@ -33,6 +36,7 @@ class LogEvent:
     time: int | None = None
     rank: str | None = None
     fatal: Fatal | None = None
+    amends: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,11 @@ SIGNS = (
         rb"(?i)\b(?:received|caught|got|handling)\b[^:]{0,40}\b(?:SIG(?:TERM|INT|HUP|USR1|USR2|KILL)\b|signal:? \d+"
         rb"|preemption)|death signal|SignalException|SLURM_JOB_PREEMPT|\bpreempted\b"
         rb"|\bwall[- ]?(?:clock|time) limit"
-        rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption",
+        rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption"
+        rb"|\b(?:interrupt(?:ion)?|termination|stop|shutdown)(?: signal)? (?:was )?(?:received|caught|detected)\b"
+        rb"|\b(?:received|caught|got|detected) (?:an? |the )?(?:keyboard ?)?(?:interrupt|termination)\b"
+        rb"|\btraining (?:was |is |has been )?interrupted\b"
+        rb"|\bctrl ?[-+] ?c (?:was )?(?:pressed|received|caught|detected)\b",
         "interrupted",
     ),
     _sign(
@@ -133,6 +141,7 @@ SIGNS = (
         rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
     ),
 )
+SAVE = SIGNS[-1]
 COMPLETED = patterns.lazy_regex(
     rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
     rb"|\b(?:finished|completed) training"
@@ -147,6 +156,7 @@ TRACEBACK = b"Traceback (most recent call last)"
 # Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
 _WORTH = patterns.lazy_regex(
     rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
+    rb"|ctrl ?[-+]"
     rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
     rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed"
     rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
@@ -173,6 +183,7 @@ class Outcome:
         ] = {}  # line of each traceback without its error yet, by the prefix of its lines
         self._saved: set[int] | None = None  # numbers in lines about saving since the last record
         self._named: set[int] = set()  # numbers of the last checkpoint
+        self._best_name = (False, False, False)  # how well a line named the last checkpoint
         self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
 
     def read(self, line: bytes, number: int) -> Iterator[LogEvent]:
@@ -189,9 +200,12 @@ class Outcome:
             return
         for sign in SIGNS:
             if sign.regex.search(line) and not _is_code(line):
-                if sign.kind == "checkpoint" and (_INTENT.search(line) or self._again(line)):
+                if sign is SAVE:
+                    yield from self._save(line, number)
                     return
                 yield LogEvent(sign.kind or "", number, _text(line), fatal=sign.fatal)
+                if sign.fatal == "interrupted" and SAVE.regex.search(line):
+                    yield from self._save(line, number)
                 return
         if COMPLETED.search(line):
             self.completed = number
@@ -200,6 +214,19 @@ class Outcome:
         """Notes that a record stands here: a checkpoint saved from now on is another one."""
         self._saved = None
         self._saving = self._saving and not self._done
+
+    def _save(self, line: bytes, number: int) -> Iterator[LogEvent]:
+        """The checkpoint that a line reports, or what it says more of the one before."""
+        if _INTENT.search(line):
+            return
+        text, open_save = _text(line), self._saved is not None
+        again = self._again(line)
+        if not again:
+            self._best_name = naming(text)
+        elif not open_save or naming(text) <= self._best_name:
+            return
+        self._best_name = max(naming(text), self._best_name)
+        yield LogEvent("checkpoint", number, text, amends=again)
 
     def _again(self, line: bytes) -> bool:
         """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.

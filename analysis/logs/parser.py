@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from gputel.analysis.logs.encodings import Decoder
 from gputel.analysis.logs.formats import Format
 from gputel.analysis.logs.formats import patterns as patterns_of
 from gputel.analysis.logs.lines import Chunk, Splitter, keep
-from gputel.analysis.logs.outcome import RECORDS, LogEvent, Outcome, ends_with_record, strange, unread
+from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
 
@@ -287,9 +288,7 @@ class Parser:
             for event in self.outcome.read(line, at):
                 number = int(chunk.number(np.array([at]))[0])
                 time = stamps.read(line[:80])
-                self.outcome.events.append(
-                    LogEvent(event.kind, number, event.text, time, event.rank, event.fatal)
-                )
+                self.outcome.events.append(replace(event, line=number, time=time))
 
 
 def _printed(hits: Hits) -> frozenset[Field]:

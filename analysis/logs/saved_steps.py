@@ -1,4 +1,4 @@
-"""The line of a save -> the step that it names: `step_000150.pt`, `global_step500`, `at iteration 4000`.
+"""The line of a save -> the step that it names, and the path: `step_000150.pt`, `at iteration 4000 to out`.
 
 Without the word `step`, a number in a file's name may be an epoch: it counts if it fits the records around it.
 """
@@ -14,6 +14,34 @@ _UPDATES = re.compile(r"(?i)@ ?0*(\d{1,12}) updates\b")
 _NUMBERED = re.compile(
     r"(?i)(?<![a-z])(?:checkpoint|ckpt|model|weights|state|optim|meta|snapshot)[_-]?0*(\d{1,12})(?!\d)"
 )
+_PATH = re.compile(
+    r"""[^\s'"=,;()]*/[^\s'"=,;()]+|[^\s'"=,;()]+\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz)(?![\w])"""
+)
+_FOLDER = re.compile(
+    r"""(?i)\b(?:checkpoints?|ckpt|model|weights|state|snapshot)\b[^'"=,;()]{0,40}?\b(?:to|in|into|at)\b:?"""
+    r"""(?! (?:iter\w*|step|epoch|disk|the|a)\b) ['"]?([^\W\d][^\s'"=,;()]*)['"]?\W*$"""
+)
+_NO_WEIGHTS = re.compile(r"(?i)(?<![a-z])(?:optim\w*|meta(?:data)?|rng|scheduler|args|config)(?![a-z])")
+
+
+def saved_path(text: str) -> str | None:
+    """Returns the file or folder that a save was written to; a folder may be one word, as in `to out`."""
+    path = _PATH.search(text)
+    if path:
+        return path.group().rstrip(".:!")
+    folder = _FOLDER.search(text)
+    return folder.group(1).rstrip(".:!") if folder else None
+
+
+def has_weights(path: str) -> bool:
+    """Returns whether a checkpoint's file may hold the model, and not the state of an optimizer alone."""
+    return _NO_WEIGHTS.search(path.rpartition("/")[2]) is None
+
+
+def naming(text: str) -> tuple[bool, bool, bool]:
+    """Returns how well the line of a save names its checkpoint: a path, of weights, of a certain step."""
+    path = saved_path(text)
+    return path is not None, path is not None and has_weights(path), bool(named_numbers(text))
 
 
 def named_numbers(text: str) -> set[int]:

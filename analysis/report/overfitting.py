@@ -5,12 +5,12 @@ Only the steps that led to the final model count: steps that a restart discarded
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from gputel.analysis.logs.saved_steps import has_weights, saved_path
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ QUESTION = "overfitting"
 METRICS = ("val_loss", "val_bpb")
 FEWEST = 4  # validation losses; with fewer there is no verdict
 RISEN = 0.005  # of the best value: a smaller rise does not count
+SAME = 1  # step: a save that names none stands behind the record of the step before
 NOISES = 3  # times the noise of the validation loss: a smaller rise does not count
-PATH = re.compile(
-    r"""[^\s'"=,;()]*/[^\s'"=,;()]+|[^\s'"=,;()]+\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz)"""
-)
 
 
 def overfitting_verdict(case: Case) -> Verdict:
@@ -45,6 +43,7 @@ def overfitting_verdict(case: Case) -> Verdict:
         "last_step": curve["step"][-1],
         "last": float(values[-1]),
         "checkpoint": _checkpoint(log, curve["step"][best]),
+        "saves": log.events.filter(pl.col("kind") == "checkpoint").height,
         "gap_best": None,
         "gap_last": None,
     }
@@ -162,14 +161,22 @@ def _evidence(facts: dict[str, Any]) -> list[str]:
         then = "" if improves else f", and {_above(facts['gap_best'])} at its best"
         evidence.append(f"it is {_above(facts['gap_last'])} the training loss at the last{then}")
     saved = facts["checkpoint"]
-    if saved and saved["step"] == facts["best_step"]:
+    if saved and abs(saved["step"] - facts["best_step"]) <= SAME:
         evidence.append(f"checkpoint of the best step: {saved['path']}")
-    elif saved:
+    elif saved and saved["overwritten"]:
         evidence.append(
-            f"no checkpoint of that step was printed; the nearest is at step {saved['step']:,}: {saved['path']}"
+            f"the checkpoint of that step was overwritten at step {saved['step']:,}: {saved['path']}"
+        )
+    elif saved:
+        side = "before" if saved["step"] < facts["best_step"] else "after"
+        evidence.append(
+            f"no checkpoint of that step was printed; the nearest {side} it is of step {saved['step']:,}: "
+            f"{saved['path']}"
         )
     else:
-        evidence.append("no checkpoint was printed")
+        evidence.append(
+            "no checkpoint with a path was printed" if facts["saves"] else "no checkpoint was printed"
+        )
     return evidence
 
 
@@ -178,23 +185,18 @@ def _above(gap: float) -> str:
 
 
 def _checkpoint(log: Log, best: int) -> dict[str, Any] | None:
-    """Returns the checkpoint nearest to the best step; of two equally near, the earlier."""
-    checkpoints: list[tuple[int, str]] = []
-    for text, step in log.events.filter(pl.col("kind") == "checkpoint").select("text", "step").iter_rows():
-        path = PATH.search(text)
-        of_step = _step(path.group(), step) if path else None
-        if path and of_step is not None:
-            checkpoints.append((of_step, path.group().rstrip(".:")))
-    if not checkpoints:
+    """Returns the checkpoint of the best step, else the last one before it, else the first after it.
+
+    A path that several steps were saved to holds the last of them.
+    """
+    saved = log.events.filter((pl.col("kind") == "checkpoint") & pl.col("step").is_not_null())
+    named = [(saved_path(text), step) for text, step in saved.select("text", "step").iter_rows()]
+    kept = {path: int(step) for path, step in named if path}
+    kept = {path: step for path, step in kept.items() if has_weights(path)} or kept
+    if not kept:
         return None
-    nearest, where = min(checkpoints, key=lambda checkpoint: (abs(checkpoint[0] - best), checkpoint[0]))
-    return {"step": nearest, "path": where}
-
-
-def _step(path: str, printed: int | None) -> int | None:
-    """Returns the step in a checkpoint's name, if it is near the last printed step, else that step."""
-    numbers = [int(digits) for digits in re.findall(r"\d+", path)]
-    near = [
-        number for number in numbers if printed is not None and abs(number - printed) <= max(2, printed // 50)
-    ]
-    return near[-1] if near else printed
+    path, step = min(kept.items(), key=lambda file: (file[1] > best + SAME, abs(file[1] - best)))
+    overwritten = abs(step - best) > SAME and any(
+        where == path and abs(of_step - best) <= SAME for where, of_step in named
+    )
+    return {"step": step, "path": path, "overwritten": overwritten}

@@ -27,6 +27,10 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
             1,
         ),
         ("Main process received SIGTERM, exiting", "interrupted", 1),
+        ("Interrupt signal received! Saving checkpoint...", "interrupted", 1),
+        ("interrupt received, saving", "interrupted", 1),
+        ("Ctrl+C pressed, shutting down", "interrupted", 1),
+        ("Training interrupted at step 5", "interrupted", 1),
         ("training stopped at step 2 of 6: SIGTERM", "interrupted", 1),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "failed", 1),
         ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0", "failed", 1),
@@ -115,6 +119,7 @@ def test_line_is_an_event(text: str, kind: str, read: Callable[..., Any]) -> Non
     [
         "Checkpoints will be saved to out",
         "resume: false",
+        "Press Ctrl+C to stop, a checkpoint will be saved",
         "early_stopping_patience=3",
         "W0317 NaN or Inf found in input tensor.",
         'print(f"Saved checkpoint to {path}")',
@@ -177,3 +182,27 @@ def test_checkpoint_that_is_announced_and_then_written_is_one(
     saved = "Saving checkpoint to out/{0}\nSaved state to out/{0} in 3.1 s\n"
     log = read("".join(iteration(i, 3.0) + saved.format(i) for i in (10, 20)))
     assert log.events["kind"].to_list() == ["checkpoint", "checkpoint"]
+
+
+def test_interrupt_that_saves_is_a_stop_and_one_checkpoint(read: Callable[..., Any]) -> None:
+    log = read(
+        "Interrupt signal received! Saving checkpoint...\nSaved checkpoint to out/emergency_step_99.pt\n"
+    )
+    assert log.events["kind"].to_list() == ["stop", "checkpoint"]
+    assert log.events["text"].to_list()[1].endswith("emergency_step_99.pt")
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["Saved to out/latest.pt", "Saved to out/step_000900.pt"], "Saved to out/step_000900.pt"),
+        (["Saved to out/step_000900.pt", "Saved to out/latest.pt"], "Saved to out/step_000900.pt"),
+        (["Saving checkpoint", "Saved to out/step_000900.pt"], "Saved to out/step_000900.pt"),
+        (["Saved to out/optim_000900.pt", "Saved to out/model_000900.pt"], "Saved to out/model_000900.pt"),
+    ],
+)
+def test_checkpoint_of_several_lines_has_the_text_that_names_it_best(
+    lines: list[str], text: str, read: Callable[..., Any], iteration: Callable[..., Any]
+) -> None:
+    log = read(iteration(899, 3.5) + "\n".join(lines) + "\n" + iteration(900, 3.5))
+    assert log.events.select("kind", "line", "step", "text").rows() == [("checkpoint", 2, 900, text)]

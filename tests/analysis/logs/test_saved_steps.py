@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.logs.saved_steps import saved_step
+from gputel.analysis.logs.saved_steps import has_weights, saved_path, saved_step
 from gputel.analysis.runs import read_run
 
 
@@ -41,3 +41,23 @@ def test_checkpoint_event_has_the_step_in_its_name(tmp_path: Path) -> None:
     path.write_text("\n".join([*lines, "Saved checkpoint to out/step_000150.pt", "step 150 | loss: 2.9", ""]))
     events = read_run(path).log.events
     assert events.filter(kind="checkpoint")["step"].to_list() == [150]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("Saved checkpoint to out/step_000150.pt.", "out/step_000150.pt"),
+        ("2025-12-21 07:03:19 saving checkpoint to out-owt", "out-owt"),
+        ("saving checkpoint at iteration 4000 to out", "out"),
+        ("Model saved in 2.3s", None),
+        ("Saved model to disk", None),
+        ("Saving checkpoint", None),
+    ],
+)
+def test_path_of_a_save_may_be_one_word(text: str, path: str | None) -> None:
+    assert saved_path(text) == path
+
+
+def test_state_of_an_optimizer_is_no_checkpoint_of_the_model() -> None:
+    assert has_weights("out/model_000150.pt")
+    assert not has_weights("out/optim_000150_rank0.pt")

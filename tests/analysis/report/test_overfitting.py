@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import polars as pl
@@ -46,7 +47,11 @@ def test_validation_that_rises_while_the_training_loss_falls(subject: Make) -> N
     found = judged(subject(log))
     assert found.answer == "yes"
     assert (found.facts["best_step"], found.facts["rises_from_step"]) == (400, 400)
-    assert found.facts["checkpoint"] == {"step": 400, "path": "out/model_000400.pt"}
+    assert found.facts["checkpoint"] == {
+        "step": 400,
+        "path": "out/model_000400.pt",
+        "overwritten": False,
+    }
     assert (
         found.evidence[0] == "val_loss is best at step 400 with 3.2000; at the last, step 1,000, it is 3.8000"
     )
@@ -60,9 +65,23 @@ def test_where_no_checkpoint_is_of_the_best_step_the_nearest_is_named(subject: M
     )
     found = judged(subject(log))
     assert (
-        "no checkpoint of that step was printed; the nearest is at step 300: out/model_000300.pt"
+        "no checkpoint of that step was printed; the nearest before it is of step 300: out/model_000300.pt"
         in found.evidence
     )
+
+
+def test_checkpoint_before_the_best_step_is_preferred_to_a_nearer_one_after_it(subject: Make) -> None:
+    lines = [
+        line for line in training(1000, falling, turning) if "_000400" not in line and "_000300" not in line
+    ]
+    found = judged(subject(lines))
+    assert found.facts["checkpoint"]["path"] == "out/model_000200.pt"
+
+
+def test_checkpoint_that_a_later_step_overwrote_is_said_to_be_overwritten(subject: Make) -> None:
+    lines = [re.sub(r"out/model_\d+.pt", "out-owt", line) for line in training(1000, falling, turning)]
+    found = judged(subject(lines))
+    assert "the checkpoint of that step was overwritten at step 999: out-owt" in found.evidence
 
 
 def test_validation_that_still_falls_is_no_overfitting(subject: Make) -> None:
