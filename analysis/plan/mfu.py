@@ -54,10 +54,15 @@ class Public:
     software: str
     source: str
 
+    @property
+    def when_compiled(self) -> float:
+        """The MFU with torch.compile; estimated where it was measured without."""
+        return self.mfu if self.compiled else self.mfu / _eager().value
+
 
 @dataclass(frozen=True)
 class MfuCurve:
-    """MFU in percent by width, through public figures of one GPU; `base` gives the curve if they are too few."""
+    """Compiled MFU in percent by width, through public figures of one GPU; `base` gives the curve of too few."""
 
     figures: tuple[Public, ...]
     base: MfuCurve | None = None
@@ -66,7 +71,8 @@ class MfuCurve:
         most, half = (self.base or self)._fit
         widths = [math.log(figure.width) for figure in self.figures]
         bends = [
-            math.log(figure.mfu * (figure.width + half) / figure.width / most) for figure in self.figures
+            math.log(figure.when_compiled * (figure.width + half) / figure.width / most)
+            for figure in self.figures
         ]
         return float(most * width / (width + half) * math.exp(np.interp(math.log(width), widths, bends)))
 
@@ -74,7 +80,9 @@ class MfuCurve:
     def _fit(self) -> tuple[float, float]:
         """Fits a line: 1 / MFU is linear in 1 / width."""
         slope, intercept = np.polyfit(
-            [1 / figure.width for figure in self.figures], [1 / figure.mfu for figure in self.figures], 1
+            [1 / figure.width for figure in self.figures],
+            [1 / figure.when_compiled for figure in self.figures],
+            1,
         )
         return 1 / float(intercept), float(slope / intercept)
 
@@ -109,13 +117,25 @@ def expected(
     figure = assumed(value, value * low / doubt, min(value * high * doubt, MOST), source)
     if kin != gpu.name:
         figure = on_another_gpu(figure, near.gpu, gpu)
-    return figure if compiled else without_compiling(figure)
+    if near.compiled:
+        return figure if compiled else without_compiling(figure)
+    as_measured = figure * _eager().value
+    return _capped(as_measured / _eager()) if compiled else as_measured
 
 
 def without_compiling(figure: Estimate) -> Estimate:
     """Lowers an MFU to that of eager mode."""
+    return figure * _eager()
+
+
+def _eager() -> Estimate:
+    """The share of an MFU that remains without torch.compile."""
     eager = _table()["eager"]
-    return figure * assumed(eager["value"], eager["low"], eager["high"], eager["source"])
+    return assumed(eager["value"], eager["low"], eager["high"], eager["source"])
+
+
+def _capped(figure: Estimate) -> Estimate:
+    return replace(figure, value=min(figure.value, MOST), high=min(figure.high, MOST))
 
 
 @lru_cache(maxsize=1)

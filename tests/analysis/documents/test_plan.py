@@ -64,6 +64,6 @@ def test_first_line_says_what_does_not_fit() -> None:
 
 
 def test_gpu_without_a_public_measurement_is_a_note() -> None:
-    document = plan_document(gputel.plan(depth=12, on="GB10").plan)
+    document = plan_document(gputel.plan(depth=12, on="B200").plan)
     notes = next(section.text for section in document.sections if section.title == "Notes")
-    assert "no measurement on this GPU (GB10): time and money are the widest range" in notes
+    assert "no measurement on this GPU (B200): time and money are the widest range" in notes

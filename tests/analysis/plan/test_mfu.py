@@ -99,13 +99,21 @@ def test_every_public_figure_names_its_software_and_source() -> None:
 
 
 def test_unmeasured_gpu_has_the_widest_range_and_says_so() -> None:
-    """GPT-2 of 124 million parameters trained at 14,000 tokens a second on a GB10."""
-    gb10 = gpu_named("GB10")
-    figure = mfu.expected(768, gb10, ENOUGH)
-    truth = 100 * 14_000 * 8.5e8 / gb10.half_flops
-    assert figure.low < truth < figure.high
+    figure = mfu.expected(768, gpu_named("B200"), ENOUGH)
     assert figure.high / figure.low > 8
     assert figure.sources[-1] == "no measurement on this GPU; --like a run on it narrows the range"
+
+
+def test_figure_measured_in_eager_mode_is_planned_within_15_percent_in_eager_mode_alone() -> None:
+    """GPT-2 of 124 million parameters trained at 14,000 tokens a second on a GB10."""
+    gb10 = gpu_named("GB10")
+    truth = 100 * 14_000 * 8.57e8 / gb10.half_flops
+    eager = mfu.expected(768, gb10, ENOUGH, compiled=False)
+    assert eager.value == pytest.approx(truth, rel=0.01)
+    assert eager.high / eager.low == pytest.approx(1.15 / 0.85)
+    compiled = mfu.expected(768, gb10, ENOUGH)
+    assert compiled.low < truth < compiled.value < 2.5 * truth < compiled.high
+    assert mfu.expected(1024, gb10, ENOUGH).value == pytest.approx(26.4)
 
 
 def test_same_chip_at_another_power_limit_is_nearer_than_another_chip() -> None:
