@@ -52,6 +52,9 @@ class Series:
     style: Style = "line"
     measured: int | None = None  # how many values stand behind it, where that is not the length of `y`
     shown: bool = True  # else a page shows it when asked for, and a picture leaves it out
+    start_ns: int | None = (
+        None  # the moment from which its axis of time counts, where the axis itself says none
+    )
 
     @property
     def count(self) -> int:
@@ -137,6 +140,16 @@ Panel: TypeAlias = Curves | Heat | Bars
 
 
 @dataclass(frozen=True)
+class Conversion:
+    """Moments of the panels of one `link` -> another axis, by which a page can draw them, too; both ascend."""
+
+    link: str
+    axis: PlotAxis
+    seconds: Numbers
+    values: Numbers
+
+
+@dataclass(frozen=True)
 class Table:
     """Cells are text or numbers; None was not measured."""
 
@@ -204,6 +217,7 @@ class Document:
     doubts: Sequence[str] = ()
     runs: Sequence[str] = ()
     next: str = ""
+    conversions: Sequence[Conversion] = ()
 
     def __post_init__(self) -> None:
         """Masks secrets, for every output; the command to try next stays as it must be typed."""

@@ -237,11 +237,14 @@ def _tokens(subject: RunData, records: Records) -> Cost:
     return records.done * batch
 
 
-def _flops(subject: RunData, tokens: Cost) -> Cost:
-    """By what the log says of a token; else six for each parameter, which leaves attention out."""
+def flops_per_token(subject: RunData) -> float | None:
+    """Returns what the log says of a token; else six for each parameter, which leaves attention out."""
     each, parameters = amount(subject.facts.flops_per_token), amount(subject.facts.parameters)
-    if each is None and parameters is not None:
-        each = estimated_flops(parameters)
+    return estimated_flops(parameters) if each is None and parameters is not None else each
+
+
+def _flops(subject: RunData, tokens: Cost) -> Cost:
+    each = flops_per_token(subject)
     if each is None:
         return "it says neither FLOPs per token nor parameters"
     return tokens if isinstance(tokens, str) else tokens * each
@@ -261,6 +264,13 @@ def _cost(subject: RunData, time: Cost, energy: Cost, prices: Prices) -> Cost:
             return energy
         total = total + energy / JOULES_PER_KWH * prices.kwh
     return total
+
+
+def start_ns(rows: pl.DataFrame, done: Numbers, clock: str | None) -> int | None:
+    """Returns the moment from which `elapsed_seconds` counts; None unless it counts by timestamps."""
+    if clock != "stamps":
+        return None
+    return int(rows["time"].dt.epoch("ns").min() - 1e9 * _of_first(rows, done))  # type: ignore[operator]
 
 
 def _counted_on(clock: Numbers) -> Numbers:

@@ -112,6 +112,7 @@ class RunPhase:
     done: Numbers
     costs: dict[str, Numbers]
     lacks: dict[str, str]
+    start_ns: int | None = None  # the moment from which its time counts, where it has timestamps
 
     @property
     def steps(self) -> pl.DataFrame:
@@ -147,7 +148,7 @@ def run_phase(
     numbered = _says_no_step(_records(subject, phase))
     once, kept = _once(floats(rows["step"]), floats(rows["attempt"]))
     first = rows[once] if len(once) < len(rows) else rows
-    step, from_zero = floats(first["step"]), _from_zero(first)
+    step, from_zero = floats(first["step"]), counts_from_zero(first)
     records = Records(first, step + from_zero, floats(first["attempt"]), numbered)
     clock, measured = axes.chosen(first, clock), phase_energy(subject, phase)
     costs = axes.costs(subject, records, clock, measured, prices or Prices())
@@ -165,6 +166,7 @@ def run_phase(
         done=records.done[kept],
         costs={axis: np.fmax.accumulate(c[kept]) for axis, c in costs.items() if not isinstance(c, str)},
         lacks={axis: cost for axis, cost in costs.items() if isinstance(cost, str)},
+        start_ns=axes.start_ns(first, records.done, clock),
     )
 
 
@@ -196,7 +198,7 @@ def _once(step: Numbers, attempt: Numbers) -> tuple[npt.NDArray[np.intp], npt.ND
     return once, order[np.append(np.diff(ordered) > 0, True)]
 
 
-def _from_zero(rows: pl.DataFrame) -> bool:
+def counts_from_zero(rows: pl.DataFrame) -> bool:
     """Returns whether steps count from 0; without the start, whether they end one short of the total."""
     if rows.is_empty():
         return False

@@ -26,7 +26,8 @@ MEANING = (
     "tok/s and MFU are means of the printed values; time is the log's own count, else from its timestamps."
 )
 MAIN = ("loss", "tok_per_sec", "mfu", "grad_norm", "lr", "lrm", "dt_ms")
-BY = ("step", "tokens", "time")
+BY = ("step", "tokens", "time", "flops")
+EVERY_AXIS = (*BY, "energy", "cost")
 MOST_OTHERS = 12
 MOST_EVENTS = 500
 MOST_DOUBTS = 3  # that the first line names
@@ -60,20 +61,22 @@ def parse_document(logs: Sequence[Log], *, drawn: bool = True) -> Document:
     )
 
 
-def lines_of(subject: RunData, name: str, tint: int = 0) -> list[RunCurve]:
-    """A curve for each phase that numbers its steps."""
+def lines_of(subject: RunData, name: str, tint: int = 0, price: float | None = None) -> list[RunCurve]:
+    """A curve for each phase that numbers its steps; `price` is dollars for an hour of a GPU."""
+    from gputel.analysis.compare.axes import Prices
     from gputel.analysis.compare.curves import rows_of, run_phase
     from gputel.analysis.documents.panels.metrics import RunCurve
 
-    phases = list(dict.fromkeys(phase for phase, _ in subject.log.places))
+    phases, prices = list(dict.fromkeys(phase for phase, _ in subject.log.places)), Prices(price)
+    names = [name if len(phases) == 1 else f"{name}, {phase}" for phase in phases]
     return [
-        RunCurve(run_phase(subject, name if len(phases) == 1 else f"{name}, {phase}", phase), name, tint)
-        for phase in phases
+        RunCurve(run_phase(subject, phase_name, phase, prices), name, tint)
+        for phase_name, phase in zip(names, phases, strict=True)
         if rows_of(subject, phase).height
     ]
 
 
-def curves(lines: Sequence[RunCurve]) -> list[Section]:
+def curves(lines: Sequence[RunCurve], axes: Sequence[str] = BY) -> list[Section]:
     """Training, evaluations and other metrics, each a section; none where nothing can be drawn."""
     from gputel.analysis.documents.panels import metrics
 
@@ -82,20 +85,20 @@ def curves(lines: Sequence[RunCurve]) -> list[Section]:
     names = list(metrics.names(lines))
     evaluated = [name for name in names if metrics.is_evaluation(name, lines)]
     others = [name for name in names if name not in MAIN and name not in evaluated]
-    main = [panel for name in MAIN if (panel := metrics.metric_panel(name, lines, BY))]
+    main = [panel for name in MAIN if (panel := metrics.metric_panel(name, lines, axes))]
     by_time = [also for panel in main if panel.name == "loss" and (also := metrics.only_by("time", panel))]
     sections = [
         Section("Training", [*main[:1], *by_time, *main[1:]]),
-        Section("Evaluation", _panels([n for n in evaluated if _is_curve(n, lines)], lines)),
-        Section("Other metrics", _panels(others, lines)),
+        Section("Evaluation", _panels([n for n in evaluated if _is_curve(n, lines)], lines, axes)),
+        Section("Other metrics", _panels(others, lines, axes)),
     ]
     return [section for section in sections if section.items]
 
 
-def _panels(names: Sequence[str], lines: Sequence[RunCurve]) -> list[Panel]:
+def _panels(names: Sequence[str], lines: Sequence[RunCurve], axes: Sequence[str]) -> list[Panel]:
     from gputel.analysis.documents.panels import metrics
 
-    return [panel for name in names[:MOST_OTHERS] if (panel := metrics.metric_panel(name, lines, BY))]
+    return [panel for name in names[:MOST_OTHERS] if (panel := metrics.metric_panel(name, lines, axes))]
 
 
 def _is_curve(name: str, lines: Sequence[RunCurve]) -> bool:

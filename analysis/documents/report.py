@@ -15,7 +15,7 @@ from gputel.analysis import report as reports
 from gputel.analysis import text
 from gputel.analysis.align.errors import whole_energy_error
 from gputel.analysis.align.join import WHOLE
-from gputel.analysis.document import Document, FactList, Section, Table, rows
+from gputel.analysis.document import Conversion, Document, FactList, Section, Table, rows
 from gputel.analysis.documents import parse
 from gputel.analysis.documents.headline import (
     energy_of,
@@ -61,9 +61,13 @@ def report_document(
     subject = report.subject
     bars = list(gpus.time_panels(report.totals, subject.name)) if panels else []
     curves: list[Section] = []
+    conversions: list[Conversion] = []
     if panels:
-        over_time = telemetry_sections(report, keep_idle=keep_idle)
-        curves = parse.curves(parse.lines_of(subject, subject.name)) if over_time is None else over_time
+        over_time = telemetry_sections(report, keep_idle=keep_idle, price=price)
+        if over_time is not None:
+            curves, conversions = over_time
+        else:
+            curves = parse.curves(parse.lines_of(subject, subject.name, price=price), parse.EVERY_AXIS)
     refresh, refresh_by_gpu = _sensors(report)
     answers = _filled(_time(report), _training(report), _gpus(report), refresh)
     first = _filled(headline(report, price), _findings(report), _facts(report))
@@ -80,6 +84,7 @@ def report_document(
         caution=subject.caution,
         doubts=[doubt.text for doubt in report.doubts],
         next=_next(report),
+        conversions=conversions,
     )
 
 

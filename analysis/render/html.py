@@ -20,6 +20,7 @@ import numpy as np
 
 from gputel.analysis.document import (
     Bars,
+    Conversion,
     Curves,
     Document,
     FactList,
@@ -56,6 +57,7 @@ def html(page: Document) -> bytes:
         "style": {**style.FOR_PAGES, "heat": style.HEAT},
         "marks": [[_mark(mark) for mark in shared] for shared in marks.values()],
         "panels": [_panel(panel, packer, places) for panel in panels],
+        "conversions": [_conversion(conversion, packer) for conversion in page.conversions],
     }
     script = "\n".join(_without_comments(_asset(name)) for name in SCRIPTS)
     look = _asset("page.css")
@@ -134,9 +136,19 @@ def _series(series: Series, packer: Packer) -> dict[str, Any]:
         "style": series.style,
         **({} if series.shown else {"hidden": True}),
         "measured": series.count,
+        **({} if series.start_ns is None else {"start_ms": series.start_ns / 1e6}),
         "x": {name: packer.add(values) for name, values in series.x.items()},
         "y": packer.add(series.y),
         **{name: packer.add(values) for name, values in bands.items() if values is not None},
+    }
+
+
+def _conversion(conversion: Conversion, packer: Packer) -> dict[str, Any]:
+    return {
+        "link": conversion.link,
+        "axis": _axis(conversion.axis),
+        "seconds": packer.add(conversion.seconds),
+        "values": packer.add(conversion.values),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,17 @@ class Packer:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._seen: dict[
-            int, tuple[Numbers, dict[str, Any]]
-        ] = {}  # with the array, lest its id be given anew
+        self._seen: dict[bytes, dict[str, Any]] = {}  # by a digest of the numbers
 
     def add(self, values: Numbers) -> dict[str, Any]:
-        """Once, however many curves lie on it."""
-        if id(values) not in self._seen:
-            self._seen[id(values)] = values, self._added(values)
-        return self._seen[id(values)][1]
+        """Once, however many curves lie on the same numbers."""
+        numbers = np.ascontiguousarray(values, dtype=np.float64)
+        digest = hashlib.blake2b(numbers.tobytes(), digest_size=16).digest()
+        if digest not in self._seen:
+            self._seen[digest] = self._added(numbers)
+        return self._seen[digest]
 
-    def _added(self, values: Numbers) -> dict[str, Any]:
-        numbers = np.asarray(values, dtype=np.float64)
+    def _added(self, numbers: Numbers) -> dict[str, Any]:
         known = np.isfinite(numbers)
         spot: dict[str, Any] = {"n": len(numbers)}
         if not known.all():

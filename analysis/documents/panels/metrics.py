@@ -18,20 +18,13 @@ from gputel.analysis.compare import curves
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve
 from gputel.analysis.document import Curves, Level, Marker, Numbers, PlotAxis, Series, Style
 from gputel.analysis.documents.panels import gpus
+from gputel.analysis.documents.panels.run_axes import COST, ENERGY, FLOPS, STEP, TOKENS, StepAxes
 
 if TYPE_CHECKING:
     from gputel.analysis.compare import Comparison
 
 AXES: Mapping[str, PlotAxis] = {
-    axis.name: axis
-    for axis in (
-        PlotAxis("step", "step"),
-        PlotAxis("tokens", "tokens"),
-        PlotAxis("time", "time", "s"),
-        PlotAxis("flops", "FLOPs"),
-        PlotAxis("energy", "energy", "J"),
-        PlotAxis("cost", "cost", "$"),
-    )
+    axis.name: axis for axis in (STEP, TOKENS, PlotAxis("time", "time", "s"), FLOPS, ENERGY, COST)
 }
 DIGITS = {"time": 3, "energy": 1, "cost": 6}  # behind the point: finer than any screen, and it packs well
 
@@ -75,7 +68,10 @@ class RunCurve:
     def series(self, curve: MetricCurve, style: Style, axes: Sequence[str]) -> Series:
         have = [name for name in axes if name == "step" or name in self.track.costs]
         x = {name: _rounded(curve.x(name), name) for name in have}
-        return Series(self.track.name, x, curve.y, run=self.run, tint=self.tint, style=style)
+        return Series(
+            self.track.name, x, curve.y, run=self.run, tint=self.tint, style=style,
+            start_ns=self.track.start_ns if "time" in x else None,
+        )  # fmt: skip
 
 
 def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = tuple(AXES)) -> Curves | None:
@@ -101,12 +97,18 @@ def metric_panel(metric: str, lines: Sequence[RunCurve], axes: Sequence[str] = t
 
 
 def over_time(
-    records: pl.DataFrame, evals: pl.DataFrame, time: PlotAxis, run: str, marks: Sequence[Marker] = ()
+    records: pl.DataFrame,
+    evals: pl.DataFrame,
+    time: PlotAxis,
+    run: str,
+    marks: Sequence[Marker] = (),
+    step_axes: StepAxes = StepAxes(),  # noqa: B008 - frozen
 ) -> Iterator[Curves]:
-    """What was printed, where it was printed on a recording's axis of time; by step too."""
+    """What was printed, where it was printed on a recording's axis of time; by step, tokens and FLOPs too."""
     for name in TIMED:
-        rows = evals.filter(name=name) if name in EVALUATED else records
-        column = "value" if name in EVALUATED else name
+        evaluated = name in EVALUATED
+        rows = evals.filter(name=name) if evaluated else records
+        column = "value" if evaluated else name
         if column not in rows.columns or time.start_ns is None:
             continue
         rows = rows.filter(pl.col(column).is_not_null() & pl.col("time").is_not_null()).sort("time")
@@ -114,20 +116,15 @@ def over_time(
             continue
         metric = KNOWN[name]
         seconds = (rows["time"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9
-        x = {"time": _rounded(seconds, "time"), "step": rows["step"].cast(float).fill_null(np.nan).to_numpy()}
-        y = rows[column].cast(float).to_numpy()
-        series = (Series(run, x, y, run=run, style=metric.style),)
-        axis = PlotAxis(name, name, metric.unit)
-        axes = (
-            (time, AXES["step"])
-            if np.isfinite(x["step"]).all() and (np.diff(x["step"]) >= 0).all()
-            else (time,)
-        )
+        step = rows["step"].cast(float).fill_null(np.nan).to_numpy()
+        places = step_axes.places(step, evaluated=evaluated)
+        x = {"time": _rounded(seconds, "time"), **places}
+        series = (Series(run, x, rows[column].cast(float).to_numpy(), run=run, style=metric.style),)
         yield Curves(
             name,
             metric.title,
-            axes,
-            axis,
+            (time, *(AXES[axis] for axis in places)),
+            PlotAxis(name, name, metric.unit),
             series,
             tuple(marks),
             noisy=metric.noisy,

@@ -14,8 +14,9 @@ import polars as pl
 from gputel.analysis import report as reports
 from gputel.analysis.align import timestamps
 from gputel.analysis.align.windows import longest_silence_ns
-from gputel.analysis.document import Heat, Level, Marker, Panel, PlotAxis, Section
+from gputel.analysis.document import Conversion, Heat, Level, Marker, Panel, PlotAxis, Section
 from gputel.analysis.documents.panels import gpus, metrics, samples, spectrogram
+from gputel.analysis.documents.panels.run_axes import conversions, step_axes
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.panels.spectrogram import Aliases, LowPass, SpectrumWindows
 from gputel.telemetry.clock import SECOND
@@ -41,18 +42,21 @@ class Stage:
     cut_s: tuple[float, float]
 
 
-def telemetry_sections(report: Report, *, keep_idle: bool) -> list[Section] | None:
-    """None where there is no telemetry."""
+def telemetry_sections(
+    report: Report, *, keep_idle: bool, price: float | None = None
+) -> tuple[list[Section], list[Conversion]] | None:
+    """Sections, and what else their time can be converted to; None where there is no telemetry."""
     stage = _staged(report, keep_idle=keep_idle)
     if stage is None:
         return None
     spectra = [panel for panel in _spectra(stage) if panel]
     short = "" if spectra else "There is no power spectrum: the recording is shorter than a minute."
-    return [
+    sections = [
         Section("Training", list(_curves(stage)), wide=True),
         Section("GPUs", list(_gpus(stage)), _left_out(stage) + short, wide=True),
         Section("Power spectrum", spectra, wide=True),
     ]
+    return sections, list(conversions(report, stage.time, "recording", price))
 
 
 def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
@@ -115,7 +119,9 @@ def _gpus(stage: Stage) -> Iterator[Panel]:
 
 def _curves(stage: Stage) -> Iterator[Panel]:
     report, name = stage.report, stage.report.subject.name
-    yield from metrics.over_time(report.placed.records, report.placed.evals, stage.time, name, stage.markers)
+    placed = report.placed
+    axes = step_axes(report.subject, placed.records)
+    yield from metrics.over_time(placed.records, placed.evals, stage.time, name, stage.markers, axes)
     yield from gpus.energy_panels(report.steps, stage.time, name, stage.markers)
 
 

@@ -1,7 +1,9 @@
-// The x axes of curves: those that the page carries, and two that follow from them. A plot of a recording that knows
-// only the time gets the step, and whatever else a curve beside it has; curves of several runs get the share of their run.
+// The x axes of curves: those that the page carries, and those that follow from them. A plot of a recording that knows
+// only the time gets the step and whatever else a curve beside it has, and what the page says of each moment, such as
+// the energy; a plot by time gets the wall clock; curves of several runs get the share of their run.
 
 const SHARE = { name: "share", title: "share of the run", unit: "%" };
+const CLOCK = { name: "clock", title: "wall clock, UTC", unit: "clock" }; // in seconds since 1970
 
 // A property that is worked out when it is first asked for.
 function lazily(object, name, make) {
@@ -9,9 +11,13 @@ function lazily(object, name, make) {
   Object.defineProperty(object, name, { ...settled, get() { const value = make(); Object.defineProperty(object, name, { ...settled, value, writable: true }); return value; } });
 }
 
-function addAxes(all, runs) {
-  const curves = all.filter((chart) => chart.panel.kind === "curves");
-  for (const chart of curves) if (chart.panel.axes[0].name === "time") carryOver(chart, guideOf(curves, chart));
+function addAxes(all, runs, conversions = []) {
+  const curves = all.filter((chart) => chart.panel.kind === "curves"), timed = curves.filter((chart) => chart.panel.axes[0].name === "time");
+  const guides = timed.map((chart) => guideOf(timed, chart));
+  timed.forEach((chart, at) => guides[at] && carryOver(chart, guides[at].panel.axes, guides[at].series[0].x));
+  for (const { link, axis, seconds, values } of conversions)
+    for (const chart of timed) if (chart.panel.link === link) carryOver(chart, [axis], { time: seconds, [axis.name]: values });
+  for (const chart of curves) addClock(chart);
   if (runs.length > 1) for (const [base, group] of byFirstAxis(curves)) addShare(group, base, reachOfRuns(group, base));
 }
 
@@ -21,17 +27,29 @@ function guideOf(curves, chart) {
   return lone.reduce((best, other) => (!best || other.panel.axes.length > best.panel.axes.length ? other : best), null);
 }
 
-function carryOver(chart, guide) {
-  if (!guide) return;
-  const known = guide.series[0].x;
-  for (const axis of guide.panel.axes) {
+// `known` has places of one curve on each of the axes.
+function carryOver(chart, axes, known) {
+  for (const axis of axes) {
     if (chart.panel.axes.some((other) => other.name === axis.name)) continue;
     chart.panel.axes.push(axis);
     for (const own of chart.series) lazily(own.x, axis.name, () => along(own.x.time, known.time, known[axis.name]));
   }
   for (const { x, end } of chart.panel.marks)
-    for (const axis of guide.panel.axes)
-      for (const place of [x, end]) if (place && !(axis.name in place)) lazily(place, axis.name, () => along([place.time], known.time, known[axis.name])[0]);
+    for (const axis of axes)
+      for (const place of [x, end]) if (place && "time" in place && !(axis.name in place)) lazily(place, axis.name, () => along([place.time], known.time, known[axis.name])[0]);
+}
+
+// Where each curve by time says from which moment it counts.
+function addClock({ panel, series }) {
+  const time = panel.axes.find((axis) => axis.name === "time"), startOf = (own) => own.start_ms ?? time?.start_ms;
+  if (!time || !series.length || !series.every((own) => own.x.time && Number.isFinite(startOf(own)))) return;
+  panel.axes.push(CLOCK);
+  for (const own of series) lazily(own.x, CLOCK.name, () => Float64Array.from(own.x.time, (value) => startOf(own) / 1000 + value));
+  const starts = new Map(series.map((own) => [own.run, startOf(own)]));
+  for (const { run, x, end } of panel.marks) {
+    const start = starts.get(run) ?? time.start_ms;
+    for (const place of [x, end]) if (place && "time" in place && Number.isFinite(start)) lazily(place, CLOCK.name, () => start / 1000 + place.time);
+  }
 }
 
 // What `to` is where `from` has these places; before the first and after the last it stands still.

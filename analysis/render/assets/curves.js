@@ -13,7 +13,7 @@ function curvesChart(panel, bytes) {
     return arrays.get(key);
   };
   const series = panel.series.map((own, index) => {
-    const unpacked = { ...own, index, x: {}, hidden: Boolean(own.hidden) };
+    const unpacked = { ...own, index, x: {}, hidden: Boolean(own.hidden), folded: Boolean(own.hidden) };
     for (const [name, spot] of Object.entries(own.x)) lazily(unpacked.x, name, () => read(spot));
     for (const name of ["y", "low", "high"]) if (own[name]) lazily(unpacked, name, () => read(own[name]));
     return unpacked;
@@ -123,7 +123,7 @@ function drawCurves(chart, canvas) {
 function inSight(chart) {
   const name = chart.axis().name, curves = chart.shown();
   const least = Math.min(...curves.map((own) => own.x[name][firstFrom(own.x[name], Number.MIN_VALUE)] ?? Infinity));
-  const log = (chart.axis().log || view.logX) && Number.isFinite(least);
+  const log = (chart.axis().log || (view.logX && chart.axis().unit !== "clock")) && Number.isFinite(least);
   const whole = view.zoom.get(linkOf(chart)) || wholeRange(chart);
   const range = whole && log ? [Math.max(whole[0], least), Math.max(whole[1], least)] : whole;
   return { range, log, shown: range ? curves.map((own) => within(own, name, range, log)) : [] };
@@ -311,7 +311,7 @@ function tellCurves(chart, value, pixel) {
   const happened = marksOf(chart).filter((mark) => touches(mark, axis.name, chart.frame.xs, pixel));
   if (!told.length && !happened.length) return null;
   const x = told.length ? told.reduce((a, b) => (Math.abs(b.x - value) < Math.abs(a.x - value) ? b : a)).x : value;
-  const where = axis.unit === "s" ? withUnit(x, axis) : `${axis.title} ${withUnit(x, axis)}`;
+  const where = ["s", "clock"].includes(axis.unit) ? placeOf(x, axis) : `${axis.title} ${placeOf(x, axis)}`;
   return { x, where, told, happened: happened.slice(0, 6).map((mark) => ({ text: mark.text, color: kindColor(mark.color) })) };
 }
 

@@ -37,7 +37,7 @@ function valueTable(chart) {
   if (!shown.length || shown.length > MOST_CURVES) return null;
   const longest = shown.reduce((a, b) => (b.last - b.first > a.last - a.first ? b : a)), count = longest.last - longest.first;
   const places = Array.from({ length: Math.min(count, MOST_PLACES) }, (_, i) => longest.x[longest.first + Math.round((i * (count - 1)) / Math.max(Math.min(count, MOST_PLACES) - 1, 1))]);
-  const rows = places.map((place) => [axis.unit === "s" ? preciseTime(place) : exactly(Number(place.toPrecision(9))), ...shown.map(({ own, x }) => {
+  const rows = places.map((place) => [axis.unit === "s" ? preciseTime(place) : placeOf(axis.unit === "clock" ? place : Number(place.toPrecision(9)), axis), ...shown.map(({ own, x }) => {
     const at = nearest(x, place), inside = at >= 0 && place >= x[0] && place <= x[x.length - 1];
     return inside && Number.isFinite(own.y[at]) ? exactly(own.y[at]) : "–";
   })]);

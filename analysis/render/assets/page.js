@@ -7,7 +7,7 @@ const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // of the smoothing, as 
 
 function controls(panels, runs) {
   const bar = document.getElementById("controls");
-  const axes = new Map(panels.filter((panel) => panel.kind === "curves" && panel.axes.length > 1).flatMap((panel) => panel.axes.map((axis) => [axis.name, axis.title])));
+  const axes = axesOf(panels.filter((panel) => panel.kind === "curves" && panel.axes.length > 1));
   if (runs.length > 1) bar.append(runSwitches(runs, runTint(panels)));
   if (axes.size > 1) bar.append(axisSwitch(axes));
   if (panels.some((panel) => panel.kind === "curves")) bar.append(plainChip("log x", () => { view.logX = !view.logX; redraw(); return view.logX; }));
@@ -57,8 +57,14 @@ function runSwitches(runs, colorOf) {
 
 function search(title, found) {
   const field = Object.assign(element("input", "search"), { type: "search", placeholder: title, ariaLabel: title });
-  field.addEventListener("input", () => { const wanted = field.value.trim().toLowerCase(); found((name) => name.toLowerCase().includes(wanted)); });
+  field.title = "part of a name, or a regular expression";
+  field.addEventListener("input", () => found(fitting(field.value)));
   return field;
+}
+
+// By name; the first plot's own first axis, which is shown, is the first.
+function axesOf(panels) {
+  return new Map(panels.flatMap((panel) => panel.axes.map((axis) => [axis.name, axis.title])));
 }
 
 function kindsOf(panels) {
@@ -123,7 +129,8 @@ async function start() {
   for (const panel of data.panels) if (panel.kind === "curves") panel.marks = data.marks[panel.marks];
   data.panels.forEach((panel, number) => build(panel, document.querySelector(`[data-panel="${number}"]`), bytes));
   for (const chart of charts) addTools(chart);
-  addAxes(charts, data.runs);
+  const conversions = data.conversions.map((own) => ({ ...own, seconds: numbersAt(bytes, own.seconds), values: numbersAt(bytes, own.values) }));
+  addAxes(charts, data.runs, conversions);
   for (const table of document.querySelectorAll("main table")) makeSortable(table);
   view.runs = data.runs;
   controls(data.panels, data.runs);

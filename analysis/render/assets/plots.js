@@ -123,19 +123,21 @@ function build(panel, figure, bytes) {
 }
 
 function axisTitle(axis) {
-  return axis.unit && axis.unit !== "s" ? `${axis.title} (${axis.unit})` : axis.title;
+  return axis.unit && !["s", "clock"].includes(axis.unit) ? `${axis.title} (${axis.unit})` : axis.title;
 }
 
 function legendOf(chart) {
   const legend = element("div", "legend");
   if (chart.panel.kind === "heat") legend.append(heatKey(chart.panel));
+  const folded = element("span", "folded");
   for (const own of chart.series) {
     const chip = toggle(own.name, () => { own.hidden = !own.hidden; redraw(); return !own.hidden; });
     chip.setAttribute("aria-pressed", String(!own.hidden));
     own.chip = chip;
     pointedAt(chip, own.run);
-    legend.append(chip);
+    (own.folded ? folded : legend).append(chip);
   }
+  if (folded.childElementCount) legend.append(unfolding(folded), folded);
   for (const level of chart.panel.levels || []) legend.append(levelKey(level));
   if (chart.panel.kind === "curves") {
     const tools = element("span", "tools");
@@ -144,6 +146,14 @@ function legendOf(chart) {
     legend.append(tools);
   }
   return legend;
+}
+
+// The names of curves that are not shown at first come at a click.
+function unfolding(folded) {
+  folded.hidden = true;
+  const chip = plainChip(`${folded.childElementCount} more`, () => { folded.hidden = !folded.hidden; return !folded.hidden; });
+  chip.setAttribute("aria-pressed", "false");
+  return chip;
 }
 
 // Beside the plot: written over it, it would lie on the curves that come near its line.

@@ -29,8 +29,17 @@ function withUnit(value, axis) {
 }
 
 function moment(seconds, axis) {
-  if (axis.start_ms === null || axis.start_ms === undefined) return "";
-  return ` (${new Date(axis.start_ms + 1000 * seconds).toISOString().replace("T", " ").slice(0, 19)} UTC)`;
+  return axis.start_ms === null || axis.start_ms === undefined ? "" : ` (${utc(axis.start_ms + 1000 * seconds)})`;
+}
+
+function utc(milliseconds) { return `${new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19)} UTC`; }
+
+// A place on an x axis under the pointer.
+function placeOf(value, axis) {
+  if (axis.unit === "clock") return utc(1000 * value);
+  if (axis.unit === "J") return energy(value);
+  if (axis.unit === "$") return `$${grouped(value.toFixed(2))}`;
+  return withUnit(value, axis);
 }
 
 // A moment under the pointer, whole: `7 h 05 min 3.25 s`
@@ -86,13 +95,21 @@ function fixed(value, digits) {
   return Number(up.at(-1)) % 2 && Math.abs(Number(up)) > Math.abs(value) ? down : up;
 }
 
+// Whether a name holds what was typed, as it stands or as a regular expression.
+function fitting(typed) {
+  const wanted = typed.trim().toLowerCase();
+  let pattern = null;
+  try { pattern = new RegExp(wanted, "i"); } catch { /* not one, or not yet */ }
+  return (name) => name.toLowerCase().includes(wanted) || Boolean(pattern?.test(name));
+}
+
 function two(number) {
   return String(number).padStart(2, "0");
 }
 
 function ticks(low, high, most, unit) {
   const wanted = (high - low) / Math.max(most, 1);
-  const step = unit === "s" ? SECONDS.find((s) => s >= wanted) ?? niceStep(wanted / 86400) * 86400 : niceStep(wanted);
+  const step = unit === "s" || unit === "clock" ? SECONDS.find((s) => s >= wanted) ?? niceStep(wanted / 86400) * 86400 : niceStep(wanted);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step);
   return { at: found, step };
@@ -114,6 +131,7 @@ function logTicks(low, high) {
 
 function short(value, step, unit) {
   if (unit === "s") return shortTime(value, step);
+  if (unit === "clock") return shortClock(value, step);
   const size = Math.max(Math.abs(value), step || 0);
   const tiny = size < 1e-4 && !(step >= 1e-5); // a tick of 0.00005 beside one of 0.00010
   if (size >= 1e15 || (tiny && value !== 0)) return value === 0 ? "0" : value.toExponential(1).replace(".0e", "e").replace("e+", "e");
@@ -126,6 +144,13 @@ function trimmed(value, step) {
   const digits = step > 0 ? Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)) : 3;
   const text = value.toFixed(Math.min(digits, 10));
   return grouped(step > 0 ? text : text.replace(/\.?0+$/, "")).replace("-", "−");
+}
+
+// `14:30`, with seconds where ticks are nearer; the day at midnight.
+function shortClock(seconds, step) {
+  const [day, time] = new Date(1000 * seconds).toISOString().split("T");
+  if (step >= 86400 || time.startsWith("00:00:00")) return day.slice(5);
+  return time.slice(0, step < 1 ? 12 : step < 60 ? 8 : 5);
 }
 
 function shortTime(seconds, step) {

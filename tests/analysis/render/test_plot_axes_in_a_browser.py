@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gputel.analysis.document import Curves, Document, Heat, Marker, PlotAxis, Section, Series
+from gputel.analysis.document import Conversion, Curves, Document, Heat, Marker, PlotAxis, Section, Series
 from gputel.analysis.render import html
 from tests.browser import Browser, Tab
 
@@ -110,6 +111,19 @@ def test_search_finds_one_of_a_hundred_plots_and_draws_it(chromium: Browser, tmp
     assert tab.evaluate("Boolean(charts[87].frame)")
 
 
+def test_search_takes_a_regular_expression(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, *HUNDRED)
+    typed = (
+        "(field => {{ field.value = {}; field.dispatchEvent(new Event('input')); }})"
+        "(document.querySelector('#controls .search'))"
+    )
+    shown = "[...document.querySelectorAll('figure:not([hidden])')].map(own => own.id)"
+    tab.evaluate(typed.format(json.dumps("^m(7|8)$|m9[01]")))
+    assert tab.evaluate(shown) == ["m7", "m8", "m90", "m91"]
+    tab.evaluate(typed.format(json.dumps("m(7")))  # not an expression yet
+    assert tab.evaluate(shown) == []
+
+
 def test_curve_that_is_not_shown_at_first_comes_at_a_click(chromium: Browser, tmp_path: Path) -> None:
     x = {"time": np.arange(9.0)}
     series = (
@@ -122,7 +136,9 @@ def test_curve_that_is_not_shown_at_first_comes_at_a_click(chromium: Browser, tm
     assert tab.evaluate(shown) == ["mean of 8 GPUs"]
     pressed = "charts[0].series[1].chip.getAttribute('aria-pressed')"
     assert tab.evaluate(pressed) == "false"
-    tab.evaluate("charts[0].series[1].chip.click()")
+    assert tab.box("figure .folded")[2] == 0
+    tab.click("figure .legend > button:nth-of-type(2)")  # `1 more`
+    tab.click("figure .folded button")
     assert tab.evaluate(shown) == ["mean of 8 GPUs", "GPU 0"]
 
 
@@ -136,3 +152,41 @@ def test_rows_of_a_heat_map_have_the_names_of_its_gpus(chromium: Browser, tmp_pa
     told = tab.evaluate("document.getElementById('hover').innerText")
     assert "GPU " in told
     assert "600 W" in told
+
+
+def test_readings_and_losses_lie_on_energy_and_the_wall_clock(chromium: Browser, tmp_path: Path) -> None:
+    """100 J a second, from the moment 2026-11-22 00:00:00 on."""
+    seconds = np.array([0.0, 100.0])
+    energy = Conversion("recording", PlotAxis("energy", "energy", "J"), seconds, 100 * seconds)
+    start = PlotAxis("time", "time", "s", 1_795_305_600 * 10**9)
+    panels = [replace(panel, axes=(start, *panel.axes[1:])) for panel in recording()]
+    file = tmp_path / "page.html"
+    file.write_bytes(html.html(Document("d16", [Section("", panels)], conversions=(energy,))))
+    tab = chromium.tab(1280, 900)
+    tab.open(file)
+    offered = "[...document.getElementById('axis').options].map(own => own.value)"
+    assert tab.evaluate(offered) == ["time", "step", "energy", "clock"]
+    choose(tab, "energy")
+    assert tab.evaluate("charts.map(chart => chart.series[0].x.energy[20])") == [2000, 8000]
+    tab.point('[data-panel="1"] .over', 0.5)
+    assert tab.evaluate("document.querySelector('#hover .where').textContent") == "energy 4,600.0 J"
+    choose(tab, "clock")
+    tab.point('[data-panel="1"] .over', 0.5)
+    where = tab.evaluate("document.querySelector('#hover .where').textContent")
+    assert where.startswith("2026-11-22 00:0")
+    assert where.endswith(" UTC")
+    assert tab.evaluate("shortClock(1795305600 + 52215, 15)") == "14:30:15"
+    assert tab.evaluate("shortClock(1795305600, 3600)") == "11-22"
+
+
+def test_runs_of_logs_with_timestamps_lie_on_the_wall_clock(chromium: Browser, tmp_path: Path) -> None:
+    x = {"step": np.arange(9.0), "time": np.arange(9.0)}
+    series = [
+        Series(name, x, np.arange(9.0), run=name, start_ns=start * 10**9)
+        for name, start in (("first", 1_795_305_600), ("second", 1_795_309_200))
+    ]
+    time = PlotAxis("time", "time", "s")
+    panel = Curves("loss", "Loss", (STEP, time), PlotAxis("loss", "loss"), tuple(series), link="runs")
+    tab = opened(chromium, tmp_path, panel, runs=("first", "second"))
+    choose(tab, "clock")
+    assert tab.evaluate("charts[0].series.map(own => own.x.clock[8])") == [1_795_305_608, 1_795_309_208]

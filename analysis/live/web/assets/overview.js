@@ -3,7 +3,7 @@
 const MOST_CARDS = 4;
 const SMOOTHINGS = [0, 0.01, 0.02, 0.05, 0.1]; // shares of the axis
 const CELLS = [["run"], ["status"], ["step"], ["loss"], ["tok/s"], ["MFU, %"], ["time left"], ["cost"], ["alarms"]];
-let wanted = "";
+let wanted = () => true; // whether a run of this name is shown
 
 function drawRuns(place) {
   const many = model.runs.length > MOST_CARDS;
@@ -59,12 +59,12 @@ function drawRow(row, facts, number) {
 }
 
 function isWanted(name) {
-  return name.toLowerCase().includes(wanted);
+  return wanted(name);
 }
 
 // Curves of runs that the filter leaves out are hidden; a chip still hides any other by itself.
 function filterRuns(text) {
-  wanted = text.trim().toLowerCase();
+  wanted = fitting(text);
   for (const chart of shownPanels.values())
     for (const series of chart.series) series.hidden = !isWanted(partOf(model.runs[Number(series.key.split(" ")[0])], "facts")?.name ?? "");
   again();
