@@ -69,6 +69,8 @@ class LogState:
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))  # seconds a step
     strides: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))  # steps a record
     begun: datetime | None = None  # the first timestamp of any line; `time` is the last
+    moments: CurveHistory = field(default_factory=CurveHistory)  # when each step was done, since `first_at`
+    first_at: float | None = None  # the moment of the first record that has one
     pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=RECENT))
     _before: tuple[float, float] | None = None  # step and time of the previous record
     _paused_since: float | None = None  # the step from which on pauses are known
@@ -152,7 +154,7 @@ class LogState:
             self.curves[name].add(steps, values.to_numpy())
 
     def _cut(self, step: float) -> None:
-        for curve in (*self.curves.values(), *self.evals.values()):
+        for curve in (*self.curves.values(), *self.evals.values(), self.moments):
             curve.cut(step)
         self._before = self._paused_since = None
         self.paces.clear()
@@ -201,6 +203,8 @@ class LogState:
             timed = pl.DataFrame({"step": [float(frame["step"].drop_nulls()[-1])], "at": [now]})
         if timed.is_empty():
             return None
+        self.first_at = float(timed["at"][0]) if self.first_at is None else self.first_at
+        self.moments.add(timed["step"].to_numpy(), (timed["at"] - self.first_at).to_numpy())
         if self._before is not None:
             first = pl.DataFrame({"step": [self._before[0]], "at": [self._before[1]]})
             timed = pl.concat([first, timed])

@@ -144,6 +144,9 @@ class RunState:
                 for name, curve in log.curves.items()
             },
             evals={name: curve.points() for name, curve in log.evals.items()},
+            moments=log.moments.points(),
+            first_at=log.first_at,
+            tokens_per_step=tokens.tokens,
             seconds_a_step=step_s,
             seconds_a_record=log.seconds_a_record(),
             elapsed_s=elapsed_s,

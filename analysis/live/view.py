@@ -61,7 +61,10 @@ class GpuView:
 
 @dataclass(frozen=True)
 class View:
-    """A run at one moment. Times are UTC; None means unknown."""
+    """A run at one moment. Times are UTC; None means unknown.
+
+    `moments` are when its steps were done, in seconds since `first_at`, which is in seconds since 1970.
+    """
 
     name: str
     source: str
@@ -76,6 +79,9 @@ class View:
     last: Mapping[str, float]
     curves: Mapping[str, Points]
     evals: Mapping[str, Points]
+    moments: Points
+    first_at: float | None
+    tokens_per_step: float | None
     seconds_a_step: float | None
     seconds_a_record: float | None
     elapsed_s: float | None

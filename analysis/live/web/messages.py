@@ -122,6 +122,9 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
             points = view.curves.get(name, view.evals.get(name))
             if points is not None:
                 parts[number, "curve", name] = np.stack(thinned(points, most))
+        if view.first_at is not None:
+            step, _, _, seconds = thinned(view.moments, most)
+            parts[number, "moments", ""] = np.stack((step, np.maximum.accumulate(seconds)))
         for gpu in view.gpus:
             parts[number, "gpu", f"{gpu.node}/{gpu.gpu}"] = plain(_gpu(gpu))
             parts[number, "strips", f"{gpu.node}/{gpu.gpu}"] = _strips(gpu)
@@ -217,6 +220,8 @@ def _facts(view: View, alarms: RunAlarms) -> dict[str, Any]:
         "attempt": view.attempt,
         "step": view.step,
         "total_steps": view.total_steps,
+        "tokens_per_step": view.tokens_per_step,
+        "start_s": view.first_at,
         "epoch": view.epoch,
         "last": {**evals, **{name: value for name, value in view.last.items() if name not in evals}},
         "seconds_a_step": view.seconds_a_step,

@@ -46,10 +46,21 @@ MOST_KEPT_BYTES = 4 << 20
 RENDER = "gputel.analysis.render.assets"
 OWN = f"{__package__}.assets"
 SCRIPTS = (
-    *((RENDER, name) for name in ("words.js", "scales.js", "curves.js", "bars.js", "pointer.js", "plots.js")),
+    *(
+        (RENDER, name)
+        for name in ("words.js", "scales.js", "axes.js", "curves.js", "bars.js", "pointer.js", "plots.js")
+    ),
     *(
         (OWN, name)
-        for name in ("model.js", "standing.js", "growing.js", "strips.js", "overview.js", "live.js")
+        for name in (
+            "model.js",
+            "standing.js",
+            "growing.js",
+            "live_axes.js",
+            "strips.js",
+            "overview.js",
+            "live.js",
+        )
     ),
 )
 POLICY = (

@@ -53,3 +53,12 @@ def test_metrics_beyond_the_limit_have_no_curve_but_a_last_value() -> None:
     log = log_of(f"step 1/10 | loss: 2.5 | {metrics}\n" * 2)
     assert len(log.curves) <= 64
     assert log.last["metric_79"] == 79.5
+
+
+def test_each_step_has_the_moment_at_which_it_was_done() -> None:
+    stamped = "2026-11-21 12:{:02d}:00 step {}/100 | loss: {:.4f}\n"
+    log = log_of("".join(stamped.format(step, step, 5 - step / 100) for step in range(10)))
+    points = log.moments.points()
+    assert log.first_at == datetime(2026, 11, 21, 12, tzinfo=timezone.utc).timestamp()
+    assert points.step.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert points.largest.tolist() == [60 * step for step in range(9)]

@@ -39,7 +39,7 @@ function newPanel(panel) {
   const figure = element("figure", "curves");
   figure.append(element("h2", "", panel.title), element("div", "plot"));
   build({
-    kind: "curves", name: panel.name, title: panel.title, axes: [{ name: "step", title: "step", unit: null }],
+    kind: "curves", name: panel.name, title: panel.title, axes: offered,
     y: { name: panel.name, title: "", unit: panel.unit }, noisy: panel.noisy, steady: panel.steady,
     log: false, link: "runs", series: [], marks: [], levels: [],
   }, figure, null);
@@ -67,7 +67,7 @@ function seriesOf(panel, chart) {
     const before = chart.series.find((series) => series.key === key) || { hidden: false };
     drawn.push(Object.assign(before, {
       key, index: key, run: key, name: many ? (at || panel.series.length > 1 ? `${run} · ${metric.name}` : run) : metric.name,
-      tint: many ? number : at, style: metric.style, x: { step }, y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,
+      tint: many ? number : at, style: metric.style, x: placesOf(parts, step), y: mean, low: wide ? least : undefined, high: wide ? largest : undefined,
     }));
   }));
   return drawn;
@@ -77,7 +77,7 @@ function seriesOf(panel, chart) {
 function marks() {
   if (model.runs.length !== 1) return [];
   const events = partOf(model.runs[0], "events") || [];
-  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, color: markColor(kind), text: `${kind}: ${text}`, x: { step }, end: null, run: undefined }));
+  return events.filter(([, step]) => step !== null).map(([kind, step, , text]) => ({ kind, color: markColor(kind), text: `${kind}: ${text}`, x: placeOfStep(model.runs[0], step), end: null, run: undefined }));
 }
 
 function markColor(kind) {

@@ -48,6 +48,7 @@ function paint() {
   if (!look) return;
   colors();
   drawRuns(document.getElementById("runs"));
+  drawAxisChoice();
   drawPanels(document.getElementById("panels"), changed);
   drawGpus(document.getElementById("gpus"));
   drawEvents(document.getElementById("events"));

@@ -269,3 +269,29 @@ def test_log_x_changes_the_curves_of_the_live_page(chromium: Browser, tmp_path: 
         tab.until("charts[0].frame.xs.log")
         assert tab.evaluate("document.getElementById('logx').getAttribute('aria-pressed')") == "true"
         assert tab.errors == []
+
+
+def test_live_page_shows_its_curves_by_tokens_and_by_the_wall_clock(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    log = tmp_path / "d16.log"
+    stamped = "2026-11-21 12:{:02d}:00 step {}/1000 | loss: {:.4f} | tok/sec: 1,000 | dt: 60000.00ms\n"
+    log.write_text("".join(stamped.format(step, step, 9 - step / 100) for step in range(1, 41)))
+    with served(tmp_path, log) as link:
+        tab = chromium.tab()
+        tab.open(link)
+        shows_step(tab, 40)
+        tab.until("shownPanels.get('loss').series[0].y.length === 39")
+        offered = "[...document.getElementById('axis').options].map(own => own.textContent)"
+        assert tab.evaluate(offered) == ["step", "tokens", "time", "wall clock, UTC"]
+        by = (
+            "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('change')); }})"
+            "(document.getElementById('axis'))"
+        )
+        tab.evaluate(by.format("clock"))
+        tab.until("shownPanels.get('loss').axis().name === 'clock'")
+        noon = 1_795_262_400
+        tab.until(f"shownPanels.get('loss').frame.xs.low === {noon + 60}")
+        tab.evaluate(by.format("tokens"))
+        tab.until("shownPanels.get('loss').frame.xs.high === 39 * 60000")
+        tab.close()
