@@ -14,6 +14,7 @@ import pytest
 
 from gputel.cli import main
 from gputel.telemetry import run_folder
+from tests import command
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 D16, D24 = SAMPLES / "d16-base.log.gz", SAMPLES / "d24-base.log.gz"
@@ -208,11 +209,6 @@ def test_tags_of_recordings_are_settings_also_where_the_run_went_on(gputel: Any,
 
 def test_log_may_come_from_a_pipe(logs: Path) -> None:
     piped = (logs / "run0.log").read_bytes()
-    told = subprocess.run(
-        [sys.executable, "-m", "gputel", "compare", "-", logs / "run1.log"],
-        input=piped,
-        capture_output=True,
-        check=False,
-    )
+    told = command.gputel("compare", "-", logs / "run1.log", given=piped)
     assert told.returncode == 0
-    assert b" stdin " in told.stdout
+    assert " stdin " in told.stdout

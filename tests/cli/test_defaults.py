@@ -1,7 +1,6 @@
 """What settings files may set: the user's own anything, a folder's only what is harmless."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from gputel.cli import group
 from gputel.cli.defaults import HARMLESS, HARMLESS_EVERYWHERE
 from gputel.cli.help import COMMANDS
+from tests.command import gputel
 
 # Every option that a folder's file may not set. A new option fails here until it is in one of the two.
 REFUSED = {
@@ -64,11 +64,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def gputel(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+def as_process(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gputel", *args]
-    return subprocess.run(
-        command, capture_output=True, text=True, input=stdin, env={**os.environ, **env}, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
 
 
 NAN = "step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: nan | dt: 100.00ms\n"
@@ -76,7 +74,7 @@ NAN = "step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: nan | dt: 100.00ms\
 
 def test_folder_runs_no_command_at_an_alarm(home: Path) -> None:
     Path("gputel.toml").write_text("[tail]\non-alarm = 'touch hit'\nbell = true\n")
-    answer = gputel("tail", "-", stdin=NAN)
+    answer = as_process("tail", "-", stdin=NAN)
     assert "alarm:" in answer.stdout
     assert not Path("hit").exists()
     assert "\a" in answer.stderr
@@ -89,7 +87,7 @@ def test_folder_runs_no_command_at_an_alarm(home: Path) -> None:
 
 def test_folder_runs_no_command_after_a_recording() -> None:
     Path("pyproject.toml").write_text("[tool.gputel.record]\nthen = 'touch hit'\n")
-    answer = gputel("record", "--simulate", "1xH100", "--out", "run", "--", "true")
+    answer = as_process("record", "--simulate", "1xH100", "--out", "run", "--", "true")
     assert answer.returncode == 0
     assert "[record] then is ignored" in answer.stderr
     assert not Path("hit").exists()
@@ -109,7 +107,7 @@ def test_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
 
 def test_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
     Path("gputel.toml").write_text("[alarms.traceback]\nunless = '(a+)+$'\n[alarms.nan]\noff = true\n")
-    answer = gputel("tail", "-", stdin=NAN)
+    answer = as_process("tail", "-", stdin=NAN)
     assert "alarm:" not in answer.stdout
     assert "[alarms.traceback] unless is ignored, as a folder's file may not set it; allow" in answer.stderr
     assert f"{Path.cwd()}/gputel.toml: changes alarms: nan.off = True\n" in answer.stderr
@@ -118,7 +116,7 @@ def test_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
 def test_file_of_the_user_sets_anything(home: Path) -> None:
     own = home / "config" / "gputel" / "config.toml"
     own.write_text("[tail]\non-alarm = 'touch hit'\n")
-    answer = gputel("tail", "-", "--exit-on-alarm", stdin=NAN)
+    answer = as_process("tail", "-", "--exit-on-alarm", stdin=NAN)
     assert (answer.returncode, answer.stderr) == (4, "")
     assert Path("hit").exists()
 
@@ -128,8 +126,8 @@ def test_flag_then_variable_then_users_file_then_folder_then_default(home: Path)
     own.write_text("[mark]\nrun = 'from-the-user'\n[record]\nhz = 'user'\n")
     Path("gputel.toml").write_text("[record]\nhz = 'folder'\n")
     variable = {"GPUTEL_RUN": "from-the-variable"}
-    assert "error: from-the-flag: " in gputel("mark", "x", "--run", "from-the-flag", **variable).stderr
-    assert "error: from-the-variable: " in gputel("mark", "x", **variable).stderr
+    assert "error: from-the-flag: " in gputel("mark", "x", "--run", "from-the-flag", env=variable).stderr
+    assert "error: from-the-variable: " in gputel("mark", "x", env=variable).stderr
     assert "error: from-the-user: " in gputel("mark", "x").stderr
     assert "'user' is not a valid float" in gputel("record", "--", "true").stderr
     own.unlink()
@@ -172,12 +170,12 @@ def test_trusted_file_sets_anything_until_its_settings_change(home: Path) -> Non
     file.write_text("[tail]\non-alarm = 'touch hit'\n")
     assert "[tail] on-alarm = 'touch hit'" in gputel("trust").stdout
     file.write_text("# a comment is no setting\n[tail]\non-alarm = 'touch hit'\n")
-    answer = gputel("tail", "-", "--exit-on-alarm", stdin=NAN)
+    answer = as_process("tail", "-", "--exit-on-alarm", stdin=NAN)
     assert (answer.returncode, answer.stderr) == (4, "")
     assert Path("hit").exists()
     Path("hit").unlink()
     file.write_text("[tail]\non-alarm = 'touch  hit'\n")
-    assert "[tail] on-alarm is ignored" in gputel("tail", "-", stdin=NAN).stderr
+    assert "[tail] on-alarm is ignored" in as_process("tail", "-", stdin=NAN).stderr
     assert not Path("hit").exists()
 
 
@@ -203,7 +201,7 @@ def test_settings_prints_each_option_its_value_and_its_origin(home: Path) -> Non
     Path("gputel.toml").write_text("[tail]\nprice = 4\n[alarms.nan]\noff = true\n")
     (home / "config" / "gputel" / "config.toml").write_text("[tail]\nbell = true\n")
     variables = {"GPUTEL_TAIL_WEBHOOK": "https://x.test/?token=abcdef0123456789abcdef0123456789"}
-    answer = gputel("settings", "tail", "--json", **variables)
+    answer = gputel("settings", "tail", "--json", env=variables)
     rows = {row["option"]: (row["value"], row["origin"]) for row in json.loads(answer.stdout)["settings"]}
     assert rows["price"] == ("4", f"{home}/project/gputel.toml")
     assert rows["bell"] == ("true", f"{home}/config/gputel/config.toml")

@@ -1,11 +1,12 @@
-"""`gputel formats` as a process."""
+"""`gputel formats`: what is shipped, and whether a format of the user reads its own samples."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.command import gputel
 
 FORMAT = """
 [[lines]]
@@ -21,8 +22,7 @@ rows = [{ kind = "train", step = 3, loss = %s }]
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", "formats", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return gputel("formats", *words)
 
 
 def test_list_names_every_format() -> None:

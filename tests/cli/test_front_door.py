@@ -1,7 +1,6 @@
-"""What every command has in common. Run as people run it, in a process of its own."""
+"""What every command has in common."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -14,16 +13,10 @@ import pytest
 
 from gputel.cli import group
 from gputel.cli.help import COMMANDS
+from tests.command import gputel
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "numpy", "pandas", "polars", "matplotlib", "plotly", "textual", "rich", "pynvml")
-
-
-def gputel(*args: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", *args]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **env}, check=False
-    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -116,11 +109,13 @@ def test_error_is_one_line_without_a_traceback(args: list[str], line: str, tmp_p
 def test_wrong_usage_is_2_and_failure_is_1(tmp_path: Path) -> None:
     assert gputel("info", "--hx", cwd=tmp_path).returncode == 2
     assert gputel("info", "gone", cwd=tmp_path).returncode == 1
+    command = [sys.executable, "-m", "gputel", "info", "gone"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
 def test_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
     (tmp_path / "gputel.toml").write_text("[info]\njsn = true\n")
-    answer = gputel("info", cwd=tmp_path, HOME=str(tmp_path))
+    answer = gputel("info", cwd=tmp_path, env={"HOME": str(tmp_path)})
     assert answer.returncode == 2
     assert answer.stderr == (
         f"error: {tmp_path}/gputel.toml: 'info' has no option 'jsn'; see 'gputel info --help'\n"
@@ -128,7 +123,7 @@ def test_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
 
 
 def test_every_option_can_be_set_by_a_variable_of_its_name(tmp_path: Path) -> None:
-    answer = gputel("info", "gone", cwd=tmp_path, GPUTEL_INFO_JSON="maybe")
+    answer = gputel("info", "gone", cwd=tmp_path, env={"GPUTEL_INFO_JSON": "maybe"})
     assert answer.returncode == 2
     assert "'maybe' is not a valid boolean" in answer.stderr
 
@@ -150,7 +145,7 @@ def test_bash_completes_commands_and_options() -> None:
 def completed(*words: str, cwd: Path | None = None) -> list[str]:
     """What bash is offered for the last of the words."""
     env = {"_GPUTEL_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["gputel", *words])}
-    answer = gputel(cwd=cwd, COMP_CWORD=str(len(words)), **env)
+    answer = gputel(cwd=cwd, env={**env, "COMP_CWORD": str(len(words))})
     return [line.partition(",")[2] for line in answer.stdout.splitlines() if line.startswith("plain,")]
 
 
@@ -176,7 +171,7 @@ def test_values_are_completed(words: list[str], offered: list[str], tmp_path: Pa
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_two_examples_whose_options_exist(command: str) -> None:
-    shown = gputel(command, "--help", COLUMNS="80").stdout
+    shown = gputel(command, "--help", env={"COLUMNS": "80"}).stdout
     examples = shown.split("Examples:\n")[1].split("\n\n")[0].splitlines()
     assert len(examples) >= 2
     loaded = group.get_command(click.Context(group), command)
@@ -189,7 +184,7 @@ def test_help_has_two_examples_whose_options_exist(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_lists_every_option_once_in_groups_that_fit_a_screen(command: str) -> None:
-    groups = gputel(command, "--help", COLUMNS="80").stdout.split("\n\n")
+    groups = gputel(command, "--help", env={"COLUMNS": "80"}).stdout.split("\n\n")
     assert max(len(group.splitlines()) for group in groups) <= 24
     loaded = group.get_command(click.Context(group), command)
     assert loaded is not None

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 
 import click
 import pytest
@@ -12,6 +11,7 @@ from gputel.cli import group, options
 from gputel.telemetry import simulated
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.errors import GputelError
+from tests.command import gputel
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,7 @@ def test_target_that_is_a_number_is_of_the_loss() -> None:
 
 
 def plan(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", "plan", "--depth", "16", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return gputel("plan", "--depth", "16", *words)
 
 
 def test_gpus_may_stand_before_their_number() -> None:

@@ -18,6 +18,7 @@ import pytest
 import gputel
 from gputel.analysis.logs import formats
 from gputel.analysis.logs.formats import samples
+from tests import command
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -31,17 +32,11 @@ LINE = (
 LOG = "".join(LINE % (step, 5 - step / 100) for step in range(10)) + "Step 00010 | Validation bpb: 1.5\n"
 
 
-def run(*words: str | Path, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    told = subprocess.run(
-        [sys.executable, "-m", "gputel", "parse", *map(str, words)],
-        input=given,
-        capture_output=True,
-        check=False,
-    )
-    return subprocess.CompletedProcess(told.args, told.returncode, told.stdout.decode(), told.stderr.decode())
+def run(*words: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[str]:
+    return command.gputel("parse", *words, given=given)
 
 
-def answer(*words: str | Path, given: bytes | None = None) -> dict[str, Any]:
+def answer(*words: str | Path, given: bytes = b"") -> dict[str, Any]:
     told = run(*words, "--json", given=given)
     found: dict[str, Any] = json.loads(
         told.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")

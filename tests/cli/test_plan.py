@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from gputel.cli import group
 from gputel.telemetry.run_folder import create
 from gputel.telemetry.store.tiers import GpuColumn, Tier
+from tests.command import gputel
 from tests.recordings.printed import SECOND, clock, fill, step, validation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,8 +32,7 @@ STORY_4 = ("--params", "1.5B", "--tokens", "100B", "--on", "8xA100", "--nodes", 
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", "plan", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return gputel("plan", *map(str, words))
 
 
 def answer(*words: object, code: int = 0) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from gputel.cli import sources
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
+from tests.command import gputel
 
 
 @pytest.fixture
@@ -150,8 +151,7 @@ def test_output_that_is_a_link_to_an_endless_device_is_named_and_not_read(here: 
     ended = {"ended": {"wall_ns": 10**18}}
     output = run_folder.create(here / "sent", {"run": "a", "argv": ["train"], **ended}).output
     output.symlink_to("/dev/zero")
-    words = [sys.executable, "-m", "gputel", *command.split(), "sent"]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    answer = gputel(*command.split(), "sent")
     fault = "sent/output.log: cannot be read and is left out (no file of this folder: a link out of it"
     assert fault in answer.stderr
 

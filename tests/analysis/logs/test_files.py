@@ -46,6 +46,7 @@ def test_sample_logs_read_together_equal_each_read_alone() -> None:
         assert_alike(log, read_log(path))
 
 
+@pytest.mark.long
 def test_real_logs_read_together_equal_each_read_alone(real_logs: Path) -> None:
     paths = [path for path in walk(real_logs) if path.stat().st_size < files.SMALL]
     for path, log in zip(paths, all_of(paths), strict=True):

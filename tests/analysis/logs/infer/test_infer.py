@@ -78,6 +78,7 @@ def test_what_stands_before_and_between_changes_nothing(path: Path, dress: Calla
 
 
 COUNTS = ("train", "epoch_records", "epochs_with_loss")
+LARGE = 500_000  # bytes, of which the format is inferred for seconds
 NAMED_ABOVE_A_BAR = "ultralytics/yolo11n-15epochs.log"  # a heading over a bar is read by its own format only
 
 
@@ -90,8 +91,16 @@ def truths() -> list[dict[str, Any]]:
     return [e for e in entries if not e["framework"].startswith(others) and e["path"] != NAMED_ABOVE_A_BAR]
 
 
+def entries() -> list[Any]:
+    large = {e["path"] for e in truths() if (REAL_LOGS / e["path"]).stat().st_size > LARGE}
+    return [
+        pytest.param(e, id=e["path"], marks=[pytest.mark.long] if e["path"] in large else [])
+        for e in truths()
+    ]
+
+
 @pytest.mark.real_logs
-@pytest.mark.parametrize("entry", truths(), ids=lambda entry: str(entry["path"]))
+@pytest.mark.parametrize("entry", entries())
 def test_inferred_format_reads_the_counted_records_of_a_real_log(entry: Any) -> None:
     counted = entry["ground_truth"]
     truth = next((counted[key] for key in COUNTS if isinstance(counted.get(key), dict)), {"n": 0})
