@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,14 @@ def gputel(
     *words: str | Path, given: bytes = b"", cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """What the command prints and exits with; `given` is its standard input."""
-    source, out, err = (io.TextIOWrapper(io.BytesIO(data), encoding="utf-8") for data in (given, b"", b""))
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with (
         pytest.MonkeyPatch.context() as patch,
         warnings.catch_warnings(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        _standard_input(given, patch),
     ):
-        patch.setattr(sys, "stdin", source)
         for name, value in (env or {}).items():
             patch.setenv(name, value)
         if cwd:
@@ -35,6 +37,22 @@ def gputel(
             main([str(word) for word in words])
         printed = [_text(stream) for stream in (out, err)]
     return subprocess.CompletedProcess(words, int(ended.value.code or 0), *printed)
+
+
+@contextlib.contextmanager
+def _standard_input(given: bytes, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A file in place of descriptor 0, which some commands read themselves."""
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        before = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(file, encoding="utf-8"))
+            yield
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
 
 
 def _text(stream: io.TextIOWrapper) -> str:

@@ -64,17 +64,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def as_process(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", *args]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
-
-
-NAN = "step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: nan | dt: 100.00ms\n"
+NAN = b"step 1/9 | loss: 3.0 | dt: 100.00ms\nstep 2/9 | loss: nan | dt: 100.00ms\n"
 
 
 def test_folder_runs_no_command_at_an_alarm(home: Path) -> None:
     Path("gputel.toml").write_text("[tail]\non-alarm = 'touch hit'\nbell = true\n")
-    answer = as_process("tail", "-", stdin=NAN)
+    answer = gputel("tail", "-", given=NAN)
     assert "alarm:" in answer.stdout
     assert not Path("hit").exists()
     assert "\a" in answer.stderr
@@ -87,14 +82,15 @@ def test_folder_runs_no_command_at_an_alarm(home: Path) -> None:
 
 def test_folder_runs_no_command_after_a_recording() -> None:
     Path("pyproject.toml").write_text("[tool.gputel.record]\nthen = 'touch hit'\n")
-    answer = as_process("record", "--simulate", "1xH100", "--out", "run", "--", "true")
+    record = [sys.executable, "-m", "gputel", "record", "--simulate", "1xH100", "--out", "run", "--", "true"]
+    answer = subprocess.run(record, capture_output=True, text=True, check=False)
     assert answer.returncode == 0
     assert "[record] then is ignored" in answer.stderr
     assert not Path("hit").exists()
 
 
 def test_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
-    Path("a.log").write_text(NAN)
+    Path("a.log").write_bytes(NAN)
     Path("gputel.toml").write_text("[parse]\nformat = ['nanochat']\n")
     assert "[parse] format is ignored" in gputel("parse", "a.log", "--json").stderr
     Path("gputel.toml").write_text("[parse]\nformat = 'own.toml'\n")
@@ -107,7 +103,7 @@ def test_format_of_a_folder_is_the_name_of_a_shipped_one() -> None:
 
 def test_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
     Path("gputel.toml").write_text("[alarms.traceback]\nunless = '(a+)+$'\n[alarms.nan]\noff = true\n")
-    answer = as_process("tail", "-", stdin=NAN)
+    answer = gputel("tail", "-", given=NAN)
     assert "alarm:" not in answer.stdout
     assert "[alarms.traceback] unless is ignored, as a folder's file may not set it; allow" in answer.stderr
     assert f"{Path.cwd()}/gputel.toml: changes alarms: nan.off = True\n" in answer.stderr
@@ -116,7 +112,7 @@ def test_folder_sets_thresholds_of_alarms_and_no_patterns() -> None:
 def test_file_of_the_user_sets_anything(home: Path) -> None:
     own = home / "config" / "gputel" / "config.toml"
     own.write_text("[tail]\non-alarm = 'touch hit'\n")
-    answer = as_process("tail", "-", "--exit-on-alarm", stdin=NAN)
+    answer = gputel("tail", "-", "--exit-on-alarm", given=NAN)
     assert (answer.returncode, answer.stderr) == (4, "")
     assert Path("hit").exists()
 
@@ -170,12 +166,12 @@ def test_trusted_file_sets_anything_until_its_settings_change(home: Path) -> Non
     file.write_text("[tail]\non-alarm = 'touch hit'\n")
     assert "[tail] on-alarm = 'touch hit'" in gputel("trust").stdout
     file.write_text("# a comment is no setting\n[tail]\non-alarm = 'touch hit'\n")
-    answer = as_process("tail", "-", "--exit-on-alarm", stdin=NAN)
+    answer = gputel("tail", "-", "--exit-on-alarm", given=NAN)
     assert (answer.returncode, answer.stderr) == (4, "")
     assert Path("hit").exists()
     Path("hit").unlink()
     file.write_text("[tail]\non-alarm = 'touch  hit'\n")
-    assert "[tail] on-alarm is ignored" in as_process("tail", "-", stdin=NAN).stderr
+    assert "[tail] on-alarm is ignored" in gputel("tail", "-", given=NAN).stderr
     assert not Path("hit").exists()
 
 
@@ -233,7 +229,7 @@ def test_thresholds_of_a_folder_are_named_without_verbose() -> None:
 
 
 def test_value_that_an_option_does_not_take_names_the_file_that_holds_it() -> None:
-    Path("a.log").write_text(NAN)
+    Path("a.log").write_bytes(NAN)
     Path("gputel.toml").write_text("[parse]\ncsv = '../x'\n")
     answer = gputel("parse", "a.log")
     assert answer.returncode == 2

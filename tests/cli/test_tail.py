@@ -18,6 +18,7 @@ import pytest
 from gputel.analysis.alarms import rules
 from gputel.cli.tail import warnings_to
 from gputel.telemetry.errors import DamagedFile
+from tests.command import gputel
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL = [sys.executable, "-m", "gputel", "tail"]
@@ -35,7 +36,7 @@ def printed(*losses: float, first: int = 0) -> str:
 
 
 def tail(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TAIL, *words], input=stdin, capture_output=True, text=True, check=False)
+    return gputel("tail", *words, given=stdin.encode())
 
 
 def test_alarm_is_a_line_between_the_records() -> None:
