@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import gputel
 from tests.sources import ROOT
 
 FUZZER = ROOT / "benchmarks" / "fuzz.py"
@@ -27,8 +28,9 @@ def run(tmp_path: Path) -> Path:
 
 
 def answer(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=True)
+    answer = gputel(*words)
+    assert answer.returncode == 0, answer.stderr
+    return answer
 
 
 def test_info_names_a_damaged_part_in_one_line_and_tells_the_rest(run: Path) -> None:
