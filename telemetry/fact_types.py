@@ -31,6 +31,8 @@ def _is_right(key: str, value: object, shape: type | tuple[type, ...]) -> bool:
         return all(isinstance(text, str) for text in value.values())
     if key == "gpus" and isinstance(value, list):
         return all(_is_gpu(gpu) for gpu in value)
+    if key == "sampling" and isinstance(value, dict):
+        return _is_number(value.get("hz")) and isinstance(value.get("statistics", {}), (dict, type(None)))
     if key in ("started", "ended") and isinstance(value, dict):
         return all(_is_whole(ns, 2**62) for name, ns in value.items() if name.endswith("_ns"))
     return True
@@ -47,8 +49,12 @@ def _is_gpu(value: object) -> bool:
     elif limits is not None:
         return False
     return all(name is None or isinstance(name, str) for name in names) and all(
-        number is None or isinstance(number, (int, float)) for number in numbers
+        _is_number(number) for number in numbers
     )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, (int, float))
 
 
 def _is_whole(value: object, below: int) -> bool:

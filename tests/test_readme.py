@@ -31,6 +31,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_tour_runs_from_top_to_bottom(clone: Path) -> None:
     """Every bash block in one shell, then every python block, as a reader would paste them."""
     tools = Path(sys.executable).parent
@@ -43,6 +44,7 @@ def test_tour_runs_from_top_to_bottom(clone: Path) -> None:
     assert python.returncode == 0, python.stderr
 
 
+@pytest.mark.long
 def test_examples_show_what_the_commands_print_now() -> None:
     """`python docs/examples.py` writes them anew."""
     script = [sys.executable, str(ROOT / "docs" / "examples.py"), "--check"]

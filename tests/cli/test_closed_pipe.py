@@ -33,7 +33,7 @@ def into_a_closed_pipe(words: list[str], folder: Path) -> subprocess.CompletedPr
     try:
         return subprocess.run(
             [sys.executable, "-m", "gputel", *words],
-            cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=100, check=False,
+            cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     finally:
         os.close(writer)

@@ -235,3 +235,13 @@ def test_values_of_wrong_type_are_left_out_and_named(tmp_path: Path) -> None:
         f"{tmp_path / 'run.json'}: has values of a wrong type, which are left out "
         "(argv, gpus, sampling, ended)"
     ]
+
+
+@pytest.mark.parametrize("sampling", [{"hz": "100"}, {"hz": [1]}, {"hz": 100, "statistics": 3}])
+def test_sampling_without_a_number_of_hz_or_a_table_of_statistics_is_left_out(
+    tmp_path: Path, sampling: object
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "sampling": sampling}))
+    facts, lines = readable(tmp_path)
+    assert facts == {"schema": 1}
+    assert len(lines) == 1

@@ -63,7 +63,7 @@ def exporter() -> Iterator[Exporter]:
 def scraped(exporter: Exporter) -> dict[str, list[tuple[dict[str, str], float]]]:
     from prometheus_client.parser import text_string_to_metric_families
 
-    with urllib.request.urlopen(f"http://{exporter.address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{exporter.address}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):

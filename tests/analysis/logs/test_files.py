@@ -20,6 +20,7 @@ from gputel.analysis.logs.log import Log
 from gputel.analysis.runs.paths import parse_all, read_log, read_logs, walk
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
+from tests.recordings import PATIENCE_S
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
 STEP = "step {:05d}/00900 (0.00%) | loss: {:.6f} | lrm: 1.00 | dt: 18077.85ms | tok/sec: 29,001 | mfu: 2.5\n"
@@ -135,9 +136,12 @@ def test_pipe_without_a_writer_says_that_it_waits(tmp_path: Path) -> None:
         target=read_file, args=(tmp_path / "pipe", None, files.Limits(say=said.put)), daemon=True
     )
     reader.start()
-    assert said.get(timeout=30) == f"{tmp_path / 'pipe'}: is a pipe; waiting for a process to write into it"
+    assert (
+        said.get(timeout=PATIENCE_S)
+        == f"{tmp_path / 'pipe'}: is a pipe; waiting for a process to write into it"
+    )
     (tmp_path / "pipe").write_text(STEP.format(1, 3.25))
-    reader.join(timeout=30)
+    reader.join(timeout=PATIENCE_S)
     assert not reader.is_alive()
 
 
