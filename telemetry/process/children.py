@@ -34,7 +34,7 @@ Sample = Callable[[Board, Sequence[int]], int]
 SILENCE = 5 * SECOND
 FIRST_BEAT = 90 * SECOND
 """A new sampler first imports its modules, perhaps from a slow shared folder."""
-LONGEST_LOOK = SECOND // 2
+LONGEST_LOOK = 3 * SECOND // 2
 """The most silence counted between two looks: while the viewer itself is stopped, it sees no heartbeat."""
 SHORT_LIFE = 2 * SECOND
 FIRST_SAMPLE = 5 * SECOND
@@ -79,7 +79,7 @@ class KeeperHandle:
             self._replace_keeper()
 
     def look(self) -> None:
-        """Replace a keeper for whose successor there was no room; called about four times per second."""
+        """Replace a keeper for whose successor there was no room."""
         if self.keeper_pid is None:
             self._replace_keeper()
 
@@ -237,6 +237,11 @@ class Supervisor:
         self.pid = pid
 
     @property
+    def settled(self) -> bool:
+        """Whether only a heartbeat is expected of it: it samples, or never will again."""
+        return self.finished or (self.pid is not None and self.ever_sampled)
+
+    @property
     def fault(self) -> dict[str, str] | None:
         """The error because of which nothing can be sampled."""
         status = self.board.read() or {}
@@ -261,7 +266,7 @@ class Supervisor:
             os.eventfd_write(self._enough, 1)
 
     def look(self) -> None:
-        """Check the heartbeat, and restart the sampler when it is time; called about four times per second."""
+        """Check the heartbeat, and restart the sampler when it is time; called once a second or more often."""
         now = time.monotonic_ns()
         if self.pid is not None:
             self._check_heartbeat(now)

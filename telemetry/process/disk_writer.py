@@ -151,7 +151,7 @@ class DiskWriter(threading.Thread):
             self._turn()
 
     def look(self) -> None:
-        """Try again what failed; called about ten times per second."""
+        """Try again what failed; called about ten times per second while something has."""
         if self._ledger.fault and not self._has_thread:
             self._turn()
 

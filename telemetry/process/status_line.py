@@ -26,23 +26,24 @@ class StatusReporter:
         """`status` is whether there is a terminal for a status line."""
         self._screen, self._sampling, self._began = screen, sampling, began
         self.keeper: KeeperHandle | None = None
-        self._status, self._drawn = status, time.monotonic_ns()
+        self.has_line, self._drawn = status, time.monotonic_ns()
         self._fault_shown = self._disk_shown = False
 
     def report(self) -> None:
-        """Show what is due; called about four times per second."""
+        """Show what is due; called once a second, and four times where there is a status line."""
         self._screen.write_notes()
         if self.keeper:
             self._note_fault()
             self._note_disk(self.keeper)
         now = time.monotonic_ns()
-        if self._status and now - self._drawn >= STATUS_EVERY:
+        if self.has_line and now - self._drawn >= STATUS_EVERY:
             self._drawn = now
             self._draw((now - self._began.monotonic) / SECOND)
 
     def _note_fault(self) -> None:
-        fault = self._sampling.fault
-        if fault and not self._fault_shown and not self._sampling.ever_sampled:
+        if self._fault_shown or self._sampling.ever_sampled:
+            return
+        if fault := self._sampling.fault:
             self._fault_shown = True
             does = "output, its times and the exit code are recorded, GPUs are not"
             self._screen.note(str(GputelError(f"{fault['place']}: {fault['fault']}", does, fault["hint"])))

@@ -24,6 +24,8 @@ from gputel.telemetry.process.status_line import StatusReporter
 from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
 
 TICK_MS = 250
+IDLE_MS = 1000
+"""The same while nothing is due but the sampler's heartbeat: each turn costs the machine 300 µs."""
 RETRY_S = 0.05
 DESCRIPTORS = 10
 """How many descriptors a recording opens at most, in this process."""
@@ -235,8 +237,16 @@ class Viewer:
         if self._pseudo and self._pseudo.listening:
             poll.register(KEYBOARD, select.POLLIN)
         due = self._forwarder.due if self._forwarder else None
-        left_ms = TICK_MS if due is None else min(TICK_MS, max(0, due - time.monotonic_ns()) / 1e6)
+        tick_ms = IDLE_MS if self._idle() else TICK_MS
+        left_ms = tick_ms if due is None else min(tick_ms, max(0, due - time.monotonic_ns()) / 1e6)
         return [descriptor for descriptor, _ in poll.poll(left_ms)]
+
+    def _idle(self) -> bool:
+        """Whether all that may happen soon wakes a descriptor."""
+        keeper = self._keeper
+        if not self._job.argv or keeper is None or keeper.keeper_pid is None or self._reporter.has_line:
+            return False
+        return self._sampling.settled and not self._has_ended()
 
     def _take_signals(self, since: int) -> None:
         for arrival in libc.arrivals(self._signals.descriptor):

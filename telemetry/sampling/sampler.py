@@ -125,7 +125,7 @@ class Sampler:
         return self._thread.is_alive() or self._watchdog.stuck()
 
     def watch(self, stop_fds: Sequence[int]) -> int:
-        """Check every 125 ms whether to stop and whether a call hangs, and publish. Returns the exit code."""
+        """Check every 250 ms whether to stop and whether a call hangs, and publish. Returns the exit code."""
         poll = select.poll()
         for descriptor in stop_fds:
             poll.register(descriptor, select.POLLIN | select.POLLHUP)

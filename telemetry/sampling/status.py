@@ -91,7 +91,9 @@ class StatusWriter:
         return value if digits else int(value)
 
 
-HEAD = struct.Struct("<QII")  # heartbeat (monotonic ns), length and crc32 of the JSON that follows
+BEAT = struct.Struct("<Q")  # heartbeat (monotonic ns)
+MESSAGE = struct.Struct("<II")  # length and crc32 of the JSON that follows
+HEAD = struct.Struct(BEAT.format + MESSAGE.format[1:])
 
 
 class Board:
@@ -99,14 +101,16 @@ class Board:
 
     def __init__(self, size: int = 256 * 1024) -> None:
         self._memory = mmap.mmap(-1, size)
+        self._read_head = b""
+        self._status: dict[str, object] | None = None
 
     def beat(self, monotonic: int) -> None:
-        struct.pack_into("<Q", self._memory, 0, monotonic)
+        BEAT.pack_into(self._memory, 0, monotonic)
 
     @property
     def heartbeat(self) -> int:
         """Monotonic time of the sampler's last beat; 0 before the first."""
-        return int(struct.unpack_from("<Q", self._memory, 0)[0])
+        return int(BEAT.unpack_from(self._memory, 0)[0])
 
     def publish(self, status: dict[str, object]) -> None:
         """Replace the message; one too long for the page is dropped."""
@@ -114,13 +118,15 @@ class Board:
         if HEAD.size + len(text) > len(self._memory):
             return
         self._memory[HEAD.size : HEAD.size + len(text)] = text
-        struct.pack_into("<II", self._memory, 8, len(text), zlib.crc32(text))
+        MESSAGE.pack_into(self._memory, BEAT.size, len(text), zlib.crc32(text))
 
     def read(self) -> dict[str, object] | None:
-        """The last message; None if there is none or it is half written."""
-        _, length, crc = HEAD.unpack_from(self._memory, 0)
-        text = self._memory[HEAD.size : HEAD.size + length]
-        if not length or zlib.crc32(text) != crc:
-            return None
-        status: dict[str, object] = json.loads(text)
-        return status
+        """The last message; None if there is none or it is half written. The caller must not change it."""
+        head = self._memory[BEAT.size : HEAD.size]
+        if head != self._read_head:
+            length, crc = MESSAGE.unpack(head)
+            text = self._memory[HEAD.size : HEAD.size + length]
+            if not length or zlib.crc32(text) != crc:
+                return None
+            self._read_head, self._status = head, json.loads(text)
+        return self._status

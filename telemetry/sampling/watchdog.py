@@ -13,7 +13,7 @@ from gputel.telemetry.machine import Report
 from gputel.telemetry.sampling.turn import Turn
 
 LIMIT = SECOND // 4
-LOOK_EVERY_S = 0.125
+LOOK_EVERY_S = 0.25
 
 
 class Watchdog:

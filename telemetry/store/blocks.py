@@ -178,7 +178,8 @@ def _length_at(data: bytes, at: int) -> int:
 
 def _fill_nulls(values: Integers, valid: Bits) -> Integers:
     """Repeats the value before each null, which makes a difference of zero."""
-    filled, holes = values.copy(), ~valid.all(axis=0)
+    filled: Integers = values.copy()
+    holes = ~valid.all(axis=0)
     there = valid[:, holes]
     last = np.maximum.accumulate(np.where(there, np.arange(len(values))[:, None], 0), axis=0)
     filled[:, holes] = np.take_along_axis(np.where(there, values[:, holes], 0), last, axis=0)

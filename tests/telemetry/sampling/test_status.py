@@ -41,6 +41,16 @@ def test_half_a_message_on_the_board_is_no_message() -> None:
     assert board.read() is None
 
 
+def test_reader_keeps_the_last_message_while_the_next_is_half_written() -> None:
+    board = Board()
+    board.publish({"a": 1})
+    assert board.read() == {"a": 1}
+    board._memory[20] ^= 1
+    assert board.read() == {"a": 1}
+    board.publish({"a": 2})
+    assert board.read() == {"a": 2}
+
+
 GPU = Gpu("0", "H100", "GPU-0", None, memory_total_mib=81_920)
 COLUMNS = (
     GpuColumn("power_w", "W", 1000, "0"),
