@@ -28,6 +28,7 @@ from gputel.telemetry.machine import (
 )
 from gputel.telemetry.readings import Reading
 from gputel.telemetry.sampling import plan as planning
+from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost, TierCount
 from gputel.telemetry.sampling.rows import RawTier
@@ -135,7 +136,7 @@ class Loop:
         self._rearranged = rearranged
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
-        self._long_read = self._period // 4
+        self._long_read = min(self._period // 4, watchdog.LIMIT)
         self._tick = 0
         self._looked = clock.monotonic()
         self._judge_every = max(1, round(plan.hz / JUDGED_HZ))
@@ -221,15 +222,23 @@ class Loop:
             for function, arguments in calls:
                 if function(*arguments):
                     reader.ask()
+                    tier_loop.failed = True
                     break
             began, now = now, monotonic()
-            times[place] = now if now - began < long_read else NO_MOMENT
-            if turn.generation != generation:
-                turn.come_back(gpu, now)
+            times[place] = now
+            if now - began >= long_read:
+                self._took_long(tier_loop, place, gpu, now)
+        turn.entered = None
+        for reader in tier_loop.asked:
             if reader.failed:
                 tier_loop.failed = True
-        turn.entered = None
         return now
+
+    def _took_long(self, tier_loop: TierLoop, place: int, gpu: Gpu, now: int) -> None:
+        """Note a read of which the watchdog may have given up the call. Raises Stale if it has."""
+        tier_loop.times[place] = NO_MOMENT
+        if self._turn.generation != self._generation:
+            self._turn.come_back(gpu, now)
 
     def _ask_and_judge(self, tier_loop: TierLoop, stamp: int) -> int:
         """Ask as `_ask` does, and time each call for the budget."""
@@ -241,10 +250,9 @@ class Loop:
             for readings, ended in zip(calls, reader.timed(monotonic), strict=True):
                 costs[readings] = costs.get(readings, 0) + ended - now
                 now = ended
-            now = monotonic()
-            tier_loop.times[place] = now if now - began < self._long_read else NO_MOMENT
-            if turn.generation != generation:
-                turn.come_back(gpu, now)
+            now = tier_loop.times[place] = monotonic()
+            if now - began >= self._long_read:
+                self._took_long(tier_loop, place, gpu, now)
             tier_loop.failed |= reader.failed
         turn.entered = None
         self._budget.add(tier_loop.number, now - stamp, costs)
@@ -306,6 +314,8 @@ class Loop:
             elif self._turn.returned.get(gpu, now + 1) <= now:
                 self._readmit(gpu, "answers again after a call that hung")
         for tier_loop in self._tier_loops:
+            if any(reader.failed for _, _, reader, _ in tier_loop.work):  # known since its rows were decoded
+                self._check(tier_loop)
             if any(reader.prepared for reader in tier_loop.asked):
                 tier_loop.arrange()
 
