@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from gputel.analysis import runs
+from gputel.analysis import runs, stores
 from gputel.analysis.runs import paths, read_run, recording
 from gputel.results import Compared, ParsedLog, Planned
 from gputel.run import Run
@@ -28,7 +28,8 @@ def open_run(path: str | Path, *, gpu: str | Path | None = None, offset_s: float
     source = Path(path)
     if gpu is not None:
         return Run(runs.from_table_and_log(Path(gpu), source, offset_s))
-    return Run(recording.open_recording(source) if source.is_dir() else read_run(source))
+    is_recording = source.is_dir() and not stores.kind(source)
+    return Run(recording.open_recording(source) if is_recording else read_run(source))
 
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> ParsedLog:  # noqa: A002

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from gputel.analysis import stores
 from gputel.analysis.live.resume import Positions
 from gputel.analysis.live.runs import (
     Followed,
@@ -22,6 +23,7 @@ from gputel.analysis.live.runs import (
     Formats,
 )
 from gputel.analysis.live.sources import is_compressed
+from gputel.analysis.live.stores import FollowedStore
 from gputel.analysis.live.update import Update
 from gputel.analysis.live.wakeups import Wakeups
 from gputel.analysis.runs import paths
@@ -183,6 +185,8 @@ class Follower:
 
 
 def _open_run(path: Path, positions: Positions | None, formats: Formats) -> Followed:
+    if formats is None and stores.kind(path):
+        return FollowedStore(path, positions)
     if path.is_dir():
         return FollowedRun(path, positions, formats)
     if path.is_fifo():
@@ -191,8 +195,8 @@ def _open_run(path: Path, positions: Positions | None, formats: Formats) -> Foll
 
 
 def _is_log(path: Path) -> bool:
-    """Whether a path is a run folder, text or compressed; checkpoints in a followed folder are none of these."""
-    if path.is_dir():
+    """Whether a path is a run folder, a store, text or compressed; checkpoints beside them are none of these."""
+    if path.is_dir() or stores.kind(path):
         return True
     try:
         with path.open("rb") as file:

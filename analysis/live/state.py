@@ -24,7 +24,7 @@ from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
-    from gputel.analysis.live.update import Update
+    from gputel.analysis.live.update import ReadSoFar, Update
 
 MOST_EVENTS = 500
 RATE = "tok_per_sec"
@@ -50,7 +50,7 @@ class RunState:
         self.has_grown = False  # since following began
         self.is_written: bool | None = None  # whether a process has it open; None if unknown
         self._now = now
-        self._sources: dict[str, Any] = {}
+        self._sources: dict[str, ReadSoFar] = {}
         self._gpus = GpuHistory()
         self._events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
         self._facts: list[dict[str, Any]] = []
@@ -64,7 +64,8 @@ class RunState:
         if increment is not None:
             if increment.afresh or update.stream not in self.logs:
                 self.logs[update.stream] = LogState()
-            self._sources[update.stream] = update.log
+            if update.log is not None:
+                self._sources[update.stream] = update.log
             log = self.logs[update.stream]
             was_placed = log.begun is not None
             log.take(increment, self._now(), live=update.live)
@@ -175,9 +176,7 @@ class RunState:
         return log.total_steps or (int(total) if isinstance(total, float) and math.isfinite(total) else None)
 
     def _config(self) -> dict[str, float | str]:
-        return {
-            key: value for source in self._sources.values() for key, value in source.parser.config.items()
-        }
+        return {key: value for source in self._sources.values() for key, value in source.config.items()}
 
     def _caution(self, config: Mapping[str, float | str], tokens: StepTokens) -> str | None:
         simulated = next((fact["simulated"] for fact in self._facts if fact.get("simulated")), None)

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from gputel.analysis.logs.incremental import Increment, Increments
+    from gputel.analysis.logs.incremental import Increment
+    from gputel.analysis.logs.outcome import LogEvent
+
+
+class ReadSoFar(Protocol):
+    """What is known of a log or a store beside its rows."""
+
+    @property
+    def config(self) -> dict[str, float | str]: ...
+    @property
+    def cause(self) -> LogEvent | None: ...
+    @property
+    def began(self) -> int | None: ...
+    @property
+    def completed(self) -> bool: ...
+    @property
+    def is_settled(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -23,7 +39,7 @@ class Update:
     source: str
     stream: str = ""
     increment: Increment | None = None
-    log: Increments | None = None  # the parser of the increment
+    log: ReadSoFar | None = None  # the parser of the increment, or the store
     written: float | None = None  # time of the last write to the log, in seconds since 1970
     gpu: pl.DataFrame | None = None
     recorder_events: list[dict[str, Any]] = field(default_factory=list)

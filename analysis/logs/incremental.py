@@ -150,6 +150,11 @@ class Increments:
         return self._log.parser
 
     @property
+    def config(self) -> dict[str, float | str]:
+        """The settings that were printed so far."""
+        return self.parser.config
+
+    @property
     def began(self) -> int | None:
         """The timestamp of the first line that has one, in ns; None so far."""
         first = self.parser.began()

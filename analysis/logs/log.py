@@ -55,7 +55,7 @@ class Log:
     name: str
     source: str
     format: str | None
-    lines: int
+    lines: int | None  # None of a store, which has none
     config: dict[str, float | str]
     summary: dict[str, float | str]
     rejects: list[Reject]
@@ -73,6 +73,7 @@ class Log:
     started: int | None = None
     ended: int | None = None
     formats: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what was counted and left aside
 
     def __repr__(self) -> str:
         return f"<log {self.name!r}: {self.format}, {self.records.height} records, {self.status}>"

@@ -209,6 +209,9 @@ def rows(log: Log) -> Iterator[dict[str, Any]]:
 
 
 def rejects(log: Log) -> Iterator[str]:
+    if log.lines is None:
+        yield from (f"{log.source}: record {reject.line}: {reject.reason}" for reject in log.rejects)
+        return
     for reject in log.rejects:
         name = reject.pattern.rpartition(".")[0]
         more = "'--learn FILE' writes the format" if name == "inferred" else f"'gputel formats {name}'"

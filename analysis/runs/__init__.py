@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import document
+from gputel.analysis import document, stores
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
 from gputel.analysis.runs.batch import StepTokens, step_tokens
@@ -83,7 +83,9 @@ class RunData:
 
 
 def read_run(path: Path, formats: tuple[Format, ...] | None = None) -> RunData:
-    """Opens a run folder or a log. A table of GPU readings alone is a run with an empty log."""
+    """Opens a run folder, a store or a log. A table of GPU readings alone is a run with an empty log."""
+    if formats is None and stores.kind(path):
+        return RunData(stores.read(path))
     if path.is_dir():
         from gputel.analysis.runs.recording import open_recording
 

@@ -67,7 +67,7 @@ def _ending(log: Log, facts: Sequence[Mapping[str, Any]]) -> tuple[Status, LogEv
         return ("running" if log.status == "unknown" else log.status), log.cause
     stopped = next((reason for description in last if (reason := description.get("stopped"))), None)
     if stopped:
-        return "interrupted", LogEvent("stop", log.lines, str(stopped.get("text")), fatal="interrupted")
+        return "interrupted", LogEvent("stop", log.lines or 0, str(stopped.get("text")), fatal="interrupted")
     codes = [
         code for description in last if description.get("argv") and (code := _code(description)) is not None
     ]
@@ -78,10 +78,10 @@ def _ending(log: Log, facts: Sequence[Mapping[str, Any]]) -> tuple[Status, LogEv
     signals = [code for code in codes if code in SIGNALS]
     if signals and log.status == "unknown":
         text = f"the command was ended by {SIGNALS[signals[0]]}"
-        return "interrupted", LogEvent("stop", log.lines, text, fatal="interrupted")
+        return "interrupted", LogEvent("stop", log.lines or 0, text, fatal="interrupted")
     code = next(code for code in codes if code)
     return "failed", log.cause or LogEvent(
-        "", log.lines, f"the command ended with exit code {code}", fatal="failed"
+        "", log.lines or 0, f"the command ended with exit code {code}", fatal="failed"
     )
 
 
@@ -148,7 +148,7 @@ def _joined(logs: list[tuple[str | None, Log]], name: str, source: str) -> Log:
         parts.append(moved if node is None else _of_node(moved, node))
         for phase, attempt in log.places:
             last_attempt[phase] = max(last_attempt.get(phase, 0), before.get(phase, 0) + attempt)
-        lines += log.lines
+        lines += log.lines or 0
     last = parts[-1]
     return replace(
         last.with_results(**{table: _stacked(parts, table) for table in TABLES}),

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gputel.analysis import stores
 from gputel.analysis.logs import binary, files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.telemetry import own_files, run_folder
@@ -79,6 +80,7 @@ class _Walk:
         self._skipped = skipped
         self._seen: dict[tuple[int, int], Path] = {}
         self._links: list[Path] = []
+        self._claimed: set[Path] = set()  # files of the stores that were found
 
     def folder(self, path: Path) -> None:
         if not self._is_new(path):
@@ -91,8 +93,11 @@ class _Walk:
         except OSError as error:
             self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
             return
+        here = stores.in_folder(path, self._claimed)
+        self.paths += here.paths
+        self._claimed |= here.claimed
         for entry in entries:
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or Path(entry.path) in self._claimed:
                 continue
             if entry.is_symlink():
                 self._links.append(Path(entry.path))
@@ -131,7 +136,9 @@ class _Walk:
 
 
 def read_log(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
-    """Reads a run folder, a log file or a FIFO; raises GputelError if it cannot be opened."""
+    """Reads a run folder, a store, a log file or a FIFO; raises GputelError if it cannot be opened."""
+    if _is_store(path, formats):
+        return stores.read(path)
     if not path.is_dir():
         return read_file(path, formats, limits)
     from gputel.analysis.runs import output
@@ -143,8 +150,8 @@ def read_logs(
     paths: Iterable[Path], formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT
 ) -> Iterator[Log | GputelError]:
     """Yields each log, or the error that reading it raised; small files are read many at a time."""
-    for is_folder, group in groupby(paths, Path.is_dir):
-        if not is_folder:
+    for is_single, group in groupby(paths, lambda path: path.is_dir() or _is_store(path, formats)):
+        if not is_single:
             yield from read_files(group, formats, limits)
             continue
         for path in group:
@@ -152,3 +159,8 @@ def read_logs(
                 yield read_log(path, formats, limits)
             except GputelError as error:
                 yield error
+
+
+def _is_store(path: Path, formats: tuple[Format, ...] | None) -> bool:
+    """Whether a path is a store; a log that is read in a format of the user's choice is none."""
+    return formats is None and stores.kind(path) is not None

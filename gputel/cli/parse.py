@@ -243,19 +243,26 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
     for log in logs:
         if log.inferred:
             show.note(f"{log.source}: {log.inferred}")
+        for note in log.notes:
+            show.note(f"{log.source}: {note}")
         if log.rejects:
-            show.note(
-                f"{log.source}: {len(log.rejects)} lines look like records and could not be read; see --rejects"
+            what = (
+                "damaged records," if log.lines is None else "lines look like records and could not be read;"
             )
+            show.note(f"{log.source}: {len(log.rejects)} {what} see --rejects")
     empty = [log for log in logs if log.is_empty]
     if len(empty) <= FEW or verbose:
         for log in empty:
             show.note(
-                f"{log.source}: nothing to parse: no record, evaluation, event or GPU reading in {log.lines} lines"
+                f"{log.source}: nothing to parse: no record, evaluation, event or GPU reading{_in_lines(log)}"
             )
     else:
         show.note(f"nothing to parse in {len(empty):,} of {len(logs):,} files; -v names them")
     show.skipped(skipped, each=verbose)
+
+
+def _in_lines(log: Log) -> str:
+    return "" if log.lines is None else f" in {log.lines} lines"
 
 
 def _exit_code(logs: list[Log], errors: list[dict[str, str]], *, strict: bool) -> int:

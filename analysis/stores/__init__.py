@@ -1,0 +1,62 @@
+"""What other tools kept of a run -> Log.
+
+find          which paths are stores
+tensorboard   a folder of event files; event_files reads their bytes, event_record one record, checksums their sums
+parts, tags   what their names mean here
+points        the values of a run, as every reader hands them over
+assemble      points -> Log
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gputel.analysis.stores.find import in_folder, kind
+from gputel.telemetry.errors import GputelError
+
+if TYPE_CHECKING:
+    from gputel.analysis.logs.log import Log
+    from gputel.analysis.stores.points import StoredRun
+
+__all__ = ["StoreReader", "in_folder", "kind", "read", "store_reader", "stored_run"]
+
+
+class StoreReader(Protocol):
+    """Reads a store and what is added to it; `files` are what it consists of by now."""
+
+    @property
+    def files(self) -> list[Path]: ...
+
+    def advance(self) -> bool:
+        """Reads what is new; returns whether anything is."""
+
+    def run(self) -> StoredRun:
+        """Makes the run of everything that was read so far."""
+
+
+def read(path: Path) -> Log:
+    """Reads the run of a store; raises GputelError if it cannot be opened."""
+    from gputel.analysis.stores import assemble
+
+    return assemble.make_log(stored_run(path))
+
+
+def stored_run(path: Path) -> StoredRun:
+    """Reads the values of a store's run before they become a log."""
+    reader = store_reader(path)
+    try:
+        reader.advance()
+        return reader.run()
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror or error}"
+        raise GputelError(str(path), fault, "check the path and its permissions") from None
+
+
+def store_reader(path: Path) -> StoreReader:
+    """Opens a store that may grow; raises GputelError if it is none."""
+    if kind(path) == "tensorboard":
+        from gputel.analysis.stores import tensorboard
+
+        return tensorboard.FolderReader(path)
+    raise GputelError(str(path), "is no store that gputel reads", "see docs/stores.md")
