@@ -61,8 +61,8 @@ class OpenRecords:
         key, step = self._counting.of_bar(line)
         count = line.cells.get("count", 0.0)
         draft = self.drafts.get(line.rank)
-        if step is not None and self._is_second_bar(line, key):
-            self._test(line, step)
+        if draft and self._is_second_bar(line, draft, key):
+            draft.evals.update(_tested(line))
             return
         new = OpenRecord(line, step, self._titled(line), line.evaluations())
         new.redraw = (*key, count)
@@ -130,19 +130,16 @@ class OpenRecords:
         total = draft.line.cells.get("total")
         return total is not None and draft.redraw[2] >= total != line.cells.get("total", total)
 
-    def _is_second_bar(self, line: ParsedLine, key: BarKey) -> bool:
+    def _is_second_bar(self, line: ParsedLine, draft: OpenRecord, key: BarKey) -> bool:
         """Whether a bar names the epoch that another bar has finished: `Epoch 3 [Val]` below `Epoch 3 [Train]`."""
-        draft = self.drafts.get(line.rank)
-        same = draft is not None and draft.redraw is not None and draft.redraw[:2] == key
-        return same and key[0] == "epoch" and self._is_another_bar(line)
+        same = draft.redraw is not None and draft.redraw[:2] == key and key[0] == "epoch"
+        return same and self._is_another_bar(line)
 
     def _test(self, line: ParsedLine, epoch: float) -> None:
         """Takes the last redraw of a test's bar as an evaluation at the finished epoch."""
         if line.cells["count"] < line.cells["total"]:
             return
-        metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
-        evals = {f"val_{name}": line.cells[name] for name in metrics} | line.evaluations()
-        self._evaluations.write(line, evals, epoch, self._stages.here)
+        self._evaluations.write(line, _tested(line), epoch, self._stages.here)
 
     def _titled(self, line: ParsedLine) -> dict[str, float]:
         """The values of a record, with a table's columns named by its header."""
@@ -153,6 +150,12 @@ class OpenRecords:
             cells[title] = cells.pop(name)
             self._sources.setdefault(title, Field(title, title))
         return cells
+
+
+def _tested(line: ParsedLine) -> dict[str, float]:
+    """The evaluations that a bar of a test gives, also where it names them like those of the training."""
+    metrics = [name for name in line.shape.columns if name not in PLACES and name not in CIRCUMSTANCES]
+    return {f"val_{name}": line.cells[name] for name in metrics} | line.evaluations()
 
 
 class Columnwise:
