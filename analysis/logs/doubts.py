@@ -1,6 +1,6 @@
 """A log that was read -> what makes the reading doubtful. A right reading has no doubt.
 
-Each check compares two figures that the reading itself gave; none looks at the text again.
+Each check compares two figures that the reading itself gave; none looks at the text again (`unread` has looked).
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class ParsedRows(Protocol):
     def rejects(self) -> list[Reject]: ...
     @property
     def continues(self) -> bool: ...
+    @property
+    def unread(self) -> tuple[str, int, int] | None: ...
     def metrics(self) -> list[str]: ...
 
 
@@ -215,6 +217,23 @@ def _unread(log: ParsedRows) -> Iterator[Doubt]:
         )
 
 
+def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
+    """A loss that is printed more than half as often as there are records, and that was not read."""
+    if log.unread is None:
+        return
+    name, count, line = log.unread
+    rows = log.records.height or log.evals["line"].n_unique()
+    if rows and count >= LEAST_UNREAD and count > 0.5 * rows:
+        kind = "records" if log.records.height else "evaluations"
+        yield _doubt(
+            "unread-losses",
+            f"{count:,} figures of {name} were not read, beside {rows:,} {kind}",
+            "another line of the training has them",
+            {"name": name, "unread": count, "read": rows},
+            line,
+        )
+
+
 def _is_constant(values: pl.Series) -> bool:
     """Whether all values are one, nulls aside."""
     return bool(values.min() == values.max())
@@ -240,4 +259,5 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _evaluations,
     _spacing,
     _unread,
+    _unread_losses,
 )

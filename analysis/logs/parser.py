@@ -23,6 +23,7 @@ from gputel.analysis.logs.lines import Chunk, Splitter, keep
 from gputel.analysis.logs.outcome import RECORDS, Outcome, ends_with_record, strange, unread
 from gputel.analysis.logs.patterns import Engine, EngineResult, Field, Hits, Pattern, Reject
 from gputel.analysis.logs.records import Assembler
+from gputel.analysis.logs.unread import UnreadLosses
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.infer import Inferred
@@ -80,6 +81,7 @@ class Parser:
         self.summary: dict[str, float | str] = {}
         self.config: dict[str, float | str] = {}
         self.hits: Counter[str] = Counter()  # lines by format
+        self.unread = UnreadLosses()
         self._shapes: dict[Pattern, frozenset[Field]] = {}  # what the last line of each pattern printed
         self._recorded = False  # whether the chunk before ended with a record
         self._unexamined: list[
@@ -119,7 +121,7 @@ class Parser:
             part, chunk = chunk.cut(SAMPLES[self._asked] - self._seen)
             self._keep(part)
             self._asked += 1
-            if self._asked == len(SAMPLES) or not self.records.begun:
+            if self._asked == len(SAMPLES) or not self.records.begun or self._is_nothing():
                 self._understand()
             if self._asked == len(SAMPLES):
                 self._stop_asking()
@@ -146,8 +148,10 @@ class Parser:
         reading = self._read(chunk, reading or self.engine(chunk.data, self.patterns, chunk.starts))
         for first, region, recorded in unread(reading, chunk):
             self._unexamined.append((chunk, first, region, recorded))
+            unknown = strange(reading, first, region)
+            self.unread.add(unknown, int(chunk.number(np.array([first]))[0]))
             if self._infer:
-                self._strange.append(strange(reading, first, region))
+                self._strange.append(unknown)
         if not self._may_be_read_again():
             self._read_events()
         self._recorded = self._recorded or ends_with_record(reading)
@@ -177,6 +181,7 @@ class Parser:
             self.hits[hits.pattern.name.rpartition(".")[0]] += len(hits.lines) * (
                 hits.pattern.role in RECORDS
             )
+        self.unread.see(reading, chunk)
         self._facts(reading)
         return reading
 
@@ -233,14 +238,15 @@ class Parser:
         lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
         if not self._infer or not CANDIDATE.search(lines):
             return None
-        if not self.records.begun:
+        if nothing or not self.records.begun:
             return self._infer(lines, 0)
         spoken = [line for line in lines.split(b"\n") if CANDIDATE.search(line)]  # a tenth of a long log
         return self._infer(b"\n".join(spoken), sum(self.hits.values()))
 
     def _is_nothing(self) -> bool:
-        """Whether formats matched lines, but no record or evaluation came of them: it is in none of them."""
-        return any(self.hits.values()) and not self.records.begun and not self.records.evaluations.rows.count
+        """Whether formats matched lines and read nothing, or passed over the losses: it is in none of them."""
+        is_empty = not self.records.begun and not self.records.evaluations.rows.count
+        return any(self.hits.values()) and (is_empty or self.unread.are_passed_over)
 
     def _read_again(self, inferred: Inferred) -> None:
         """Reads the kept log again, with the inferred format beside the others."""

@@ -73,6 +73,7 @@ def conclude(
         learned=parser.inferred.text if parser.inferred else None,
         composed="composed" in parser.config,
         continues=TRAINED_BEFORE.search(parser.head) is not None,
+        unread=parser.unread.worst(),
     )
 
 

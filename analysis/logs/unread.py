@@ -1,0 +1,100 @@
+"""Losses that a log prints and no pattern reads: what a reading leaves out without a word.
+
+`UnreadLosses` looks at the lines that no pattern has read, and at the records that came without any loss. Lines
+about the best model so far, averages and weights of losses do not count: they repeat what is read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gputel.analysis.logs.lines import Chunk
+from gputel.analysis.logs.outcome import RECORDS
+from gputel.analysis.logs.patterns import EngineResult, Hits, lazy_regex
+
+MOST = 8 << 20  # bytes that are looked at
+SAMPLE = 50  # records of a pattern in one chunk that are looked at
+LEAST = 3
+_FOREIGN = "损失 損失 ロス 손실".split()
+_NEEDLES = (b"loss", b"nll", b"perplexity", *(word.encode() for word in _FOREIGN))
+_WORDS = rb"loss(?:es)?|nll|perplexity|" + "|".join(_FOREIGN).encode()
+_LOSS = lazy_regex(
+    rb"(?i)(?P<name>[\w./-]{0,40}(?:%b)(?![a-z]|[ _.-]?(?:scal|weight|coe|factor|clip|func))[\w./]{0,20})"
+    rb"['\"]?[ )\]]{0,2}(?: ?(?:[:=]|is|->)|[ \t])\s{0,8}[-+(\[]{0,2}\d+\.\d" % _WORDS
+)
+_REPEATS = lazy_regex(
+    rb"(?i)best|improv|sav(?:ed|ing)|minim|maxim|lowest|early stop|average|\bmean\b|\bavg|reduc|\bload"
+    rb"|epoch \d+ (?:done|finished|summary)"
+)
+
+
+class UnreadLosses:
+    """Counts losses that were printed and not read."""
+
+    def __init__(self) -> None:
+        self._names: Counter[bytes] = Counter()
+        self._first: dict[bytes, int] = {}  # the line of each name's first figure
+        self._looked = 0  # bytes
+        self._loses = False  # whether any record gave a loss
+        self._passed = self._records = (
+            0  # records without a loss that print one, of those that were looked at
+        )
+
+    def add(self, region: bytes, number: int) -> None:
+        """Looks at lines that no pattern has read; `number` is that of the first."""
+        if self._looked > MOST:
+            return
+        self._looked += len(region)
+        for begin, line in _speaking(region):
+            if _REPEATS.search(line):
+                continue
+            for found in _LOSS.finditer(line):
+                self._names[found["name"]] += 1
+                if found["name"] not in self._first:
+                    self._first[found["name"]] = number + region.count(b"\n", 0, begin)
+
+    def see(self, reading: EngineResult, chunk: Chunk) -> None:
+        """Looks at the records that were read."""
+        for hits in reading.hits:
+            if hits.pattern.role not in RECORDS or self._loses:
+                continue
+            if any("loss" in what.column.lower() for what in hits.values):
+                self._loses = True
+                continue
+            for line in _lines(hits, chunk.data):
+                self._records += 1
+                self._passed += _LOSS.search(line) is not None
+
+    @property
+    def are_passed_over(self) -> bool:
+        """Whether the records print losses, and none was read: they are of another format."""
+        return not self._loses and self._passed >= max(LEAST, 0.5 * self._records)
+
+    def worst(self) -> tuple[str, int, int] | None:
+        """The name that was left unread most often, how often, and the line of its first figure."""
+        if not self._names:
+            return None
+        (name, count), *_ = self._names.most_common(1)
+        return name.decode(errors="replace"), count, self._first[name]
+
+
+def _speaking(region: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines with a word for a loss, and where each begins: searching for words is fast, and regexes are not."""
+    small = region.lower()
+    begins = set[int]()
+    for needle in _NEEDLES:
+        at = small.find(needle)
+        while at >= 0:
+            begins.add(small.rfind(b"\n", 0, at) + 1)
+            end = small.find(b"\n", at)
+            at = small.find(needle, end) if end >= 0 else -1
+    for begin in sorted(begins):
+        end = region.find(b"\n", begin)
+        yield begin, region[begin : end if end >= 0 else len(region)]
+
+
+def _lines(hits: Hits, data: bytes) -> Iterator[bytes]:
+    for start in hits.starts[:SAMPLE].tolist():
+        end = data.find(b"\n", start)
+        yield data[start : end if end >= 0 else len(data)]

@@ -1,0 +1,82 @@
+"""Losses that were printed and not read are found, and facts that repeat a loss are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gputel.analysis.logs.log import Log
+from gputel.analysis.logs.unread import UnreadLosses
+
+Read = Callable[[str], Log]
+
+
+def unread(*lines: str) -> tuple[str, int, int] | None:
+    losses = UnreadLosses()
+    losses.add("\n".join(lines).encode(), 1)
+    return losses.worst()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("[010] train_loss: 0.305 | dev_loss: 0.736", "train_loss"),
+        ("  | > loss_disc: 3.01874 (3.46002)", "loss_disc"),
+        ("Epoch 3, 损失: 0.52", "损失"),
+        ("step 4 loss is 0.25", "loss"),
+    ],
+)
+def test_printed_loss_is_found(line: str, name: str) -> None:
+    found = unread(line)
+    assert found is not None
+    assert found[0] == name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "best val_loss: 0.31 at epoch 3",
+        "Model saved with loss 0.25",
+        "loss_scale: 65536.0",
+        "  kl_loss_coef: 0.001",
+        "hair loss of 8.5 percent",
+        "glossary 1.5",
+        "loss function 1.0",
+    ],
+)
+def test_figure_that_repeats_or_weighs_a_loss_is_not(line: str) -> None:
+    assert unread(line) is None
+
+
+def test_records_glued_to_one_line_make_the_reading_doubtful(read: Read) -> None:
+    def record(epoch: int) -> str:
+        return f"[{epoch:03d}] train_loss: {2 / epoch:.3f} | f1: {1 - 1 / epoch:.4f}"
+
+    apart = "".join(record(epoch) + " >>> save\n" for epoch in range(1, 10))
+    glued = " ".join(record(epoch) for epoch in range(10, 40)) + "\n"
+    assert not read(apart).doubts
+    (doubt,) = read(apart + glued * 3).doubts
+    assert (doubt.what, doubt.figures["name"]) == ("unread-losses", "train_loss")
+
+
+def test_record_of_a_known_format_that_passes_over_the_loss_is_inferred(read: Read) -> None:
+    """The line looks like one of the ImageNet example, but epochs count from 1 and the loss has no pair."""
+    text = "".join(
+        f"Epoch: [{epoch}][{batch}/50]\tTime 0.{batch} DataTime 0.012, loss {5 / epoch + 1 / batch:.7f}\t\n"
+        for epoch in (1, 2)
+        for batch in range(1, 51)
+    )
+    log = read(text)
+    assert (log.format, log.records.height) == ("inferred", 100)
+    assert log.records["step"].to_list() == list(range(1, 101))
+    assert log.records["loss"].null_count() == 0
+
+
+def test_epochs_own_mean_beside_finer_records_is_no_doubt(read: Read) -> None:
+    text = "".join(
+        "".join(f"epoch {epoch} step {step} loss: {1 / step:.4f} lr: 1e-3\n" for step in range(1, 11))
+        + f"== epoch {epoch} done, loss = 0.{epoch} ==\n"
+        for epoch in range(1, 6)
+    )
+    assert not read(text).doubts
