@@ -17,20 +17,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from truth_runs import (
-    FIRST,
-    FIRST_LINE,
-    LIMIT_W,
-    NAME,
-    WATTS,
-    Case,
-    cases,
-    joules,
-    last_dt,
-    source,
-    write,
-    write_half,
-)
+from truth_layouts import FIRST, FIRST_LINE, NAME, last_dt
+from truth_runs import LIMIT_W, WATTS, Case, cases, joules, source, write, write_half
 
 from gputel.analysis import compare, report, runs
 from gputel.analysis.compare.answer import comparison_json
@@ -97,13 +85,14 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
     facts = {name: fact["value"] for name, fact in answer.get("facts", {}).items()}
     verdicts = {row["question"]: row for row in answer.get("verdicts", [])}
     clock = (answer.get("clock") or {}).get("uncertainty_s")
-    each = case.seconds("train") / case.steps
+    each = case.seconds("train") / case.done
     watts = joules_of(case, "train") * case.gpus
     known_gpus = case.readings is not None
     timed = case.stamps is not None or case.readings == "recording"
 
     def seconds(kind: str) -> Figure:
         row, true = time.get(kind, {}), case.seconds(kind)
+        true += case.seconds("idle") * (kind == "start")  # nothing is printed between a crash and the restart
         unseen = FIRST_LINE * (kind == "start" and case.readings != "recording")
         value = row.get("duration_s")
         if not row and time and (timed or not true):
@@ -118,16 +107,16 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
         Figure(
             "report",
             "tok/s",
-            case.tokens * case.steps / case.seconds("train"),
+            case.tokens / each,
             phase.get("tok_per_sec"),
             RATE,
             phase.get("tok_per_sec_error"),
         ),
-        Figure("report", "steps", case.steps, phase.get("steps")),
+        Figure("report", "steps", case.done, phase.get("steps")),
         *(seconds(kind) for kind in ("train", "eval", "checkpoint")),
         Figure("report", "GPU", NAME, facts.get("gpu")),
         Figure("report", "GPUs", case.gpus, facts.get("gpus")),
-        Figure("report", "status", "completed", answer.get("status")),
+        Figure("report", "status", _ended(case), answer.get("status")),
     ]
     if timed:
         figures.append(seconds("start"))
@@ -155,7 +144,7 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
             Figure(
                 "report",
                 "J a token",
-                watts / case.tokens / case.steps,
+                watts / case.tokens / case.done,
                 phase.get("j_per_token"),
                 ENERGY,
                 phase.get("j_per_token_error"),
@@ -165,11 +154,16 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
                 "report", "bottleneck", "unknown", _no_waiting(verdicts.get("bottleneck", {}).get("answer"))
             ),
         ]
-        if case.readings != "wide":
+        if case.readings in ("smi", "recording"):
             figures.append(
                 Figure("report", "power limit", float(LIMIT_W * case.gpus), facts.get("power_limit_w"))
             )
     return figures
+
+
+def _ended(case: Case) -> str:
+    """A log without a total does not say that it is complete, a recording's exit code does."""
+    return "completed" if case.layout.total or case.readings == "recording" else "unknown"
 
 
 def _no_waiting(answer: str | None) -> str | None:
@@ -202,13 +196,17 @@ def _compare(case: Case, subject: runs.RunData | None, _result: Result) -> list[
     clock = 1.0 if case.stamps == "s" else 0.0
     first = case.spans[1][1]
     timed = case.stamps is not None or case.readings == "recording"
-    whole = case.end - first if timed else case.seconds("train") + case.inside * case.seconds("eval")
+    inside = case.inside * case.seconds("eval") + case.layout.inside * case.seconds("checkpoint")
+    whole = case.end - first if timed else case.seconds("train") + inside
+    spent = case.seconds("train") / case.done * case.steps if case.layout.rated else whole
     return [
         Figure("compare", "tokens", case.tokens * case.steps, row.get("tokens")),
         Figure("compare", "time", whole, row.get("time_s"),
                TIME + (clock / whole if timed else FIRST / case.steps)),
-        Figure("compare", "tok/s", case.tokens * case.steps / case.seconds("train"), row.get("tok_per_sec"), RATE),
-        *([Figure("compare", "energy", joules(case, first, case.end) * case.gpus, row.get("energy_j"), ENERGY)]
+        Figure("compare", "tok/s", case.tokens * case.steps / spent, row.get("tok_per_sec"), RATE,
+               row.get("tok_per_sec_error")),
+        *([Figure("compare", "energy", joules(case, first, case.end) * case.gpus, row.get("energy_j"), ENERGY,
+                  row.get("energy_error_j"))]
           if case.readings == "recording" and not case.lost else []),
         Figure("compare", "final loss", case.loss(case.steps - 1),
                subject and subject.log.records["loss"].drop_nulls().to_list()[-1]),
@@ -222,14 +220,14 @@ def _plan(case: Case, subject: runs.RunData | None, _result: Result) -> list[Fig
         happened = {
             row["name"]: row["happened"] for row in check.answer(request.check(subject, asked))["figures"]
         }
-    each = case.seconds("train") / case.steps
+    each = case.seconds("train") / case.done
     return [
         Figure("plan --check", "step time", 1000 * each, happened.get("dt_ms"), RATE),
         Figure("plan --check", "tok/s", case.tokens / each, happened.get("tok_per_sec"), RATE),
         Figure(
             "plan --check",
             "training hours",
-            case.seconds("train") / 3600,
+            each * case.steps / 3600,
             happened.get("train_hours"),
             2 * TIME,
         ),
@@ -246,8 +244,8 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
     figures = [
         Figure("tail", "step", case.steps - 1, view and view.step),
         Figure("tail", "loss", case.loss(case.steps - 1), last.get("loss")),
-        Figure("tail", "tok/s", rate, last.get("tok_per_sec"), RATE),
-        Figure("tail", "status", "completed", view and view.status),
+        *([Figure("tail", "tok/s", rate, last.get("tok_per_sec"), RATE)] if case.layout.rated else []),
+        Figure("tail", "status", _ended(case), view and view.status),
     ]
     if recorded or case.stamps:
         clock = 1.0 if case.stamps == "s" else 0.0
@@ -262,7 +260,7 @@ def _tail(case: Case, subject: runs.RunData | None, result: Result) -> list[Figu
         left = case.gpus - (case.lost is not None)
         figures.append(Figure("tail", "power", WATTS["idle"] * left, whole, ENERGY))
     half = case.spans[len(case.spans) // 2][2]
-    if case.stamps and _foreseeable(case, half):
+    if case.stamps and case.crash is None and _foreseeable(case, half) and case.layout.total:
         now = follow(write_half(case, result.folder, half)) if subject else None
         left, pause = case.end - half, max(case.eval_s, case.save_s)  # nothing announces the last pause
         figures.append(Figure("tail", "time left", left, now and now.eta_s, LEFT + pause / left))

@@ -7,7 +7,6 @@ follow from that plan and a seed, so every figure has a true value.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any
 
 import long_recordings
 import numpy as np
+from truth_layouts import LAYOUTS, NAME, Layout, lines
 
 from gputel.analysis import runs
 from gputel.telemetry import run_folder
@@ -26,16 +26,11 @@ from gputel.telemetry.store.tiers import GpuColumn, Tier
 
 START = datetime(2026, 10, 3, 7, 3, 19, tzinfo=timezone.utc)
 START_NS = int(START.timestamp()) * SECOND
-NAME, LIMIT_W, MEMORY_MIB = "NVIDIA H100 80GB HBM3", 700, 81_559
+LIMIT_W, MEMORY_MIB = 700, 81_559
 READINGS = (("power_w", "W", 1000), ("energy_j", "J", 1000), ("mem_used_mib", "MiB", 1), ("util", "%", 1))
 WATTS = {"start": 90.0, "train": 560.0, "eval": 420.0, "checkpoint": 120.0, "idle": 75.0}
+DOWN_S = 75.0  # between a crash and the restart
 DIP = 0.2  # share of a step at the power of a checkpoint: the optimizer's, or the network's
-FIRST_LINE = 0.5  # seconds after the start
-FIRST = 10  # steps that nanochat leaves out of its total time
-BATCH = {
-    "desired": "desired batch size (number of tokens): {}",
-    "nanochat": "Total batch size {:,} => gradient accumulation steps: 4",
-}
 
 
 @dataclass(frozen=True)
@@ -54,9 +49,9 @@ class Case:
     save_s: float = 6.0
     start_s: float = 30.0
     gpus: int = 1
-    style: str = "desired"  # or nanochat
-    stamps: str | None = "s"  # or ms; recorded lines have none of their own
-    readings: str | None = None  # recording, smi, wide
+    style: str = "desired"  # a name of LAYOUTS
+    stamps: str | None = "s"  # or ms, iso; recorded lines have none of their own
+    readings: str | None = None  # recording, smi, wide, long
     hz: float = 10.0
     inside: bool = False
     thousandth: bool = False
@@ -64,6 +59,9 @@ class Case:
     gap: tuple[float, float] | None = None  # in the readings, as shares of the run
     lost: float | None = None  # share of the run after which the last GPU answers nothing
     offset_h: int = 0  # the readings' clock is in another time zone
+    crash: float | None = (
+        None  # share of the steps after which the run ends, and goes on from its last checkpoint
+    )
 
     @cached_property
     def spans(self) -> list[tuple[str, float, float, int]]:
@@ -76,13 +74,26 @@ class Case:
             spans.append((kind, now, now + seconds, step))
             now += seconds
 
-        for step in range(self.steps):
-            if step and step % self.eval_every == 0:
+        crashed = None if self.crash is None else round(self.crash * self.steps)
+        step, saved = 0, 0
+        while step < self.steps:
+            if step == crashed:
+                crashed = None
+                add("idle", DOWN_S, step)
+                add("start", self.start_s, saved)
+                step = saved
+            if step and step % self.eval_every == 0 and spans[-1][0] != "start":
                 add("eval", self.eval_s * rng.uniform(0.97, 1.03), step)
-            if step and step % self.save_every == 0:
+            if step and step % self.save_every == 0 and spans[-1][0] != "start":
                 add("checkpoint", self.save_s * rng.uniform(0.9, 1.1), step)
+                saved = step
             add("train", self.step_s * rng.uniform(0.99, 1.01), step)
+            step += 1
         return spans
+
+    @property
+    def layout(self) -> Layout:
+        return LAYOUTS[self.style]
 
     def seconds(self, kind: str) -> float:
         return sum(end - begin for this, begin, end, _ in self.spans if this == kind)
@@ -91,68 +102,13 @@ class Case:
     def end(self) -> float:
         return self.spans[-1][2]
 
+    @property
+    def done(self) -> int:
+        """Steps that were done, those that a crash discarded too."""
+        return sum(kind == "train" for kind, *_ in self.spans)
+
     def loss(self, step: int) -> float:
-        return round(2.5 + 8.5 / (1 + step / 20), 6)
-
-
-def lines(case: Case) -> Iterator[tuple[float, str]]:
-    """What the run prints, with the second at which each line comes out."""
-    banner = [
-        BATCH[case.style].format(case.tokens),
-        f"GPU: {NAME}",
-        f"Starting training from step 0 to {case.steps}",
-        f"world_size: {case.gpus}",
-    ]
-    yield FIRST_LINE, "loading data"
-    if case.banner == "top":
-        yield from ((1.0, line) for line in banner)
-    waited = total = 0.0
-    for kind, begin, end, step in case.spans[1:]:
-        if kind == "eval":
-            yield end, _evaluation(case, step)
-            waited += end - begin
-        elif kind == "checkpoint":
-            yield end, f"Saved checkpoint to out/step_{step:06d}.pt"
-        else:
-            total += (end - begin) * (step > FIRST)
-            if step % case.every == 0 or step == case.steps - 1:
-                yield end, _record(case, step, end - begin + waited * case.inside, total)
-            if step == 0 and case.banner == "late":
-                yield from ((end, line) for line in banner)
-            waited = 0.0
-
-
-def last_dt(case: Case) -> float:
-    """Seconds that the last line prints for its step: with the evaluation before it, where dt holds that."""
-    *_, before, (_, begin, end, step) = case.spans
-    waited = sum(
-        stop - start for kind, start, stop, at in (case.spans[-3], before) if kind == "eval" and at == step
-    )
-    return end - begin + waited * case.inside
-
-
-def _evaluation(case: Case, step: int) -> str:
-    value = case.loss(step) + 0.05
-    return (
-        f"Step {step:05d} | Validation bpb: {value:.6f}"
-        if case.style == "nanochat"
-        else f"validation loss: {value:.4f}"
-    )
-
-
-def _record(case: Case, step: int, dt: float, total: float) -> str:
-    rate = case.tokens / dt
-    if case.style == "nanochat":
-        share = 100 * step / case.steps
-        return (
-            f"step {step:05d}/{case.steps:05d} ({share:.2f}%) | loss: {case.loss(step):.6f} | lrm: 1.00 | "
-            f"dt: {1000 * dt:.2f}ms | tok/sec: {rate:,.0f} | mfu: 41.00 | total time: {total / 60:.2f}m"
-        )
-    rate = rate / 1000 if case.thousandth else rate
-    return (
-        f"step {step:5d} | loss: {case.loss(step):.6f} | lr 6.0000e-04 | norm: 0.9000 | "
-        f"dt: {1000 * dt:.2f}ms | tok/sec: {rate:.2f}"
-    )
+        return round(2.5 + 8.5 / (1 + step / 20), self.layout.digits)
 
 
 def true_watts(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +156,7 @@ def write(case: Case, folder: Path) -> runs.RunData:
     if case.readings is None:
         return runs.read_run(log)
     table = folder / f"{case.name}.csv"
-    table.write_text(_smi(case) if case.readings == "smi" else _wide(case))
+    table.write_text(TABLES[case.readings](case))
     return runs.from_table_and_log(table, log, -3600.0 * case.offset_h)
 
 
@@ -221,6 +177,7 @@ def _stamp(case: Case, at: float, start: datetime = START) -> str:
     moment = start + timedelta(seconds=at)
     forms = {
         "s": f"{moment:%Y-%m-%d %H:%M:%S} ",
+        "iso": f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}000Z ",
         "ms": f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} ",
     }
     return forms.get(case.stamps or "", "")
@@ -256,6 +213,20 @@ def _wide(case: Case) -> str:
         ]
         rows.append(",".join([f"{moment:%Y-%m-%d %H:%M:%S.%f}", f"{at:.3f}", *cells]))
     return "\n".join(rows) + "\n"
+
+
+def _long(case: Case) -> str:
+    """A sampler of one's own: seconds since 1970, a row for each GPU, names as people write them."""
+    rows = ["unix_time,gpu_id,power_watts,temperature_c,gpu_util_pct,memory_used_mb"]
+    for at, gpus in sampled(case):
+        moment = START.timestamp() + at + 3600 * case.offset_h
+        rows += [
+            f"{moment:.3f},{gpu},{row[1]:.2f},61,97,60000" for gpu, row in enumerate(gpus) if row is not None
+        ]
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {"smi": _smi, "wide": _wide, "long": _long}
 
 
 def _recording(case: Case, folder: Path) -> Path:
@@ -303,42 +274,46 @@ class Clock(long_recordings.GivenClock):
 def cases(seed: int, count: int) -> list[Case]:
     """Runs of every layout in turn, with random sizes."""
     rng = random.Random(seed)
-    made = []
-    for number in range(count):
-        readings = (None, "recording", "smi", "wide")[number % 4]
-        style = rng.choice(["desired", "desired", "nanochat"])
-        options: dict[str, Any] = {
-            "steps": rng.randint(160, 420),
-            "step_s": rng.choice([0.307, 0.645, 1.217, 2.94]) * rng.uniform(0.98, 1.02),
-            "tokens": rng.choice([65_536, 524_288]),
-            "every": rng.choice([1, 1, 1, 10]),
-            "eval_every": rng.choice([50, 100, 10_000]),
-            "eval_s": rng.uniform(6, 20),
-            "save_every": rng.choice([80, 150, 10_000]),
-            "save_s": rng.uniform(3, 9),
-            "start_s": rng.uniform(15, 60),
-            "gpus": rng.choice([1, 2, 2, 4]),
-            "style": style,
-            "stamps": _stamps(readings, rng),
-            "readings": readings,
-            "hz": rng.choice([1.0, 10.0, 100.0]) if readings != "recording" else 10.0,
-            "inside": style == "desired" and rng.random() < 0.7,
-            "thousandth": style == "desired" and rng.random() < 0.4,
-            "banner": rng.choice(["top", "late"]),
-        }
-        if readings and rng.random() < 0.2:
-            options["gap"] = (0.5, 0.5 + rng.uniform(0.05, 0.2))
-        elif readings and options["gpus"] > 1 and rng.random() < 0.25:
-            options["lost"] = rng.uniform(0.4, 0.7)
-        if readings in ("smi", "wide"):
-            options["offset_h"] = rng.choice([0, 0, 2])
-        made.append(
-            Case(f"r{number:02d}-{readings or 'log'}-{options['stamps'] or 'none'}", seed + number, **options)
-        )
-    return made
+    return [_case(seed, number, rng) for number in range(count)]
 
 
-def _stamps(readings: str | None, rng: random.Random) -> str | None:
+def _case(seed: int, number: int, rng: random.Random) -> Case:
+    readings = (None, "recording", "smi", "wide", "long")[number % 5]
+    style = rng.choice(["desired", *LAYOUTS])
+    options: dict[str, Any] = {
+        "steps": rng.randint(160, 420),
+        "step_s": rng.choice([0.307, 0.645, 1.217, 2.94]) * rng.uniform(0.98, 1.02),
+        "tokens": rng.choice([65_536, 524_288]),
+        "every": rng.choice([1, 1, 1, 10]),
+        "eval_every": rng.choice([20, 50, 100, 10_000]),
+        "eval_s": rng.uniform(6, 20) if rng.random() < 0.8 else rng.uniform(0.2, 1.0),
+        "save_every": rng.choice([80, 150, 10_000]),
+        "save_s": rng.uniform(3, 9) if rng.random() < 0.8 else rng.uniform(0.3, 1.5),
+        "start_s": rng.uniform(15, 60),
+        "gpus": rng.choice([1, 2, 2, 4]),
+        "style": style,
+        "stamps": _stamps(readings, style, rng),
+        "readings": readings,
+        "hz": rng.choice([1.0, 10.0, 100.0]) if readings != "recording" else 10.0,
+        "inside": LAYOUTS[style].inside or (style == "desired" and rng.random() < 0.7),
+        "thousandth": style == "desired" and rng.random() < 0.4,
+        "banner": rng.choice(["top", "late"]),
+    }
+    if readings and rng.random() < 0.2:
+        options["gap"] = (0.5, 0.5 + rng.uniform(0.05, 0.2))
+    elif readings and options["gpus"] > 1 and rng.random() < 0.25:
+        options["lost"] = rng.uniform(0.4, 0.7)
+    if readings in TABLES:
+        options["offset_h"] = rng.choice([0, 0, 2])
+    if options["stamps"] and options["save_every"] < 160 and rng.random() < 0.25:
+        options |= {"crash": rng.uniform(0.6, 0.9), "every": 1}
+    name = f"r{number:02d}-{style}-{readings or 'log'}-{options['stamps'] or 'none'}"
+    return Case(name, seed + number, **options)
+
+
+def _stamps(readings: str | None, style: str, rng: random.Random) -> str | None:
     if readings == "recording":
         return None
+    if style == "pod":
+        return "iso"
     return rng.choice(["s", "s", "ms"] if readings else ["s", "ms", None])

@@ -65,10 +65,9 @@ def border_error(
     between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
     step_s: Any = steps["duration_s"].median()
     record_s = float(step_s or 0.0) * covered
+    finest_s = min(placed.resolution_s, record_s)  # lines faster than the clock ticks tell where in a second
     return BorderError(
-        min(
-            placed.resolution_s, record_s
-        ),  # lines that come faster than the clock ticks tell where in a second
+        placed.resolution_s if placed.brief else finest_s,
         deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN),
         step.error_s * covered if step else 0.0,
         between_s,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from gputel.analysis.align.windows import Moments, Numbers
@@ -44,7 +45,7 @@ class TimedLog:
 
     `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
     two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
-    is known.
+    is known. `brief`: most evaluations and checkpoints take about as long as that, so a time of one means little.
     """
 
     records: pl.DataFrame
@@ -54,6 +55,7 @@ class TimedLog:
     uncertainty_s: float | None
     stamped: bool = True
     resolution_s: float = 0.0
+    brief: bool = False
 
     @property
     def cut_ns(self) -> int:
@@ -146,16 +148,18 @@ def _by_stamps(log: Log) -> TimedLog:
         placed = _by_line(log, log.records["time"], "by the stamps of its lines", MILLISECOND)
         return replace(placed, resolution_s=MILLISECOND)
     frames = {name: getattr(log, name) for name in ("records", "evals", "events")}
-    lines = pl.concat([frame.select("line", "time") for frame in frames.values()]).drop_nulls()
-    lines = lines.unique("line", keep="first").sort("line")
-    spread = _spread(lines["time"].dt.epoch("ns").to_numpy())
+    lines = pl.concat(
+        [frame.select("line", "time", record=pl.lit(name == "records")) for name, frame in frames.items()]
+    )
+    lines = lines.filter(pl.col("time").is_not_null()).unique("line", keep="first").sort("line")
+    spread, chained = _spread(lines["time"].dt.epoch("ns").to_numpy(), lines["record"].to_numpy())
     placed_lines = lines.select("line", placed=_moments(spread))
     later = {name: _placed(frame, placed_lines) for name, frame in frames.items()}
     how = "by the stamps of its lines, which are whole seconds"
     filled = later["records"]["time"].forward_fill().backward_fill()
     others = {name: later[name] for name in ("evals", "events")}
     placed = _by_line(log.with_results(**others), filled, how, WHOLE_SECOND)
-    return replace(placed, resolution_s=WHOLE_SECOND)
+    return replace(placed, resolution_s=WHOLE_SECOND, brief=2 * chained > lines.height - lines["record"].sum())
 
 
 def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
@@ -165,11 +169,29 @@ def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(times.select(known).to_series())
 
 
-def _spread(stamps: Moments) -> Moments:
-    """Places lines within the second that their stamp was cut to, so that no step has zero length.
+def _spread(stamps: Moments, is_record: npt.NDArray[np.bool_]) -> tuple[Moments, int]:
+    """Places lines within the second that their stamp was cut to; also counts the lines that were placed by another.
 
-    In a second throughout which lines came they are even. Before a pause the first came when a line was due, and
-    after a pause the last did: there the lines are as far apart as usual, and the rest of the second is the pause.
+    A line that is no record, and whose stamp is at most a second after that of the line before, is as long after it
+    as their stamps differ: that is right on average, however short the time between them. Others are in the middle.
+    """
+    spread = stamps + SECOND // 2
+    spread[is_record] = _spread_records(stamps[is_record])
+    chained = 0
+    for place in np.flatnonzero(~is_record).tolist():
+        apart = int(stamps[place] - stamps[place - 1]) if place else 2 * SECOND
+        if 0 <= apart <= SECOND:
+            spread[place] = spread[place - 1] + apart
+            chained += 1
+    ordered: Moments = np.maximum.accumulate(spread)
+    return ordered, chained
+
+
+def _spread_records(stamps: Moments) -> Moments:
+    """Places records within their seconds, so that no step has zero length.
+
+    In a second throughout which records came they are even. Before a pause the first came when it was due, and
+    after a pause the last did: there the records are as far apart as usual, and the rest of the second is the pause.
     """
     seconds, first, inverse, count = np.unique(
         stamps, return_index=True, return_inverse=True, return_counts=True
@@ -178,12 +200,12 @@ def _spread(stamps: Moments) -> Moments:
     apart = np.diff(seconds, prepend=0, append=np.iinfo(np.int64).max) > SECOND
     after, before = apart[:-1], apart[1:]
     throughout = count[~after & ~before]
-    usual = 1 / float(np.median(throughout)) if len(throughout) else 1.0
-    width = np.where(after == before, 1 / count, np.minimum(usual, 1 / count))
+    common = throughout[np.abs(throughout - np.median(throughout)) <= 1] if len(throughout) else np.ones(1)
+    width = np.where(after == before, 1 / count, np.minimum(1 / float(common.mean()), 1 / count))
     begin = np.where(after & ~before, 1 - width * count, 0.0)
     share = begin[inverse] + (np.minimum(place, count[inverse] - 1) + 0.5) * width[inverse]
     spread: Moments = stamps + (share * SECOND).astype(np.int64)
-    return np.maximum.accumulate(spread)
+    return spread
 
 
 def _moments(nanoseconds: Moments | pl.Series) -> pl.Series:

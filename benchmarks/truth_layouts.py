@@ -1,0 +1,168 @@
+"""A planned run -> the lines that it prints, in the layouts of users' scripts and of public trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from truth_runs import Case
+
+NAME = "NVIDIA H100 80GB HBM3"
+FIRST_LINE = 0.5  # seconds after the start
+FIRST = 10  # steps that nanochat leaves out of its total time
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`record` writes step, its printed seconds and the total. `announced`: a save is printed before it begins.
+
+    `inside`: the printed seconds hold evaluation and checkpoint before the step. `rated`: a throughput is printed.
+    """
+
+    batch: str
+    record: Callable[[Case, int, float, float], str]
+    evaluation: Callable[[Case, int], str]
+    save: str
+    digits: int = 6
+    announced: bool = False
+    inside: bool = False
+    rated: bool = True
+    total: bool = True
+    ranks: bool = False
+    prefix: str = ""
+
+
+def lines(case: Case) -> Iterator[tuple[float, str]]:
+    """What the run prints, with the second at which each line comes out."""
+    layout = case.layout
+    for at, line in _lines(case):
+        if not layout.ranks or "step " not in line:
+            yield at, layout.prefix.format(rank=0) + line
+            continue
+        for rank in range(case.gpus):
+            yield at + 0.0004 * rank, layout.prefix.format(rank=rank) + line
+
+
+def _lines(case: Case) -> Iterator[tuple[float, str]]:
+    layout, banner = case.layout, _banner(case)
+    yield FIRST_LINE, "loading data"
+    if case.banner == "top":
+        yield from ((1.0, line) for line in banner)
+    waited = total = 0.0
+    first = True
+    for kind, begin, end, step in case.spans[1:]:
+        if kind == "eval":
+            yield end, layout.evaluation(case, step)
+            waited += (end - begin) * case.inside
+        elif kind == "checkpoint":
+            yield (begin if layout.announced else end), layout.save.format(step=step)
+            waited += (end - begin) * layout.inside
+        elif kind == "start":
+            yield end, f"Resuming from checkpoint at step {step}"
+            waited = 0.0
+        elif kind == "train":
+            total += (end - begin) * (step > FIRST)
+            if step % case.every == 0 or step == case.steps - 1:
+                yield end, layout.record(case, step, end - begin + waited, total)
+            if first and case.banner == "late":
+                yield from ((end, line) for line in banner)
+            waited, first = 0.0, False
+
+
+def last_dt(case: Case) -> float:
+    """Seconds that the last line prints for its step: with what came before it, where the layout holds that."""
+    *_, last = case.spans
+    waited = 0.0
+    for kind, begin, end, step in reversed(case.spans[:-1]):
+        if step != last[3] or kind not in ("eval", "checkpoint"):
+            break
+        waited += (end - begin) * (case.inside if kind == "eval" else case.layout.inside)
+    return last[2] - last[1] + waited
+
+
+def _banner(case: Case) -> list[str]:
+    total = [f"Starting training from step 0 to {case.steps}"] if case.layout.total else []
+    return [case.layout.batch.format(case.tokens), f"GPU: {NAME}", *total, f"world_size: {case.gpus}"]
+
+
+def _nanochat(case: Case, step: int, dt: float, total: float) -> str:
+    share = 100 * step / case.steps
+    return (
+        f"step {step:05d}/{case.steps:05d} ({share:.2f}%) | loss: {case.loss(step):.6f} | lrm: 1.00 | "
+        f"dt: {1000 * dt:.2f}ms | tok/sec: {case.tokens / dt:,.0f} | mfu: 41.00 | total time: {total / 60:.2f}m"
+    )
+
+
+def _desired(case: Case, step: int, dt: float, _total: float) -> str:
+    rate = case.tokens / dt / (1000 if case.thousandth else 1)
+    return (
+        f"step {step:5d} | loss: {case.loss(step):.6f} | lr 6.0000e-04 | norm: 0.9000 | "
+        f"dt: {1000 * dt:.2f}ms | tok/sec: {rate:.2f}"
+    )
+
+
+def _nanogpt(case: Case, step: int, dt: float, _total: float) -> str:
+    return f"iter {step}: loss {case.loss(step):.4f}, time {1000 * dt:.2f}ms, mfu 41.00%"
+
+
+def _pod(case: Case, step: int, dt: float, _total: float) -> str:
+    return (
+        f"step {step:6d}/{case.steps} | loss {case.loss(step):.4f} | lr 2.00e-04 | "
+        f"{case.tokens / dt:,.0f} tok/s | {dt:.2f}s/step"
+    )
+
+
+def _keyed(case: Case, step: int, dt: float, _total: float) -> str:
+    return (
+        f"iter={step}/{case.steps} loss={case.loss(step):.5f} lr=6.0e-04 tps={case.tokens / dt / 1000:.1f}k "
+        f"step_time={dt:.3f} mem=60.1GiB"
+    )
+
+
+LAYOUTS = {
+    "desired": Layout(
+        "desired batch size (number of tokens): {}",
+        _desired,
+        lambda case, step: f"validation loss: {case.loss(step) + 0.05:.4f}",
+        "Saved checkpoint to out/step_{step:06d}.pt",
+    ),
+    "nanochat": Layout(
+        "Total batch size {:,} => gradient accumulation steps: 4",
+        _nanochat,
+        lambda case, step: f"Step {step:05d} | Validation bpb: {case.loss(step) + 0.05:.6f}",
+        "Saved checkpoint to out/step_{step:06d}.pt",
+    ),
+    "nanogpt": Layout(
+        "tokens per iteration will be: {:,}",
+        _nanogpt,
+        lambda case, step: (
+            f"step {step}: train loss {case.loss(step):.4f}, val loss {case.loss(step) + 0.05:.4f}"
+        ),
+        "saving checkpoint to out",
+        digits=4,
+        announced=True,
+        inside=True,
+        rated=False,
+        total=False,
+    ),
+    "pod": Layout(
+        "global batch size: {} tokens",
+        _pod,
+        lambda case, step: f"eval | val_loss {case.loss(step) + 0.05:.4f}",
+        "saved checkpoint to /ckpt/step_{step}.pt",
+        digits=4,
+        ranks=True,
+        prefix="[rank{rank}]: ",
+    ),
+    "keyed": Layout(
+        "tokens per step = {}",
+        _keyed,
+        lambda case, step: f"eval iter={step} val_loss={case.loss(step) + 0.05:.4f}",
+        "writing checkpoint to s3://bucket/run/iter_{step}",
+        digits=5,
+        announced=True,
+        prefix="INFO trainer: ",
+    ),
+}
