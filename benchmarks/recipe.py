@@ -23,11 +23,10 @@ from plain.nanochat_recipe import NanochatGPT, NanochatTraining
 from plain.nanogpt_recipe import NanoGPT, NanoGPTTraining
 from torch import Tensor, nn
 
-from gputel.trainer.corpus import Corpus, open_corpus
+from gputel.trainer.data import Corpus, open_corpus
 from gputel.trainer.model import Model
 from gputel.trainer.optim import optimizer
-from gputel.trainer.options import Options
-from gputel.trainer.plan import TrainingPlan, settled
+from gputel.trainer.options import Options, TrainingPlan, settled
 from gputel.trainer.ranks import World
 
 HERE = World(0, 0, 1, torch.device("cpu"))
@@ -93,7 +92,7 @@ def ours(setting: Setting, seed: int, **options: Any) -> tuple[nn.Module, Step]:
 
     def step(number: int, _: int) -> None:
         norm = nn.utils.clip_grad_norm_(model.parameters(), plan.options.grad_clip)
-        trains.step(number, plan.schedule.multiplier(number), ~torch.isfinite(norm))
+        trains.step(number, plan.multiplier(number), ~torch.isfinite(norm))
         trains.zero_grad()
 
     return model, step

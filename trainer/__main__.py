@@ -35,13 +35,15 @@ def checkpoints(folder: Path, *, prune: bool) -> None:
     folder = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
     if prune:
         click.echo(f"freed {checkpoint.prune(folder) / 2**20:,.1f} MiB", err=True)
+    links = [(link.readlink().name, link.name) for link in sorted(folder.iterdir()) if link.is_symlink()]
     click.echo(f"{'checkpoint':<20} {'step':>8} {'val loss':>9} {'age':>8} {'MiB':>9}  state")
-    for row, links in checkpoint.listed(folder):
+    for row in checkpoint.listed(folder):
         step = "-" if row.step is None else row.step
         val = "-" if row.val_loss is None else f"{row.val_loss:.4f}"
         age = "-" if row.saved is None else _age(time.time() - row.saved)
-        state = f"{row.state} ({', '.join(links)})" if links else row.state
-        click.echo(f"{row.name:<20} {step:>8} {val:>9} {age:>8} {row.size / 2**20:>9.1f}  {state}")
+        names = ", ".join(link for target, link in links if target == row.path.name)
+        state = f"{row.state} ({names})" if names else row.state
+        click.echo(f"{row.path.name:<20} {step:>8} {val:>9} {age:>8} {row.size / 2**20:>9.1f}  {state}")
 
 
 @main.command()
@@ -63,13 +65,15 @@ def sample(ckpt: Path, prompt: str, length: int, temperature: float, dice: int) 
 
 def _train(options: Options) -> int:
     """The exit code of one process; a rank of several never returns from here."""
-    from gputel.trainer.ranks import for_slow_network, join, leave
+    from gputel.trainer.ranks import WAN, join, leave
+    from gputel.trainer.train import train
 
-    network = for_slow_network() if options.network == "wan" else {}
+    wan = WAN if options.network == "wan" else {}
+    network = {name: os.environ.setdefault(name, value) for name, value in wan.items()}
     several, where = int(os.environ.get("WORLD_SIZE", 1)) > 1, None
     try:
         where = join(options.device, options.rank_timeout)
-        code = _trained(options, where, network)
+        code = train(options, where, network)
     except Exception as fault:
         line = _why(fault, where) if where and several else _line(fault)
         if line:
@@ -104,22 +108,6 @@ def _why(fault: Exception, where: "World") -> str | None:
     if isinstance(fault, TrainerError) and line == first.line:
         return None
     return f"rank {where.rank}: rank {first.rank} failed first ({first.line})"
-
-
-def _trained(options: Options, where: "World", network: dict[str, str]) -> int:
-    from gputel.trainer.assemble import assembled, banner, run_folder
-    from gputel.trainer.say import Voice
-    from gputel.trainer.train import train
-
-    folder = Path(where.from_main(lambda: str(run_folder(options))))
-    with Voice(folder, speaks=where.main) as voice:
-        run = assembled(options, where, folder, voice)
-        for line in [*banner(run), *(f"Network: {name}={value}" for name, value in network.items())]:
-            voice.line(line)
-        shape, peak = run.plan.shape, run.plan.peak_flops
-        sizes = {"parameters": shape.parameters, "flops_per_token": shape.flops_per_token, "peak_flops": peak}
-        voice.event("run_start", **run.about(), **sizes)
-        return train(run)
 
 
 def _age(seconds: float) -> str:

@@ -6,30 +6,33 @@ A checkpoint that cannot be written and an evaluation that fails are said, and t
 import math
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.assemble import TrainingRun
-from gputel.trainer.checkpoint import export
+from gputel.trainer.checkpoint import export, manifest, write_manifest
 from gputel.trainer.errors import RankError, TrainerError
-from gputel.trainer.evaluate import right, sampled
+from gputel.trainer.evaluate import sampled
+from gputel.trainer.hellaswag import right
 from gputel.trainer.ranks import STOPS, RankWatchdog, at_rest, grace_s
+
+if TYPE_CHECKING:
+    from gputel.trainer.train import TrainingRun
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss"}
 VALUES_OF_A_HISTOGRAM = 2**16
 
 
 class Border:
-    def __init__(self, run: TrainingRun, watchdog: RankWatchdog) -> None:
+    def __init__(self, run: "TrainingRun", watchdog: RankWatchdog) -> None:
         self.run, self.watchdog = run, watchdog
         self.options, self.progress = run.plan.options, run.progress
         self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None
         self.saved_s = time.monotonic()
         self.save_wanted = self.save_failed = False
-        self.epoch = run.rows.epoch(run.progress.position)
+        self.epoch = self._epoch()
         self.grace_s = grace_s()
         self._judge_grace(self.progress.save_s)
 
@@ -54,8 +57,12 @@ class Border:
             self._save()
         if run.validation and self.progress.evaluated_step != step and reason not in WITHOUT_EVALUATION:
             self._evaluate()
-        if self.saved and self.saved_step == step and run.where.from_main(lambda: self._has_time(since)):
-            self._export(self.saved)
+        saved, target = self.saved, run.folder / "weights.pt"
+        if saved and self.saved_step == step and run.where.from_main(lambda: self._has_time(since)):
+            if self._tried(lambda: export(saved, target), target.name):
+                run.voice.line(f"Saved model weights to: {target}")
+            else:
+                self.save_failed = True
         run.voice.event("run_end", reason=reason, step=step, tokens=self.progress.tokens)
         stopped = f"training stopped at step {step} of {run.plan.steps}: {reason}"
         run.voice.line(f"training completed: {step} steps" if reason == "steps" else stopped)
@@ -96,6 +103,36 @@ class Border:
         self.save_failed, self.save_wanted, self.saved_s = bool(fault), False, time.monotonic()
         self.watchdog.alive(f"after the checkpoint of step {step}")
 
+    def _mark(self, name: str) -> None:
+        if saved := self.saved:
+            self._tried(lambda: self.run.store.mark(name, saved), f"the link {name}")
+
+    def _tried(self, write: Callable[[], None], what: str) -> bool:
+        """Rank 0 writes something beside a checkpoint; a full disk must not end the training here either."""
+        try:
+            self.run.where.from_main(write)
+        except RankError as fault:
+            self.run.voice.line(f"{what} could not be written: {fault}")
+            return False
+        return True
+
+    def _judge_grace(self, save_s: float | None) -> None:
+        if self.grace_s is None or save_s is None:
+            return
+        enough = "enough" if 2 * save_s < self.grace_s else "too little: see torchrun --shutdown-timeout"
+        grace = f"torchrun waits {self.grace_s:g} s after a signal, a save takes {save_s:.1f} s"
+        self.run.voice.line(f"Grace: {grace}, {enough}")
+
+    def _has_time(self, since: float | None) -> bool:
+        """For the export, which takes no longer than a save."""
+        if since is None or self.grace_s is None:
+            return True
+        left = self.grace_s - (time.monotonic() - since)
+        if left > (self.progress.save_s or 0.0):
+            return True
+        self.run.voice.line(f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`")
+        return False
+
     def _evaluate(self) -> None:
         run, step = self.run, self.progress.step
         run.voice.event("eval_start", step=step)
@@ -118,15 +155,22 @@ class Border:
     @torch.no_grad()
     def _figures(self) -> dict[str, float | None]:
         run, where, figures = self.run, self.run.where, dict[str, float | None]()
-        validation, asked, seq = run.validation, run.asked, run.plan.shape.seq
+        validation, asked, shape = run.validation, run.asked, run.plan.shape
         if validation:
             figures |= validation.figures(self._summed(lambda: validation.sums(self._losses, where)))
         if asked:
-            count = self._summed(lambda: right(asked, seq, run.plan.device_batch * seq, self._losses, where))
+            at_once = run.plan.device_batch * shape.seq
+            count = self._summed(lambda: right(asked, shape.seq, at_once, self._losses, where))
             figures["hellaswag_acc"] = count[0] / len(asked)
-        if self.options.sample_prompt is not None:
-            with where.together():
-                self._sample(self.options.sample_prompt)
+        prompt, tokenizer, length = (
+            self.options.sample_prompt,
+            run.corpus.tokenizer,
+            self.options.sample_tokens,
+        )
+        if prompt is not None and tokenizer:
+            with where.together(), run.autocast():
+                text = sampled(run.engine, tokenizer, prompt, length, shape.seq, where.device)
+                run.voice.sample(self.progress.step, text)
         return figures
 
     def _summed(self, measure: Callable[[], list[float]]) -> list[float]:
@@ -140,13 +184,6 @@ class Border:
         with self.run.autocast():
             losses: Tensor = self.run.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
         return losses
-
-    def _sample(self, prompt: str) -> None:
-        run, length, seq = self.run, self.options.sample_tokens, self.run.plan.shape.seq
-        assert run.corpus.tokenizer
-        with run.autocast():
-            text = sampled(run.engine, run.corpus.tokenizer, prompt, length, seq, run.where.device)
-        run.voice.sample(self.progress.step, text)
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         """For histograms: some values of each matrix; all would take longer than the evaluation."""
@@ -165,46 +202,10 @@ class Border:
             progress.best_loss, progress.best_step = loss, step
         if best and step > 0 and self.saved_step != step and (options.save_every or options.save_minutes):
             self._save()
-        saved = self.saved
-        if saved and self.saved_step == step:
-            self._tried(lambda: self.run.store.note_validation(saved, loss), "the validation of a checkpoint")
+        if (saved := self.saved) and self.saved_step == step:
+            self._tried(
+                lambda: write_manifest(saved, {**manifest(saved), "val_loss": loss}),
+                "the validation of a checkpoint",
+            )
             if best:
                 self._mark("best")
-
-    def _mark(self, name: str) -> None:
-        saved = self.saved
-        if saved:
-            self._tried(lambda: self.run.store.mark(name, saved), f"the link {name}")
-
-    def _export(self, saved: Path) -> None:
-        target = self.run.folder / "weights.pt"
-        if self._tried(lambda: export(saved, target), target.name):
-            self.run.voice.line(f"Saved model weights to: {target}")
-        else:
-            self.save_failed = True
-
-    def _judge_grace(self, save_s: float | None) -> None:
-        if self.grace_s is None or save_s is None:
-            return
-        enough = "enough" if 2 * save_s < self.grace_s else "too little: see torchrun --shutdown-timeout"
-        grace = f"torchrun waits {self.grace_s:g} s after a signal, a save takes {save_s:.1f} s"
-        self.run.voice.line(f"Grace: {grace}, {enough}")
-
-    def _has_time(self, since: float | None) -> bool:
-        """For the export, which takes no longer than a save."""
-        if since is None or self.grace_s is None:
-            return True
-        left = self.grace_s - (time.monotonic() - since)
-        if left > (self.progress.save_s or 0.0):
-            return True
-        self.run.voice.line(f"weights.pt is not written: {left:.1f} s of grace are left; see `sample CKPT`")
-        return False
-
-    def _tried(self, write: Callable[[], None], what: str) -> bool:
-        """Rank 0 writes something beside a checkpoint; a full disk must not end the training here either."""
-        try:
-            self.run.where.from_main(write)
-        except RankError as fault:
-            self.run.voice.line(f"{what} could not be written: {fault}")
-            return False
-        return True

@@ -50,14 +50,14 @@ class Store:
         self.where.from_main(lambda: _fresh(part))
         try:
             with self.where.together():
-                vocab, own_files = about["shape"]["vocab"], dict[str, Any]()
-                for kind, tensors in (
-                    ("model", model.named_parameters()),
-                    ("optimizer", optimizer.tensors()),
-                ):
-                    if own_parts := self._local(tensors, vocab):
+                own_files = dict[str, Any]()
+                for kind, tensors in _tensors(model, optimizer):
+                    if held := self._held(tensors, about["shape"]["vocab"]):
                         name = f"{kind}_{self.where.rank:05d}.pt"
-                        own_files[name] = _written(part / name, own_parts)
+                        write_tensors(part / name, held)
+                        _sync(part / name)
+                        size = (part / name).stat().st_size
+                        own_files[name] = {"bytes": size, "blake2b": _hash(part / name)}
             files = {name: entry for own in self.where.gather(own_files) for name, entry in own.items()}
             self.where.from_main(lambda: self._publish(part, final, {**about, "files": files}))
         finally:
@@ -66,17 +66,17 @@ class Store:
         return final
 
     def mark(self, name: str, checkpoint: Path) -> None:
-        """For rank 0 alone, as the next."""
+        """For rank 0 alone. Only the newest checkpoints stay afterwards, and those to which a link points."""
         link = self.folder / f".{name}.link"
         link.unlink(missing_ok=True)
         link.symlink_to(checkpoint.name)
         link.replace(self.folder / name)
-        self._roll()
+        linked = {link.resolve().name for link in self.folder.iterdir() if link.is_symlink()}
+        for path in newest_first(self.folder)[self.keep :]:
+            if path.name not in linked:
+                shutil.rmtree(path, ignore_errors=True)
 
-    def note_validation(self, checkpoint: Path, val_loss: float) -> None:
-        _write_manifest(checkpoint, {**manifest(checkpoint), "val_loss": val_loss})
-
-    def _local(self, tensors: Iterable[tuple[str, Tensor]], vocab: int) -> dict[str, Tensor]:
+    def _held(self, tensors: Iterable[tuple[str, Tensor]], vocab: int) -> dict[str, Tensor]:
         """This rank's rows of sharded tensors, in the order of ranks; rank 0 keeps the tensors that are whole."""
         return {
             name: local_rows(name, tensor, vocab)
@@ -85,7 +85,7 @@ class Store:
         }
 
     def _publish(self, part: Path, final: Path, about: dict[str, Any]) -> None:
-        _write_manifest(part, {"schema": SCHEMA, "saved": time.time(), "val_loss": None, **about})
+        write_manifest(part, {"schema": SCHEMA, "saved": time.time(), "val_loss": None, **about})
         old = final.with_suffix(".old")
         if final.exists():
             final.rename(old)
@@ -94,30 +94,42 @@ class Store:
         shutil.rmtree(old, ignore_errors=True)
         self.mark("latest", final)
 
-    def _roll(self) -> None:
-        """Only the newest stay; what a link points to stays as well."""
-        linked = {link.resolve().name for link in self.folder.iterdir() if link.is_symlink()}
-        for path in newest_first(self.folder)[self.keep :]:
-            if path.name not in linked:
-                shutil.rmtree(path, ignore_errors=True)
+
+def _tensors(model: nn.Module, optimizer: Optimizer) -> list[tuple[str, Iterable[tuple[str, Tensor]]]]:
+    return [("model", model.named_parameters()), ("optimizer", optimizer.tensors())]
 
 
-class Saved:
-    """The tensors of a checkpoint, mapped rather than read, and put together from what all ranks held."""
+@torch.no_grad()
+def restore(checkpoint: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """However many ranks wrote it, and however many there are now."""
+    for kind, tensors in _tensors(model, optimizer):
+        own = dict(tensors)
+        for name, whole in saved_tensors(checkpoint, kind):
+            tensor = own.pop(name)
+            tensor.copy_(placed(whole, tensor))
+        assert not own, f"{checkpoint} lacks {', '.join(own)}"
 
-    def __init__(self, checkpoint: Path, kind: str) -> None:
-        names = sorted(name for name in manifest(checkpoint)["files"] if name.startswith(kind))
-        files = [torch.load(checkpoint / n, map_location="cpu", weights_only=True, mmap=True) for n in names]
-        self.parts: dict[str, list[Tensor]] = {}
-        for name, tensor in (item for file in files for item in file.items()):
-            self.parts.setdefault(name, []).append(tensor)
 
-    def whole(self, name: str) -> Tensor:
-        first, *more = self.parts[name]
-        return torch.cat([first, *more]) if more else first
+def saved_tensors(checkpoint: Path, kind: str) -> Iterator[tuple[str, Tensor]]:
+    """One at a time, put together from what all ranks held; files are mapped, not read."""
+    names = sorted(name for name in manifest(checkpoint)["files"] if name.startswith(kind))
+    files = [torch.load(checkpoint / n, map_location="cpu", weights_only=True, mmap=True) for n in names]
+    parts: dict[str, list[Tensor]] = {}
+    for name, tensor in (item for file in files for item in file.items()):
+        parts.setdefault(name, []).append(tensor)
+    for name, held in parts.items():
+        yield name, torch.cat(held) if len(held) > 1 else held[0]
 
-    def all(self) -> dict[str, Tensor]:
-        return {name: self.whole(name) for name in self.parts}
+
+def export(checkpoint: Path, target: Path) -> None:
+    """One plain file of whole weights, with what is needed to use them."""
+    about, fresh = manifest(checkpoint), target.with_suffix(".part")
+    weights = dict(saved_tensors(checkpoint, "model"))
+    try:
+        write_tensors(fresh, {"shape": about["shape"], "tokenizer": about["tokenizer"], "weights": weights})
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:
@@ -143,31 +155,18 @@ def same_run(checkpoint: Path, now: dict[str, Any]) -> list[str]:
     """Raise where a checkpoint cannot go on as this model; say what else differs, which may be meant."""
     then = manifest(checkpoint)
     before, after = then["options"], now["options"]
-    for name, value in {**now["shape"], "optimizer": after["optimizer"]}.items():
-        was = {**then["shape"], "optimizer": before["optimizer"]}[name]
-        if was != value:
-            raise TrainerError(
-                str(checkpoint), f"was trained with {name} {was}, asked is {value}", f"see --{name}"
-            )
+    kind, was = ({**about["shape"], "optimizer": about["options"]["optimizer"]} for about in (now, then))
+    for name in (name for name in kind if was[name] != kind[name]):
+        fault = f"was trained with {name} {was[name]}, asked is {kind[name]}"
+        raise TrainerError(str(checkpoint), fault, f"see --{name}")
     if then["data"] != now["data"]:
         hint = "give the same --data, or start anew in another --out"
         raise TrainerError(str(checkpoint), "was trained on other data (its hash differs)", hint)
-    tokenizers = [
-        {k: v for k, v in (about["tokenizer"] or {}).items() if k != "path"} for about in (then, now)
-    ]
-    if tokenizers[0] != tokenizers[1]:  # the same file may lie elsewhere on another machine
+    recipes = [{**(about["tokenizer"] or {}), "path": ""} for about in (then, now)]
+    if recipes[0] != recipes[1]:  # the same file may lie elsewhere on another machine
         raise TrainerError(str(checkpoint), "was trained with another tokenizer", "see --tokenizer")
     meant = [name for name in after if name not in ("out", "resume") and before.get(name) != after[name]]
     return [f"{name}: {before.get(name)} -> {after[name]}" for name in meant]
-
-
-@torch.no_grad()
-def restore(checkpoint: Path, model: nn.Module, optimizer: Optimizer) -> None:
-    """However many ranks wrote it, and however many there are now."""
-    for kind, tensors in (("model", model.named_parameters()), ("optimizer", optimizer.tensors())):
-        saved = Saved(checkpoint, kind)
-        for name, tensor in tensors:
-            tensor.copy_(placed(saved.whole(name), tensor))
 
 
 def manifest(checkpoint: Path) -> dict[str, Any]:
@@ -184,6 +183,14 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
     return content
 
 
+def write_manifest(folder: Path, about: dict[str, Any]) -> None:
+    fresh = folder / f"{MANIFEST}.part"
+    fresh.write_text(json.dumps(about, indent=1))
+    _sync(fresh)
+    fresh.replace(folder / MANIFEST)
+    _sync(folder)
+
+
 def verify(checkpoint: Path, *, resumable: bool = False) -> None:
     """Every file is there, as long as it was, and holds the same bytes; the optimizer's among them."""
     about = manifest(checkpoint)
@@ -196,17 +203,11 @@ def verify(checkpoint: Path, *, resumable: bool = False) -> None:
             raise TrainerError(str(path), "is not what was saved", "resume from another checkpoint")
 
 
-def newest_first(folder: Path) -> list[Path]:
-    """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
-    whole = (Listed.read(path) for path in folder.glob("step_*") if path.is_dir() and not path.suffix)
-    return [folder / row.name for row in sorted(whole, key=lambda row: -(row.saved or 0)) if row.saved]
-
-
 @dataclass(frozen=True)
 class Listed:
     """A row of `checkpoints DIR`."""
 
-    name: str
+    path: Path
     size: int
     state: str = "incomplete"
     step: int | None = None
@@ -219,47 +220,38 @@ class Listed:
         try:
             about = manifest(path)
         except TrainerError:
-            return cls(path.name, size)
+            return cls(path, size)
         whole = all(_has_size(path / name, entry["bytes"]) for name, entry in about["files"].items())
         state = "complete" if _has_optimizer(about) else "weights only"
         facts = about["progress"]["step"], about["val_loss"], about["saved"]
-        return cls(path.name, size, state if whole and not path.suffix else "incomplete", *facts)
+        return cls(path, size, state if whole and not path.suffix else "incomplete", *facts)
 
 
-def listed(folder: Path) -> list[tuple[Listed, list[str]]]:
-    """Every checkpoint with the names of the links to it."""
-    links: dict[str, list[str]] = {}
-    for link in sorted(p for p in folder.iterdir() if p.is_symlink()):
-        links.setdefault(link.readlink().name, []).append(link.name)
+def listed(folder: Path) -> list[Listed]:
     rows = []
-    for path in sorted(p for p in folder.glob("step_*") if p.is_dir()):
+    for path in sorted(path for path in folder.glob("step_*") if path.is_dir()):
         with suppress(FileNotFoundError):  # a run that goes on moves and removes them
-            rows.append((Listed.read(path), links.get(path.name, [])))
+            rows.append(Listed.read(path))
     return rows
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """By when they were saved: after a resume from an earlier one the highest step is not the newest."""
+    whole = [row for row in listed(folder) if row.saved and not row.path.suffix]
+    return [row.path for row in sorted(whole, key=lambda row: -(row.saved or 0))]
 
 
 def prune(folder: Path) -> int:
     """Leave weights only; how many bytes that freed. Manifests first, so that nothing is listed that is gone."""
     freed = 0
-    for path in (folder / row.name for row, _ in listed(folder) if row.state == "complete"):
+    for path in (row.path for row in listed(folder) if row.state == "complete"):
         about = manifest(path)
         gone = [name for name in about["files"] if name.startswith("optimizer")]
         freed += sum(about["files"].pop(name)["bytes"] for name in gone)
-        _write_manifest(path, about)
+        write_manifest(path, about)
         for name in gone:
             (path / name).unlink()
     return freed
-
-
-def export(checkpoint: Path, target: Path) -> None:
-    """One plain file of whole weights, with what is needed to use them."""
-    about, fresh = manifest(checkpoint), target.with_suffix(".part")
-    content = {name: about[name] for name in ("shape", "tokenizer")}
-    try:
-        write_tensors(fresh, {**content, "weights": Saved(checkpoint, "model").all()})
-        fresh.replace(target)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, content: dict[str, Any]) -> None:
@@ -269,35 +261,17 @@ def write_tensors(path: Path, content: dict[str, Any]) -> None:
         with path.open("wb") as file:
             torch.save(content, file)
     except (OSError, RuntimeError) as fault:
-        cause = next((error for error in _chain(fault) if isinstance(error, OSError)), None)
-        if cause is None:
+        cause: BaseException | None = fault
+        while cause and not isinstance(cause, OSError):
+            cause = cause.__context__
+        if not isinstance(cause, OSError):
             raise
         raise OSError(cause.errno, cause.strerror, str(path)) from fault
 
 
-def _chain(fault: BaseException | None) -> Iterator[BaseException]:
-    while fault:
-        yield fault
-        fault = fault.__context__
-
-
-def _fresh(part: Path) -> None:
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-
-
-def _written(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    write_tensors(path, content)
-    _sync(path)
-    return {"bytes": path.stat().st_size, "blake2b": _hash(path)}
-
-
-def _write_manifest(folder: Path, about: dict[str, Any]) -> None:
-    fresh = folder / f"{MANIFEST}.part"
-    fresh.write_text(json.dumps(about, indent=1))
-    _sync(fresh)
-    fresh.replace(folder / MANIFEST)
-    _sync(folder)
+def _fresh(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
 def _sync(path: Path) -> None:

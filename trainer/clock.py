@@ -6,66 +6,46 @@ when the host read a figure. A step lasts from the end of the one before to its 
 
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 
-class StampClock(Protocol):
-    """`stamp` marks a place in the device's work, `wait` returns when the device has passed it."""
+class Clock:
+    """Stamps mark places in the device's work; a CPU has done its work when a call returns: the time is enough."""
 
-    def stamp(self) -> Any: ...
-    def wait(self, stamp: Any) -> None: ...
-    def ms(self, first: Any, second: Any) -> float: ...
-    def now(self) -> float: ...
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = device.type == "cuda"
 
-
-class HostClock:
-    """For a CPU, which has done its work when the call returns."""
-
-    def stamp(self) -> float:
-        return time.monotonic()
-
-    def wait(self, stamp: float) -> None:
-        pass
-
-    def ms(self, first: float, second: float) -> float:
-        return (second - first) * 1e3
-
-    def now(self) -> float:
-        return time.monotonic()
-
-
-class CudaClock:
-    def stamp(self) -> torch.cuda.Event:
+    def stamp(self) -> Any:
+        if not self.on_gpu:
+            return time.monotonic()
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
-    def wait(self, stamp: torch.cuda.Event) -> None:
-        stamp.synchronize()
+    def wait(self, stamp: Any) -> None:
+        """Until the device has passed it."""
+        if self.on_gpu:
+            stamp.synchronize()
 
-    def ms(self, first: torch.cuda.Event, second: torch.cuda.Event) -> float:
-        return float(first.elapsed_time(second))
+    def ms(self, first: Any, second: Any) -> float:
+        return float(first.elapsed_time(second)) if self.on_gpu else (second - first) * 1e3
 
     def now(self) -> float:
         return time.monotonic()
-
-
-def clock_for(device: torch.device) -> StampClock:
-    return CudaClock() if device.type == "cuda" else HostClock()
 
 
 class Timeline:
     """Ends of steps on the host's clock, to which the device's stamps are tied while the device is idle."""
 
-    def __init__(self, clock: StampClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.resume()
 
@@ -85,24 +65,12 @@ class Timeline:
 class Marks:
     """Where a step changes from one kind of work to the next."""
 
-    def __init__(self, clock: StampClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.marks: list[tuple[str, Any]] = []
 
     def now(self, kind: str) -> None:
         self.marks.append((kind, self.clock.stamp()))
-
-    def sent(self, figures: Tensor) -> Tensor:
-        """Send a step's figures on their way to the host; the last mark."""
-        if figures.is_cuda:
-            figures = torch.empty(figures.shape, pin_memory=True).copy_(figures, non_blocking=True)
-        self.now("end")
-        return figures
-
-    def read(self, figures: Tensor) -> list[float]:
-        """The figures, once they are there."""
-        self.clock.wait(self.end)
-        return [float(value) for value in figures.tolist()]
 
     @property
     def end(self) -> Any:
@@ -114,11 +82,8 @@ class Marks:
 
     def ms_of_any(self, spans: Iterable[tuple[Any, Any]]) -> float:
         """How long at least one of these spans lasted: they overlap, and waiting in a queue is no work."""
-        first = self.marks[0][1]
-        total = reached = 0.0
-        for begin, end in sorted(
-            (self.clock.ms(first, begin), self.clock.ms(first, end)) for begin, end in spans
-        ):
+        first, total, reached = self.marks[0][1], 0.0, 0.0
+        for begin, end in sorted((self.clock.ms(first, b), self.clock.ms(first, e)) for b, e in spans):
             total += max(0.0, end - max(begin, reached))
             reached = max(reached, end)
         return total
@@ -128,10 +93,9 @@ class Travels:
     """When gradients travelled, a bucket at a time, in bf16 if asked: the backward pass goes on meanwhile. Not with
     gloo: its thread lets go of a hook's futures under the lock of a main thread that waits for it."""
 
-    def __init__(self, engine: torch.nn.Module, clock: StampClock, *, bf16: bool) -> None:
-        self.clock, self.spans = clock, list[tuple[Any, Any]]()
-        self.timed = isinstance(engine, DistributedDataParallel) and isinstance(clock, CudaClock)
-        self.bf16 = bf16
+    def __init__(self, engine: nn.Module, clock: Clock, *, bf16: bool) -> None:
+        self.clock, self.bf16, self.spans = clock, bf16, list[tuple[Any, Any]]()
+        self.timed = isinstance(engine, DistributedDataParallel) and clock.on_gpu
         if isinstance(engine, DistributedDataParallel) and self.timed:
             engine.register_comm_hook(None, self._hook)
 

@@ -1,273 +1,341 @@
-"""Rows of tokens for one rank: a row's number in, its tokens out, shuffled; nothing is remembered.
+"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out. The layouts are a table at the end.
 
-The place in the data is one number, the rows read by all ranks together; so a resume, also on another number of
-ranks, reads on exactly where it was. Text is tokenized shard by shard when it is reached, into a cache that every
-run on this machine shares, so the first epoch is walked shard by shard, and the shard after the current is made
-ready.
+A file whose content is not what its neighbors or its ending promise is an error that names it: the usual culprit is
+a download that left an error page under the name of a shard. Without `--data` the corpus is the text that every
+machine has: Python's standard library without its tests, one file in twenty for validation. Which file that is
+follows from its path, so it stays the same when a release adds or drops others.
 """
 
-import fcntl
 import hashlib
+import json
 import os
-import threading
-import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import islice
+import pickle
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, NoReturn
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from gputel.trainer.errors import TrainerError
-from gputel.trainer.tokenizer import Ids, Tokenizer
+from gputel.trainer.errors import TrainerError, optional
+from gputel.trainer.rows import Mixture, Shard, Source, tokenized
+from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenizer_from
 
-DOCUMENTS_AT_ONCE = 256
-TEXT_PER_SHARD = 64 * 2**20
-SPANS_KEPT = 4
-BLOCK = 1000  # rows of a mixture that hold its shares exactly
-BATCHES_AHEAD = 3
+VALIDATION_SHARE, VALIDATION_ONE_IN = 0.05, 20
+VALIDATION_WORDS = {"val", "valid", "validation"}
+LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+GPT2_VOCAB = 50_257
+CONTROL = set(range(32)) - set(b"\t\n\r\f\v\x1b\b")
+LLMC_HEADER_BYTES = 1024  # 256 int32: magic, version, count of tokens
+LLMC_KINDS = {20240520: (1, "<u2", GPT2_VOCAB), 20240801: (7, "<u4", 128_256)}  # version, token, vocabulary
+PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
+HEAD_BYTES, ROWS_AT_ONCE = 4096, 4096
+AGAIN = "fetch it again"
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Named after its first file; `open` is called once, when the first token is asked for."""
+class Layout:
+    """Text gives `documents`, tokens give `tokens` and `vocab`. `suffixes` are endings that promise this layout."""
 
     name: str
-    open: Callable[[], Ids]
-
-    @cached_property
-    def tokens(self) -> Ids:
-        return self.open()
-
-    def make_ready(self) -> None:
-        """In the background, so that the first token need not be waited for."""
-        if "tokens" not in vars(self):
-            threading.Thread(target=lambda: self.tokens, name="next shard", daemon=True).start()
-
-    def rows(self, seq: int) -> int:
-        """Rows of seq tokens, each with the one that follows as its last target."""
-        return max(0, (len(self.tokens) - 1) // seq)
-
-    def part(self, low: float, high: float) -> "Shard":
-        def cut() -> Ids:
-            return self.tokens[int(low * len(self.tokens)) : int(high * len(self.tokens))]
-
-        return Shard(self.name, cut)
-
-
-def tokenized(
-    paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer
-) -> list[Shard]:
-    """Text as shards: small files together, in their order, large ones by themselves."""
-    groups: list[list[Path]] = []
-    room = 0
-    for path in paths:
-        size = path.stat().st_size
-        if size > room:
-            groups.append([])
-            room = TEXT_PER_SHARD
-        groups[-1].append(path)
-        room -= size
-
-    def shard(group: list[Path]) -> Shard:
-        def read() -> Ids:
-            return _encoded((text for path in group for text in documents(path)), tokenizer)
-
-        return Shard(str(group[0]), lambda: _cached(group, read, tokenizer))
-
-    return [shard(group) for group in groups]
-
-
-def _cached(paths: list[Path], read: Callable[[], Ids], tokenizer: Tokenizer) -> Ids:
-    """The first rank of a machine tokenizes, the others wait for it at a lock. Where the cache cannot be written
-    the tokens stay in memory."""
-    described = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in paths]
-    key = hashlib.sha256(repr((tokenizer.fingerprint, described)).encode()).hexdigest()[:32]
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gputel" / "tokens"
-    kept, fresh = home / f"{key}.bin", home / f"{key}.{os.getpid()}.part"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with (home / f"{key}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not kept.exists():
-                read().tofile(fresh)
-                fresh.rename(kept)
-        empty = np.zeros(0, tokenizer.dtype)
-        return np.memmap(kept, tokenizer.dtype, mode="r") if kept.stat().st_size else empty
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        return read()
-
-
-def _encoded(texts: Iterator[str], tokenizer: Tokenizer) -> Ids:
-    parts: list[Ids] = [np.zeros(0, tokenizer.dtype)]
-    between = np.array(tokenizer.separator, tokenizer.dtype)
-    while batch := list(islice(texts, DOCUMENTS_AT_ONCE)):
-        for ids in tokenizer.encode(batch):
-            parts += [between, ids.astype(tokenizer.dtype)]
-    return np.concatenate(parts)
-
-
-def shuffled(count: int, *what: object) -> NDArray[np.int64]:
-    """A permutation that depends on nothing but its arguments; RandomState is the generator that numpy has
-    frozen."""
-    return np.random.RandomState(zlib.crc32(repr(what).encode())).permutation(count)
+    suffixes: tuple[str, ...]
+    recognizes: Callable[[bytes], bool]
+    documents: Callable[[Path], Iterator[str]] | None = None
+    tokens: Callable[[Path], Ids] | None = None
+    vocab: Callable[[Path], int] | None = None
 
 
 @dataclass(frozen=True)
-class RowSpan:
-    """The rows of one shard in one epoch, as numbers of the source."""
+class Files:
+    """One source: its training files, its validation files (the same where there is only one file), the layout."""
 
-    epoch: int
-    place: int
-    shard: int
-    start: int
-    stop: int
-    order: NDArray[np.int64] = field(compare=False)
-
-
-class Source:
-    """A corpus as endless rows. Shards are shuffled anew in every epoch, and rows within each shard."""
-
-    def __init__(self, name: str, shards: Sequence[Shard], seq: int, seed: int) -> None:
-        self.name, self.shards, self.seq, self.seed = name, shards, seq, seed
-        self._spans: tuple[RowSpan, ...] = (self._span(0, 0, 0),)
-
-    def row(self, number: int) -> Ids:
-        """seq + 1 tokens."""
-        span = self._span_of(number)
-        at = int(span.order[number - span.start]) * self.seq
-        return self.shards[span.shard].tokens[at : at + self.seq + 1]
-
-    def epoch(self, number: int) -> int:
-        return self._span_of(number).epoch
+    name: str
+    weight: float
+    layout: Layout
+    training: list[Path]
+    validation: list[Path]
 
     @property
-    def rows(self) -> int:
-        """Rows of an epoch; tokenizes whatever has not been."""
-        return sum(shard.rows(self.seq) for shard in self.shards)
+    def all(self) -> list[Path]:
+        return sorted({*self.training, *self.validation})
 
-    def _span_of(self, number: int) -> RowSpan:
-        """Two threads ask, one of them ahead: the last few spans are kept, so that neither walks from the start."""
-        spans = self._spans
-        span = max((s for s in spans if s.start <= number), key=lambda s: s.start, default=None)
-        span = span or self._span(0, 0, 0)
-        while number >= span.stop:
-            span = self._after(span, number)
-        if span not in spans:
-            self._spans = (*spans[1 - SPANS_KEPT :], span)
-        return span
+    def shards(self, tokenizer: Tokenizer | None) -> tuple[list[Shard], list[Shard]]:
+        training = self._shards(self.training, tokenizer)
+        if self.training != self.validation:
+            return training, self._shards(self.validation, tokenizer)
+        *whole, last = training
+        return [*whole, last.part(0, 1 - VALIDATION_SHARE)], [last.part(1 - VALIDATION_SHARE, 1)]
 
-    def _after(self, span: RowSpan, number: int) -> RowSpan:
-        if span.place + 1 < len(self.shards):
-            return self._span(span.epoch, span.place + 1, span.stop)
-        whole = self.rows
-        if whole == 0:
-            hint = "take a smaller --seq or more data"
-            raise TrainerError(self.name, f"has no row of {self.seq} tokens", hint)
-        skipped = (number - span.stop) // whole
-        return self._span(span.epoch + 1 + skipped, 0, span.stop + skipped * whole)
+    def shard(self, path: Path) -> Shard | None:
+        """A file of tokens as it lies; None for text."""
+        read = self.layout.tokens
+        return Shard(str(path), lambda: read(path)) if read else None
 
-    def _span(self, epoch: int, place: int, start: int) -> RowSpan:
-        order = shuffled(len(self.shards), self.seed, self.name, "shards", epoch)
-        shard = int(order[place])
-        rows = self.shards[shard].rows(self.seq)
-        if place + 1 < len(order):
-            self.shards[int(order[place + 1])].make_ready()
-        inside = shuffled(rows, self.seed, self.name, "rows", epoch, shard)
-        return RowSpan(epoch, place, shard, start, start + rows, inside)
+    def _shards(self, paths: list[Path], tokenizer: Tokenizer | None) -> list[Shard]:
+        if self.layout.documents and tokenizer:
+            return tokenized(paths, self.layout.documents, tokenizer)
+        return [shard for shard in map(self.shard, paths) if shard]
 
 
-def shares(weights: Sequence[float]) -> list[int]:
-    """Whole rows of a block by largest remainder; no source is left out."""
-    exact = [weight / sum(weights) * BLOCK for weight in weights]
-    whole = [max(1, int(share)) for share in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
-    for i in by_remainder[: max(0, BLOCK - sum(whole))]:
-        whole[i] += 1
-    whole[whole.index(max(whole))] += BLOCK - sum(whole)
-    return whole
+@dataclass(frozen=True)
+class Corpus:
+    """`vocab` is the data's own; `tokenizer` is None for tokens of an unknown origin."""
+
+    files: list[Files]
+    tokenizer: Tokenizer | None
+    vocab: int
+    fingerprint: str
+    described: str
+
+    def training(self, seq: int, seed: int) -> Source | Mixture:
+        sources = [Source(f.name, f.shards(self.tokenizer)[0], seq, seed) for f in self.files]
+        return sources[0] if len(sources) == 1 else Mixture(sources, [f.weight for f in self.files], seed)
+
+    def validation(self, seq: int) -> list[tuple[Shard, int]]:
+        """Every row of the validation files, in the order of files: (shard, where it starts)."""
+        shards = [shard for f in self.files for shard in f.shards(self.tokenizer)[1]]
+        rows = [(shard, row * seq) for shard in shards for row in range(shard.rows(seq))]
+        if not rows:
+            hint = "take a smaller --seq or --val-data"
+            raise TrainerError("validation", f"has no row of {seq} tokens", hint)
+        return rows
 
 
-class Mixture:
-    """Several sources as one, in fixed shares: every block of a thousand rows holds them exactly, in an order of
-    its own, so any row is found without the others. Epochs are those of the source with the largest share."""
-
-    def __init__(self, sources: Sequence[Source], weights: Sequence[float], seed: int) -> None:
-        self.sources, self.shares, self.seed = sources, shares(weights), seed
-        self.largest = self.shares.index(max(self.shares))
-        self._block = lru_cache(maxsize=4)(self._drawn)
-
-    def row(self, number: int) -> Ids:
-        source, row = self.place(number)
-        return self.sources[source].row(row)
-
-    def epoch(self, number: int) -> int:
-        block, within = divmod(number, BLOCK)
-        before = int((self._block(block)[0][:within] == self.largest).sum())
-        return self.sources[self.largest].epoch(block * self.shares[self.largest] + before)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the mixture in which the largest source is seen once."""
-        return self.sources[self.largest].rows * BLOCK // self.shares[self.largest]
-
-    def place(self, number: int) -> tuple[int, int]:
-        """The source of a row, and its number there."""
-        block, within = divmod(number, BLOCK)
-        sources, ranks = self._block(block)
-        source = int(sources[within])
-        return source, block * self.shares[source] + int(ranks[within])
-
-    def _drawn(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which source each row of a block is from, and how many of that source's came before it in the block."""
-        order = shuffled(BLOCK, self.seed, "mixture", block)
-        sources = np.repeat(np.arange(len(self.shares)), self.shares)[order]
-        ranks = np.zeros(BLOCK, np.int64)
-        for source in range(len(self.shares)):
-            ranks[sources == source] = np.arange(self.shares[source])
-        return sources, ranks
+def open_corpus(data: str | None, val_data: str | None, tokenizer: str | None) -> Corpus:
+    files = [_files(name, weight) for name, weight in _mixture(data)] if data else [_standard_library()]
+    if val_data:
+        files = _validated_elsewhere(files, val_data)
+    texts = [f for f in files if f.layout.documents]
+    if tokenizer or texts:
+        made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", lambda: _texts(texts))
+    else:
+        made = nanogpt_tokenizer(files[0].training[0].parent) if files[0].layout is NANOGPT else None
+    vocabs = [f.layout.vocab(path) for f in files for path in f.training if f.layout.vocab]
+    paths = [path for f in files for path in f.all]
+    fingerprint, size = _fingerprint(paths, whole=data is None), sum(p.stat().st_size for p in paths)
+    place = data or "the Python standard library"
+    described = f"{place}: {len(paths):,} files, {size:,} bytes, hash {fingerprint}"
+    return Corpus(files, made, made.vocab if made else max(vocabs), fingerprint, described)
 
 
-@final
-class Feed:
-    """Micro-batches for one rank, made ahead of time. Micro-batch m of a step goes to rank m modulo the number of
-    ranks, so that another number of ranks reads the same rows in the same steps."""
+def _mixture(data: str) -> list[tuple[str, float]]:
+    """`a=0.65,b=0.35`, or one path."""
+    parts = [part.rpartition("=") for part in data.split(",")]
+    try:
+        shares = [(path, float(weight)) for path, _, weight in parts]
+    except ValueError:
+        return [(data, 1.0)]
+    if Path(data).exists() or not all(path for path, _ in shares):
+        return [(data, 1.0)]
+    if any(weight <= 0 for _, weight in shares):
+        raise TrainerError(f"--data {data}", "has a share that is not above 0", "leave that source out")
+    return shares
 
-    def __init__(
-        self, rows: Source | Mixture, position: int, batch: int, rank: int, ranks: int, device: torch.device
-    ) -> None:
-        self.rows, self.batch, self.stride, self.device = rows, batch, batch * ranks, device
-        self.next_row = position + rank * batch
-        self.pool = ThreadPoolExecutor(1, thread_name_prefix="feed")
-        self.ready: deque[Future[Tensor]] = deque()
-        for _ in range(BATCHES_AHEAD):
-            self._order()
 
-    def __enter__(self) -> "Feed":
-        return self
+def _files(name: str, weight: float) -> Files:
+    """For validation are the files that are named so, else the last of several, else a part of the only one."""
+    paths = data_files(Path(name))
+    words = {path: set(path.stem.lower().replace("-", "_").split("_")) for path in paths}
+    validation = [path for path in paths if words[path] & VALIDATION_WORDS]
+    validation = validation or (paths[-1:] if len(paths) > 1 else [])
+    training = [path for path in paths if path not in validation] or paths
+    return Files(name, weight, common_layout(paths), training, validation or paths)
 
-    def __exit__(self, *_: object) -> None:
-        self.pool.shutdown(cancel_futures=True)
 
-    def next(self) -> tuple[Tensor, Tensor]:
-        tokens = self.ready.popleft().result()
-        self._order()
-        tokens = tokens.to(self.device, non_blocking=True).long()
-        return tokens[:, :-1], tokens[:, 1:]
+def _standard_library() -> Files:
+    root = Path(sysconfig.get_path("stdlib"))
+    paths: list[Path] = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        paths += [Path(folder, name) for name in names if name.endswith(".py")]
+    split: dict[bool, list[Path]] = {False: [], True: []}
+    for path in sorted(path for path in paths if path.stat().st_size):
+        digest = hashlib.sha256(path.relative_to(root).as_posix().encode()).digest()
+        split[int.from_bytes(digest[:4], "big") % VALIDATION_ONE_IN == 0].append(path)
+    return Files("standard library", 1.0, TEXT, split[False], split[True])
 
-    def _order(self) -> None:
-        self.ready.append(self.pool.submit(self._made, self.next_row))
-        self.next_row += self.stride
 
-    def _made(self, first: int) -> Tensor:
-        batch = np.stack([self.rows.row(first + i) for i in range(self.batch)]).astype(np.int32)
-        tokens = torch.from_numpy(batch)
-        return tokens.pin_memory() if self.device.type == "cuda" else tokens
+def _validated_elsewhere(files: list[Files], place: str) -> list[Files]:
+    """All of --data trains, and the first source carries the validation files."""
+    paths = data_files(Path(place))
+    if common_layout(paths).name != files[0].layout.name:
+        fault = f"is no {files[0].layout.name}, as --data is"
+        raise TrainerError(f"--val-data {place}", fault, "give the same layout")
+    training = [sorted(set(f.all) - set(paths)) for f in files]
+    return [
+        replace(f, training=rest, validation=[] if number else paths)
+        for number, (f, rest) in enumerate(zip(files, training, strict=True))
+    ]
+
+
+def _texts(files: list[Files]) -> Iterator[str]:
+    for f in files:
+        for path in f.training:
+            yield from f.layout.documents(path) if f.layout.documents else ()
+
+
+def _fingerprint(paths: list[Path], *, whole: bool) -> str:
+    """Names, sizes and contents; of files that may be terabytes only their edges."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+        with path.open("rb") as file:
+            digest.update(file.read() if whole else file.read(HEAD_BYTES))
+            if not whole:
+                file.seek(max(0, path.stat().st_size - HEAD_BYTES))
+                digest.update(file.read(HEAD_BYTES))
+    return digest.hexdigest()[:16]
+
+
+def data_files(place: Path) -> list[Path]:
+    """The file itself, or what a folder holds that bears a data file's ending, sorted by path."""
+    if place.is_file():
+        return [place]
+    if not place.exists():
+        raise TrainerError(str(place), "does not exist", "see --data")
+    endings = sorted({suffix for layout in LAYOUTS for suffix in layout.suffixes})
+    inside = (p for p in place.rglob("*") if not any(s.startswith(".") for s in p.relative_to(place).parts))
+    files = sorted(p for p in inside if p.suffix.lower() in endings and p.is_file())
+    if not files:
+        raise TrainerError(str(place), "holds no data files", f"data files end in {', '.join(endings)}")
+    return files
+
+
+def common_layout(paths: list[Path]) -> Layout:
+    """What most of the files are; any other is an error that names it."""
+    layouts = {path: recognized(path) for path in paths}
+    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
+    for path, layout in layouts.items():
+        if layout.name != most:
+            raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
+    return next(layout for layout in LAYOUTS if layout.name == most)
+
+
+def recognized(path: Path) -> Layout:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    words = repr(" ".join(head[:200].decode("ascii", "replace").split())[:60])
+    if not head:
+        raise TrainerError(str(path), "is empty", AGAIN)
+    if head.lstrip().lower().startswith(PAGES):
+        raise TrainerError(str(path), f"is a page, not data: {words}", AGAIN)
+    if not head.strip(b"\0"):
+        raise TrainerError(str(path), "is full of zeros", AGAIN)
+    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
+    promised = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
+    if layout is None or (promised and layout not in promised):
+        raise TrainerError(str(path), f"is no {path.suffix.lstrip('.')} file: {words}", AGAIN)
+    return layout
+
+
+def parquet_documents(path: Path) -> Iterator[str]:
+    """nanochat's: a row of the column `text` is a document."""
+    polars = optional("polars", "polars", "--data (parquet)")
+    table = polars.scan_parquet(path).select("text")
+    for start in range(0, table.select(polars.len()).collect().item(), ROWS_AT_ONCE):
+        try:
+            column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
+        except (polars.exceptions.PolarsError, OSError) as error:
+            fault = f"cannot be read: {str(error).splitlines()[0]}"
+            raise TrainerError(f"{path}, row {start:,}", fault, AGAIN) from error
+        yield from (text for text in column if text is not None)
+
+
+def jsonl_documents(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        yield from (json.loads(line)["text"] for line in file if line.strip())
+
+
+def text_documents(path: Path) -> Iterator[str]:
+    """A file is a document. Bytes that are not UTF-8 survive as they are."""
+    yield path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def is_text(head: bytes) -> bool:
+    """No control bytes, and UTF-8 but for a character that the end of the head may have cut; or mostly ASCII with a
+    few bytes above, an old encoding: tokens in binary are never that tame."""
+    if CONTROL & set(head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as fault:
+        return fault.start >= len(head) - 3 or sum(byte >= 128 for byte in head) < len(head) / 20
+    return True
+
+
+def npy_tokens(path: Path) -> Ids:
+    tokens: Ids = np.load(path, mmap_mode="r", allow_pickle=False)
+    return tokens
+
+
+def llmc_header(path: Path) -> tuple[int, int, int]:
+    magic, version, count = np.fromfile(path, "<i4", 3).tolist()
+    return magic, version, count
+
+
+def llmc_tokens(path: Path) -> Ids:
+    magic, _, count = llmc_header(path)
+    return np.memmap(path, LLMC_KINDS[magic][1], mode="r", offset=LLMC_HEADER_BYTES, shape=(count,))
+
+
+def nanogpt_tokens(path: Path) -> Ids:
+    return np.memmap(path, "<u2", mode="r", shape=(path.stat().st_size // 2,))
+
+
+def nanogpt_tokenizer(folder: Path) -> Tokenizer | None:
+    """The characters of meta.pkl, if their ids are those of a plain alphabet."""
+    itos = _nanogpt_meta(folder).get("itos")
+    if not isinstance(itos, dict) or sorted(itos) != list(range(len(itos))):
+        return None
+    return remade({"kind": "chars", "characters": "".join(itos[i] for i in range(len(itos)))})
+
+
+def _nanogpt_meta(folder: Path) -> dict[str, Any]:
+    """The vocabulary beside train.bin, read by an unpickler that knows no classes: no code runs."""
+    path = folder / "meta.pkl"
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file:
+            meta = _PlainUnpickler(file).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
+        fault = f"is no plain dictionary ({error})"
+        raise TrainerError(str(path), fault, "give --vocab and remove it") from error
+    return meta if isinstance(meta, dict) else {}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
+
+
+def _begins(*words: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(words)
+
+
+PARQUET = Layout("parquet", (".parquet",), _begins(b"PAR1"), parquet_documents)
+NPY = Layout("npy", (".npy",), _begins(b"\x93NUMPY"), tokens=npy_tokens, vocab=lambda _: GPT2_VOCAB)
+LLMC = Layout(
+    "llm.c",
+    (".bin",),
+    _begins(*(magic.to_bytes(4, "little") for magic in LLMC_KINDS)),
+    tokens=llmc_tokens,
+    vocab=lambda path: LLMC_KINDS[llmc_header(path)[0]][2],
+)
+JSONL = Layout(
+    "jsonl",
+    (".jsonl", ".ndjson"),
+    lambda head: head.lstrip().startswith(b"{") and b'"text"' in head,
+    jsonl_documents,
+)
+TEXT = Layout("text", (".txt", ".md", ".py"), is_text, text_documents)
+NANOGPT = Layout(
+    "nanoGPT",
+    (".bin",),
+    lambda head: b"\0" in head or len(set(head)) > 128,
+    tokens=nanogpt_tokens,
+    vocab=lambda path: int(_nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB),
+)
+LAYOUTS = (PARQUET, NPY, LLMC, JSONL, TEXT, NANOGPT)

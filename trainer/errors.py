@@ -12,10 +12,10 @@ class TrainerError(Exception):
 
     def __init__(self, place: str, fault: str, hint: str = "") -> None:
         self.place, self.fault, self.hint = place, fault, hint
-        super().__init__(f"{place}: {fault}" + (f"; {hint}" if hint else ""))
+        super().__init__(place, fault, hint)
 
-    def __reduce__(self) -> tuple[type["TrainerError"], tuple[str, str, str]]:
-        return TrainerError, (self.place, self.fault, self.hint)
+    def __str__(self) -> str:
+        return f"{self.place}: {self.fault}" + (f"; {self.hint}" if self.hint else "")
 
 
 class RankError(Exception):
@@ -23,10 +23,10 @@ class RankError(Exception):
 
     def __init__(self, rank: int, line: str) -> None:
         self.rank, self.line = rank, line
-        super().__init__(line)
+        super().__init__(rank, line)
 
-    def __reduce__(self) -> tuple[type["RankError"], tuple[int, str]]:
-        return RankError, (self.rank, self.line)
+    def __str__(self) -> str:
+        return self.line
 
 
 def one_line(fault: BaseException) -> str:

@@ -9,7 +9,6 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,11 +22,11 @@ TABLE = Path(__file__).with_name("gpus.toml")
 class GpuModel:
     name: str
     names: tuple[str, ...]
-    peak_tflops: float | None
     memory_gib: float
     power_w: float
     link: str
     link_gb_s: float
+    peak_tflops: float | None = None
     fp16_tflops: float | None = None
 
     @property
@@ -44,18 +43,18 @@ class GpuModel:
 @lru_cache(maxsize=1)
 def gpus() -> tuple[GpuModel, ...]:
     with TABLE.open("rb") as table:
-        return tuple(_gpu(**row) for row in tomllib.load(table)["gpu"])
+        rows = tomllib.load(table)["gpu"]
+    return tuple(GpuModel(**{**row, "name": row["names"][0], "names": tuple(row["names"])}) for row in rows)
 
 
 def find_gpu(name: str) -> GpuModel | None:
-    """The GPU that a driver ("NVIDIA H100 80GB HBM3") or a person ("h100") means; None where the table has none."""
+    """The GPU that a driver ("NVIDIA H100 80GB HBM3") or a person ("h100") means; None where the table has none.
+    Of several it has the longest name, in whole words, so that an L40S is no L4."""
     wanted = _words(name)
-    if "mig" in wanted:
+    if " mig " in wanted:
         return None
-    matches = [
-        (len(_words(alias)), gpu) for gpu in gpus() for alias in gpu.names if _within(_words(alias), wanted)
-    ]
-    return max(matches, key=lambda match: match[0])[1] if matches else None
+    matches = [(_words(alias), gpu) for gpu in gpus() for alias in gpu.names if _words(alias) in wanted]
+    return max(matches, key=lambda match: match[0].count(" "))[1] if matches else None
 
 
 def count_and_name(words: str) -> tuple[int, str]:
@@ -78,14 +77,5 @@ def nearest_gpu(name: str) -> GpuModel | None:
     return aliases[near[0]] if near else None
 
 
-def _gpu(names: list[str], peak_tflops: float | None = None, **figures: Any) -> GpuModel:
-    return GpuModel(name=names[0], names=tuple(names), peak_tflops=peak_tflops, **figures)
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", name.lower())
-
-
-def _within(part: list[str], whole: list[str]) -> bool:
-    """Whole words in a row, so that an L40S is no L4."""
-    return any(whole[i : i + len(part)] == part for i in range(len(whole)))
+def _words(name: str) -> str:
+    return f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} "

@@ -8,14 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
 
 from gputel.trainer.fp8 import Fp8Linear
-from gputel.trainer.ranks import PADDED, placed
+from gputel.trainer.options import TrainingPlan
+from gputel.trainer.ranks import PADDED, World, placed, replicated, sharded
 from gputel.trainer.shape import MLP_RATIO, Shape
 
 SOFTCAP = 15.0
+ROTARY_BASE = 10_000.0
 LOGITS_AT_ONCE = 2**27
+SPLITS_DDP_GRAPHS = "2.13"  # the first torch that was seen to compile the chunked loss behind DDP
 
 
 def capped_logits(hidden: Tensor, head: Tensor, vocab: int) -> Tensor:
@@ -74,9 +78,6 @@ def _loss_and_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]
     loss = -log_probabilities.gather(1, picked).sum()
     gradient = log_probabilities.exp().scatter_add(1, picked, torch.full_like(picked, -1, dtype=logits.dtype))
     return loss, gradient * (1 - slope * slope)
-
-
-ROTARY_BASE = 10_000.0
 
 
 def norm(x: Tensor) -> Tensor:
@@ -187,3 +188,23 @@ class Model(nn.Module):
             else:
                 x = block(x, cos, sin)
         return norm(x)
+
+
+def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
+    """The model is laid out without memory, spread, and only then given weights: no rank ever holds more than its
+    part, and all draw the same. It is compiled whole, so that the loss fuses with the head; where it is sharded,
+    block by block, since gathering weights breaks a graph anyway."""
+    options, fsdp = plan.options, plan.options.shard == "fsdp"
+    torch.set_float32_matmul_precision("high")
+    if plan.compiled and where.size > 1 and TorchVersion(torch.__version__) < SPLITS_DDP_GRAPHS:
+        torch._dynamo.config.optimize_ddp = False  # older ones cannot split a higher-order operator
+    with torch.device("meta"):
+        model = Model(plan.shape, options.dropout, recompute=options.recompute, fp8=options.fp8)
+    if plan.compiled:
+        for part in model.blocks if fsdp else [model]:
+            part.compile(dynamic=False)
+    if fsdp:
+        sharded([*model.blocks, model], where, bf16=plan.bf16)
+    model.on(where.device)
+    model.initialize(options.seed)
+    return model, model if fsdp else replicated(model, where, wan=options.network == "wan")

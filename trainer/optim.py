@@ -8,6 +8,7 @@ left out there. The state of a weight has the weight's name, as a checkpoint kee
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,9 +16,16 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim.adamw import adamw
 
-from gputel.trainer.plan import TrainingPlan
+from gputel.trainer.options import TrainingPlan
 
-BETAS, EPSILON = (0.8, 0.95), 1e-10
+ADAMW: dict[str, Any] = {
+    "fused": True,
+    "amsgrad": False,
+    "maximize": False,
+    "beta1": 0.8,
+    "beta2": 0.95,
+    "eps": 1e-10,
+}
 MOMENTUM, FIRST_MOMENTUM, MOMENTUM_STEPS = 0.95, 0.85, 300
 # Five odd polynomials that bring singular values from 0.001 to 1 to about 1, in bf16 as well: "The Polar Express"
 # (arXiv 2505.16932), with its safety factor of 2 %.
@@ -58,10 +66,9 @@ class Optimizer:
     def step(self, step: int, multiplier: float, bad: Tensor) -> None:
         """Apply the gradients, unless `bad`, a boolean on the device; that leaves weights and state as they are."""
         for group in self.groups:
-            weights = [weight for weight in group.weights.values() if local(weight).numel()]
             if group.muon:
                 self._muon(group, group.peak * multiplier, momentum(step), bad)
-            elif weights:
+            else:
                 self._adamw(group, group.peak * multiplier, bad)
 
     def zero_grad(self) -> None:
@@ -76,27 +83,14 @@ class Optimizer:
 
     def _adamw(self, group: Group, rate: float, bad: Tensor) -> None:
         names = [name for name, weight in group.weights.items() if local(weight).numel()]
-        weights = [group.weights[name] for name in names]
+        weights = [local(group.weights[name]) for name in names]
+        grads = [gradient(group.weights[name]) for name in names]
         mean, square, steps = (
             [local(self.state[name][part]) for name in names] for part in ("mean", "square", "steps")
         )
-        adamw(
-            [local(weight) for weight in weights],
-            [gradient(weight) for weight in weights],
-            mean,
-            square,
-            [],
-            steps,
-            fused=True,
-            found_inf=bad.float(),
-            amsgrad=False,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            lr=rate,
-            weight_decay=group.decay,
-            eps=EPSILON,
-            maximize=False,
-        )
+        rates = {"lr": rate, "weight_decay": group.decay, **ADAMW}
+        if names:
+            adamw(weights, grads, mean, square, [], steps, found_inf=bad.float(), **rates)
 
     def _muon(self, group: Group, rate: float, momentum: float, bad: Tensor) -> None:
         fine = (~bad).float()

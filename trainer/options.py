@@ -1,13 +1,23 @@
-"""Every option of a training run: the table from which the command line is made.
+"""Every option of a training run, the table from which the command line is made; and the plan: what the options
+come to on this machine, with these data.
 
-None means "not said": what then holds depends on the device, the data or the shape, and is settled in plan.py.
+None in the table means "not said": what then holds depends on the device, the data or the shape.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from gputel.trainer.errors import TrainerError
+from gputel.trainer.gpus import find_gpu
+from gputel.trainer.shape import Shape, shape_of
+
+if TYPE_CHECKING:  # torch takes seconds, and --help needs none of it
+    from gputel.trainer.data import Corpus
+    from gputel.trainer.ranks import World
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -15,6 +25,7 @@ WHOLE, NATURAL = click.IntRange(1), click.IntRange(0)
 POSITIVE, ZERO_UP = click.FloatRange(0, min_open=True), click.FloatRange(0)
 PART, SHARE = click.FloatRange(0, 1, max_open=True), click.FloatRange(0, 1, min_open=True)
 PATH = click.Path()
+GPU_STEP_TOKENS = 524_288
 
 
 def option(default: Any, kind: Any, about: str) -> Any:
@@ -46,9 +57,7 @@ class Options:
     max_skips: int = option(10, WHOLE, "end after this many non-finite steps in a row")
 
     device_batch_size: int | None = option(None, WHOLE, "sequences at once on a device [16; 8 on a CPU]")
-    total_batch_size: int | None = option(
-        None, WHOLE, "tokens in a step [524288; on a CPU one batch per rank]"
-    )
+    total_batch_size: int | None = option(None, WHOLE, "tokens in a step [524288; on a CPU a batch per rank]")
     lr: float | None = option(None, POSITIVE, "peak rate of matrices [0.02; AdamW: 0.02 / sqrt(dim)]")
     embedding_lr: float | None = option(None, POSITIVE, "peak rate of the embedding [0.2 x sqrt(768 / dim)]")
     head_lr: float | None = option(None, POSITIVE, "peak rate of the head [0.004 x sqrt(768 / dim)]")
@@ -60,9 +69,7 @@ class Options:
     weight_decay: float = option(0.0, ZERO_UP, "decay of matrices")
     grad_clip: float = option(1.0, ZERO_UP, "largest gradient norm; 0: do not clip")
 
-    data: str | None = option(
-        None, str, "file or folder, or a mixture a=0.65,b=0.35 [Python's standard library]"
-    )
+    data: str | None = option(None, str, "file, folder or mixture a=0.65,b=0.35 [Python's standard library]")
     val_data: str | None = option(None, str, "file or folder for validation [a part of --data]")
     tokenizer: str | None = option(
         None, str, "bytes, chars, or a tokenizers or tiktoken file [bytes for text]"
@@ -89,17 +96,11 @@ class Options:
     dtype: str = option("auto", choice("auto", "bf16", "fp32"), "bf16: autocast [bf16 on a GPU that has it]")
     fp8: bool = option(False, bool, "matrices of the blocks multiplied in eight bits, where the GPU does it")
     compile: bool | None = option(None, bool, "torch.compile [on a GPU]")
-    recompute: bool = option(
-        False, bool, "compute activations again in the backward pass: less memory, more work"
-    )
+    recompute: bool = option(False, bool, "compute activations again in the backward pass: less memory")
     shard: str = option("none", choice("none", "fsdp"), "fsdp: weights and optimizer spread over ranks")
-    keep_whole_gradients: bool = option(
-        False, bool, "fsdp: gradients travel once a step, not once a micro-batch: less traffic, more memory"
-    )
+    keep_whole_gradients: bool = option(False, bool, "fsdp: gradients travel once a step: more memory")
     network: str = option(
-        "default",
-        choice("default", "wan"),
-        "wan: for slow links: large buckets of gradients in bf16, and NCCL's settings where not set",
+        "default", choice("default", "wan"), "wan: bf16 gradients in large buckets, for slow links"
     )
     rank_timeout: float = option(600.0, click.FloatRange(1), "seconds without progress until a rank gives up")
 
@@ -107,14 +108,148 @@ class Options:
 def with_options(command: Command) -> Command:
     """Give a click command one option per field; it is called with keywords that make an Options."""
     for entry in reversed(fields(Options)):
-        name, kind = "--" + entry.name.replace("_", "-"), entry.metadata["kind"]
-        flag = f"{name}/--no-{name[2:]}" if kind is bool else name
-        command = click.option(
-            flag,
-            entry.name,
-            type=None if kind is bool else kind,
-            default=entry.default,
-            help=entry.metadata["about"],
-            show_default=entry.default is not None,
-        )(command)
+        name, kind, default = "--" + entry.name.replace("_", "-"), entry.metadata["kind"], entry.default
+        words = (f"{name}/--no-{name[2:]}" if kind is bool else name, entry.name)
+        kinds = {
+            "type": None if kind is bool else kind,
+            "default": default,
+            "show_default": default is not None,
+        }
+        command = click.option(*words, help=entry.metadata["about"], **kinds)(command)
     return command
+
+
+@dataclass
+class Progress:
+    """The few numbers that, with weights and optimizer, make a run go on as if never interrupted: finished steps,
+    rows read by all ranks together, times over all attempts."""
+
+    step: int = 0
+    position: int = 0
+    tokens: int = 0
+    train_s: float = 0.0
+    wall_s: float = 0.0
+    skips: int = 0
+    skips_in_a_row: int = 0
+    best_loss: float | None = None
+    best_step: int | None = None
+    stale_evaluations: int = 0
+    evaluated_step: int | None = None
+    save_s: float | None = None  # how long the last save took
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """`steps` is the length of the schedule; `--stop-at` ends before it."""
+
+    options: Options
+    shape: Shape
+    steps: int
+    gpus: int
+    device_batch: int
+    tokens_per_step: int
+    bf16: bool
+    compiled: bool
+    eval_tokens: int
+    peak_flops: float | None
+    peak_from: str
+
+    @property
+    def rows_per_step(self) -> int:
+        return self.tokens_per_step // self.shape.seq
+
+    @property
+    def accumulation(self) -> int:
+        return self.rows_per_step // (self.device_batch * self.gpus)
+
+    @property
+    def matrix_lr(self) -> float:
+        adamw = 0.02 / math.sqrt(self.shape.dim)
+        return self.options.lr or (0.02 if self.options.optimizer == "muon" else adamw)
+
+    @property
+    def embedding_lr(self) -> float:
+        return self.options.embedding_lr or 0.2 * math.sqrt(768 / self.shape.dim)
+
+    @property
+    def head_lr(self) -> float:
+        return self.options.head_lr or 0.004 * math.sqrt(768 / self.shape.dim)
+
+    def multiplier(self, step: int) -> float:
+        """What all learning rates are multiplied by: a linear warm-up to 1, then a cosine, or a plateau and a
+        linear warm-down, to just above the floor at the last step. A pure function: there is nothing to save."""
+        options = self.options
+        if step < options.warmup_steps:
+            return (step + 1) / options.warmup_steps
+        remaining = (self.steps - step) / max(1, self.steps - options.warmup_steps)
+        height = min(1.0, remaining / options.warmdown_ratio)
+        if options.schedule == "cosine":
+            height = 0.5 * (1 - math.cos(math.pi * remaining))
+        return options.lr_floor + (1 - options.lr_floor) * height
+
+    def reached(self, progress: Progress) -> str | None:
+        """The reason to stop that every rank knows alike, between two steps."""
+        limits = {
+            "non-finite loss": (progress.skips_in_a_row, self.options.max_skips),
+            "steps": (progress.step, self.steps),
+            "stop-at": (progress.step, self.options.stop_at),
+            "early stop": (progress.stale_evaluations, self.options.patience),
+        }
+        return next((why for why, (now, most) in limits.items() if most is not None and now >= most), None)
+
+    def out_of_time(self, seconds: float) -> str | None:
+        """The reason that only a clock knows: the ranks vote on it, since their clocks differ."""
+        hours, options = seconds / 3600, self.options
+        if options.hours is not None and hours >= options.hours:
+            return "hours"
+        spent = (options.price or 0.0) * self.gpus * hours
+        return "budget" if options.budget is not None and spent >= options.budget else None
+
+
+def settled(options: Options, where: "World", corpus: "Corpus") -> TrainingPlan:
+    """Every number that was left open."""
+    from torch import cuda
+
+    gpu, tokenizer = where.device.type == "cuda", corpus.tokenizer
+    seq, vocab = options.seq or (2048 if gpu else 256), options.vocab or corpus.vocab
+    if tokenizer and tokenizer.vocab > vocab:
+        fault = f"is smaller than the tokenizer's {tokenizer.vocab}"
+        raise TrainerError(f"--vocab {vocab}", fault, "leave it out")
+    if options.budget is not None and options.price is None:
+        raise TrainerError(f"--budget {options.budget:g}", "needs to know what an hour costs", "give --price")
+    shape = shape_of(options.depth, vocab=vocab, seq=seq, dim=options.dim, heads=options.heads)
+    device_batch = options.device_batch_size or (16 if gpu else 8)
+    at_once = device_batch * seq * where.size
+    tokens_per_step = options.total_batch_size or (
+        GPU_STEP_TOKENS if gpu and GPU_STEP_TOKENS % at_once == 0 else at_once
+    )
+    if tokens_per_step % at_once:
+        fault = f"is no multiple of {device_batch} x {seq} x {where.size} ranks = {at_once}"
+        hint = f"try {max(1, round(tokens_per_step / at_once)) * at_once}"
+        raise TrainerError(f"--total-batch-size {tokens_per_step}", fault, hint)
+    tokens = options.tokens or options.ratio * shape.parameters
+    if options.epochs and not options.steps and not options.tokens:
+        tokens = int(options.epochs * corpus.training(seq, options.seed).rows) * seq
+    peak_flops, peak_from = (
+        _peak(cuda.get_device_name(where.device)) if gpu else (None, "none for a CPU: no mfu")
+    )
+    return TrainingPlan(
+        options=options,
+        shape=shape,
+        steps=options.steps or max(1, int(tokens) // tokens_per_step),
+        gpus=where.size,
+        device_batch=device_batch,
+        tokens_per_step=tokens_per_step,
+        bf16=options.dtype == "bf16" or (options.dtype == "auto" and gpu and cuda.is_bf16_supported(False)),
+        compiled=gpu if options.compile is None else options.compile,
+        eval_tokens=options.eval_tokens or (2**21 if gpu else 2**16),
+        peak_flops=peak_flops,
+        peak_from=peak_from,
+    )
+
+
+def _peak(name: str) -> tuple[float | None, str]:
+    gpu = find_gpu(name)
+    if gpu is None or gpu.peak_flops is None:
+        return None, f"none known for {name!r}: no mfu"
+    return gpu.peak_flops, f"{gpu.peak_flops:.3e} FLOP/s per GPU, dense bf16, {gpu.name} of gpus.toml"

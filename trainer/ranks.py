@@ -1,4 +1,4 @@
-"""Ranks: which one this is, and how all of them fail together, or one after the other with a clear line.
+"""Ranks: which one this is, how the model is spread over them, and how all of them stop and fail together.
 
 Everything that one rank alone can know (a signal, its clock) travels as a vote in the sum that carries the loss
 (see train.py), so that all ranks read the same numbers at the same step and stop together, at no extra cost.
@@ -33,6 +33,10 @@ from gputel.trainer.errors import RankError, TrainerError, one_line
 Decision = TypeVar("Decision")
 FIRST_FAILURE = "first failure"
 TORCHRUN_GRACE_S = 30.0
+STOPS = {"SIGINT": 2, "SIGTERM": 15}
+SIGNALS = (*STOPS, "SIGUSR1")
+IMPATIENT_SECONDS = 3.0
+PADDED = ("embedding.weight", "head.weight")
 
 # For links between cities: no InfiniBand, large buffers, many sockets. NVLink inside a node stays, and computation
 # still overlaps with communication.
@@ -101,13 +105,25 @@ def join(device: str, timeout_s: float) -> World:
     """One process, or the rank that torchrun has made this process."""
     rank, local_rank, size = (int(os.environ.get(name, 0)) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     here = _device(device, local_rank)
-    if size > 1:
-        timeout = timedelta(seconds=timeout_s)
-        store = _store_of_this_attempt(rank, size, timeout)
-        backend = "nccl" if here.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
-        return World(rank, local_rank, size, here, store)
-    return World(rank, local_rank, 1, here)
+    if size <= 1:
+        return World(rank, local_rank, 1, here)
+    timeout = timedelta(seconds=timeout_s)
+    store = _store_of_this_attempt(rank, size, timeout)
+    backend = "nccl" if here.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
+    return World(rank, local_rank, size, here, store)
+
+
+def _device(wanted: str, local_rank: int) -> torch.device:
+    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise TrainerError("--device cuda", "torch sees no GPU here", "see nvidia-smi, or take --device cpu")
+    if local_rank >= (count := torch.cuda.device_count()):
+        fault = f"there are only {count} GPUs"
+        raise TrainerError(f"rank {local_rank} of this node", fault, f"take --nproc_per_node={count}")
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
 
 
 def _store_of_this_attempt(rank: int, size: int, timeout: timedelta) -> Store:
@@ -121,29 +137,20 @@ def _store_of_this_attempt(rank: int, size: int, timeout: timedelta) -> Store:
     return PrefixStore(f"attempt {attempt}", store) if attempt != "0" and one_node else store
 
 
-@dataclass(frozen=True)
-class Failure:
-    rank: int
-    line: str
-
-
-def first_failure(where: World, fault: Exception) -> Failure | None:
-    """The rank that failed first and its error: this one, unless another has written its own into the store
+def first_failure(where: World, fault: Exception) -> RankError | None:
+    """The error of the rank that failed first: this one's, unless another has written its own into the store
     before. None where a connection is lost and no rank has said why, as when one was killed."""
     if isinstance(fault, RankError):
-        return Failure(fault.rank, fault.line)
-    own = json.dumps([where.rank, one_line(fault)])
+        return fault
+    mine, lost = RankError(where.rank, one_line(fault)), is_lost_connection(fault)
     try:
         assert where.store
-        if not is_lost_connection(fault):
-            content = where.store.compare_set(FIRST_FAILURE, "", own)
-        elif where.store.check([FIRST_FAILURE]):
-            content = where.store.get(FIRST_FAILURE)
-        else:
+        if lost and not where.store.check([FIRST_FAILURE]):
             return None
+        first = where.store.compare_set(FIRST_FAILURE, "", json.dumps([mine.rank, mine.line]))
     except (RuntimeError, ConnectionError):  # rank 0 held the store, and has ended
-        return None if is_lost_connection(fault) else Failure(where.rank, one_line(fault))
-    return Failure(*json.loads(content))
+        return None if lost else mine
+    return RankError(*json.loads(first))
 
 
 def is_lost_connection(fault: Exception) -> bool:
@@ -164,32 +171,14 @@ def leave(code: int, *, failed: bool) -> NoReturn:
 
 
 def grace_s() -> float | None:
-    """How long torchrun waits after a signal until it kills its ranks; None where nothing is known of a
-    torchrun."""
-    said = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-    if said and said.isdigit():
-        return float(said)
+    """How long torchrun waits after a signal until it kills its ranks; None where there seems to be no torchrun."""
+    setting = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+    if setting and setting.isdigit():
+        return float(setting)
     return TORCHRUN_GRACE_S if "TORCHELASTIC_RUN_ID" in os.environ else None
 
 
-def _device(wanted: str, local_rank: int) -> torch.device:
-    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise TrainerError("--device cuda", "torch sees no GPU here", "see nvidia-smi, or take --device cpu")
-    count = torch.cuda.device_count()
-    if local_rank >= count:
-        fault = f"there are only {count} GPUs"
-        raise TrainerError(f"rank {local_rank} of this node", fault, f"take --nproc_per_node={count}")
-    torch.cuda.set_device(local_rank)
-    return torch.device("cuda", local_rank)
-
-
-def for_slow_network() -> dict[str, str]:
-    """Set what is not set yet; what holds afterwards."""
-    return {name: os.environ.setdefault(name, value) for name, value in WAN.items()}
-
-
+@final
 class RankWatchdog(threading.Thread):
     """Ends this process with a clear line when nothing has happened for too long: another rank hangs or is gone."""
 
@@ -214,7 +203,33 @@ class RankWatchdog(threading.Thread):
         os._exit(1)
 
 
-PADDED = ("embedding.weight", "head.weight")
+@final
+class StopSignals:
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+
+    def __enter__(self) -> "StopSignals":
+        self.before = {name: signal.signal(signal.Signals[name], self._note) for name in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, handler in self.before.items():
+            signal.signal(signal.Signals[name], handler)
+
+    @property
+    def since(self) -> float | None:
+        """When the first signal came that ends the run, on the monotonic clock."""
+        return min((when for name, when in self.seen.items() if name in STOPS), default=None)
+
+    def votes(self) -> list[bool]:
+        return [name in self.seen for name in SIGNALS]
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        name, now = signal.Signals(number).name, time.monotonic()
+        first = self.seen.setdefault(name, now)
+        if name == "SIGINT" and now - first > IMPATIENT_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
 
 def sharded(parts: Sequence[nn.Module], where: World, *, bf16: bool) -> None:
@@ -233,8 +248,9 @@ def replicated(model: nn.Module, where: World, *, wan: bool = False) -> nn.Modul
     if where.size == 1:
         return model
     devices = [where.local_rank] if where.device.type == "cuda" else None
+    bucket_mb = 100 if wan else 25
     return DistributedDataParallel(
-        model, device_ids=devices, bucket_cap_mb=100 if wan else 25, gradient_as_bucket_view=True
+        model, device_ids=devices, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True
     )
 
 
@@ -279,37 +295,3 @@ def local_rows(name: str, tensor: Tensor, vocab: int) -> Tensor:
         return local
     rows = max(0, vocab - first)
     return local if rows >= len(local) else local[:rows].clone()  # torch saves the whole storage of a view
-
-
-STOPS = {"SIGINT": 2, "SIGTERM": 15}
-SIGNALS = (*STOPS, "SIGUSR1")
-IMPATIENT_SECONDS = 3.0
-
-
-@final
-class StopSignals:
-    def __init__(self) -> None:
-        self.seen: dict[str, float] = {}
-
-    def __enter__(self) -> "StopSignals":
-        self.before = {name: signal.signal(signal.Signals[name], self._note) for name in SIGNALS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for name, handler in self.before.items():
-            signal.signal(signal.Signals[name], handler)
-
-    @property
-    def since(self) -> float | None:
-        """When the first signal came that ends the run, on the monotonic clock."""
-        return min((when for name, when in self.seen.items() if name in STOPS), default=None)
-
-    def votes(self) -> list[bool]:
-        return [name in self.seen for name in SIGNALS]
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        name, now = signal.Signals(number).name, time.monotonic()
-        first = self.seen.setdefault(name, now)
-        if name == "SIGINT" and now - first > IMPATIENT_SECONDS:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)

@@ -44,7 +44,7 @@ def step_line(step: int, steps: int, figures: Figures) -> str:
 
 
 class LogFile:
-    """A file that only grows. The first fault is told, and then nothing more is written to it."""
+    """A file that only grows. The first fault is printed, and then nothing more is written to it."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.given_up = path, False
@@ -64,7 +64,7 @@ class LogFile:
             sys.stderr.write(f"{self.path}: {fault.strerror}; {more}\n")
 
     def close(self) -> None:
-        with suppress(OSError):  # what was buffered cannot be written either; it has been told
+        with suppress(OSError):  # what was buffered cannot be written either; that has been printed
             if self.file:
                 self.file.close()
 
@@ -90,11 +90,8 @@ class Voice:
         if self.speaks:
             module = optional("torch.utils.tensorboard", "tensorboard", "--tensorboard")
             self.board = module.SummaryWriter(str(self.folder / "tensorboard"))
-            settings = {
-                name: value if isinstance(value, float | int) else str(value)
-                for name, value in options.items()
-            }
-            self.board.add_hparams(settings, {}, run_name=".")
+            plain = {name: v if isinstance(v, float | int) else str(v) for name, v in options.items()}
+            self.board.add_hparams(plain, {}, run_name=".")
 
     def line(self, text: str) -> None:
         if self.speaks:
@@ -110,7 +107,8 @@ class Voice:
             wall = datetime.now(timezone.utc) - timedelta(seconds=clock - at)
             when = {"time": wall.isoformat(timespec="milliseconds"), "monotonic_s": round(at, 6)}
             row = {"event": kind, **when, **figures}
-            self.metrics.append(json.dumps({name: _finite(value) for name, value in row.items()}))
+            lost = {name: None for name, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+            self.metrics.append(json.dumps({**row, **lost}))
 
     def step(self, step: int, steps: int, figures: Figures, *, printed: bool, at: float) -> None:
         """`at`: when the device ended the step, on the monotonic clock."""
@@ -124,9 +122,8 @@ class Voice:
             if value is not None:
                 self.line(f"Step {step:05d} | {LABELS.get(name, name)}: {value:.6f}")
         self._curves("eval", step, figures)
-        if self.board:
-            for name, weight in weights:
-                self.board.add_histogram(f"weights/{name}", weight.detach().float(), step)
+        for name, weight in weights if self.board else ():
+            self.board.add_histogram(f"weights/{name}", weight.detach().float(), step)
 
     def sample(self, step: int, text: str) -> None:
         self.line(f"sample at step {step}: {text!r}")
@@ -134,11 +131,6 @@ class Voice:
             self.board.add_text("sample", text, step)
 
     def _curves(self, kind: str, step: int, figures: Figures) -> None:
-        if self.board:
-            for name, value in figures.items():
-                if value is not None:
-                    self.board.add_scalar(f"{kind}/{name}", value, step)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in figures.items() if self.board else ():
+            if value is not None:
+                self.board.add_scalar(f"{kind}/{name}", value, step)

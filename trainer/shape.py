@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from gputel.trainer.errors import TrainerError
 
-DIM_PER_LAYER = 64
-HEAD_DIM = 128
-MLP_RATIO = 4
+DIM_PER_LAYER, HEAD_DIM, MLP_RATIO = 64, 128, 4
 VOCAB_MULTIPLE = 128
 
 
@@ -33,40 +31,25 @@ class Shape:
 
     @property
     def parameters(self) -> int:
-        attention = 4 * self.dim**2
-        mlp = 2 * MLP_RATIO * self.dim**2
-        return 2 * self.vocab * self.dim + self.depth * (attention + mlp)
+        return 2 * self.vocab * self.dim + self.depth * (4 + 2 * MLP_RATIO) * self.dim**2
 
     @property
     def flops_per_token(self) -> int:
         """Forward and backward: six per weight that multiplies, and attention over the whole sequence."""
         return 6 * (self.parameters - self.vocab * self.dim) + 12 * self.depth * self.dim * self.seq
 
-    def steps_for_ratio(self, tokens_per_parameter: float, tokens_per_step: int) -> int:
-        return int(tokens_per_parameter * self.parameters) // tokens_per_step
-
 
 def shape_of(depth: int, *, vocab: int, seq: int, dim: int | None = None, heads: int | None = None) -> Shape:
-    """The users' shape: 64 wide per layer, heads of at most 128; whatever is given overrides."""
+    """64 wide per layer, ceil(dim / 128) heads, or the next number that divides the width into even heads (depth 5:
+    4 of 80), since rotary embeddings turn pairs."""
     dim = DIM_PER_LAYER * depth if dim is None else dim
-    heads = fewest_heads(dim) if heads is None else heads
-    if dim % heads or (dim // heads) % 2:
-        raise TrainerError(
-            f"--heads {heads}",
-            f"a dim of {dim} does not split into {heads} heads of an even size",
-            f"try --heads {fewest_heads(dim)}",
-        )
-    return Shape(depth, dim, heads, vocab, seq)
-
-
-def fewest_heads(dim: int) -> int:
-    """ceil(dim/128), or the next number above it that divides the dimension into even heads (depth 5: 4 of 80)."""
     if dim % 2:
         raise TrainerError(f"--dim {dim}", "is odd, and rotary embeddings turn pairs", f"try --dim {dim + 1}")
-    heads = -(-dim // HEAD_DIM)
-    while dim % heads or (dim // heads) % 2:
-        heads += 1
-    return heads
+    usual = next(n for n in range(-(-dim // HEAD_DIM), dim) if dim % (2 * n) == 0)
+    if heads and dim % (2 * heads):
+        fault = f"a dim of {dim} does not split into {heads} heads of an even size"
+        raise TrainerError(f"--heads {heads}", fault, f"try --heads {usual}")
+    return Shape(depth, dim, heads or usual, vocab, seq)
 
 
 def mfu_percent(shape: Shape, tokens_per_second: float, peak_flops: float | None, gpus: int) -> float | None:

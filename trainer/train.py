@@ -1,4 +1,4 @@
-"""The training, readable from top to bottom: a Run in, the exit code out.
+"""The training, readable from top to bottom: options in, the exit code out.
 
 A step is started before the last one is read, so that a GPU never waits for the host to print; on a CPU the
 same code reads a finished step. What ranks must agree on travels in the sum that carries the loss, and is
@@ -6,22 +6,42 @@ heeded when it is read.
 """
 
 import gc
+import json
 import math
 import time
 import zlib
 from collections import deque
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.assemble import TrainingRun
 from gputel.trainer.border import Border
-from gputel.trainer.clock import Marks, Timeline, Travels, clock_for
-from gputel.trainer.data import Feed
-from gputel.trainer.ranks import SIGNALS, STOPS, RankWatchdog, StopSignals, accumulating
+from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, same_run
+from gputel.trainer.clock import Clock, Marks, Timeline, Travels
+from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer.errors import TrainerError
+from gputel.trainer.evaluate import Validation, validation_for
+from gputel.trainer.fp8 import require_fp8
+from gputel.trainer.guards import check_corpus
+from gputel.trainer.hellaswag import MultipleChoice, questions
+from gputel.trainer.model import Model, built
+from gputel.trainer.optim import Optimizer, optimizer
+from gputel.trainer.options import Options, Progress, TrainingPlan, settled
+from gputel.trainer.ranks import (
+    SIGNALS,
+    STOPS,
+    RankWatchdog,
+    StopSignals,
+    World,
+    accumulating,
+)
+from gputel.trainer.rows import Feed, Mixture, Source
+from gputel.trainer.say import Voice
 from gputel.trainer.shape import mfu_percent
 
 SAVES = {"SIGUSR1", "minutes"}
@@ -29,20 +49,72 @@ VOTES = (*SIGNALS, "minutes", "hours", "budget")
 ETA_STEPS = 50
 
 
-def train(run: TrainingRun) -> int:
+def train(options: Options, where: World, network: dict[str, str]) -> int:
     """Train until there is a reason to stop."""
-    plan, where = run.plan, run.where
-    feed = Feed(run.rows, run.progress.position, plan.device_batch, where.rank, where.size, where.device)
-    with feed, StopSignals() as signals:
-        training = Training(run, feed, signals, RankWatchdog(where, plan.options.rank_timeout))
-        reason = training.until_done()
-        training.border.finish(reason, signals.since if reason in STOPS else None)
+    folder = Path(where.from_main(lambda: str(run_folder(options))))
+    with Voice(folder, speaks=where.main) as voice:
+        run = assembled(options, where, folder, voice)
+        for line in [*banner(run), *(f"Network: {name}={value}" for name, value in network.items())]:
+            voice.line(line)
+        shape, peak = run.plan.shape, run.plan.peak_flops
+        sizes = {"parameters": shape.parameters, "flops_per_token": shape.flops_per_token, "peak_flops": peak}
+        voice.event("run_start", **run.about(), **sizes)
+        feed = Feed(run.rows, run.progress.position, run.plan.device_batch, where)
+        with feed, StopSignals() as signals:
+            training = Training(run, feed, signals)
+            reason = training.until_done()
+            training.border.finish(reason, signals.since if reason in STOPS else None)
     return 1 if training.border.save_failed else exit_code(reason)
+
+
+def exit_code(reason: str) -> int:
+    """0 for a run that ended as it was asked to; 128 and the signal's number, as a shell expects; else 1."""
+    return 128 + STOPS[reason] if reason in STOPS else int(reason == "non-finite loss")
+
+
+@dataclass
+class TrainingRun:
+    """`engine` is the model as it trains, behind DDP where there are several ranks; `saved` the checkpoint from
+    which the run goes on, if it is its own; `zero` when it would have begun, had it never been interrupted."""
+
+    plan: TrainingPlan
+    where: World
+    folder: Path
+    voice: Voice
+    corpus: Corpus
+    rows: Source | Mixture
+    validation: Validation | None
+    asked: list[MultipleChoice]
+    model: Model
+    engine: nn.Module
+    optimizer: Optimizer
+    store: Store
+    progress: Progress = field(default_factory=Progress)
+    saved: Path | None = None
+    zero: float = field(default_factory=time.monotonic)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.where.device.type, torch.bfloat16) if self.plan.bf16 else nullcontext()
+
+    def wall_s(self) -> float:
+        return time.monotonic() - self.zero
+
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of the run beside the tensors, and metrics.jsonl at the start."""
+        return {
+            "progress": asdict(self.progress),
+            "shape": asdict(self.plan.shape),
+            "options": asdict(self.plan.options),
+            "data": self.corpus.fingerprint,
+            "tokenizer": self.corpus.tokenizer.recipe if self.corpus.tokenizer else None,
+            "ranks": self.where.size,
+            "torch": torch.__version__,
+        }
 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A step under way: what the device will tell of it, and what the host knew when it began."""
+    """A step under way: what the device will report of it, and what the host knew when it began."""
 
     step: int
     sums: Tensor
@@ -54,13 +126,14 @@ class OpenStep:
 
 
 class Training:
-    def __init__(self, run: TrainingRun, feed: Feed, signals: StopSignals, watchdog: RankWatchdog) -> None:
-        self.run, self.feed, self.signals, self.watchdog = run, feed, signals, watchdog
-        self.plan, self.progress = run.plan, run.progress
-        self.border = Border(run, watchdog)
-        self.clock = clock_for(run.where.device)
+    def __init__(self, run: TrainingRun, feed: Feed, signals: StopSignals) -> None:
+        self.run, self.feed, self.signals = run, feed, signals
+        self.plan, self.progress, self.options = run.plan, run.progress, run.plan.options
+        self.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
+        self.border = Border(run, self.watchdog)
+        self.clock = Clock(run.where.device)
         self.timeline = Timeline(self.clock)
-        self.travels = Travels(run.engine, self.clock, bf16=run.plan.options.network == "wan")
+        self.travels = Travels(run.engine, self.clock, bf16=self.options.network == "wan")
         self.first_step = run.progress.step
         self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
         self.asked_to_stop: str | None = None
@@ -89,17 +162,18 @@ class Training:
     def _step(self) -> OpenStep:
         run, plan, progress = self.run, self.plan, self.progress
         self.watchdog.alive(f"at step {progress.step}")
-        lrm = plan.schedule.multiplier(progress.step)
-        marks = Marks(self.clock)
+        lrm, marks = plan.multiplier(progress.step), Marks(self.clock)
         loss, data_s = self._gradients(marks)
-        votes = on_its_way(torch.tensor(self._votes()), run.where.device)
+        votes = _on_its_way(torch.tensor(self._votes()), run.where.device)
         shared = run.where.sum(torch.cat([loss[None] / run.where.size, votes]))
         marks.now("optimizer")
-        norm = clipped(run.model, plan.options.grad_clip)
+        norm = nn.utils.clip_grad_norm_(run.model.parameters(), self.options.grad_clip or math.inf)
+        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
         bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
         run.optimizer.step(progress.step, lrm, bad)
         run.optimizer.zero_grad()
-        sums = marks.sent(torch.cat([shared, norm[None], bad[None].float()]))
+        sums = _on_its_way(torch.cat([shared, norm[None], bad[None].float()]), torch.device("cpu"))
+        marks.now("end")
         epoch = run.rows.epoch(progress.position)
         started = OpenStep(progress.step, sums, marks, self.travels.taken(), data_s, lrm, epoch)
         progress.step += 1
@@ -117,9 +191,8 @@ class Training:
             ids, targets = self.feed.next()
             data_s += time.perf_counter() - waited
             self._throw_dice(micro)
-            with accumulating(
-                run.engine, last=micro == plan.accumulation - 1, keep_whole=plan.options.keep_whole_gradients
-            ):
+            last = micro == plan.accumulation - 1
+            with accumulating(run.engine, last=last, keep_whole=self.options.keep_whole_gradients):
                 marks.now("forward")
                 with run.autocast():
                     part = run.engine(ids, targets) / plan.accumulation
@@ -132,9 +205,9 @@ class Training:
     def _throw_dice(self, micro: int) -> None:
         """Dropout's seed follows from the micro-batch's place in the run: it is the same on any number of ranks and
         after any resume, and no rank can be given another one's."""
-        if self.plan.options.dropout:
+        if self.options.dropout:
             place = micro * self.run.where.size + self.run.where.rank
-            torch.manual_seed(zlib.crc32(f"{self.plan.options.seed} {self.progress.step} {place}".encode()))
+            torch.manual_seed(zlib.crc32(f"{self.options.seed} {self.progress.step} {place}".encode()))
 
     def _votes(self) -> list[float]:
         """What this rank knows and the others may not: signals, and its clock."""
@@ -144,16 +217,17 @@ class Training:
 
     def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
-        loss, *votes, norm, bad = started.marks.read(started.sums)
+        self.clock.wait(started.marks.end)
+        loss, *votes, norm, bad = started.sums.tolist()
         seconds = self.timeline.advance(started.marks.end)
         self.progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
-        self._note_skip(started.step, loss, norm, skipped=bool(bad))
         step, steps = started.step, self.plan.steps
-        printed = step == steps - 1 or step % self.plan.options.log_every == 0
+        self._note_skip(step, loss, norm, skipped=bool(bad))
+        printed = step == steps - 1 or step % self.options.log_every == 0
         figures = self._figures(started, loss, norm, seconds)
         self.run.voice.step(step, steps, figures, printed=printed, at=self.timeline.ended)
-        if started.step == self.first_step:
+        if step == self.first_step:
             gc.collect()
             gc.freeze()  # what has been built by now stays until the end; the collector need not look at it again
         else:
@@ -211,19 +285,92 @@ class Training:
         }
 
 
-def exit_code(reason: str) -> int:
-    """0 for a run that ended as it was told to; 128 and the signal's number, as a shell expects; else 1."""
-    if reason in STOPS:
-        return 128 + STOPS[reason]
-    return 1 if reason == "non-finite loss" else 0
-
-
-def on_its_way(values: Tensor, device: torch.device) -> Tensor:
-    """To the device without waiting for it, which takes pinned memory."""
+def _on_its_way(values: Tensor, device: torch.device) -> Tensor:
+    """To or from a GPU without waiting for it, which takes pinned memory."""
+    if values.is_cuda:
+        return torch.empty(values.shape, pin_memory=True).copy_(values, non_blocking=True)
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
 
 
-def clipped(model: nn.Module, limit: float) -> Tensor:
-    """Clip the gradients of the whole model, and say what their norm was before; 0 does not clip."""
-    norm = nn.utils.clip_grad_norm_(model.parameters(), limit or math.inf)
-    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+def run_folder(options: Options) -> Path:
+    """Rank 0's decision. A folder that was named and holds checkpoints is only entered to go on."""
+    name = options.run_name or f"d{options.depth}"
+    folder = Path(options.out or Path("runs") / name)
+    if options.resume or not (folder / "checkpoints").exists():
+        return folder
+    if options.out:
+        hint = "go on with --resume auto, or take another --out"
+        raise TrainerError(str(folder), "holds a run already", hint)
+    number = 2
+    while folder.with_name(f"{name}-{number}").exists():
+        number += 1
+    return folder.with_name(f"{name}-{number}")
+
+
+def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
+    """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
+    check, then the data; then all is built."""
+    with where.together():
+        corpus = open_corpus(options.data, options.val_data, options.tokenizer)
+        plan = settled(options, where, corpus)
+        if options.sample_prompt is not None and corpus.tokenizer is None:
+            raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        if options.fp8:
+            require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
+        asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
+        check_corpus(corpus, plan.shape.vocab, lambda number: number % where.size == where.rank)
+        validation = validation_for(plan, corpus, where.device) if options.eval_every else None
+        rows = corpus.training(plan.shape.seq, options.seed)
+        if options.tensorboard:
+            voice.open_board(asdict(options))
+    model, engine = built(plan, where)
+    trained = model, engine, optimizer(model, plan, where.rank)
+    store = Store(folder / "checkpoints", where, keep=options.keep)
+    where.from_main(store.tidy)
+    run = TrainingRun(plan, where, folder, voice, corpus, rows, validation, asked, *trained, store)
+    if options.resume:
+        _resume(run, options.resume)
+    return run
+
+
+def _resume(run: TrainingRun, resume: str) -> None:
+    checkpoint = run.where.from_main(lambda: resumed_from(resume, run.store.folder, run.voice.line))
+    if checkpoint is None:
+        return
+    now = json.loads(json.dumps(run.about()))  # as a manifest would hold it
+    for change in same_run(checkpoint, now):
+        run.voice.line(f"changed since the checkpoint: {change}")
+    restore(checkpoint, run.model, run.optimizer)
+    run.progress = Progress(**manifest(checkpoint)["progress"])
+    run.zero -= run.progress.wall_s
+    run.saved = checkpoint if checkpoint.parent == run.store.folder.resolve() else None
+    run.voice.line(f"Resuming from {checkpoint.name} with step {run.progress.step}")
+    run.voice.event("resume", checkpoint=checkpoint.name, step=run.progress.step)
+
+
+def banner(run: TrainingRun) -> list[str]:
+    """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
+    plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
+    tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
+    numbers = ("bf16 autocast" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
+    lines = [
+        f"Run: {run.folder.name} in {run.folder}",
+        f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "
+        f"vocabulary {shape.vocab:,}, sequence {shape.seq:,}, dropout {options.dropout:g}",
+        f"Number of parameters: {shape.parameters:,}",
+        f"Estimated FLOPs per token: {shape.flops_per_token:.6e}",
+        f"Data: {run.corpus.described}",
+        f"Device: {where.device.type}, {where.size} ranks, {numbers}, "
+        f"{'compiled' if plan.compiled else 'eager'}, shard {options.shard}",
+        f"Peak: {plan.peak_from}",
+        f"Tokens / micro-batch / rank: {batch} x {shape.seq} = {batch * shape.seq:,}",
+        f"Total batch size {plan.tokens_per_step:,} => gradient accumulation steps: {plan.accumulation}",
+        f"Optimizer: {options.optimizer}, peak lr {plan.matrix_lr:.3e} of matrices, "
+        f"{plan.embedding_lr:.3e} of the embedding, {plan.head_lr:.3e} of the head, {options.schedule} after "
+        f"{options.warmup_steps} steps of warm-up, weight decay {options.weight_decay:g}, "
+        f"gradients clipped at {options.grad_clip:g}",
+        f"Total number of training tokens: {tokens:,} in {plan.steps:,} steps",
+        f"Tokens : Params ratio: {tokens / shape.parameters:.2f}",
+        "The loss is the mean over all ranks and micro-batches; total time is that of all steps.",
+    ]
+    return [*lines, "The first step compiles the model, which takes minutes."] if plan.compiled else lines

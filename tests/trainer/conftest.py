@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from gputel.trainer.checkpoint import Saved
+from gputel.trainer.checkpoint import saved_tensors
 from gputel.trainer.model import Model
 
 from .ranks import PAGE_BYTES, begin
@@ -42,8 +42,8 @@ class Left:
     def tensors(self, name: str = "latest") -> dict[str, Tensor]:
         """Weights and optimizer of a checkpoint, whole, however many ranks wrote it."""
         folder = (self.out / "checkpoints" / name).resolve()
-        held = {kind: Saved(folder, kind).all() for kind in ("model", "optimizer")}
-        return {f"{kind}:{key}": held[kind][key] for kind in held for key in held[kind]}
+        kinds = ("model", "optimizer")
+        return {f"{kind}:{name}": t for kind in kinds for name, t in saved_tensors(folder, kind)}
 
     def checkpoints(self) -> list[str]:
         return sorted(p.name for p in (self.out / "checkpoints").iterdir() if not p.is_symlink())

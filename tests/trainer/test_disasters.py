@@ -15,8 +15,8 @@ import pytest
 from torch import Tensor
 
 from gputel.trainer.checkpoint import newest_first, verify
-from gputel.trainer.data import Feed
 from gputel.trainer.model import Block
+from gputel.trainer.rows import Feed
 
 from .conftest import LIMIT_S, Left, Start, Torchrun, Train, same, same_tensors
 

@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gputel.trainer.corpus import open_corpus
+from gputel.trainer.data import open_corpus
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.fp8 import Fp8Linear, require_fp8, rounded
 from gputel.trainer.model import Model
 from gputel.trainer.optim import optimizer
-from gputel.trainer.options import Options
-from gputel.trainer.plan import settled
+from gputel.trainer.options import Options, settled
 from gputel.trainer.ranks import World
 
 CPU = torch.device("cpu")
@@ -71,7 +70,7 @@ def last_losses(fp8: bool, steps: int) -> float:
         batch = torch.stack([torch.from_numpy(rows.row(4 * step + i).astype("int64")) for i in range(4)])
         loss = model(batch[:, :-1], batch[:, 1:])
         loss.backward()
-        trains.step(step, plan.schedule.multiplier(step), ~torch.isfinite(loss))
+        trains.step(step, plan.multiplier(step), ~torch.isfinite(loss))
         trains.zero_grad()
         losses.append(loss.item())
     return statistics.fmean(losses[-steps // 10 :])

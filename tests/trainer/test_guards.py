@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gputel.trainer.corpus import open_corpus
-from gputel.trainer.data import Shard
+from gputel.trainer.data import open_corpus
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.guards import check_ids, check_samples
+from gputel.trainer.guards import check_corpus, check_ids, check_samples
+from gputel.trainer.rows import Shard
 
 
 def test_id_beyond_the_vocabulary_is_named() -> None:
@@ -25,7 +25,7 @@ def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
     corpus = open_corpus(str(tmp_path), None, None)
     with pytest.raises(TrainerError, match=r"train.bin: holds 2,048 zeros from token .*fetch it again"):
-        corpus.check(50_257, lambda _: True)
+        check_corpus(corpus, 50_257, lambda _: True)
 
 
 @pytest.mark.parametrize("vocab", [50_257, 128_256])
@@ -34,7 +34,7 @@ def test_tokens_of_32_bits_read_as_16_are_named(tmp_path: Path, vocab: int) -> N
     (tmp_path / "train.bin").write_bytes(tokens.tobytes())
     corpus = open_corpus(str(tmp_path), None, None)
     with pytest.raises(TrainerError, match=r"train.bin: is read as tokens of 16 bits, .* of 32\?"):
-        corpus.check(65_536, lambda _: True)
+        check_corpus(corpus, 65_536, lambda _: True)
 
 
 @pytest.mark.parametrize("vocab", [2, 65, 50_257])

@@ -28,7 +28,7 @@ def test_depth_is_the_shape_that_users_know(
     shape = shape_of(depth, vocab=65_536, seq=2048)
     assert (shape.dim, shape.heads, shape.parameters) == (dim, heads, parameters)
     assert f"{shape.flops_per_token:.6e}" == flops
-    assert shape.steps_for_ratio(20, 524_288) == steps
+    assert 20 * shape.parameters // 524_288 == steps
 
 
 @pytest.mark.parametrize("depth", [2, 4, 12, 16, 20, 24, 32])

@@ -119,7 +119,7 @@ def plant(tmp_path: Path) -> Plant:
 
     def plant(depth: int, times: float, *, until: float = 1.0) -> Path:
         shape = shape_of(depth, vocab=65536, seq=2048)
-        steps = shape.steps_for_ratio(times, BATCH)
+        steps = int(times * shape.parameters) // BATCH
         at = np.unique(np.linspace(0, until * (steps - 1), 300).astype(int))
         loss = of_both(np.array([(shape.parameters, (step + 1) * BATCH) for step in at]))
         path = tmp_path / f"d{depth}-x{times:g}.log"

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.trainer.corpus import open_corpus
-from gputel.trainer.options import Options
-from gputel.trainer.plan import Progress, Schedule, TrainingPlan, settled
+from gputel.trainer.data import open_corpus
+from gputel.trainer.options import Options, Progress, TrainingPlan, settled
 from gputel.trainer.ranks import World
 
 
@@ -18,11 +17,14 @@ def plan(options: Options, steps: int = 10, gpus: int = 1) -> TrainingPlan:
     return settled(replace(options, depth=2, steps=steps), here, open_corpus(None, None, "bytes"))
 
 
+PLAN = plan(Options())
+
+
 @pytest.mark.parametrize(("kind", "middle"), [("cosine", 0.55), ("warmdown", 1.0)])
 def test_learning_rate_at_the_end_of_the_warm_up_in_the_middle_and_at_the_end(
     kind: str, middle: float
 ) -> None:
-    schedule = Schedule(kind, steps=1100, warmup_steps=100, warmdown_ratio=0.2, floor=0.1)
+    schedule = plan(Options(schedule=kind, warmup_steps=100, warmdown_ratio=0.2, lr_floor=0.1), steps=1100)
     assert schedule.multiplier(0) == pytest.approx(0.01)
     assert schedule.multiplier(99) == 1.0
     assert schedule.multiplier(100) == pytest.approx(1.0)
@@ -34,7 +36,8 @@ def test_learning_rate_at_the_end_of_the_warm_up_in_the_middle_and_at_the_end(
 def test_learning_rate_is_never_above_its_peak_and_the_last_step_still_learns(
     steps: int, warmup: int, kind: str, floor: float
 ) -> None:
-    schedule = Schedule(kind, steps, warmup, 0.2, floor)
+    options = Options(schedule=kind, warmup_steps=warmup, warmdown_ratio=0.2, lr_floor=floor)
+    schedule = replace(PLAN, options=options, steps=steps)
     low = min(floor, 1 / warmup) if warmup else floor
     for step in range(steps):
         assert low - 1e-12 <= schedule.multiplier(step) <= 1 + 1e-12
