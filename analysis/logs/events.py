@@ -17,7 +17,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.logs import outcome
-from gputel.analysis.logs.frames import DATED, TYPES, UTC
+from gputel.analysis.logs.frames import DATED, MOST, TYPES, UTC
 from gputel.analysis.logs.outcome import LogEvent
 from gputel.analysis.logs.saved_steps import saved_step
 
@@ -258,7 +258,8 @@ def _lines(events: Sequence[LogEvent]) -> Integers:
 
 def _steps_of(drafts: Sequence[OpenRecord]) -> tuple[Integers, Integers]:
     """Lines and steps of the open records that have printed a step."""
-    known = sorted((draft.line.number, int(draft.step)) for draft in drafts if draft.step is not None)
+    stepped = ((draft.line.number, draft.step) for draft in drafts if draft.step is not None)
+    known = sorted((line, int(step)) for line, step in stepped if abs(step) < MOST)
     lines, steps = ([pair[i] for pair in known] for i in (0, 1))
     return np.array(lines, dtype=np.int64), np.array(steps, dtype=np.int64)
 

@@ -130,6 +130,12 @@ def test_increments_of_known_formats_add_up_to_the_whole_log(data: bytes, cuts: 
     assert_same(data, cuts)
 
 
+def test_step_beyond_all_integers_of_a_frame_is_null_while_the_log_grows() -> None:
+    data = b"epoch 99999999999999999999999999 loss=2.3\nepoch 2: loss=2.2\n"
+    found, _ = taken(data, [42])
+    assert together(found)["records"]["step"].to_list() == parsed(data).records["step"].to_list()
+
+
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(strange, cuts)
 def test_increments_of_an_inferred_format_add_up_to_the_whole_log(data: bytes, cuts: list[int]) -> None:
