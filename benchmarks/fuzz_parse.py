@@ -1,4 +1,4 @@
-"""Bytes that nobody would print, made by atheris, against both engines: no exception, no hang, the same rows.
+"""Random bytes, made by atheris, against both engines: no exception, no hang, the same rows.
 
 atheris is no dependency: `pip install atheris`, then `python benchmarks/fuzz_parse.py -max_total_time=60`. What it
 finds is kept as `crash-*` in the working folder.

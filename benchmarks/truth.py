@@ -176,7 +176,7 @@ def joules_of(case: Case, kind: str) -> float:
 
 
 def _measurable(case: Case, kind: str) -> float:
-    """What the GPUs used while they were sampled: a gap and a lost GPU cost what nobody measured."""
+    """What the GPUs used while they were sampled: a gap and a lost GPU cost what was not measured."""
     total = joules_of(case, kind) * case.gpus
     if case.lost is not None:
         total -= sum(joules(case, max(begin, case.lost * case.end), max(end, case.lost * case.end))

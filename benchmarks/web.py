@@ -1,6 +1,6 @@
 """What 50 viewers of `gputel tail --web` cost the recording that they look at: ticks that the recorder misses.
 
-Runs of the same length take turns, without a page, with a page that nobody looks at, and with viewers: a simulated
+Runs of the same length take turns, without a page, with a page without a viewer, and with viewers: a simulated
 GPU at 100 Hz, and a command that prints 20 records a second. Every viewer takes all it is sent. A tick is missed
 where no row stands within its period; CPU and memory are of the process that serves.
 
@@ -36,7 +36,7 @@ for step in range(int(float(sys.argv[1]) * 20)):
     print(f"step {step}/100000 | loss: {9 / (step + 1) + 2:.6f} | dt: 50.00ms", flush=True)
     time.sleep(0.05)
 """
-WAYS = {"no page": None, "a page, nobody looks": 0, "a page, {} viewers": 50}
+WAYS = {"no page": None, "a page, no viewer": 0, "a page, {} viewers": 50}
 
 
 @dataclass(frozen=True)

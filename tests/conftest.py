@@ -82,7 +82,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_logs() -> Path:
-    """The folder of logs that nobody here wrote, with truth.jsonl."""
+    """The folder of public logs, with truth.jsonl."""
     if not REAL_LOGS.is_dir():
         pytest.skip("the real logs do not lie beside this checkout")
     return REAL_LOGS

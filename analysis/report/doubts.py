@@ -48,7 +48,7 @@ def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
 
 def mfu_doubt(mfu: Verdict) -> Doubt | None:
     """Returns the doubt about an MFU that is impossible, or printed and computed differently."""
-    printed, computed = mfu.facts.get("printed"), mfu.facts.get("reckoned")
+    printed, computed = mfu.facts.get("printed"), mfu.facts.get("computed")
     figures = {"printed": printed, "computed": computed}
     if mfu.answer.startswith("impossible"):
         evidence = (

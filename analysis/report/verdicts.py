@@ -72,7 +72,7 @@ def mfu_verdict(case: Case) -> Verdict:
     facts = case.subject.facts
     printed, rate = _median(case, "mfu"), _printed_rate(case) or _rate(case)
     computed, formula = _computed(facts, rate)
-    figures: dict[str, Any] = {"printed": printed, "reckoned": computed, "tok_per_sec": rate}
+    figures: dict[str, Any] = {"printed": printed, "computed": computed, "tok_per_sec": rate}
     evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + formula
     highest = max((share for share in (printed, computed) if share is not None), default=None)
     if highest is None:

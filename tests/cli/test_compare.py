@@ -55,7 +55,7 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_as_a_process_it_prints_the_first_users_table() -> None:
+def test_process_prints_the_first_users_table() -> None:
     told = subprocess.run(
         [sys.executable, "-m", "gputel", "compare", D16, D24], capture_output=True, text=True, check=False
     )
@@ -186,7 +186,7 @@ def test_markdown_from_a_log_is_text(gputel: Any, tmp_path: Path) -> None:
     ],
     ids=["one run", "one log", "no price", "no energy", "no phase", "no log", "no target"],
 )
-def test_what_cannot_be_compared_is_one_line(
+def test_runs_that_cannot_be_compared_are_one_line(
     gputel: Any, words: tuple[object, ...], code: int, error: str
 ) -> None:
     ended, out, err = gputel("compare", *words)

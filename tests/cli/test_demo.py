@@ -63,7 +63,7 @@ def test_played_log_says_so_first_and_ends_where_it_was_asked_to() -> None:
     assert [line[:10] for line in played if line.startswith("step ")] == ["step 00000", "step 00001"]
 
 
-def test_folder_that_is_somebody_elses_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_folder_of_another_program_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
     Path("mine/depth-2").mkdir(parents=True)
     Path("mine/depth-2/notes.txt").write_text("mine")
     assert demo("--out", "mine") == 1

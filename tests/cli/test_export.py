@@ -83,7 +83,7 @@ def test_nodes_have_rows_of_their_own(tmp_path: Path, compose: Compose) -> None:
     assert table["node"].to_list() == ["0"] * 3 + ["1"] * 3
 
 
-def test_what_is_there_already_is_not_overwritten_unless_it_is_ours(
+def test_file_that_exists_is_overwritten_only_if_gputel_wrote_it(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs, ours = tmp_path / "theirs.csv", tmp_path / "ours.parquet"
@@ -100,7 +100,7 @@ def test_what_is_there_already_is_not_overwritten_unless_it_is_ours(
     assert gputel("export", recorded, "--parquet", ours) == 1
 
 
-def test_what_was_simulated_is_said(
+def test_simulated_run_is_said_to_be_simulated(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_folder.update(recorded, simulated="2xH100")
@@ -133,6 +133,6 @@ def test_place_that_cannot_be_written_is_one_line(
     assert said.count("\n") == 1
 
 
-def test_it_wants_to_know_what_to_write(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_without_a_format_is_an_error(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gputel("export", recorded) == 2
     assert "nothing to write: name a file with --csv or --parquet" in capsys.readouterr().err

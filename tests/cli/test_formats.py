@@ -39,7 +39,7 @@ def test_format_of_ones_own_that_reads_its_samples_is_fine(tmp_path: Path) -> No
     assert json.loads(told.stdout)["formats"][0]["faults"] == []
 
 
-def test_format_that_does_not_read_its_samples_is_told_where(tmp_path: Path) -> None:
+def test_format_that_does_not_read_its_samples_is_an_error_that_says_where(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(FORMAT % 2.75)
     told = run(tmp_path / "own.toml")
     assert told.returncode == 1

@@ -70,9 +70,7 @@ def test_junit_has_a_failure_and_a_skipped_case(runs: Path) -> None:
     assert [[child.tag for child in case] for case in suite] == [["failure"], ["skipped"]]
 
 
-def test_it_writes_over_its_own_list_and_over_nothing_else(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_junit_list_is_overwritten_and_no_other_file(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["same.log", "--target", "loss=2.95", "--junit", "gate.xml"]
     assert gate(*words) == gate(*words) == 0
     (runs / "gate.xml").write_text("<mine/>")

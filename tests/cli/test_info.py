@@ -68,7 +68,7 @@ def test_people_read_first_that_it_was_simulated(recorded: Path) -> None:
     assert "2.0 KiB" in said
 
 
-def test_folder_without_telemetry_is_told_too(tmp_path: Path) -> None:
+def test_folder_without_telemetry_is_described_too(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "b", {"run": "b"})
     assert json.loads(info(str(tmp_path / "b"), "--json"))["telemetry"] is None
     assert "no end" in info(str(tmp_path / "b"))

@@ -45,7 +45,7 @@ def test_one_picture_holds_all_panels() -> None:
     assert len(list(Path("figures").iterdir())) == 1
 
 
-def test_somebody_elses_page_is_left_alone() -> None:
+def test_page_of_another_program_is_left_alone() -> None:
     Path("gputel-compare.html").write_text("mine")
     answer = CliRunner().invoke(group, ["compare", D16, D24, "--html"], standalone_mode=False)
     assert str(answer.exception) == (
@@ -63,7 +63,7 @@ def test_somebody_elses_page_is_left_alone() -> None:
         (("compare", D16, D24), "x.html: is one file, and --html --png was asked for; name a folder"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is_printed(
+def test_file_that_cannot_be_written_is_refused_before_anything_is_printed(
     words: tuple[str, ...], fault: str
 ) -> None:
     answer = CliRunner().invoke(group, [*words, "--html", "--png", "--out", "x.html"], standalone_mode=False)

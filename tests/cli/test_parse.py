@@ -99,7 +99,7 @@ def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> Non
     assert [row["loss"] for row in rows if row["kind"] == "train"] == [4.0, None, None]
 
 
-def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_logs_of_one_name_are_distinguished_by_their_folders(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "train.log").write_text(LOG)
@@ -138,7 +138,7 @@ def test_name_of_a_run_is_no_path(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "tables" / "X.steps.csv").exists()
 
 
-def test_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
+def test_table_of_another_program_is_kept(log: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "d12.steps.csv"
     theirs.write_text("step,loss\n1,2\n")
     told = run(log, "--csv", "--out", tmp_path)
@@ -148,7 +148,7 @@ def test_table_of_somebody_else_is_kept(log: Path, tmp_path: Path) -> None:
     assert run(log, "--csv", "--out", tmp_path).returncode == 0
 
 
-def test_page_is_written_and_overwritten_but_not_one_of_somebody_else(log: Path, tmp_path: Path) -> None:
+def test_page_is_written_and_overwritten_but_not_one_of_another_program(log: Path, tmp_path: Path) -> None:
     for _ in range(2):
         told = run(log, "--html", "--out", tmp_path)
         assert (told.returncode, told.stderr) == (0, f"wrote {tmp_path / 'gputel-parse.html'}\n")

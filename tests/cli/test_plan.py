@@ -98,7 +98,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_it_says_what_does_not_fit_and_what_would() -> None:
+def test_plan_says_what_does_not_fit_and_what_would() -> None:
     told = run(*STORY_2)
     assert told.returncode == 0
     text = " ".join(told.stdout.split())
@@ -128,7 +128,7 @@ def test_rate_may_be_given_in_steps_an_hour() -> None:
     assert "d64: 106,314 tok/s is 147% MFU" in told.stderr
 
 
-def test_rate_that_can_be_reached_is_told_as_mfu() -> None:
+def test_rate_that_can_be_reached_is_shown_as_mfu() -> None:
     told = run("--depth", 16, "--on", "2xH100", "--target-tok-s", "431260")
     assert told.returncode == 0
     assert "d16: 431,260 tok/s is 44% MFU" in " ".join(told.stdout.split())
@@ -273,7 +273,7 @@ def test_rows_are_written_as_csv(tmp_path: Path) -> None:
     assert run(*words).returncode == 0
 
 
-def test_file_of_somebody_else_is_kept(tmp_path: Path) -> None:
+def test_file_of_another_program_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("a,b\n1,2\n")
     words = ("--depth", 16, "--on", "H100", "--csv", "--out", path)
@@ -353,7 +353,7 @@ def test_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
         assert told.stderr == (f"error: {empty}: nothing in it could be parsed; see 'gputel parse {empty}'\n")
 
 
-def test_what_is_guessed_of_several_sizes_is_said_once() -> None:
+def test_guess_about_several_sizes_is_named_once() -> None:
     said = run("--params", "1.5B,900M", "--on", "8xA100").stdout
     assert said.count("memory and MFU are those of") == 1
     assert (

@@ -82,7 +82,7 @@ def table(lines: str, title: str) -> dict[str, list[str]]:
     return {line.split()[0]: [cell for cell in line.split("  ") if cell][1:] for line in block}
 
 
-def test_it_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
+def test_report_says_where_the_time_and_the_energy_went(recorded: Path) -> None:
     said = report(str(recorded))
     assert said.startswith("SIMULATED: 2xH100; no real GPU data\nrun     d12: ")
     assert "command  python train.py" in said
@@ -168,7 +168,7 @@ def test_latest_run_is_meant_where_nothing_is_named(recorded: Path) -> None:
     assert report() == report("latest") == report(str(recorded))
 
 
-def test_it_fits_80_columns(recorded: Path) -> None:
+def test_report_fits_80_columns(recorded: Path) -> None:
     """In a real terminal."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
@@ -218,7 +218,9 @@ def test_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str
     gpu, log = apart
     told: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
     assert told["clock"]["how"].startswith("by the sum of its times of steps")
-    assert told["clock"]["uncertainty_s"] == pytest.approx(22, abs=1.5)  # the evaluation that nobody timed
+    assert told["clock"]["uncertainty_s"] == pytest.approx(
+        22, abs=1.5
+    )  # the evaluation without a printed time
     assert told["overlap"]["share"] == 1
     assert told["phases"][0]["steps"] == 100
     assert re.search("overlap +1 min 40 s, 100.0 % of the log", report("--gpu", gpu, "--log", log))
@@ -241,7 +243,7 @@ def test_no_overlap_is_a_failure_that_names_the_time_zone(apart: tuple[str, str]
     assert "add --offset" not in report("--gpu", gpu, "--log", "stamped.log", "--offset", "7h")
 
 
-def test_readings_alone_are_told_without_verdicts_on_a_training(apart: tuple[str, str]) -> None:
+def test_readings_alone_are_reported_without_verdicts_on_a_training(apart: tuple[str, str]) -> None:
     said = report(apart[0])
     assert "GPUs over 2 min 01 s" in said
     assert "bottleneck" not in said
@@ -260,7 +262,7 @@ def test_readings_alone_are_told_without_verdicts_on_a_training(apart: tuple[str
         (["--gpu", "train.log", "--log", "train.log"], "train.log: no GPU readings were found in it"),
     ],
 )
-def test_what_cannot_be_reported_is_an_error_of_one_line(
+def test_run_that_cannot_be_reported_is_an_error_of_one_line(
     apart: tuple[str, str], words: list[str], fault: str
 ) -> None:
     answer = CliRunner().invoke(group, ["report", *words], standalone_mode=False)

@@ -43,7 +43,7 @@ def test_each_part_of_a_table_that_was_cut_names_the_runs_again(
     assert heads == [["run", "format", "records"], ["run", "first", "loss", "last", "loss"]]
 
 
-def test_in_a_pipe_a_table_is_as_wide_as_it_must_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_in_a_pipe_is_as_wide_as_it_must_be(capsys: pytest.CaptureFixture[str]) -> None:
     show.table(COLUMNS, ROWS)
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == "run format records first loss last loss".split()

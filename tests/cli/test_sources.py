@@ -92,7 +92,7 @@ def test_dash_is_standard_input(here: Path) -> None:
         ("empty", "empty: the folder is empty; name a folder that holds logs or runs"),
     ],
 )
-def test_what_names_nothing_is_told(here: Path, word: str, line: str) -> None:
+def test_word_that_names_nothing_is_an_error(here: Path, word: str, line: str) -> None:
     Path("empty").mkdir()
     with pytest.raises(GputelError) as error:
         sources.find(word)

@@ -119,7 +119,7 @@ def test_sixteen_colors_are_enough(pane: Pane, log: Path) -> None:
     assert not re.search(r"\x1b\[[\d;]*[34]8;[25]", pane.text("-e"))
 
 
-def test_it_follows_a_terminal_that_changes_its_size(pane: Pane, log: Path) -> None:
+def test_view_follows_a_terminal_that_changes_its_size(pane: Pane, log: Path) -> None:
     pane.run(tail(log.name))
     pane.until("● loss", " q  quit")
     pane.tmux("resize-window", "-x", "160", "-y", "40")

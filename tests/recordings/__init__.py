@@ -23,7 +23,7 @@ Reached = TypeVar("Reached")
 def until(state: Callable[[], Reached], what: str, patience_s: float = PATIENCE_S) -> Reached:
     """Look every few milliseconds; gives what `state` gave when it was true.
 
-    A machine that stood still meanwhile has not been waited for: the recorder does not count that either.
+    Time in which the machine stood still does not count, as it does not for the recorder.
     """
     waited, looked = 0.0, time.monotonic()
     while not (reached := state()):

@@ -54,6 +54,6 @@ def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize("text", [b"{", b"\xff", b"[" * 100_000, b""])
-def test_what_is_not_json_is_a_value_error(text: bytes) -> None:
+def test_text_that_is_not_json_is_a_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_json(text)

@@ -86,7 +86,7 @@ def test_torchrun_starts_again_after_a_rank_was_killed_and_goes_on_from_the_last
     same(whole, Left(tmp_path / "run"))
 
 
-def test_rank_that_died_is_told_by_the_others(tmp_path: Path, start: Start) -> None:
+def test_rank_that_died_is_named_by_the_others(tmp_path: Path, start: Start) -> None:
     run = start(tmp_path / "run", "--steps", "4000", ranks=2)
     run.at("step 00005/")
     run.send(signal.SIGKILL, rank=1)
@@ -151,7 +151,7 @@ def test_full_disk_on_one_rank_is_one_line_with_the_file(tmp_path: Path, start: 
     assert "Traceback" not in output
 
 
-def test_rank_that_hangs_is_noticed_and_told(tmp_path: Path, start: Start) -> None:
+def test_rank_that_hangs_is_noticed_and_named(tmp_path: Path, start: Start) -> None:
     run = start(tmp_path / "run", "--steps", "4000", "--rank-timeout", "20", ranks=2)
     run.at("step 00005/")
     run.send(signal.SIGSTOP, rank=1)

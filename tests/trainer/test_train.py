@@ -125,7 +125,7 @@ def test_line_every_few_steps_and_the_last_one(run: Run) -> None:
         ),
     ],
 )
-def test_run_ends_when_it_is_told_to(
+def test_run_ends_at_each_limit_with_its_reason(
     run: Run, tmp_path: Path, options: tuple[str, ...], reason: str, step: int | None, code: int
 ) -> None:
     run(*options, code=code)
@@ -135,7 +135,7 @@ def test_run_ends_when_it_is_told_to(
     verify(tmp_path / "run" / "checkpoints" / "latest")
 
 
-def test_step_that_is_not_finite_leaves_the_weights_alone_and_is_told(run: Run, tmp_path: Path) -> None:
+def test_step_that_is_not_finite_leaves_the_weights_alone_and_is_reported(run: Run, tmp_path: Path) -> None:
     result = run("--steps", "50", "--lr", "1e38", "--grad-clip", "0", "--max-skips", "3", code=1)
     skips = Left(tmp_path / "run").metrics("skip")
     assert [row["in_a_row"] for row in skips][:3] == [1, 2, 3]
@@ -300,7 +300,7 @@ def test_evaluation_files_are_checked_before_the_first_step(run: Run, tmp_path: 
     assert not steps_of(missing) + steps_of(page)
 
 
-def test_evaluation_that_fails_is_told_and_the_training_goes_on(
+def test_evaluation_that_fails_is_reported_and_the_training_goes_on(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> str:

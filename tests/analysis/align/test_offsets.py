@@ -47,7 +47,7 @@ def test_two_clocks_apart_make_no_straggler() -> None:
     assert offsets.stragglers(found) == []
 
 
-def test_on_one_clock_the_same_delay_does() -> None:
+def test_same_delay_on_one_clock_makes_a_straggler() -> None:
     found = offsets.offsets(records({str(rank): late_by(0.2 * (rank // 3)) for rank in range(4)}))
     (named,) = offsets.stragglers(found, one_clock=True)
     assert (named.source, named.evidence) == ("3", "it prints a step 0.200 s after the others")

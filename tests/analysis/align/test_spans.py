@@ -86,7 +86,7 @@ def test_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recor
     assert ("eval", 12, 17) in told(cut_spans(recorded([(9, 19, lines)])))
 
 
-def test_what_is_printed_on_one_line_with_the_record_is_evaluated_after_its_steps(recorded: Recorded) -> None:
+def test_evaluation_on_the_line_of_a_record_comes_after_its_steps(recorded: Recorded) -> None:
     lines = [(10.0 + n, step(n)) for n in range(4)] + [(20.0, step(4) + " | val loss: 2.9"), (21.0, step(5))]
     assert told(cut_spans(recorded([(9, 21, lines)])))[-3:] == [
         ("train", 13, 14),
@@ -95,7 +95,7 @@ def test_what_is_printed_on_one_line_with_the_record_is_evaluated_after_its_step
     ]
 
 
-def test_checkpoint_and_an_evaluation_in_one_gap_are_told_apart(recorded: Recorded) -> None:
+def test_checkpoint_and_an_evaluation_in_one_gap_are_two_spans(recorded: Recorded) -> None:
     lines = [*every(1, 3), (15.0, saved(3)), (20.0, validation(3)), (21.0, step(3)), (22.0, step(4))]
     cut = cut_spans(recorded([(9, 22, lines)]))
     assert told(cut)[3:6] == [("checkpoint", 12, 15), ("eval", 15, 20), ("train", 20, 21)]
@@ -159,7 +159,7 @@ def test_nodes_that_print_the_same_steps_have_spans_of_their_own(recorded: Recor
     assert cut["attempt"].unique().to_list() == [1]
 
 
-def test_of_nodes_of_which_one_prints_its_spans_stand_for_all(recorded: Recorded) -> None:
+def test_spans_of_the_node_that_prints_stand_for_all_nodes(recorded: Recorded) -> None:
     cut = cut_spans(recorded([(0, 15, every(1, 3)), (0, 15, [])], nodes=["0", "1"]))
     assert "node" not in cut.columns
     assert len(cut.filter(kind="train")) == 3

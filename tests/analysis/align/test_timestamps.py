@@ -84,7 +84,7 @@ def test_times_of_steps_are_counted_back_from_the_time_of_the_file(log: Log) -> 
     cut = cut_spans(subject)
     assert told(cut)[0] == ("train", 400, 401)
     assert told(cut)[-1] == ("train", 499, 500)
-    assert cut["kind"].unique().to_list() == ["train"]  # nobody knows how long the evaluation took
+    assert cut["kind"].unique().to_list() == ["train"]  # the time of the evaluation is unknown
 
 
 def test_total_time_is_taken_where_not_every_step_was_printed(log: Log) -> None:

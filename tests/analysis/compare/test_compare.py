@@ -428,7 +428,7 @@ def test_setting_that_a_run_does_not_say_cannot_group(write: Write) -> None:
         compare([a, b], group="depth")
 
 
-def test_what_runs_could_be_grouped_by_is_named(write: Write) -> None:
+def test_settings_that_could_group_runs_are_named(write: Write) -> None:
     a, b = write("a", range(9), before="num_layers: 2\n"), write("b", range(9), before="num_layers: 4\n")
     with pytest.raises(GputelError) as error:
         compare([a, b], group="seed")
@@ -458,7 +458,7 @@ def test_only_settings_that_are_stated_differently_are_listed(write: Write) -> N
     assert compare([a, b]).settings.rows() == [("depth", "a", "2"), ("depth", "b", "3")]
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_runs_of_one_name_are_distinguished_by_their_folders(tmp_path: Path) -> None:
     for folder in ("x/lr1", "x/lr2"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "train.log").write_text("step 0 | loss: 1.0\nstep 1 | loss: 0.9\n")
@@ -483,7 +483,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
         ({"metric": "beauty"}, "--metric beauty: no run has it; they have loss"),
     ],
 )
-def test_what_is_lacking_is_refused_with_its_reason(
+def test_comparison_that_lacks_a_figure_is_refused_with_its_reason(
     write: Write, asked: dict[str, object], message: str
 ) -> None:
     a, b = write("a", range(9)), write("b", range(9))
@@ -565,7 +565,7 @@ def test_front_door_takes_paths_logs_and_recordings(write: Write) -> None:
     assert gputel.compare(path.parent).runs == ["a", "b"]
 
 
-def test_what_a_notebook_shows_is_text_and_never_markup(write: Write) -> None:
+def test_notebook_shows_text_and_never_markup(write: Write) -> None:
     a, b = write("<script>alert(1)", range(9)), write("b", range(9))
     shown = gputel.compare([a, b])._repr_html_()
     assert "<script>" not in shown

@@ -24,6 +24,6 @@ def test_noise_widens_the_interval() -> None:
     assert floor.low < floor.value < floor.high
 
 
-def test_as_many_points_as_parameters_are_refused() -> None:
+def test_power_law_refuses_as_many_points_as_parameters() -> None:
     with pytest.raises(ValueError, match="3 points"):
         power_law.fit(np.array([[1.0], [2], [3]]), np.array([3.0, 2, 1]))

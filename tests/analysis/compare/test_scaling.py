@@ -172,7 +172,7 @@ def test_next_depth_has_its_own_shape_and_the_largest_runs_pace(plant: Plant) ->
     assert ahead.energy_j is None
 
 
-def test_at_one_ratio_the_law_is_of_compute_and_says_so(plant: Plant) -> None:
+def test_law_at_one_ratio_is_of_compute_and_says_so(plant: Plant) -> None:
     found = compare([plant(depth, 20) for depth in (8, 12, 16, 20)])
     assert found.scaling.formula == "L = E + A/C^a"
     assert found.scaling.why is not None
@@ -208,7 +208,7 @@ def test_law_leaves_out_a_run_that_is_still_running(plant: Plant) -> None:
     assert told.unfinished == ["d20-x20"]
 
 
-def test_there_is_no_law_of_what_rises(plant: Plant) -> None:
+def test_losses_that_rise_have_no_law(plant: Plant) -> None:
     runs = [plant(depth, 20) for depth in (8, 12, 16, 20)]
     told = compare(runs, metric="tok_per_sec").scaling
     assert told.law is None

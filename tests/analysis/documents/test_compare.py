@@ -31,7 +31,7 @@ def test_metric_can_be_switched_to_every_axis_that_the_runs_have(found: Comparis
     assert all(len(x) == len(series.y) for series in loss.series for x in series.x.values())
 
 
-def test_what_it_is_compared_by_comes_first() -> None:
+def test_panel_of_the_chosen_metric_comes_first() -> None:
     page = comparison_document(compare([D16, D24], by="tokens"))
     assert panels(page)["loss"].axes[0].name == "tokens"
     assert [axis.name for axis in panels(page)["difference"].axes] == ["tokens"]

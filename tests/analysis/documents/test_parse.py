@@ -52,7 +52,7 @@ def test_evaluations_lie_at_the_steps_that_were_evaluated(read: Read) -> None:
     assert (series.x["step"].tolist(), series.y.tolist(), series.style) == ([20, 40], [1.2, 1.1], "dots")
 
 
-def test_runs_of_one_name_are_told_apart_and_have_colors_of_their_own(read: Read) -> None:
+def test_runs_of_one_name_are_distinguished_and_have_colors_of_their_own(read: Read) -> None:
     page = parse_document([read(log()), read(log(30))])
     series = panels(page)["loss"].series
     assert [own.tint for own in series] == [0, 1]

@@ -30,7 +30,7 @@ def test_memory_is_drawn_against_that_of_the_gpu() -> None:
     assert expected["d16"] < 79.6 < expected["d64"]
 
 
-def test_what_does_not_fit_is_a_note_and_a_plan_without_notes_has_no_section_for_them() -> None:
+def test_plan_that_does_not_fit_has_a_note_and_one_without_notes_no_section() -> None:
     document = plan_document(gputel.plan(depth=64, on="2xH100", device_batch_size=8).plan)
     assert [section.title for section in document.sections] == ["", "Notes", "Details"]
     assert document.sections[1].text.startswith("d64 does not fit: ")

@@ -73,7 +73,7 @@ def curves(page: Document, name: str) -> Curves:
     return panel
 
 
-def test_what_happened_stands_behind_the_telemetry_at_its_time(subject: RunData) -> None:
+def test_events_are_markers_in_the_telemetry_at_their_time(subject: RunData) -> None:
     page = report_document(make_report(subject))
     power = curves(page, "power")
     (evaluated,) = [mark for mark in power.marks if mark.kind == "eval"]

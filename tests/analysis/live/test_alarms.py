@@ -96,13 +96,13 @@ def test_last_line_is_judged_once_after_a_pause(scene: Scene) -> None:
     assert [alarm.step for alarm in scene.judge.history] == [2, 4]
 
 
-def test_what_has_long_been_the_last_line_is_judged_at_once(scene: Scene) -> None:
+def test_line_that_has_long_been_the_last_is_judged_at_once(scene: Scene) -> None:
     scene.write(3.0, 2.9, math.nan, start=0)
     os.utime(scene.path, (1e9 - 60, 1e9 - 60))
     assert scene.look() == [("nan", "on")]
 
 
-def test_what_a_later_line_adds_to_a_record_that_was_judged_is_judged_too(scene: Scene) -> None:
+def test_value_that_a_later_line_adds_to_a_judged_record_is_judged_too(scene: Scene) -> None:
     scene.say("[batch=3/100]:\n         Train lr/main: 0.25\n")
     scene.look()
     scene.now += alarms.QUIET_S
@@ -111,7 +111,7 @@ def test_what_a_later_line_adds_to_a_record_that_was_judged_is_judged_too(scene:
     assert scene.look() == [("nan", "on")]
 
 
-def test_how_a_log_ends_is_judged_though_no_line_follows(scene: Scene) -> None:
+def test_end_of_a_log_is_judged_though_no_line_follows(scene: Scene) -> None:
     scene.write(3.0, 2.9, start=0)
     scene.look()
     scene.say("Traceback (most recent call last):\n  File 'a'\nRuntimeError: CUDA out of memory.\n")
@@ -135,7 +135,7 @@ def test_bar_is_judged_once_it_is_not_drawn_any_more(scene: Scene) -> None:
     assert scene.look() == [("nan", "on")]
 
 
-def test_of_what_was_there_before_only_what_is_still_wrong_is_news(scene: Scene) -> None:
+def test_alarm_from_before_the_start_is_news_only_if_it_still_holds(scene: Scene) -> None:
     scene.write(*[3.0] * 60, 9.0, *[3.0] * 20, math.nan, math.nan, start=0)
     assert scene.look() == [("nan", "on")]
     assert scene.judge is not None
@@ -143,7 +143,7 @@ def test_of_what_was_there_before_only_what_is_still_wrong_is_news(scene: Scene)
     assert [alarm.rule for alarm in scene.judge.active] == ["nan"]
 
 
-def test_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(scene: Scene) -> None:
+def test_log_is_silent_by_the_clock_and_not_by_its_own_stamps(scene: Scene) -> None:
     for step in range(8):
         scene.write(3.0, start=step)
         assert scene.look() == []
@@ -154,7 +154,7 @@ def test_log_that_falls_silent_is_told_by_the_clock_and_not_by_its_own_stamps(sc
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
-def test_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ended(scene: Scene) -> None:
+def test_log_is_stalled_while_a_process_holds_it_open_and_else_it_has_ended(scene: Scene) -> None:
     """It was silent for two minutes when we came: much longer than its ten records took."""
     scene.write(*[3.0] * 10, start=0)
     scene.now = time.time()
@@ -167,7 +167,7 @@ def test_log_is_stalled_as_long_as_somebody_holds_it_open_and_else_it_has_ended(
     assert scene.status == "ended"
 
 
-def test_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> None:
+def test_log_without_a_writer_has_ended_and_is_not_stalled(scene: Scene) -> None:
     scene.write(*[3.0] * 10, start=0)
     scene.now = time.time()
     os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
@@ -175,7 +175,7 @@ def test_log_that_nobody_writes_has_ended_and_is_not_stalled(scene: Scene) -> No
     assert scene.status == ("ended" if sys.platform == "linux" else "unknown")
 
 
-def test_log_that_grew_though_nobody_is_seen_to_write_it_may_stall(scene: Scene) -> None:
+def test_log_that_grew_without_a_visible_writer_may_stall(scene: Scene) -> None:
     scene.now = time.time()
     os.utime(scene.path, (scene.now - 3600, scene.now - 3600))
     for step in range(8):
@@ -200,7 +200,7 @@ def of_a_recording(folder: Path, seconds: float) -> tuple[str, float, bool]:
     return view.status, round(view.elapsed_s, -2), "stalled" in [alarm.rule for alarm in told]
 
 
-def test_of_a_recording_without_a_command_no_step_is_missed(tmp_path: Path) -> None:
+def test_recording_without_a_command_misses_no_step(tmp_path: Path) -> None:
     assert of_a_recording(tmp_path / "d16", 3600) == ("running", 3600, False)
 
 
@@ -213,7 +213,7 @@ def test_recording_whose_recorder_was_killed_is_over(tmp_path: Path) -> None:
     assert of_a_recording(folder, 3600) == ("ended", 1800, False)
 
 
-def test_alarm_is_told_once_whoever_looks(tmp_path: Path) -> None:
+def test_alarm_is_news_once_among_all_followers(tmp_path: Path) -> None:
     run_folder.create(tmp_path / "d16", {"run": "d16"})
     folder = folder_for(tmp_path / "d16")
     assert folder is not None
@@ -252,13 +252,13 @@ def test_nothing_is_written_beside_a_log_and_one_that_was_replaced_is_another(tm
     assert sorted(path.name for path in log.parent.iterdir()) == ["a.log", "a.log.1"]
 
 
-def test_of_a_pipe_it_is_kept_in_mind() -> None:
+def test_alarms_of_a_pipe_are_kept_in_memory() -> None:
     told = AlarmLog(None)
     assert [told.is_new(ALARM), told.is_new(ALARM)] == [True, False]
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_what_gpus_did_is_judged_while_a_run_goes_on_and_not_of_one_that_is_over(
+def test_gpus_are_judged_while_a_run_goes_on_and_not_after_its_end(
     tmp_path: Path, compose: "Compose", ended: bool
 ) -> None:
     folder = tmp_path / "d16"

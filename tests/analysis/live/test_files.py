@@ -1,4 +1,4 @@
-"""A file that somebody else writes: every byte once, whatever is done to the file."""
+"""A file of another program: every byte is read once, whatever is done to the file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_half_a_line_comes_as_it_is_and_the_rest_later(log: Path) -> None:
     assert rest(file) == "ep 2\n"
 
 
-def test_what_was_left_of_a_renamed_file_comes_before_the_new_one(log: Path) -> None:
+def test_rest_of_a_renamed_file_comes_before_the_new_one(log: Path) -> None:
     write(log, "one\n")
     file = GrowingFile(log)
     assert rest(file) == "one\n"
@@ -98,7 +98,7 @@ def test_file_that_was_cut_and_has_grown_beyond_where_it_was_is_known_by_its_beg
     assert rest(file) == "another, and longer\n"
 
 
-def test_what_was_copied_before_the_cut_is_read_from_the_copy(log: Path) -> None:
+def test_bytes_copied_before_the_cut_are_read_from_the_copy(log: Path) -> None:
     write(log, "one\n")
     file = GrowingFile(log)
     assert rest(file) == "one\n"
@@ -151,7 +151,7 @@ def test_longer_copy_in_its_place_is_the_same_log(log: Path) -> None:
     assert rest(file) == "three\n"
 
 
-def test_what_cannot_be_read_is_said(log: Path) -> None:
+def test_unreadable_file_is_named(log: Path) -> None:
     log.symlink_to(log)
     file = GrowingFile(log)
     assert rest(file) == ""

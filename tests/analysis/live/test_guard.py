@@ -51,7 +51,7 @@ def test_term_goes_to_the_recorder_and_only_once(polite: Process) -> None:
         assert polite.poll() is None
 
 
-def test_where_the_recorder_is_gone_term_goes_to_the_command(polite: Process) -> None:
+def test_sigterm_goes_to_the_command_if_the_recorder_is_gone(polite: Process) -> None:
     with start("") as gone:
         gone.wait()
         stopper = Stopper(polite.pid, gone.pid, grace_s=600)

@@ -84,7 +84,7 @@ def test_command_gets_each_field_as_one_word_and_no_shell_sees_it(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["argv.json", "hook.py"]
 
 
-def test_command_that_fails_or_is_not_there_is_told_once_each() -> None:
+def test_command_that_fails_or_is_missing_is_reported_once_each() -> None:
     assert (
         delivered(NotifyCommand("false"))
         == ["command 'false': 'nan' was not delivered: it exited with code 1"] * 2
@@ -147,13 +147,13 @@ def test_server_that_is_busy_is_tried_again(server: Server) -> None:
 
 
 @pytest.mark.parametrize("server", [[404, 404]], indirect=True)
-def test_address_that_is_wrong_is_told_without_its_secret(server: Server) -> None:
+def test_address_that_is_wrong_is_reported_without_its_secret(server: Server) -> None:
     troubles = delivered(Webhook(server.url))
     assert troubles == ["webhook at 127.0.0.1: 'nan' was not delivered: it answered 404"] * 2
     assert len(server.bodies) == 2
 
 
-def test_server_that_is_gone_is_told_after_the_last_try() -> None:
+def test_server_that_is_gone_is_reported_after_the_last_try() -> None:
     gone = Server([])
     gone.server_close()
     assert (
@@ -170,7 +170,7 @@ def test_server_that_is_gone_is_told_after_the_last_try() -> None:
         (lambda: Webhook("ftp://x/secret"), "--webhook: is not a web address; it starts with https://"),
     ],
 )
-def test_what_cannot_be_an_address_is_a_line_at_the_start(make: object, line: str) -> None:
+def test_text_that_is_no_address_is_a_line_at_the_start(make: object, line: str) -> None:
     with pytest.raises(GputelError) as caught:
         make()  # type: ignore[operator]
     assert str(caught.value) == line

@@ -88,7 +88,7 @@ def test_half_a_line_is_printed_once_it_is_whole(log: Path, folder: Path) -> Non
     assert rows(tail(log, folder)) == [(3, 2)]
 
 
-def test_what_a_later_line_adds_to_a_printed_record_is_a_revised_row(log: Path, folder: Path) -> None:
+def test_value_that_a_later_line_adds_to_a_printed_record_is_a_revised_row(log: Path, folder: Path) -> None:
     add(log, "[batch=3/100]:\n         Train loss/train/total: 10.5\n")
     assert len(tail(log, folder)) == 1
     add(log, "         Train lr/main: 0.25\n")

@@ -1,4 +1,4 @@
-"""Whether somebody still writes a log: by real processes that hold it open, or do not."""
+"""Whether a log has a writer: by real processes that hold it open, or do not."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def test_log_that_a_process_holds_open_is_written_until_it_ends(
     assert [scene.look(), scene.look()] == [False, False]
 
 
-def test_nobody_writes_an_old_log(scene: Scene) -> None:
+def test_old_log_has_no_writer(scene: Scene) -> None:
     assert scene.look() is False
 
 
-def test_of_one_that_was_written_a_moment_ago_nobody_knows(scene: Scene) -> None:
+def test_log_that_was_written_a_moment_ago_may_have_a_writer(scene: Scene) -> None:
     scene.now = 1000.0 + runs.FRESH_S - 1
     assert scene.look() is None
     scene.now += 1
     assert scene.look() is False
 
 
-def test_of_one_that_grows_and_nobody_is_seen_to_write_nobody_knows(scene: Scene) -> None:
+def test_log_that_grows_without_a_visible_writer_may_have_one(scene: Scene) -> None:
     assert scene.look() is False
     scene.grow(1590.0)
     assert scene.look() is None
@@ -76,7 +76,7 @@ def test_of_one_that_grows_and_nobody_is_seen_to_write_nobody_knows(scene: Scene
     assert scene.look() is None
 
 
-def test_whoever_comes_later_is_seen(scene: Scene) -> None:
+def test_writer_that_comes_later_is_seen(scene: Scene) -> None:
     assert scene.look() is False
     with scene.path.open("a"):
         scene.grow(1590.0)
@@ -84,7 +84,7 @@ def test_whoever_comes_later_is_seen(scene: Scene) -> None:
     assert scene.look() is False
 
 
-def test_on_a_shared_filesystem_somebody_elsewhere_may_write(
+def test_log_on_a_shared_filesystem_may_have_a_writer_elsewhere(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gputel.telemetry.filesystem.kind", lambda _: "nfs4")

@@ -41,7 +41,7 @@ def turns(session: Session, count: int) -> Iterator[list[str]]:
         yield [notice.line for notice in next(following).notices]
 
 
-def test_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path) -> None:
+def test_alarm_is_handed_to_the_view_and_to_the_notifier(tmp_path: Path) -> None:
     log, notes = tmp_path / "d16.log", Notes()
     write(log, 3.0, 2.9, math.nan, math.nan)
     session = Session(Follower([str(log)]), rules.load(), notifier=notes)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def test_alarm_is_handed_to_the_view_and_to_whoever_is_to_be_told(tmp_path: Path
     session.follower.close()
 
 
-def test_of_a_run_that_has_completed_no_step_is_missed(tmp_path: Path) -> None:
+def test_run_that_has_completed_misses_no_step(tmp_path: Path) -> None:
     log = tmp_path / "d16.log"
     log.write_text("".join(f"step {step}/5 | loss: 3.0 | dt: 9.00ms\n" for step in range(1, 6)) + "Done\n")
     os.utime(log, (0, 0))
@@ -63,7 +63,7 @@ def test_of_a_run_that_has_completed_no_step_is_missed(tmp_path: Path) -> None:
     session.follower.close()
 
 
-def test_whoever_looks_again_is_not_told_again(tmp_path: Path) -> None:
+def test_second_session_does_not_repeat_an_alarm(tmp_path: Path) -> None:
     log = tmp_path / "d16.log"
     write(log, 3.0, math.nan, math.nan)
     for told in (1, 0):

@@ -49,7 +49,7 @@ class Training:
         self.path.touch()
 
     def cut(self) -> None:
-        """The line that is begun has been ended: what would be of a half is nobody's to know."""
+        """Ends the line that was begun, as the result of half a line is unknown."""
         self.end_line()
         os.truncate(self.path, 0)
 

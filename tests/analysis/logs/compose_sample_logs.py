@@ -252,7 +252,7 @@ def four_ranks() -> Iterator[str]:
             )
 
 
-def nobodys_format() -> Iterator[str]:
+def unknown_format() -> Iterator[str]:
     """A grammar that no program has; three of its lines are cut or torn."""
     chance = random.Random(2000)
     yield COMPOSED.format("a format that nothing knows: it is inferred")
@@ -281,7 +281,7 @@ LOGS: dict[str, Callable[[], Iterator[str]]] = {
     "resumed.log": resumed,
     "nan.log": not_a_number,
     "four-ranks.log": four_ranks,
-    "unknown-format.log": nobodys_format,
+    "unknown-format.log": unknown_format,
 }
 
 

@@ -14,7 +14,7 @@ from tests.analysis.logs.texts_without_training import KINDS, TEXTS
 LINE = "step {0} | loss: {1:.4f} | lr 3.0e-04 | norm: 0.81 | dt: 812.10ms | tok/sec: 64512.1\n"
 
 
-def test_there_are_over_three_hundred_texts() -> None:
+def test_texts_are_over_three_hundred() -> None:
     assert len(set(TEXTS.values())) > 300
 
 

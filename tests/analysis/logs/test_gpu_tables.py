@@ -86,7 +86,7 @@ def test_real_dmon_gives_its_rows_and_null_for_a_dash(real_logs: Path) -> None:
     assert rows["time"].null_count() == 6
 
 
-def test_of_an_instant_and_another_power_the_instant_one_is_power_w() -> None:
+def test_instant_power_is_power_w_beside_another_power() -> None:
     data = b"timestamp, power.draw [W], power.draw.instant [W]\n2023/07/30 17:28:02.589, 78.66, 81.81\n"
     read = gpu_tables.parse(data)
     assert read.rows["power_w"].to_list() == [81.81]

@@ -121,7 +121,7 @@ def test_every_table_has_a_log_and_every_log_a_table() -> None:
 
 
 @pytest.mark.parametrize("name", NO_TRAINING)
-def test_what_others_print_between_records_changes_none(name: str, read: Callable[[str], Log]) -> None:
+def test_lines_of_other_programs_between_records_change_none(name: str, read: Callable[[str], Log]) -> None:
     """Known formats and inferred ones alike."""
     for record in ("iter {0}: loss {1:.4f}, time 10.00ms, mfu 20.00%\n", "it={0} >> nll {1:.4f} ~ speed 3\n"):
         rows = [record.format(i, 9 / (i + 1)) for i in range(120)]

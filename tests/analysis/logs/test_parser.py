@@ -110,7 +110,7 @@ def test_gigabyte_without_a_line_feed_takes_little_memory() -> None:
     assert parser.lines == 1
 
 
-def test_what_follows_a_line_that_is_too_long_is_read() -> None:
+def test_line_after_one_that_is_too_long_is_read() -> None:
     parser = make_parser()
     parser.feed(b"x" * (LIMIT + 5) + b"\niter 10: loss 3.5, time 42.97ms\n")
     parser.finish()

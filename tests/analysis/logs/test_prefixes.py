@@ -67,7 +67,7 @@ def test_record_says_itself_when_it_was_printed(record: str, read: Callable[...,
     assert log.records["time"].dt.truncate("1s").to_list() == moments
 
 
-def test_of_a_stamp_before_a_record_and_one_in_it_the_latter_counts(read: Callable[..., Any]) -> None:
+def test_stamp_in_a_record_counts_more_than_one_before_it(read: Callable[..., Any]) -> None:
     lines = [f"10:00:0{i} ts=2026-03-01T12:00:0{i}Z step={i} loss=2.5 lr=0.1\n" for i in range(9)]
     hours = read("".join(lines)).records["time"].dt.hour().to_list()
     assert hours == [12] * 9

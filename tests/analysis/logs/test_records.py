@@ -80,7 +80,7 @@ def test_bar_without_a_metric_is_no_record(rows: Callable[..., Any]) -> None:
     assert rows("\r 10%|#| 10/100 [00:01<00:01, 5.0it/s]\n", "step") == []
 
 
-def test_what_is_glued_to_a_record_does_not_undo_it(
+def test_text_glued_to_a_record_does_not_undo_it(
     rows: Callable[..., Any], iteration: Callable[..., Any]
 ) -> None:
     text = f"  5%|#| 5/100 [00:01<00:01, 5.0it/s]{iteration(3, 2.5).strip()}WARNING: something\n"
@@ -231,7 +231,7 @@ def test_step_that_is_printed_again_after_a_resume_is_a_record_of_its_own(read: 
     assert log.records["step"].to_list() == [10, 20, 20]
 
 
-def test_batches_under_a_line_that_says_the_epoch_are_told_apart_by_it(read: Callable[..., Any]) -> None:
+def test_batches_under_a_line_that_says_the_epoch_belong_to_that_epoch(read: Callable[..., Any]) -> None:
     """A resume begins epoch 2 again: its batches supersede the first ones."""
     epoch = "Epoch {0}\n" + "".join(f"  batch {b}: loss={{0}}.{b}5\n" for b in range(0, 60, 10))
     failed = "Traceback (most recent call last):\nRuntimeError: boom\n"

@@ -100,7 +100,7 @@ def test_one_gpu_needs_no_buffers_to_talk() -> None:
 
 
 @pytest.mark.long
-def test_what_the_trainer_keeps_for_the_backward_pass_lies_in_the_range() -> None:
+def test_activations_of_the_trainer_lie_in_the_range() -> None:
     """Counted by torch's hooks on code that is not compiled, from the difference of two depths."""
     width, tokens, bytes_each = 256, 4 * 128, 2
     kept = (bytes_kept(2) - bytes_kept(1)) / (bytes_each * width * tokens)

@@ -53,7 +53,7 @@ def test_no_depth_is_proposed_that_reads_its_data_more_than_four_times(ask: Ask)
     assert not best.warnings
 
 
-def test_where_nothing_fits_the_nearest_is_named(ask: Ask) -> None:
+def test_nearest_recipe_is_named_if_nothing_fits(ask: Ask) -> None:
     with pytest.raises(GputelError, match=r"^--budget 0.1: nothing fits; the nearest is d1, which takes"):
         plan.largest(ask("8xH100", price=4, budget=0.1), text_of_32)
 
@@ -84,7 +84,7 @@ def test_every_change_that_is_proposed_does_make_it_fit(ask: Ask, depth: int) ->
         assert row(again, other).fits != "no", way
 
 
-def test_what_no_recipe_makes_fit_is_reported_how_many_gpus_would(ask: Ask) -> None:
+def test_size_that_no_recipe_makes_fit_says_how_many_gpus_would(ask: Ask) -> None:
     asked = ask("2xH100", device_batch=8)
     (way,) = rows.changes(asked, row(asked, inputs.of_depth(64)))
     assert way == "--on 4xH100 --device-batch-size 1 --shard zero3 --recompute"

@@ -38,7 +38,7 @@ def test_page_is_one_file_and_every_panel_a_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", files.KINDS)
-def test_what_gputel_wrote_is_overwritten_and_nothing_else(kind: str, tmp_path: Path) -> None:
+def test_file_is_overwritten_only_if_gputel_wrote_it(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"mine.{kind}"
     for _ in range(2):
         assert files.write_page(PAGE, [kind], out, "x") == [out]

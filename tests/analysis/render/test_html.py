@@ -24,7 +24,7 @@ def page_html(*items: object, **more: object) -> str:
     return html(Document("a run", [Section(items=items)], **more)).decode()  # type: ignore[arg-type]
 
 
-def test_it_names_no_address_but_its_own_data() -> None:
+def test_page_names_no_address_but_its_own_data() -> None:
     addresses = re.findall(r"""(?:https?:)?//[\w.-]+\.\w+|src=|@import|url\((?!#)""", page_html(curves()))
     assert addresses == ["http://www.w3.org"]  # the name of SVG, for a plot that is saved as such
     assert re.findall(r"<link[^>]*>", page_html(curves())) == ['<link rel="icon" href="data:,">']
@@ -36,7 +36,7 @@ def test_its_policy_lets_only_its_own_script_run_and_nothing_be_fetched() -> Non
     assert "unsafe" not in policy
 
 
-def test_what_came_from_a_log_is_text_wherever_it_stands() -> None:
+def test_text_of_a_log_is_text_wherever_it_stands() -> None:
     mark = Marker("nan", EVIL, {"step": 1.0})
     bars = Bars("b", EVIL, EVIL, (EVIL,), (EVIL,), np.array([[1.0]]))
     table = Table(EVIL, (EVIL,), [(EVIL,)], note=EVIL)
@@ -52,7 +52,7 @@ def test_what_came_from_a_log_is_text_wherever_it_stands() -> None:
 @pytest.mark.parametrize(
     "key", ["sk-abcdefghijklmnopqrstuvwx", "hf_abcdefghijklmnopqrstuvwx", "AKIAABCDEFGHIJKLMNOP"]
 )
-def test_what_looks_like_a_key_is_masked_wherever_it_stands(key: str) -> None:
+def test_key_is_masked_wherever_it_stands(key: str) -> None:
     mark = Marker("nan", f"line with {key}", {"step": 1.0})
     text = page_html(
         curves(name=key, marks=(mark,), note=key), Table(key, (key,), [(key,)]), about=key, runs=(key,)
@@ -66,7 +66,7 @@ def test_caution_stands_at_its_head() -> None:
     assert '<p class="caution" role="alert">SIMULATED: 2xH100; no real GPU data</p>' in text
 
 
-def test_it_says_from_how_many_points_to_how_many() -> None:
+def test_page_says_from_how_many_points_to_how_many() -> None:
     assert "<footer>10 points" in page_html(curves())
     assert "<footer>3,000,000 → 100,000 points, with every extreme kept" in page_html(curves(3_000_000))
     assert "<footer>written by gputel" in page_html(Table("T", ("a",), [(1,)]))

@@ -156,7 +156,7 @@ def test_markup_that_gets_in_all_the_same_does_not_run(chromium: Browser, tmp_pa
     assert any("Content Security Policy" in error for error in tab.errors)
 
 
-def test_pointer_is_told_every_digit_with_its_unit(chromium: Browser, tmp_path: Path) -> None:
+def test_pointer_shows_every_digit_with_its_unit(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel())
     tab.point(OVER.format(0), 0.999)
     assert hover(tab) is None
@@ -168,7 +168,7 @@ def test_pointer_is_told_every_digit_with_its_unit(chromium: Browser, tmp_path: 
     assert "8.4 W" in told
 
 
-def test_switch_of_the_axis_changes_the_curves_and_what_is_told(chromium: Browser, tmp_path: Path) -> None:
+def test_switch_of_the_axis_changes_the_curves_and_their_labels(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel())
     before = pixels(tab)
     tab.evaluate(
@@ -279,7 +279,7 @@ def test_name_of_a_level_stands_in_the_legend_and_not_over_the_curves(
     assert tab.evaluate("document.querySelector('.legend .level').textContent") == "limit"
 
 
-def test_finger_is_told_too_and_nothing_is_wider_than_a_phone(chromium: Browser, tmp_path: Path) -> None:
+def test_finger_shows_values_too_and_nothing_is_wider_than_a_phone(chromium: Browser, tmp_path: Path) -> None:
     wide = Table("T", tuple("abcdefghijklmnop"), [tuple("a" * 20 for _ in range(16))])
     tab = shown(chromium, tmp_path, panel(), HEAT, BARS, wide, phone=True)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
@@ -300,7 +300,7 @@ def test_light_and_dark_follow_the_system_and_the_button(chromium: Browser, tmp_
     assert pixels(light) != before
 
 
-def test_it_prints(chromium: Browser, tmp_path: Path) -> None:
+def test_page_prints(chromium: Browser, tmp_path: Path) -> None:
     tab = shown(chromium, tmp_path, panel(), BARS, dark=True)
     tab.pdf(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")

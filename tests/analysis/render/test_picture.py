@@ -131,7 +131,7 @@ def test_loss_is_drawn_where_it_settles_with_its_last_value() -> None:
     assert 4.5 < high < 6
 
 
-def test_of_many_runs_the_legend_names_ten_and_counts_the_rest() -> None:
+def test_legend_of_many_runs_names_ten_and_counts_the_rest() -> None:
     many = replace(
         LOSS, series=tuple(replace(LOSS.series[0], name=f"r{n}") for n in range(40)), marks=(), levels=()
     )

@@ -59,7 +59,7 @@ def test_validation_that_rises_while_the_training_loss_falls(subject: Make) -> N
     assert found.facts["gap_last"] == pytest.approx(3.8 - 2.05, abs=0.01)
 
 
-def test_where_no_checkpoint_is_of_the_best_step_the_nearest_is_named(subject: Make) -> None:
+def test_nearest_checkpoint_is_named_if_the_best_step_has_none(subject: Make) -> None:
     log = training(
         1000, lambda n: 4 - n / 500, lambda n: 4 - n / 500 if n <= 400 else 3.2 + (n - 400) / 1000, saved=300
     )
@@ -126,7 +126,7 @@ def attempts(*each: tuple[range, float]) -> Iterator[str]:
                 yield f"Step {n} | Validation loss: {4 - falls * n:.4f}"
 
 
-def test_what_was_begun_again_is_judged_by_itself(subject: Make) -> None:
+def test_attempt_that_began_again_is_judged_by_itself(subject: Make) -> None:
     """Three attempts: together they would have thirty validation losses, and the last alone has three."""
     found = judged(subject(attempts((range(300), 0.001), (range(200), 0.002), (range(25), 0.003))))
     few = "fewer than 4 validation losses of one phase were printed since its last restart"

@@ -68,7 +68,7 @@ def test_parameters_alone_give_six_flops_each(subject: Make) -> None:
     )
 
 
-def test_what_is_lacking_for_an_mfu_is_named(subject: Make) -> None:
+def test_facts_that_an_mfu_lacks_are_named(subject: Make) -> None:
     found = mfu_verdict(Case(subject(["iter 1: loss 3.0, time 10.00ms"]), rows(), gpus()))
     assert found.answer == "unknown"
     assert "FLOPs per token" in found.evidence[0]

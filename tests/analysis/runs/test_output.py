@@ -108,7 +108,7 @@ def test_run_folder_without_output_is_empty_and_no_fault(tmp_path: Path) -> None
 
 
 def test_log_that_is_still_written_is_running(tmp_path: Path) -> None:
-    """Also where another log was looked at a moment before, and nobody had this one open then."""
+    """Also if another log was read a moment before, when no process had this one open."""
     path = tmp_path / "live.log"
     path.write_text(line(0))
     assert gputel.parse(path).status == "unknown"

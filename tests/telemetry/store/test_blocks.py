@@ -87,7 +87,7 @@ def test_file_cut_at_any_byte_holds_its_first_blocks_and_no_fault(data: st.DataO
 
 
 @given(st.data())
-def test_flipped_byte_costs_the_block_it_is_in_and_is_told(data: st.DataObject) -> None:
+def test_flipped_byte_costs_the_block_it_is_in_and_is_reported(data: st.DataObject) -> None:
     journal = journal_of(4)
     damaged = bytearray(b"".join(journal))
     at = data.draw(st.integers(0, len(damaged) - 1))

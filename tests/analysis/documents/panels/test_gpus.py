@@ -53,7 +53,7 @@ def test_curve_breaks_where_nothing_was_measured_for_a_while() -> None:
     assert np.isnan(series.y).tolist() == [False] * 4 + [True] + [False] * 2
 
 
-def test_of_whole_seconds_the_extremes_stand_beside_the_mean() -> None:
+def test_extremes_of_whole_seconds_stand_beside_the_mean() -> None:
     seconds = ticks([0, 1], power_w_mean=[400.0, 410.0], power_w_min=[80.0, 90.0], power_w_max=[915.0, 700.0])
     seconds = seconds.with_columns(ticks=pl.lit(100))
     (panel,) = drawn(seconds)
@@ -68,7 +68,7 @@ def test_of_whole_seconds_the_extremes_stand_beside_the_mean() -> None:
     assert series.count == 200
 
 
-def test_several_readings_of_a_panel_are_told_apart_by_name_and_line() -> None:
+def test_several_readings_of_a_panel_differ_by_name_and_line() -> None:
     (panel,) = drawn(ticks([0, 1], temp_c=[50.0, 51.0], temp_mem_c=[60.0, 61.0]))
     assert [(series.name, series.style, series.tint) for series in panel.series] == [
         ("GPU 0", "line", 0),
@@ -82,7 +82,7 @@ def test_limit_is_drawn_where_it_belongs() -> None:
     assert (panels["power"].levels, panels["utilization"].levels) == ((limit,), ())
 
 
-def test_more_gpus_than_can_be_told_apart_are_one_curve_between_the_lowest_and_the_highest() -> None:
+def test_more_gpus_than_colors_are_one_curve_between_the_lowest_and_the_highest() -> None:
     rows = ticks([0, 1], gpus=32, power_w=[400.0, 500.0])
     rows = rows.with_columns(power_w=pl.col("power_w") + pl.col("gpu").cast(pl.Float64))
     (panel,) = drawn(rows)

@@ -61,7 +61,7 @@ def test_window_with_a_hole_is_empty_and_no_other_is() -> None:
     assert not empty[missing < 0.19].any()
 
 
-def test_what_was_not_measured_is_no_sample() -> None:
+def test_stretch_that_was_not_measured_has_no_sample() -> None:
     times, watts = wave(2.0)
     watts[::50] = np.nan
     heat = drawn(times, watts)
@@ -69,7 +69,7 @@ def test_what_was_not_measured_is_no_sample() -> None:
     assert np.isfinite(heat.values).all()
 
 
-def test_what_is_shorter_than_a_window_has_no_spectrogram() -> None:
+def test_run_shorter_than_a_window_has_no_spectrogram() -> None:
     times, watts = wave(2.0)
     assert drawn(times[:1000], watts[:1000]) is None
     assert spectrogram.panel("s", "S", [], SpectrumWindows(60, HZ, 0, 30, 1), TIME, None) is None

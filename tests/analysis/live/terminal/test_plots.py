@@ -55,7 +55,7 @@ def test_zoom_shows_the_last_steps() -> None:
     assert seen.bottom >= 949
 
 
-def test_what_never_changes_lies_between_its_half_and_its_double_also_where_it_is_logarithmic() -> None:
+def test_constant_curve_lies_between_its_half_and_its_double_on_a_log_scale_too() -> None:
     level, log = (plots.window([curve(1000.0, 1000.0)], log=log) for log in (False, True))
     assert level is not None
     assert log is not None
@@ -63,7 +63,7 @@ def test_what_never_changes_lies_between_its_half_and_its_double_also_where_it_i
     assert (round(math.exp(log.bottom)), round(math.exp(log.top))) == (500, 2000)
 
 
-def test_what_has_no_finite_value_is_not_drawn() -> None:
+def test_curve_without_a_finite_value_is_not_drawn() -> None:
     assert plots.window([curve(math.nan, math.nan)]) is None
     assert plots.window([curve(-1.0, 0.0)], log=True) is None
     assert plots.window([]) is None

@@ -67,7 +67,9 @@ def shows_step(tab: Tab, step: int) -> None:
     tab.until(f"{STEP} === '{step}'")
 
 
-def test_it_paints_and_follows_the_log_without_loading_again(chromium: Browser, tmp_path: Path) -> None:
+def test_live_page_paints_and_follows_the_log_without_loading_again(
+    chromium: Browser, tmp_path: Path
+) -> None:
     log = tmp_path / "d16.log"
     grow(log, 0, 50)
     with served(tmp_path, log) as link:
@@ -120,7 +122,7 @@ def test_print_holds_the_curves_in_their_light_colors(
         tab.close()
 
 
-def test_it_connects_again_when_the_server_is_back_and_shows_what_came_meanwhile(
+def test_live_page_connects_again_when_the_server_is_back_and_shows_what_came_meanwhile(
     chromium: Browser, tmp_path: Path
 ) -> None:
     log = tmp_path / "d16.log"
@@ -192,7 +194,7 @@ def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, t
         phone.close()
 
 
-def test_what_a_log_says_is_text_and_never_markup(chromium: Browser, tmp_path: Path) -> None:
+def test_log_is_text_and_never_markup(chromium: Browser, tmp_path: Path) -> None:
     markup = "<script>bad()<!--<img src onerror='bad()'>"
     log = tmp_path / f"{markup}.log"
     grow(log, 0, 20)

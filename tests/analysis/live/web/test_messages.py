@@ -1,4 +1,4 @@
-"""What the page is told: whoever applies all messages knows what stands."""
+"""Messages to the page: all of them applied one after the other are the whole state."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_strip_that_moves_on_costs_what_is_new() -> None:
     assert messages.changes(before, after) == [[0, "strips", "/0", 2, 598, [[600, 601], [600, 601]]]]
 
 
-def test_what_is_gone_is_said() -> None:
+def test_run_that_is_gone_is_removed_by_a_message() -> None:
     before = page_parts([(view(curves={"loss": curve([3.0])}), judge())])
     told = messages.changes(before, page_parts([(view(), judge())]))
     assert [0, "curve", "loss", None] in told
@@ -126,13 +126,13 @@ def test_validation_lies_on_the_panel_of_its_loss_and_first_come_the_known_metri
 
 
 @pytest.mark.parametrize(("value", "said"), [(math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "-∞")])
-def test_loss_that_is_no_number_is_told_in_words(value: float, said: str) -> None:
+def test_loss_that_is_no_number_is_written_in_words(value: float, said: str) -> None:
     facts = page_parts([(view(last={"loss": value}), judge())])[0, "facts", ""]
     assert facts["last"] == {"loss": said}
     json.dumps(facts, allow_nan=False)
 
 
-def test_alarms_and_events_are_told_and_what_looks_like_a_key_is_not() -> None:
+def test_alarms_and_events_are_sent_and_what_looks_like_a_key_is_masked() -> None:
     secret = "hf_" + "aBcDeFgH12345678" * 2
     alarm = Alarm("nan", "NaN or infinite loss", "on", "", "loss is NaN", 7, None)
     events = [{"kind": "stop", "step": 7, "time": None, "text": f"token={secret} was refused"}]

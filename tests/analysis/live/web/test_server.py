@@ -102,7 +102,7 @@ def test_page_and_what_belongs_to_it(page: LivePage, path: str, kind: str) -> No
     assert "default-src 'none'; script-src 'self'" in response.headers["Content-Security-Policy"]
 
 
-def test_whoever_asks_for_a_head_gets_no_more(page: LivePage) -> None:
+def test_head_request_gets_the_head_alone(page: LivePage) -> None:
     response = asked(page, method="HEAD")
     assert (response.status, response.read()) == (200, b"")
 
@@ -135,7 +135,7 @@ def test_whoever_asks_for_a_head_gets_no_more(page: LivePage) -> None:
         (403, "/", "GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}),
     ],
 )
-def test_what_is_refused(
+def test_request_that_is_refused(
     page: LivePage, status: int, path: str, method: str, headers: dict[str, str]
 ) -> None:
     response = asked(page, path, method, **headers)
@@ -160,11 +160,11 @@ def test_link_elsewhere_and_a_tunnel_of_another_port_lead_to_the_page(page: Live
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
     ],
 )
-def test_what_is_no_request_is_said_to_be_none(page: LivePage, sent: bytes, status: bytes) -> None:
+def test_text_that_is_no_request_gets_an_error_status(page: LivePage, sent: bytes, status: bytes) -> None:
     assert answer(page, sent).split(b" ")[1] == status
 
 
-def test_whoever_never_finishes_asking_is_let_go() -> None:
+def test_client_that_never_finishes_its_request_is_disconnected() -> None:
     with opened(patience_s=0.1) as page:
         assert answer(page, b"GET / HTTP/1.1\r\n") == b""
 
@@ -208,7 +208,7 @@ def test_visitor_gets_all_that_stands_and_then_what_changes(page: LivePage) -> N
         assert (kind, steps(told), len(told)) == ("news", [2], 1)
 
 
-def test_who_comes_back_gets_what_was_missed_and_who_saw_another_server_gets_everything(
+def test_viewer_that_comes_back_gets_what_it_missed_and_one_of_another_server_everything(
     page: LivePage,
 ) -> None:
     with watching(page) as file:
@@ -224,9 +224,9 @@ def test_who_comes_back_gets_what_was_missed_and_who_saw_another_server_gets_eve
             assert event(file)[0] == "whole"
 
 
-def test_nothing_is_computed_while_nobody_looks(page: LivePage) -> None:
+def test_nothing_is_computed_without_a_viewer(page: LivePage) -> None:
     def never() -> Any:
-        raise AssertionError("somebody looked")
+        raise AssertionError("computed without a viewer")
 
     page.show(never)
 

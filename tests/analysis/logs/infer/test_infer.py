@@ -70,7 +70,7 @@ def crlf(log: str) -> str:
 
 @pytest.mark.parametrize("dress", [rank, host, stamped, colored, crlf], ids=lambda dress: str(dress.__name__))
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.stem))
-def test_what_stands_before_and_between_changes_nothing(path: Path, dress: Callable[[str], str]) -> None:
+def test_prefixes_colors_and_line_ends_change_nothing(path: Path, dress: Callable[[str], str]) -> None:
     log = path.read_bytes().decode()
     plain, _ = inferred(log.encode())
     dressed, _ = inferred(dress(log).encode())
@@ -225,7 +225,7 @@ def test_lines_that_say_their_iteration_are_records_of_their_own_within_one_step
     assert steps["step"].to_list() == [0, 0, 0, 1, 1, 1]
 
 
-def test_what_is_learned_is_a_format_that_reads_the_log_again() -> None:
+def test_learned_format_reads_the_log_again() -> None:
     log = LOGS[0].read_bytes()
     found = infer.infer(clean(log))
     assert found is not None

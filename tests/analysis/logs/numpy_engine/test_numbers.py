@@ -22,7 +22,7 @@ def in_the_middle(low: float) -> tuple[int, int]:
 
 
 @given(st.lists(FRACTIONS, min_size=1, max_size=50))
-def test_what_is_certain_is_what_python_reads(fractions: list[tuple[int, int]]) -> None:
+def test_certain_numbers_are_what_python_reads(fractions: list[tuple[int, int]]) -> None:
     _check(fractions)
 
 
@@ -39,7 +39,7 @@ def test_middle_itself_is_in_doubt() -> None:
 @pytest.mark.parametrize(
     ("whole", "power"), [(LARGEST + 1, 0), (1, -1), (1, HIGHEST_POWER + 1)], ids=["whole", "below", "above"]
 )
-def test_what_is_out_of_reach_is_in_doubt(whole: int, power: int) -> None:
+def test_number_out_of_reach_is_in_doubt(whole: int, power: int) -> None:
     _, certain = divided(np.array([whole]), np.array([power]))
     assert not certain.any()
 
