@@ -33,12 +33,14 @@ def is_page(path: Path) -> bool:
     return path.read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.long
 def test_compare_writes_a_page_and_a_picture_of_each_panel() -> None:
     told = call("compare", D16, D24, "--html", "--svg")
     assert "wrote gputel-compare.html\nwrote gputel-compare-loss.svg\n" in told
     assert is_page(Path("gputel-compare.html"))
 
 
+@pytest.mark.long
 def test_one_picture_holds_all_panels() -> None:
     call("compare", D16, D24, "--pdf", "--out", "figures/all.pdf")
     assert Path("figures/all.pdf").read_bytes().startswith(b"%PDF")

@@ -49,6 +49,7 @@ class SimulatedGpu:
         self.queue.append(self.free_s)
 
 
+@pytest.mark.long
 def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queue(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

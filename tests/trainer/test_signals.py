@@ -18,6 +18,7 @@ with StopSignals() as signals:
 """
 
 
+@pytest.mark.long
 def test_first_interrupt_is_noted_and_a_late_second_ends_at_once() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-2, "[True, False, True]\n"), done.stderr

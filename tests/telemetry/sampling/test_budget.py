@@ -198,6 +198,7 @@ def test_dearest_call_moves_to_10_hz_before_the_rate_falls_and_comes_back_when_i
     assert {"util", "mem_util"} <= columns(recording)["fast"]
 
 
+@pytest.mark.long
 @pytest.mark.needs("cc")
 def test_rows_of_a_tier_that_came_and_went_are_counted_by_the_minute(fake: MakeFake) -> None:
     driver = fake(H100)
