@@ -1,4 +1,4 @@
-"""Turns text from a log or a run.json into file names, so that data never becomes a path; orders paths.
+"""Turns text from a log or a run.json into file names, so that data never becomes a path; finds and orders paths.
 
 Keeps letters of any script, digits and `._-`, and replaces everything between them by one `-`. A name neither
 begins nor ends with a dot or a dash, and is at most 100 bytes long, which leaves room for a suffix.
@@ -6,9 +6,11 @@ begins nor ends with a dot or a dash, and is at most 100 bytes long, which leave
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Sequence
 from os import PathLike, fspath
+from pathlib import Path
 
 MOST = 100  # bytes
 
@@ -38,6 +40,15 @@ def natural_order(path: str | PathLike[str]) -> list[tuple[str, int, str]]:
     """A key that sorts paths folder by folder, with numbers by their value: `run2` before `run10`."""
     parts = re.findall(r"(\D*)(\d*)", fspath(path).replace("/", "\0"), re.ASCII)
     return [(letters, int(digits or -1), digits) for letters, digits in parts]
+
+
+def matches(word: str | PathLike[str]) -> list[Path]:
+    """The path if it exists, else the paths that match it as a glob, in natural order; `**` means any folders."""
+    path, pattern = Path(word), fspath(word)
+    if path.exists():
+        return [path]
+    found = glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else []
+    return [Path(each) for each in sorted(found, key=natural_order)]
 
 
 def _cut(name: str, most: int) -> str:

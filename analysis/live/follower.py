@@ -6,7 +6,6 @@ exist yet, folders and globs are searched every second for new logs and runs.
 
 from __future__ import annotations
 
-import glob
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from gputel.analysis.live.stores import FollowedStore
 from gputel.analysis.live.update import Update
 from gputel.analysis.live.wakeups import Wakeups
 from gputel.analysis.runs import paths
-from gputel.telemetry.file_names import natural_order
+from gputel.telemetry.file_names import matches
 
 LOOK_S = 1.0
 PAUSE_S = 0.025  # between two reads, so that a busy log is read in large pieces
@@ -168,11 +167,10 @@ class Follower:
 
     def _find(self, word: str) -> None:
         path = Path(word)
-        globbed = sorted(glob.glob(word, recursive=True), key=natural_order)
-        matches = [path] if path.exists() else [Path(match) for match in globbed]
-        gone = [path] if not matches and self._positions and word in self._positions.sources else []
+        found = matches(word)
+        gone = [path] if not found and self._positions and word in self._positions.sources else []
         skipped: list[paths.Skipped] = []
-        sources = [source for match in matches for source in paths.walk(match, skipped)]
+        sources = [source for match in found for source in paths.walk(match, skipped)]
         self._skipped |= {
             f"{each.path}: skipped: {each.why}" for each in skipped if each.why == paths.FOREIGN
         }

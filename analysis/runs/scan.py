@@ -6,7 +6,6 @@ lacks it. One part of one recording is in memory at a time, and only the columns
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import polars as pl
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.file_names import natural_order
+from gputel.telemetry.file_names import matches
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.store import frames
 from gputel.telemetry.store.frames import Schema
@@ -55,12 +54,7 @@ def run_folders(patterns: Iterable[str | Path]) -> list[Path]:
     """The run folders among the paths that match, in their order; raises GputelError for a pattern without any."""
     folders: list[Path] = []
     for pattern in patterns:
-        matches = (
-            [Path(pattern)]
-            if Path(pattern).exists()
-            else map(Path, sorted(glob.glob(str(pattern)), key=natural_order))
-        )
-        runs = [path for path in matches if run_folder.is_run(path)]
+        runs = [path for path in matches(pattern) if run_folder.is_run(path)]
         if not runs:
             raise GputelError(
                 str(pattern), "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.file_names import natural_order
+from gputel.telemetry.file_names import matches, natural_order
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
@@ -56,8 +55,7 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
         return list(_in(path, skipped)) or _nothing(
             word, _lacking(path), "name a folder that holds logs or runs"
         )
-    matches = sorted(glob.glob(word, recursive=True), key=natural_order) if glob.has_magic(word) else []
-    found = [source for match in matches for source in _in(Path(match), skipped)]
+    found = [source for match in matches(word) for source in _in(match, skipped)]
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
     )
@@ -120,10 +118,10 @@ def one_run(word: str) -> Path:
     path = Path(word)
     if word == "latest" and not path.exists():
         return latest()
-    matches = [word] if path.exists() else glob.glob(word, recursive=True) if glob.has_magic(word) else []
-    if not matches:
+    paths = matches(word)
+    if not paths:
         _nothing(word, "no such file or folder", "name a run folder, or 'latest'")
-    runs = sorted({run for match in matches for run in _run_folders(Path(match))})
+    runs = sorted({run for match in paths for run in _run_folders(match)})
     if not runs:
         _nothing(word, "no run is here", f"a run folder holds a {run_folder.DESCRIPTION}")
     if len(runs) > 1:

@@ -1,10 +1,12 @@
 """What data says is a file's name at most, and never a path."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.file_names import MOST, file_name, file_names
+from gputel.telemetry.file_names import MOST, file_name, file_names, matches
 
 HOSTILE = st.text(st.sampled_from("aZé9._-/\\\0\n ~*\ud800"), max_size=300) | st.text()
 
@@ -45,3 +47,12 @@ def test_names_of_one_call_differ_where_case_does_not_count(texts: list[str]) ->
 
 def test_name_that_was_taken_gets_a_number() -> None:
     assert file_names(["a", "a-2", "A", "a/", "b"]) == ["a", "a-2", "A-3", "a-4", "b"]
+
+
+def test_word_matches_its_path_or_its_glob_through_folders_in_natural_order(tmp_path: Path) -> None:
+    for name in ("r10", "r2", "deep/r1", "r[1]"):
+        (tmp_path / name).mkdir(parents=True)
+    assert matches(tmp_path / "r[1]") == [tmp_path / "r[1]"]
+    assert matches(f"{tmp_path}/r[0-9]*") == [tmp_path / "r2", tmp_path / "r10"]
+    assert matches(f"{tmp_path}/**/r1") == [tmp_path / "deep" / "r1"]
+    assert matches(tmp_path / "gone") == []

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import os, signal
 from gputel.trainer.ranks import IMPATIENT_SECONDS, StopSignals
