@@ -69,11 +69,7 @@ class Fault:
 def pack(
     payload: bytes, *, flags: int = 0, tier: int, sequence: int, schema: int, rows: int = 0, anchor: Stamp
 ) -> bytes:
-    """A block's header and payload, deflated if that makes it shorter."""
-    deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    smaller = deflate.compress(payload) + deflate.flush()
-    if len(smaller) < len(payload):
-        payload, flags = smaller, flags | DEFLATED
+    """A block's header and payload."""
     clocks = (anchor.monotonic, anchor.wall, anchor.boot)
     head = HEADER.pack(MAGIC, VERSION, flags, tier, len(payload), sequence, schema, rows, *clocks, 0)
     head = head[: -CRC.size]
@@ -97,7 +93,7 @@ def scan(data: bytes) -> Iterator[JournalBlock | Fault]:
 
 
 def encode(ticks: Ticks, period_ns: int) -> tuple[bytes, int]:
-    """The payload and flags for a block of ticks."""
+    """The payload and flags for a block of ticks; deflated if that makes it shorter."""
     rows, columns = ticks.values.shape
     table = np.empty((rows, columns + 2), np.int64)
     table[:, 0] = ticks.deadlines - ticks.anchor.monotonic - np.arange(rows) * period_ns
@@ -108,8 +104,15 @@ def encode(ticks: Ticks, period_ns: int) -> tuple[bytes, int]:
     parts = [widths.tobytes(), _ranks(first.astype("<u8"), 8)]
     parts += [_ranks(changes[:, widths == width].T.astype(f"<u{width}"), width) for width in WIDTHS]
     if ticks.valid is None:
-        return b"".join(parts), 0
-    return b"".join([*parts, np.packbits(ticks.valid, bitorder="little").tobytes()]), NULLS
+        return deflated(b"".join(parts))
+    return deflated(b"".join([*parts, np.packbits(ticks.valid, bitorder="little").tobytes()]), NULLS)
+
+
+def deflated(payload: bytes, flags: int = 0) -> tuple[bytes, int]:
+    """The payload and its flags, deflated if that makes it shorter."""
+    deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    smaller = deflate.compress(payload) + deflate.flush()
+    return (smaller, flags | DEFLATED) if len(smaller) < len(payload) else (payload, flags)
 
 
 def decode(block: JournalBlock, columns: int, period_ns: int) -> Ticks:

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -191,7 +192,7 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
             released.wait(60)
         return write(file, data)
 
-    monkeypatch.setattr("gputel.telemetry.store.journal.os.write", hanging)
+    monkeypatch.setattr("gputel.telemetry.store.part_writer.os.write", hanging)
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(journal, "MAX_PENDING", 20 * 108 * 32)
     writer = journal.Writer(
@@ -257,7 +258,7 @@ def test_telemetry_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> No
         return write(file, data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gputel.telemetry.store.journal.os.write", refusing)
+        patch.setattr("gputel.telemetry.store.part_writer.os.write", refusing)
         writer = journal.Writer(
             tmp_path, [FAST, SLOW], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
         )
@@ -273,6 +274,101 @@ def test_telemetry_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> No
     assert [kind for kind, _ in troubles] == ["disk_full", "gap"]
     assert troubles[1][1] == "the disk has room again: 44 ticks were not kept while it was full"
     assert ticks_in(tmp_path) == 6 * 10
+
+
+class SmallDisk:
+    """A disk that is full while `full` is set, and takes nothing while `held`."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.full, self.free = threading.Event(), threading.Event()
+        self.free.set()
+        self._write = os.write
+        patch.setattr("gputel.telemetry.store.part_writer.os.write", self._take)
+
+    def _take(self, file: int, data: bytes) -> int:
+        self.free.wait(60)
+        if self.full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(file, data)
+
+
+def feed(writer: journal.Writer, clock: GivenClock, seconds: range, width: int) -> None:
+    """Ten ticks a second, each second written before the next begins."""
+    for second in seconds:
+        for n in range(10):
+            clock.now = at = second * SECOND + n * SECOND // 10
+            writer.append(0, at, at, [at] * width)
+        clock.now = at + SECOND // 10
+        until(lambda: not writer.pending_bytes, "the disk")
+
+
+def test_tiers_that_change_while_the_disk_is_full_begin_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, clock = SmallDisk(monkeypatch), GivenClock()
+    troubles: list[tuple[str, str]] = []
+    writer = journal.Writer(
+        tmp_path, [FAST], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
+    )
+    feed(writer, clock, range(2), 2)
+    until(lambda: ticks_in(tmp_path) == 20, "two seconds on disk")
+    disk.full.set()
+    writer.rearrange([Tier("fast", 100.0, FAST.columns[:1]), Tier("medium", 10.0, FAST.columns[1:])])
+    feed(writer, clock, range(2, 5), 1)
+    until(lambda: writer.not_kept["fast"] >= 20, "seconds that were given up")
+    disk.full.clear()
+    feed(writer, clock, range(5, 8), 1)
+    writer.close()
+    assert [kind for kind, _ in troubles] == ["disk_full", "gap"]
+    lost = writer.not_kept["fast"]
+    assert troubles[1][1] == f"the disk has room again: {lost} ticks were not kept while it was full"
+    assert ticks_in(tmp_path) == 80 - lost
+    assert sorted(part.path.name for part in parts.current(tmp_path)) == [
+        "fast-000001.gtb",
+        "fast-000002.gtb",
+        "medium-000002.gtb",
+    ]
+
+
+def test_recording_that_begins_on_a_full_disk_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, clock = SmallDisk(monkeypatch), GivenClock()
+    disk.full.set()
+    kinds: list[str] = []
+    writer = journal.Writer(
+        tmp_path, [FAST], clock, on_trouble=lambda kind, _: kinds.append(kind), compactor=None
+    )
+    feed(writer, clock, range(2), 2)
+    assert list(tmp_path.iterdir()) == []
+    until(lambda: writer.not_kept["fast"] >= 10, "a second that was given up")
+    disk.full.clear()
+    feed(writer, clock, range(2, 4), 2)
+    writer.close()
+    assert kinds == ["disk_full", "gap"]
+    assert ticks_in(tmp_path) == 40 - writer.not_kept["fast"] >= 10
+
+
+def test_seconds_wait_encoded_for_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the driver answered takes many times the memory: as it came, eight seconds of these would fit."""
+    row = bytes(1000)
+    monkeypatch.setattr(journal, "MAX_PENDING", 8 * 10 * len(row))
+    disk, clock = SmallDisk(monkeypatch), GivenClock()
+    writer = journal.Writer(tmp_path, [FAST], clock, on_trouble=print, compactor=None)
+    disk.free.clear()
+
+    def decode(rows: Sequence[bytes]) -> tuple[blocks.Integers, None]:
+        return np.array([[len(row), 0] for row in rows]), None
+
+    for second in range(60):
+        for n in range(10):
+            clock.now = at = second * SECOND + n * SECOND // 10
+            writer.append_raw(0, at, at, row, decode)
+        until(lambda: writer.pending_bytes < 6000, "the encoder")
+    assert writer.dropped == 0
+    disk.free.set()
+    writer.close()
+    assert ticks_in(tmp_path) == 600
 
 
 ENDLESS = """
