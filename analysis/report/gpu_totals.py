@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis.align.samples import hold_seconds
-from gputel.analysis.align.windows import SampleAndHold, until_next
+from gputel.analysis.align.windows import SampleAndHold, gaps_between, until_next
 from gputel.analysis.runs import sensors
 from gputel.analysis.runs.recording import total
 from gputel.analysis.runs.sensors import FEW_REFRESHES, Numbers, Refresh
@@ -31,7 +31,6 @@ STRETCHES = 4
 MOST_CHUNKS = (
     6  # of ten minutes, up to which ticks are integrated; of more, the edges of whole seconds do not count
 )
-LONGEST = 10  # seconds without a row of whole seconds: a gap, even of a GPU polled every few seconds
 
 
 @dataclass
@@ -213,9 +212,10 @@ def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
 
 
 def _add(sums: _Sums, seconds: pl.DataFrame) -> None:
+    sampled_s = pl.Series(_sampled_s(seconds))
     if "power_w_mean" in seconds.columns:
         present = seconds["power_w_mean"].is_not_null()
-        covered = pl.Series(_sampled_s(seconds)).filter(present)
+        covered = sampled_s.filter(present)
         sums.joules += float((seconds["power_w_mean"].filter(present) * covered).sum())
         sums.measured_s += float(covered.sum())
     times = seconds["time"].dt.epoch("ns")
@@ -229,7 +229,7 @@ def _add(sums: _Sums, seconds: pl.DataFrame) -> None:
             sums.peaks[name] = max(peak, sums.peaks.get(name, peak))
     if "throttle_any" in seconds.columns:
         for bit, reason in SLOWED_DOWN.items():
-            if within := int(((seconds["throttle_any"] & bit) != 0).sum()):
+            if within := round(sampled_s.filter((seconds["throttle_any"] & bit) != 0).sum()):
                 sums.throttle_s[reason] = sums.throttle_s.get(reason, 0) + within
 
 
@@ -249,9 +249,19 @@ def _add_counter(sums: _Sums, seconds: pl.DataFrame) -> None:
         sums.counter = last[0] - (rows["energy_j"][0] or 0.0)
     steps = np.diff(np.insert(last, 0, sums.counter))
     sums.counter_j += float(steps[steps >= 0].sum())
-    apart = np.diff(times, prepend=times[0] if sums.counter_at is None else sums.counter_at)
-    sums.unseen_j += float(steps[(apart > LONGEST * SECOND) & (steps > 0)].sum())
+    sums.unseen_j += _unseen_between_seconds(sums.counter_at, rows, steps)
     sums.counter, sums.counter_at, sums.counted = float(last[-1]), int(times[-1]), True
+
+
+def _unseen_between_seconds(before: int | None, rows: pl.DataFrame, steps: Numbers) -> float:
+    """Returns the growth across gaps between whole seconds, without that of the second after each."""
+    times, within = rows["time"].dt.epoch("ns").to_numpy(), rows["energy_j"].fill_null(0).to_numpy()
+    if before is None:
+        steps, within = steps[1:], within[1:]
+    else:
+        times = np.insert(times, 0, before)
+    grown = (steps - within)[gaps_between(times, rows["ticks"].fill_null(0).to_numpy(), SECOND).after]
+    return float(grown[grown > 0].sum())
 
 
 def _refresh_and_edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[str, Refresh | None], float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,23 @@ def test_throttled_seconds_are_counted_by_reason(tmp_path: Path, compose: Compos
     record(compose, tmp_path, 5, HW_SLOWDOWN)
     (row,) = folder_totals(tmp_path)
     assert list(row.throttle_s.values()) == [5]
+
+
+@pytest.mark.parametrize("hz", [1.0, 0.1, 0.05, 0.02])
+def test_recording_of_hours_at_a_slow_rate_has_no_gap_but_its_own(
+    tmp_path: Path, compose: Compose, hz: float
+) -> None:
+    """300 W for two hours, throttled throughout, without a sample from 48 to 72 minutes."""
+    every = round(1 / hz)
+    times = [at for at in range(0, 7201, every) if not 2880 < at < 4320]
+    ticks = [(0, at * SECOND, [300_000, 300_000 * at, HW_SLOWDOWN]) for at in times]
+    compose(tmp_path, [replace(FAST, hz=hz)], ticks)
+    (row,) = folder_totals(tmp_path)
+    assert row.energy_counter_j == 300 * 7200
+    gap = max(after - before for before, after in pairwise(times))
+    assert row.unseen_j == pytest.approx(300 * gap)
+    assert row.energy_difference == pytest.approx(0, abs=3 * every / 5760)
+    assert list(row.throttle_s.values()) == [pytest.approx(7200 - gap, abs=3 * every)]
 
 
 def test_segments_of_one_gpu_are_added(tmp_path: Path, compose: Compose) -> None:
