@@ -100,9 +100,34 @@ class Run:
         """Whole seconds: mean, minimum and maximum of each reading."""
         return self._recorded.gpu_1s
 
-    def scan(self) -> pl.LazyFrame:
-        """The rows of `gpu`, for what does not fit in memory."""
-        return self._recorded.scan()
+    def scan(self, table: str = "gpu") -> pl.LazyFrame:
+        """The ticks of a table such as `disk`, for what does not fit in memory."""
+        return self._recorded.scan(table)
+
+    @property
+    def host(self) -> pl.DataFrame:
+        """The whole machine, a row a second: CPU, pressure, memory; without rows if it was not recorded."""
+        return self._recorded.host
+
+    @property
+    def cores(self) -> pl.DataFrame:
+        """A row a second and core."""
+        return self._recorded.cores
+
+    @property
+    def disks(self) -> pl.DataFrame:
+        """A row a second and disk."""
+        return self._recorded.disks
+
+    @property
+    def networks(self) -> pl.DataFrame:
+        """A row a second and network interface."""
+        return self._recorded.networks
+
+    @property
+    def processes(self) -> pl.DataFrame:
+        """A row a second and process of the command that did something in it."""
+        return self._recorded.processes
 
     @property
     def segments(self) -> pl.DataFrame:

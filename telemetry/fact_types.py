@@ -8,7 +8,19 @@ SHAPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("run", "simulated", "cwd"), str),
     **dict.fromkeys(("argv", "gpus"), list),
     **dict.fromkeys(
-        ("git", "host", "packages", "env", "tags", "sampling", "started", "ended", "stopped"), dict
+        (
+            "git",
+            "host",
+            "packages",
+            "env",
+            "tags",
+            "sampling",
+            "host_sampling",
+            "started",
+            "ended",
+            "stopped",
+        ),
+        dict,
     ),
     "exit_code": int,
 }

@@ -26,6 +26,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
+from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside
 from gputel.telemetry.whole_files import draft, write_whole
 
@@ -170,7 +171,8 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
 
 def discard(segment: Segment) -> None:
     """Remove what was made for a recording that did not begin, and nothing else."""
-    shutil.rmtree(segment.gpu, ignore_errors=True)
+    for table in ("gpu", *TABLES):
+        shutil.rmtree(segment.path / table, ignore_errors=True)
     for name in (DESCRIPTION, LOCK, recorder_lock.NAME, RESERVE, "output.log", "output.idx", "events.jsonl"):
         (segment.path / name).unlink(missing_ok=True)
     for folder in segment.made:

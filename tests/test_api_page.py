@@ -25,6 +25,8 @@ from gputel.analysis.render.notebook import Figures, PanelPicture
 from gputel.analysis.runs.facts import Fact, Facts
 from gputel.results import Compared, ParsedLog, Planned
 from gputel.run import Run
+from gputel.telemetry.host import seconds
+from gputel.telemetry.host.columns import STORED
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import create
 from gputel.telemetry.store.tiers import GpuColumn, Tier
@@ -118,6 +120,22 @@ def test_frames_of_a_comparison_have_the_columns_on_the_page(name: str) -> None:
 def test_declared_columns_are_those_on_the_page(name: str, declared: tuple[Any, ...]) -> None:
     keys = {"time", "gpu", "node"} if name == "gpu" else set()
     assert set(rows(name)) == keys | {column.name for column in declared}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [("host", "host"), ("cores", "core"), ("disks", "disk"), ("networks", "net"), ("processes", "process")],
+)
+def test_seconds_of_the_machine_have_the_columns_on_the_page(name: str, table: str) -> None:
+    assert set(rows(name)) == {"node", *seconds.schema(table)}
+
+
+def test_stored_columns_of_the_machine_are_those_of_the_run_folders_page() -> None:
+    page = (ROOT / "docs" / "run-folder.md").read_text()
+    for tiers in STORED.values():
+        for tier, columns_of_tier in tiers.items():
+            for column in columns_of_tier:
+                assert f"| `{column.name}` | {tier} | {column.unit or ''} |" in page
 
 
 def test_frames_of_a_log_have_only_columns_on_the_page() -> None:

@@ -25,8 +25,9 @@ from gputel.analysis.documents.headline import (
     step_ms,
     tok_per_sec,
 )
+from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels import gpus
-from gputel.analysis.documents.panels.over_time import telemetry_sections
+from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.runs.facts import distinct_gpus
@@ -67,9 +68,11 @@ def report_document(
         if over_time is not None:
             curves, conversions = over_time
         else:
-            curves = parse.curves(parse.lines_of(subject, subject.name, price=price), parse.EVERY_AXIS)
+            lines = parse.lines_of(subject, subject.name, price=price)
+            curves = [*parse.curves(lines, parse.EVERY_AXIS), machine_section(report)]
     refresh, refresh_by_gpu = _sensors(report)
-    answers = _filled(_time(report), _training(report), _gpus(report), refresh)
+    around = [machine_facts(summary) for summary in report.machines]
+    answers = _filled(_time(report), _training(report), _gpus(report), refresh, *around)
     first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
     sections = [
@@ -164,7 +167,7 @@ def _span(edges: Sequence[Any]) -> str:
 
 
 def _nothing(report: Report) -> str:
-    empty = report.readings is None and report.subject.log.is_empty
+    empty = report.readings is None and report.subject.log.is_empty and not report.machines
     return "nothing was printed, and nothing was sampled" if empty else ""
 
 

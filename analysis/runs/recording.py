@@ -35,6 +35,7 @@ class Recording:
         self.descriptions: list[dict[str, Any]] = [
             run_folder.readable_facts(segment.path) for segment in folder.segments
         ]
+        self._seconds: dict[str, pl.DataFrame] = {}
         completeness.warn(folder.segments, self.descriptions)
 
     def __repr__(self) -> str:
@@ -79,12 +80,59 @@ class Recording:
 
         return self._together(frames.seconds)
 
-    def scan(self) -> pl.LazyFrame:
+    def scan(self, table: str = "gpu") -> pl.LazyFrame:
+        """The ticks of a table; without rows if it was not recorded."""
         import polars as pl
 
         from gputel.telemetry.store import frames
 
-        return pl.concat(list(self._each(frames.scan)), how="diagonal_relaxed")
+        if table == "gpu":
+            return pl.concat(list(self._each(frames.scan)), how="diagonal_relaxed")
+        from gputel.analysis.runs import scan
+
+        whole = scan.scan([self.path], table).drop("run", "simulated")
+        return whole.select(pl.exclude("node"), "node") if self._several_nodes else whole.drop("node")
+
+    @property
+    def host(self) -> pl.DataFrame:
+        """A row a second: the whole machine."""
+        return self.seconds("host")
+
+    @property
+    def cores(self) -> pl.DataFrame:
+        return self.seconds("core")
+
+    @property
+    def disks(self) -> pl.DataFrame:
+        return self.seconds("disk")
+
+    @property
+    def networks(self) -> pl.DataFrame:
+        return self.seconds("net")
+
+    @property
+    def processes(self) -> pl.DataFrame:
+        """A row a second and process of the command that did something in it."""
+        return self.seconds("process")
+
+    def seconds(self, table: str) -> pl.DataFrame:
+        """A row a second and subject of a table beside gpu/; without rows if it was not recorded."""
+        if table not in self._seconds:
+            self._seconds[table] = self._read_seconds(table)
+        return self._seconds[table]
+
+    def _read_seconds(self, table: str) -> pl.DataFrame:
+        import polars as pl
+
+        from gputel.telemetry.host import seconds
+
+        tables = []
+        for segment in self.folder.segments:
+            frame = seconds.seconds(segment.path / table)
+            if self._several_nodes:
+                frame = frame.insert_column(1, pl.lit(segment.node, pl.String).alias("node"))
+            tables.append(frame)
+        return pl.concat(tables).sort("time", maintain_order=True)
 
     @cached_property
     def events(self) -> pl.DataFrame:

@@ -14,13 +14,16 @@ import polars as pl
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import matches
+from gputel.telemetry.host import seconds as host_seconds
+from gputel.telemetry.host.columns import STORED
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.store import frames
 from gputel.telemetry.store.frames import Schema
 from gputel.telemetry.store.seconds import STATISTICS, TICKS_COLUMN, USUAL
 from gputel.telemetry.store.ticks import kind
+from gputel.telemetry.store.tiers import GPU
 
-TABLES = ("gpu",)
+TABLES = (GPU, *STORED)
 FOLDER_COLUMNS: Schema = {"run": pl.String, "node": pl.String, "simulated": pl.String}
 
 
@@ -31,23 +34,45 @@ def scan(patterns: Iterable[str | Path], table: str, *, seconds: bool = False) -
             f"scan: {table!r}", "is not a table of a run folder", f"name one of {', '.join(TABLES)}"
         )
     folders = run_folders(patterns)
+    if table != GPU:
+        return _scan_counters(folders, table, seconds=seconds)
     columns = columns_of_seconds() if seconds else columns_of_ticks()
 
     def read(names: Sequence[str]) -> Iterator[pl.DataFrame]:
         readings = list(dict.fromkeys(columns[name][0] for name in names if name in columns))
-        for path in folders:
-            for segment in run_folder.open_folder(path).segments:
-                simulated = run_folder.readable_facts(segment.path).get("simulated")
-                values = (str(path), segment.node, None if simulated is None else str(simulated))
-                pairs = zip(FOLDER_COLUMNS, values, strict=True)
-                whose = [pl.lit(value, pl.String).alias(name) for name, value in pairs]
-                for frame in _frames(segment.gpu, readings, seconds=seconds):
-                    whole = frame.with_columns(whose)
-                    yield whole.select(name for name in names if name in whole.columns)
+        for segment, whose in _segments(folders):
+            for frame in _frames(segment.gpu, readings, seconds=seconds):
+                whole = frame.with_columns(whose)
+                yield whole.select(name for name in names if name in whole.columns)
 
     count: Schema = {TICKS_COLUMN: pl.Int64} if seconds else {}
     kinds = {name: of_column for name, (_, of_column) in columns.items()}
     return frames.lazy({**FOLDER_COLUMNS, **frames.KEYS, **count, **kinds}, read)
+
+
+def _scan_counters(folders: Sequence[Path], table: str, *, seconds: bool) -> pl.LazyFrame:
+    """The same of a table beside gpu/, whose whole seconds are rates."""
+    kinds = host_seconds.schema(table) if seconds else host_seconds.tick_schema(table)
+
+    def read(names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        stored = [name for name in names if name in kinds and name not in ("time", table)]
+        for segment, whose in _segments(folders):
+            folder = segment.path / table
+            for frame in [host_seconds.seconds(folder)] if seconds else frames.chunks(folder, stored):
+                whole = frame.with_columns(whose)
+                yield whole.select(name for name in names if name in whole.columns)
+
+    return frames.lazy({**FOLDER_COLUMNS, **kinds}, read)
+
+
+def _segments(folders: Iterable[Path]) -> Iterator[tuple[run_folder.Segment, list[pl.Expr]]]:
+    """Each segment, with the FOLDER_COLUMNS of its rows."""
+    for path in folders:
+        for segment in run_folder.open_folder(path).segments:
+            simulated = run_folder.readable_facts(segment.path).get("simulated")
+            values = (str(path), segment.node, None if simulated is None else str(simulated))
+            pairs = zip(FOLDER_COLUMNS, values, strict=True)
+            yield segment, [pl.lit(value, pl.String).alias(name) for name, value in pairs]
 
 
 def run_folders(patterns: Iterable[str | Path]) -> list[Path]:

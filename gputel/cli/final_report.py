@@ -28,8 +28,8 @@ class ReportOrder:
     """What the report is made of, and how it is shown."""
 
     run: str
-    ticks: str | None
-    """The folder of the segment's ticks, to be compacted; None if there are none."""
+    tables: Sequence[str]
+    """The folders of the segment whose ticks are to be compacted."""
     kinds: Sequence[str]
     """Which files are written: html, png, svg, pdf."""
     as_json: bool
@@ -86,7 +86,7 @@ def main(order: str) -> None:
 
 def has_journals(order: ReportOrder) -> bool:
     """Whether ticks are left that are not compacted."""
-    return order.ticks is not None and any(Path(order.ticks).glob("*.gtb"))
+    return any(any(Path(table).glob("*.gtb")) for table in order.tables)
 
 
 def why(error: BaseException) -> str:
@@ -107,15 +107,16 @@ def not_compacted(run: str, fault: str) -> str:
 
 
 def _compact(order: ReportOrder) -> None:
-    """Compacts all ticks of the segment; a failure is a line, and readers read the journals."""
+    """Compacts all ticks of the tables; a failure is a line, and readers read the journals."""
     from gputel.cli import show
 
-    if order.ticks is None:
+    if not order.tables:
         return
     try:
         from gputel.telemetry.store import parquet
 
-        parquet.compact(Path(order.ticks), everything=True)
+        for table in order.tables:
+            parquet.compact(Path(table), everything=True)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

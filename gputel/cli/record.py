@@ -33,6 +33,7 @@ GROUPS: Groups = {
     "What is recorded": (
         "hz",
         "gpus",
+        "no-host",
         "simulate",
         "max-overhead",
         "follow",
@@ -67,6 +68,7 @@ GROUPS: Groups = {
     help="Samples a second.  [default: 100]",
 )
 @click.option("--gpus", help="Only these, by index or uuid.", metavar="0,2")
+@click.option("--no-host", is_flag=True, help="Only the GPUs: no CPU, memory, disks, networks, processes.")
 @click.option(
     "--for",
     "duration",
@@ -205,7 +207,9 @@ def _sampler(segment: Segment, asked: Mapping[str, Any]) -> Sample:
     def sample(board: Board, stops: Sequence[int]) -> int:
         from gputel.telemetry.sampling import sampler
 
-        spec = sampler.Spec(segment.path, machine, asked["hz"], gpus, asked["max_overhead"])
+        spec = sampler.Spec(
+            segment.path, machine, asked["hz"], gpus, asked["max_overhead"], host=not asked["no_host"]
+        )
         return sampler.run(spec, board, stops)
 
     return sample
@@ -220,6 +224,7 @@ def _environment(path: Path) -> dict[str, str]:
 def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], *, as_json: bool) -> None:
     """Compacts and prints the report. Whatever goes wrong here must not cost the command its exit code."""
     from gputel.cli import final_report, show
+    from gputel.telemetry.store import compact
 
     fault = None
     try:
@@ -227,8 +232,8 @@ def _finish(run: Path, segment: Segment, outcome: CommandEnd, kinds: list[str], 
             show.note(line)
         if not outcome.cut_short:
             look = asdict(options.picture_look()) if kinds else {}
-            ticks = str(segment.gpu) if outcome.sampled else None
-            order = final_report.ReportOrder(str(run), ticks, kinds, as_json, look)
+            tables = [str(table) for table in compact.tables(segment.path, sampled=outcome.sampled)]
+            order = final_report.ReportOrder(str(run), tables, kinds, as_json, look)
             fault = final_report.show_report(order)
             if fault and final_report.has_journals(order):
                 show.note(final_report.not_compacted(str(run), fault))

@@ -253,7 +253,7 @@ class Supervisor:
         self.pid = None
         self._look_at_board()
         gave_up = self.fault is not None and not self.ever_sampled
-        if status == 0 or over or gave_up:
+        if status == 0 or over or (gave_up and os.WIFEXITED(status)):
             self.finished = True
             return
         now = time.monotonic_ns()

@@ -136,6 +136,7 @@ class Viewer:
             self._forwarder = Forwarder(keeper.ledger, keeper.send)
             self._screen.attach(keeper.state)
             self._reporter.keeper = keeper
+        self._sampling.board.command = (keeper.command if keeper else None) or job.pid
         if job.beside:
             try:
                 spawn.start_beside(job.beside((keeper and keeper.command) or 0), job.env)
@@ -191,8 +192,9 @@ class Viewer:
         return self._stopped is not None and (self._keeper is None or self._keeper.is_over())
 
     def _sampler_has_reported(self) -> bool:
-        reported = self._sampling.finished or self._sampling.ever_sampled
-        return reported or time.monotonic_ns() - self._began.monotonic > FIRST_REPORT
+        sampling = self._sampling
+        reported = sampling.finished or sampling.ever_sampled or sampling.fault
+        return bool(reported) or time.monotonic_ns() - self._began.monotonic > FIRST_REPORT
 
     def _try_turn(self) -> None:
         """Take a turn. What fails for lack of memory, processes or descriptors is tried again in the next one."""
@@ -323,6 +325,7 @@ class Viewer:
 
     def _close(self) -> None:
         """Wait for the sampler's seal; another Ctrl-C waits no longer."""
+        self._sampling.finish()
         while not self._cut and self._sampling.pid is not None and self._faults <= FAULTS_AT_END:
             self._try_turn()
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.host.recorder import HostRecorder
 from gputel.telemetry.machine import Machine, choose
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
@@ -54,6 +55,8 @@ class Spec:
     hz: float
     gpus: tuple[str, ...] | None
     max_overhead: float = 0.02
+    host: bool = False
+    """Whether the machine around the GPUs is recorded, too."""
 
 
 def open_machine(name: str, clock: Clock) -> Machine:
@@ -112,6 +115,10 @@ class Sampler:
         self._ready: Ready | None = None
         self._loop: Loop | None = None
         self._fault: GputelError | None = None
+        self._host = (
+            HostRecorder(spec.folder, clock, self._event, command=board.command) if spec.host else None
+        )
+        self._fault_reported = False
         self._thread = self._thread_for(self._start)
 
     @property
@@ -130,23 +137,32 @@ class Sampler:
         for descriptor in stop_fds:
             poll.register(descriptor, select.POLLIN | select.POLLHUP)
         published, described = 0, self._clock.monotonic()
+        if self._host is not None:
+            self._host.start()
         self._publish("probing")
-        while self._fault is None and not poll.poll(LOOK_EVERY_S * 1000):
+        while (self._fault is None or self._host is not None) and not poll.poll(LOOK_EVERY_S * 1000):
             now = self._clock.monotonic()
             self._look(now)
             if now - published >= PUBLISH_EVERY:
                 published = now
-                self._publish("sampling" if self._ready else "probing")
+                self._publish(self._state())
                 if self._ready:
                     self._ready.news.look_for_throttling()
-            if self._ready and now - described >= DESCRIBE_EVERY:
+            if now - described >= DESCRIBE_EVERY:
                 described = now
-                self._describe(self._ready)
+                self._describe()
         return self._end()
+
+    def _state(self) -> str:
+        if self._fault is not None:
+            return "failed"
+        return "sampling" if self._ready else "probing"
 
     def _look(self, now: int) -> None:
         self._board.beat(now)
-        if self._prober is not None:
+        if self._fault is not None:
+            self._report_fault(self._fault)
+        elif self._prober is not None:
             self._watchdog.look(now, probing.LIMIT if self._ready is None else watchdog.LIMIT)
         elif now - self._began > START_LIMIT:
             self._fault = GputelError("NVML", "the driver does not answer", "check `dmesg` and `nvidia-smi`")
@@ -167,8 +183,10 @@ class Sampler:
         self._thread.join(2.0)
         if self._ready is None:
             text = f"the driver had not answered within {waited_s:.1f} s, when the recording ended"
-            fault = self._fault
-            self._event("no_telemetry", f"{fault.place}: {fault.fault}" if fault else text)
+            if self._fault is not None:
+                self._report_fault(self._fault)
+            else:
+                self._event("no_telemetry", text)
         elif not self.cost.ticks:
             self._event(
                 "no_telemetry", f"the recording ended after {waited_s:.1f} s, before its first sample"
@@ -179,10 +197,19 @@ class Sampler:
             self._ready.store.close()
             if self._loop is not None and not self.stuck:
                 self._loop.look_at_counters()  # the last second has been decoded only now
-            self._describe(self._ready, last=True)
             if not self.stuck:
                 self._ready.machine.close()
+        if self._host is not None:
+            self._host.close()
+        self._describe(last=True)
         self._folder_writer.close()
+
+    def _report_fault(self, fault: GputelError) -> None:
+        """Note once why no GPU is sampled; the machine around them is recorded on."""
+        if not self._fault_reported:
+            self._fault_reported = True
+            self._event("no_telemetry", f"{fault.place}: {fault.fault}")
+            self._publish("failed")
 
     def _start(self) -> None:
         """Open the machine, probe it and sample, all in threads that a hanging call may take."""
@@ -273,7 +300,7 @@ class Sampler:
         ready = replace(self._ready, plan=plan, facts={**self._ready.facts, **plan.as_json()})
         ready.news.arrange(plan)
         self._ready = ready
-        self._describe(ready)
+        self._describe()
 
     def _thread_for(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name="sampling", daemon=True)
@@ -291,14 +318,18 @@ class Sampler:
             self._fault = GputelError("sampler", f"{type(error).__name__}: {error}", "please report this")
             raise
 
-    def _describe(self, ready: Ready, *, last: bool = False) -> None:
-        not_kept = {"not_kept": dict(ready.store.not_kept)}
-        statistics = {**self.cost.as_json(), **not_kept, "lowered": ready.budget.lowered()}
-        sampling = {**ready.facts, "statistics": statistics}
-        if last:
-            self._folder_writer.describe_end(sampling=sampling)
-        else:
-            self._folder_writer.describe(sampling=sampling)
+    def _describe(self, *, last: bool = False) -> None:
+        ready, facts = self._ready, dict[str, object]()
+        if ready is not None:
+            not_kept = {"not_kept": dict(ready.store.not_kept)}
+            statistics = {**self.cost.as_json(), **not_kept, "lowered": ready.budget.lowered()}
+            facts["sampling"] = {**ready.facts, "statistics": statistics}
+        if self._host is not None:
+            facts["host_sampling"] = self._host.as_json()
+        if facts and last:
+            self._folder_writer.describe_end(**facts)
+        elif facts:
+            self._folder_writer.describe(**facts)
 
     def _publish(self, state: str) -> None:
         fault, ready = self._fault, self._ready

@@ -103,6 +103,8 @@ class Board:
         self._memory = mmap.mmap(-1, size)
         self._read_head = b""
         self._status: dict[str, object] | None = None
+        self.command: int | None = None
+        """The process that is recorded; set before the sampler is forked."""
 
     def beat(self, monotonic: int) -> None:
         BEAT.pack_into(self._memory, 0, monotonic)

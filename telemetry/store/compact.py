@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+FEW_BYTES = 1 << 20
+
 _children: list[subprocess.Popen[bytes]] = []
 
 
@@ -20,6 +22,13 @@ def start(*folders: Path) -> None:
     """Compact sealed parts in the background. Raises RuntimeError if an earlier child failed."""
     _reap()
     _children.append(_spawn(folders))
+
+
+def tables(segment: Path, *, sampled: bool) -> list[Path]:
+    """The folders whose journals are worth compacting; none of a short run without a GPU: journals are read, too."""
+    journals = list(segment.glob("*/*-[0-9]*.gtb"))
+    few = sum(journal.stat().st_size for journal in journals) <= FEW_BYTES
+    return [] if few and not sampled else sorted({journal.parent for journal in journals})
 
 
 def command(folders: Sequence[Path]) -> list[str]:

@@ -57,7 +57,7 @@ def ticks(
     cache: PartCache | None = None,
 ) -> pl.DataFrame:
     """All ticks in one frame, or those of some readings or one GPU; use `scan` for what memory cannot hold."""
-    files = _of_gpu(_files(folder), gpu)
+    files = _of_gpu(tier_files(folder), gpu)
     schema = _schema([tier.only(readings, gpu) for _, tier in files])
     frames = [pl.DataFrame(schema=schema), *_by_part(files, TickSelection(list(schema), gpu, cache))]
     return pl.concat(frames, how="diagonal").select(*schema)
@@ -65,7 +65,7 @@ def ticks(
 
 def scan(folder: Path) -> pl.LazyFrame:
     """The rows of `ticks` as a lazy frame: reads only the columns it needs, with one part in memory."""
-    files = _files(folder)
+    files = tier_files(folder)
     return lazy(_schema([tier for _, tier in files]), lambda names: _by_part(files, TickSelection(names)))
 
 
@@ -130,7 +130,7 @@ class Sampled(NamedTuple):
 
 def sampled(folder: Path) -> Sampled | None:
     """What was actually sampled, not what was planned; None with fewer than two rows."""
-    files = _files(folder)
+    files = tier_files(folder)
     fastest = max((tier for _, tier in files), key=lambda tier: tier.hz, default=None)
     of_fastest = [(part, tier) for part, tier in files if fastest and tier.name == fastest.name]
     first, last = _stamps(of_fastest), _stamps(reversed(of_fastest))
@@ -142,13 +142,13 @@ def sampled(folder: Path) -> Sampled | None:
 
 def columns(folder: Path) -> dict[tuple[str, str], pl.DataType | type[pl.DataType]]:
     """What was recorded, by GPU and reading, without reading a tick."""
-    tiers = sorted((tier for _, tier in _files(folder)), key=lambda tier: -tier.hz)
+    tiers = sorted((tier for _, tier in tier_files(folder)), key=lambda tier: -tier.hz)
     kinds = _schema(tiers)
     return {(column.subject, column.name): kinds[column.name] for tier in tiers for column in tier.columns}
 
 
 def count_chunks(folder: Path) -> int:
-    return len({part.first for part, _ in _files(folder)})
+    return len({part.first for part, _ in tier_files(folder)})
 
 
 def chunks(
@@ -159,7 +159,7 @@ def chunks(
     cache: PartCache | None = None,
 ) -> Iterator[pl.DataFrame]:
     """The rows of `ticks`, ten minutes at a time; at most `most` chunks, spread over the recording."""
-    files = _of_gpu(_files(folder), gpu)
+    files = _of_gpu(tier_files(folder), gpu)
     wanted = list(_schema([tier.only(subject=gpu) for _, tier in files])) if readings is None else readings
     numbers = sorted({part.first for part, _ in files})
     if most is not None and len(numbers) > most:
@@ -170,7 +170,7 @@ def chunks(
 
 def one_reading(folder: Path, reading: str) -> Iterator[pl.DataFrame]:
     """One reading of all GPUs, ten minutes at a time: `time_ns` and a column per GPU. Faster than `chunks`."""
-    for part, tier in sorted(_files(folder), key=lambda pair: pair[0].first):
+    for part, tier in sorted(tier_files(folder), key=lambda pair: pair[0].first):
         if reading in tier.readings:
             ticks_of_tier = _load(part, tier, TickSelection([reading]))
             values, count = ticks_of_tier.readings[reading], len(ticks_of_tier.stamps)
@@ -195,7 +195,7 @@ def _count(seconds_of_part: pl.DataFrame) -> int:
     return most or 0
 
 
-def _files(folder: Path) -> Files:
+def tier_files(folder: Path) -> Files:
     """The readable files with their tiers; lists again if compaction removed one in the meantime."""
     while True:
         try:
@@ -243,10 +243,11 @@ def _needed(files: Files, readings: Sequence[str] | None) -> Files:
 
 
 def _load(part: Part, tier: Tier, selection: TickSelection) -> TierTicks:
-    return tier_join.of_frame(tier, _stored(part, tier, selection), selection.gpu)
+    return tier_join.of_frame(tier, part_ticks(part, tier, selection), selection.gpu)
 
 
-def _stored(part: Part, tier: Tier, selection: TickSelection) -> pl.DataFrame:
+def part_ticks(part: Part, tier: Tier, selection: TickSelection) -> pl.DataFrame:
+    """The ticks of one file, compacted since it was listed or not."""
     try:
         return stored.load(part, tier, *selection)
     except FileNotFoundError:  # compacted since it was listed
@@ -261,7 +262,7 @@ def _parts_of_seconds(
     """The parts of the table of seconds: last number and how to load it. Parts not compacted are reduced then."""
     compacted = [part for part in parts.current(folder) if part.tier == parts.SECONDS]
     done = {number for part in compacted for number in range(part.first, part.last + 1)}
-    files = _of_gpu(_files(folder), selection.gpu)
+    files = _of_gpu(tier_files(folder), selection.gpu)
     loaders: list[tuple[int, LoadSeconds]] = [
         (part.last, partial(_loaded, part, files, selection, usual)) for part in compacted
     ]
@@ -285,7 +286,7 @@ def _loaded(
 
 
 def _reduced(files: Files, selection: TickSelection, last: int | None = None) -> SecondRows:
-    loaded = [(tier, _stored(part, tier, selection)) for part, tier in files]
+    loaded = [(tier, part_ticks(part, tier, selection)) for part, tier in files]
     table = one_second_rows(loaded, selection.gpu)
     return table if last is None else SecondRows(table.slow, whole_seconds.latest(table.frame, last))
 

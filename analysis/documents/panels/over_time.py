@@ -15,7 +15,7 @@ from gputel.analysis import report as reports
 from gputel.analysis.align import timestamps
 from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.document import Conversion, Heat, Level, Marker, Panel, PlotAxis, Section
-from gputel.analysis.documents.panels import gpus, metrics, samples, spectrogram
+from gputel.analysis.documents.panels import gpus, machine, metrics, samples, spectrogram
 from gputel.analysis.documents.panels.run_axes import conversions, step_axes
 from gputel.analysis.documents.panels.samples import drawn_samples
 from gputel.analysis.documents.panels.spectrogram import Aliases, LowPass, SpectrumWindows
@@ -55,8 +55,17 @@ def telemetry_sections(
         Section("Training", list(_curves(stage)), wide=True),
         Section("GPUs", list(_gpus(stage)), _left_out(stage) + short, wide=True),
         Section("Power spectrum", spectra, wide=True),
+        Section("Machine", list(_machine(stage)), wide=True),
     ]
     return sections, list(conversions(report, stage.time, "recording", price))
+
+
+def machine_section(report: Report) -> Section:
+    """The machine of a recording without GPUs, over all of it."""
+    recording = report.subject.recording
+    whole = machine.whole_time(recording) if recording else None
+    panels = list(machine.panels(recording, *whole)) if recording and whole else []
+    return Section("Machine", panels, wide=True)
 
 
 def _staged(report: Report, *, keep_idle: bool) -> Stage | None:
@@ -115,6 +124,12 @@ def _gpus(stage: Stage) -> Iterator[Panel]:
     )
     levels = {"power": Level(per_gpu, f"limit {per_gpu:.0f} W")} if per_gpu else {}
     yield from gpus.panels(stage.readings, stage.time, stage.markers, levels)
+
+
+def _machine(stage: Stage) -> Iterator[Panel]:
+    recording = stage.report.subject.recording
+    if recording:
+        yield from machine.panels(recording, stage.time, stage.length_s, stage.markers)
 
 
 def _curves(stage: Stage) -> Iterator[Panel]:

@@ -1,0 +1,97 @@
+"""What the machine around the GPUs did, as facts of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gputel.analysis import text
+from gputel.analysis.document import FactList
+from gputel.analysis.report.machine import MachineSummary
+
+MIB = 2**20
+FEW = 4
+"""Disks, interfaces and processes that are named; the rest are in the JSON."""
+STILL_MIB = 0.5
+"""What a disk or interface moved that is not worth a line."""
+
+
+def machine_facts(summary: MachineSummary) -> FactList:
+    """A line for each part of a machine that was measured."""
+    title = "Machine" if summary.node is None else f"Machine of node {summary.node}"
+    return FactList(
+        {
+            "CPU": _cpu(summary),
+            "pressure": _pressure(summary),
+            "memory": _memory(summary),
+            "disks": "\n".join(_moved(summary.disks, "disk", ("read", "write"), ("read", "written"))),
+            "processes": "\n".join(_processes(summary.processes)),
+            "networks": "\n".join(_moved(summary.networks, "net", ("rx", "tx"), ("received", "sent"))),
+        },
+        title=f"{title} over {text.duration(summary.seconds)}",
+    )
+
+
+def _cpu(summary: MachineSummary) -> str | None:
+    if summary.cpu_busy_mean is None:
+        return None
+    of_cores = f" of {summary.cores} cores" if summary.cores else ""
+    words = f"{summary.cpu_busy_mean:.0f} %{of_cores} busy, at most {summary.cpu_busy_max:.0f} %"
+    stolen = summary.cpu_steal_mean or 0
+    return words + (f"; {stolen:.0f} % taken by other virtual machines" if stolen >= 1 else "")
+
+
+def _pressure(summary: MachineSummary) -> str | None:
+    """The share of time in which some task of the whole machine waited."""
+    shares = {
+        "a core": summary.psi_cpu_some_mean,
+        "a disk": summary.psi_io_some_mean,
+        "memory": summary.psi_memory_some_mean,
+    }
+    parts = [f"{share:.0f} % for {name}" for name, share in shares.items() if share is not None]
+    return f"some task waited {', '.join(parts)}" if parts else None
+
+
+def _memory(summary: MachineSummary) -> str | None:
+    if summary.mem_used_max_mib is None or summary.mem_total_mib is None:
+        return None
+    words = f"at most {text.size(summary.mem_used_max_mib * MIB)} used of {text.size(summary.mem_total_mib * MIB)}"
+    if summary.swap_used_max_mib:
+        words += f", {text.size(summary.swap_used_max_mib * MIB)} of swap"
+    if summary.oom_kills:
+        words += f"; {summary.oom_kills:.0f} killed for want of memory"
+    return words
+
+
+def _processes(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The processes of the command that took most of the CPU."""
+    measured = [process for process in processes if process["cpu_mean"] is not None]
+    for process in measured[:FEW]:
+        rank = "" if process["rank"] is None else f" ({process['role']} {process['rank']})"
+        mean, most = process["cpu_mean"], process["cpu_max"]
+        words = f"{process['name']}{rank}: {mean:.0f} % of a core, at most {most:.0f} %"
+        waited = process["main_wait_mean"]
+        if waited is not None and waited >= 1:
+            words += f", its main thread waited for a core {waited:.0f} % of the time"
+        yield f"{words}, {text.size(process['rss_max_mib'] * MIB)}"
+    rest = len(processes) - len(measured[:FEW])
+    if measured and rest:
+        yield f"and {rest:,} more"
+
+
+def _moved(
+    subjects: Sequence[Mapping[str, Any]], name: str, ways: tuple[str, str], words: tuple[str, str]
+) -> Iterator[str]:
+    """The busiest subjects that moved anything: how much each way, and the highest rate of a second."""
+    amounts = [(sum(subject[f"{way}_mib"] or 0 for way in ways), subject) for subject in subjects]
+    ordered = sorted(amounts, key=lambda pair: -pair[0])
+    for amount, subject in ordered[:FEW]:
+        if amount < STILL_MIB:
+            continue
+        parts = [
+            f"{text.size(subject[f'{way}_mib'] * MIB)} {word} (at most {subject[f'{way}_mib_s_max']:.1f} MiB/s)"
+            for way, word in zip(ways, words, strict=True)
+            if subject[f"{way}_mib_s_max"] is not None
+        ]
+        busy = subject.get("busy_mean")
+        yield f"{subject[name]}: {', '.join(parts)}" + ("" if busy is None else f", {busy:.0f} % busy")

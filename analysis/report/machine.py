@@ -1,0 +1,120 @@
+"""A recording -> what the machine around the GPUs did, over all of it: CPU, pressure, memory, disks, networks.
+
+Means and maxima are of whole seconds; what a disk or an interface moved is by the first and the last tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis import document
+from gputel.telemetry.host.columns import DISK, NET
+
+if TYPE_CHECKING:
+    from gputel.analysis.runs.recording import Recording
+
+
+ENDED = "X"
+
+
+@dataclass(frozen=True)
+class MachineSummary:
+    """Of one node. Shares are in %; null was not measured."""
+
+    node: str | None
+    seconds: int
+    """With a row: how long it was recorded."""
+    cores: int | None
+    cpu_busy_mean: float | None
+    cpu_busy_max: float | None
+    cpu_steal_mean: float | None
+    psi_cpu_some_mean: float | None
+    psi_io_some_mean: float | None
+    psi_memory_some_mean: float | None
+    mem_total_mib: float | None
+    mem_used_max_mib: float | None
+    swap_used_max_mib: float | None
+    oom_kills: float | None
+    disks: Sequence[Mapping[str, Any]]
+    """Of each: `disk`, `read_mib`, `write_mib`, `busy_mean` and `busy_max`."""
+    networks: Sequence[Mapping[str, Any]]
+    """Of each: `net`, `rx_mib`, `tx_mib`, and the mean and highest rates of a second."""
+    processes: Sequence[Mapping[str, Any]]
+    """Of each of the command: `process`, `name`, `rank`, `role`, `seconds`, `cpu_mean`, `cpu_max`,
+    `main_wait_mean`, `rss_max_mib`; those that took most of the CPU first."""
+
+    def as_json(self) -> dict[str, Any]:
+        return dict(document.as_json(vars(self)))
+
+
+def machine_summaries(recording: Recording) -> list[MachineSummary]:
+    """One for each node; none where the machine was not recorded."""
+    host = recording.host
+    if host.is_empty():
+        return []
+    nodes = host["node"].unique(maintain_order=True).to_list() if "node" in host.columns else [None]
+    return [_summary(recording, node) for node in nodes]
+
+
+def _summary(recording: Recording, node: str | None) -> MachineSummary:
+    host, cores = _of_node(recording.host, node), _of_node(recording.cores, node)
+    figures = host.select(
+        pl.col("cpu_busy", "cpu_steal", "psi_cpu_some", "psi_io_some", "psi_memory_some")
+        .mean()
+        .name.suffix("_mean"),
+        pl.col("cpu_busy").max().alias("cpu_busy_max"),
+        pl.col("mem_total_mib").max(),
+        pl.col("mem_used_mib").max().alias("mem_used_max_mib"),
+        pl.col("swap_used_mib").max().alias("swap_used_max_mib"),
+        pl.when(pl.col("oom_kills").is_not_null().any()).then(pl.col("oom_kills").sum()).alias("oom_kills"),
+    ).row(0, named=True)
+    disks = _subjects(recording, DISK, node, ("read_mib", "write_mib"), _of_node(recording.disks, node))
+    networks = _subjects(recording, NET, node, ("rx_mib", "tx_mib"), _of_node(recording.networks, node))
+    return MachineSummary(
+        node=node,
+        seconds=host["time"].n_unique(),
+        cores=cores["core"].n_unique() or None,
+        **figures,
+        disks=disks,
+        networks=networks,
+        processes=_processes(_of_node(recording.processes, node)),
+    )
+
+
+def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Means are over the time from a process's first row to its last but its end: without a row it rested."""
+    alive = pl.col("time").filter(pl.col("state") != ENDED)
+    lived_s = (alive.max() - pl.col("time").min()).dt.total_seconds().alias("seconds")
+    by_process = rows.group_by("process", maintain_order=True).agg(
+        pl.col("name", "rank", "role").last(),
+        lived_s,
+        pl.col("cpu").sum().alias("_cpu"),
+        pl.col("cpu").max().alias("cpu_max"),
+        pl.col("main_wait").sum().alias("_waited"),
+        pl.col("rss_mib").max().alias("rss_max_mib"),
+    )
+    lived = pl.when(pl.col("seconds") > 0).then(pl.col("seconds"))
+    means = ((pl.col("_cpu") / lived).alias("cpu_mean"), (pl.col("_waited") / lived).alias("main_wait_mean"))
+    whole = by_process.with_columns(means).drop("_cpu", "_waited")
+    return whole.sort("cpu_mean", descending=True, nulls_last=True, maintain_order=True).to_dicts()
+
+
+def _subjects(
+    recording: Recording, table: str, node: str | None, moved: Sequence[str], seconds: pl.DataFrame
+) -> list[dict[str, Any]]:
+    """What each disk or interface moved, and its mean and highest rates; counters that fell count from there."""
+    grew = [pl.col(f"{name}_total").drop_nulls().diff().clip(0).sum().alias(name) for name in moved]
+    totals = _of_node(recording.scan(table).collect(), node).group_by(table, maintain_order=True).agg(grew)
+    rates = seconds.group_by(table, maintain_order=True).agg(
+        pl.exclude("time", "node", table).mean().name.suffix("_mean"),
+        pl.exclude("time", "node", table).max().name.suffix("_max"),
+    )
+    return totals.join(rates, on=table, how="left").sort(table).to_dicts()
+
+
+def _of_node(frame: pl.DataFrame, node: str | None) -> pl.DataFrame:
+    return frame if node is None else frame.filter(pl.col("node") == node)

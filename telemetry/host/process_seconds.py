@@ -1,0 +1,95 @@
+"""The seconds of processes -> who each is: name, command line, rank, role, state and wait channel as words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gputel.telemetry.characters import parse_json
+from gputel.telemetry.host.process_names import NAMES
+from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.store.tiers import PROCESS
+
+LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
+    PROCESS: pl.String,
+    "name": pl.String,
+    "rank": pl.Int64,
+    "local_rank": pl.Int64,
+    "role": pl.String,
+}
+WORDS = ("state", "wait_channel")
+"""Columns of numbers that become words."""
+RANK, WORKER = "rank", "worker"
+
+
+def labelled(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
+    """`frame` has `process`; adds the other LABELS and turns WORDS into words."""
+    names, channels = _known(folder)
+    known = pl.DataFrame(list(names.values()), schema=LABELS)
+    return frame.join(known, on=PROCESS, how="left", maintain_order="left").with_columns(
+        pl.col("state").cast(pl.Int64).map_elements(chr, pl.String),
+        pl.col("wait_channel").cast(pl.Int64).replace_strict(channels, default=None, return_dtype=pl.String),
+    )
+
+
+def commands(folder: Path) -> dict[str, str]:
+    """The masked command line of each process that has one."""
+    return {
+        line[PROCESS]: line["command"]
+        for line in _lines(folder)
+        if isinstance(line.get(PROCESS), str) and isinstance(line.get("command"), str)
+    }
+
+
+def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str]]:
+    """The labels by process, in their last state, and the names of wait channels by number."""
+    names: dict[str, dict[str, Any]] = {}
+    channels: dict[int, str] = {}
+    by_pid: dict[int, dict[str, Any]] = {}
+    for line in _lines(folder):
+        process, channel, name = line.get(PROCESS), line.get("wait_channel"), line.get("name")
+        if isinstance(channel, int) and isinstance(name, str):
+            channels[channel] = name
+        if isinstance(process, str) and isinstance(name, str):
+            pid, rank, parent = process.partition(".")[0], _whole(line, "rank"), _whole(line, "parent")
+            above = by_pid.get(parent) if parent is not None else None
+            labels = {
+                PROCESS: process,
+                "name": name,
+                "rank": rank,
+                "local_rank": _whole(line, "local_rank"),
+                "role": _role(rank, above),
+            }
+            names[process] = labels
+            if pid.isdigit():
+                by_pid[int(pid)] = labels
+    return names, channels
+
+
+def _role(rank: int | None, above: Mapping[str, Any] | None) -> str | None:
+    """A process with its parent's rank is a worker of that rank, such as one that loads data."""
+    if rank is None:
+        return None
+    return WORKER if above is not None and above["rank"] == rank else RANK
+
+
+def _whole(line: Mapping[str, Any], key: str) -> int | None:
+    value = line.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62 else None
+
+
+def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+    """The objects of the file; a line that is torn or foreign is left out."""
+    path = folder / NAMES
+    if is_foreign(path) or not path.is_file():
+        return
+    for text in path.read_bytes().splitlines():
+        try:
+            line = parse_json(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict):
+            yield line

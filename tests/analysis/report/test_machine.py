@@ -1,0 +1,77 @@
+"""What the machine did over a recording, and the lines that say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.document import PlotAxis
+from gputel.analysis.documents.machine import machine_facts
+from gputel.analysis.documents.panels import machine as panels
+from gputel.analysis.report.machine import machine_summaries
+from gputel.analysis.runs.recording import Recording, open_recording
+from gputel.telemetry import run_folder
+from tests.telemetry.host import machine
+from tests.telemetry.host.machine import MachineRecording, write_process
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recording:
+    """Ten seconds: half of the CPU, 2 MiB/s read, a process that takes 40 % of a core."""
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    recording = MachineRecording(tmp_path, command=10)
+    for second in range(10):
+        recording.change("proc/stat", f"cpu  {second * 100} 0 0 {second * 100} 0 0 0 0 0 0\n")
+        sectors = str(4096 * (1 + second))
+        recording.change("proc/diskstats", machine.DISKSTATS.replace(" 4096 50", f" {sectors} 50"))
+        write_process(recording.root, 10, 1, cpu=40 * second, name="train me")
+        recording.run(10)
+    recording.recorder.close()
+    return open_recording(tmp_path / "run")
+
+
+def test_summary_has_means_maxima_and_what_was_moved(recorded: Recording) -> None:
+    (summary,) = machine_summaries(recorded)
+    assert summary.seconds == 10
+    assert summary.cores == 2
+    assert summary.cpu_busy_mean == pytest.approx(50)
+    (disk,) = summary.disks
+    assert (disk["disk"], disk["read_mib"], disk["read_mib_s_max"]) == ("nvme0n1", 18.0, 2.0)
+    (process,) = summary.processes
+    assert (process["name"], process["cpu_mean"], process["seconds"]) == ("train me", 40.0, 9)
+
+
+def test_facts_say_it_in_a_line_each(recorded: Recording) -> None:
+    (summary,) = machine_summaries(recorded)
+    known = machine_facts(summary).known()
+    assert known["CPU"] == "50 % of 2 cores busy, at most 50 %"
+    assert known["memory"] == "at most 3.8 GiB used of 15.3 GiB, 488.3 MiB of swap"
+    assert known["disks"].startswith("nvme0n1: 18.0 MiB read (at most 2.0 MiB/s)")
+    assert known["processes"].startswith("train me: 40 % of a core, at most 40 %")
+    assert "networks" not in known
+
+
+def test_panels_have_a_curve_for_each_thing_that_moved(recorded: Recording) -> None:
+    whole = panels.whole_time(recorded)
+    assert whole is not None
+    named = {
+        panel.name: [series.name for series in panel.series] for panel in panels.panels(recorded, *whole)
+    }
+    assert named["machine-cpu"] == ["busy"]
+    assert named["processes"] == ["train me 10"]
+    assert named["disks"] == ["nvme0n1 read"]
+    assert "networks" not in named
+
+
+def test_panels_keep_to_the_stretch_that_is_shown(recorded: Recording) -> None:
+    start = int(recorded.host["time"].dt.epoch("ns")[4])
+    cpu = next(panels.panels(recorded, PlotAxis("time", "time", "s", start), 3.0))
+    assert cpu.series[0].x["time"].tolist() == [0.5, 1.5, 2.5]
+
+
+def test_run_without_the_machine_has_no_summary(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    recording = open_recording(tmp_path / "run")
+    assert machine_summaries(recording) == []
+    assert panels.whole_time(recording) is None
