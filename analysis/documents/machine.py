@@ -32,6 +32,13 @@ def machine_facts(summary: MachineSummary) -> FactList:
     )
 
 
+def machine_words(summary: MachineSummary) -> str | None:
+    """CPU and memory in a line."""
+    node = "" if summary.node is None else f"node {summary.node}: "
+    parts = [part for part in (_cpu(summary), _memory(summary)) if part]
+    return f"{node}{'; '.join(parts)}" if parts else None
+
+
 def _cpu(summary: MachineSummary) -> str | None:
     if summary.cpu_busy_mean is None:
         return None

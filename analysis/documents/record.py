@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 
 from gputel.analysis import text
 from gputel.analysis.document import Document, FactList, Section, Table, caution
+from gputel.analysis.documents.machine import machine_words
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.report.gpu_totals import GpuTotals
+from gputel.analysis.report.machine import MachineSampling
 from gputel.analysis.report.summary import (
     RecordedReadings,
     RecordingSummary,
@@ -43,6 +45,7 @@ def record_document(summary: RecordingSummary) -> Document:
             "rows": "\n".join(_rows(tier) for tier in summary.sampling.tiers) if summary.sampling else None,
             "not sampled": "\n".join(summary.not_sampled),
             "sensors": "\n".join(f"{name}: {words}" for name, words in sensors.items() if words),
+            "machine": "\n".join(words for machine in summary.machines if (words := machine_words(machine))),
             "overhead": _overhead(summary.sampling),
             "stopped": summary.stopped["text"] if summary.stopped else None,
             "events": _events(summary.events),
@@ -173,7 +176,7 @@ def _events(counts: Mapping[str, int]) -> str:
 def _sizes(summary: RecordingSummary) -> str:
     output = summary.output_bytes
     parts = [] if output is None else [f"{text.size(output)} of output"]
-    return ", ".join([*parts, f"{text.size(summary.gpu_bytes)} of telemetry"])
+    return ", ".join([*parts, f"{text.size(summary.telemetry_bytes)} of telemetry"])
 
 
 def _unit(value: float | None, form: str) -> str | None:
@@ -195,6 +198,8 @@ def info_document(contents: RunContents) -> Document:
             "tags": ", ".join(f"{key}={value}" for key, value in contents.tags.items()),
             "time": text.duration(contents.duration_s) if contents.duration_s else None,
             "downtime": text.duration(contents.downtime_s) if contents.downtime_s else None,
+            "machine": _machine(contents.machine),
+            "not read": "\n".join(contents.machine.unread) if contents.machine else None,
         }
     )
     telemetry = contents.telemetry
@@ -208,6 +213,16 @@ def info_document(contents: RunContents) -> Document:
         caution=caution(contents.simulated),
         next=f"gputel export {path} --parquet FILE, gputel parse {path}",
     )
+
+
+def _machine(sampling: MachineSampling | None) -> str | None:
+    if sampling is None:
+        return None
+    cost = (
+        "" if sampling.cpu_share is None else f", reading it took {100 * sampling.cpu_share:.2f} % of a core"
+    )
+    lowered = f"; read more rarely: {', '.join(sampling.lowered)}" if sampling.lowered else ""
+    return f"recorded beside the GPUs{cost}{lowered}"
 
 
 def _segments(contents: RunContents) -> Table:
@@ -224,7 +239,7 @@ def _segment(segment: SegmentContents) -> tuple[object, ...]:
         "no end" if seconds is None else text.duration(seconds),
         segment.exit_code,
         None if output is None else text.size(output),
-        text.size(segment.gpu_bytes),
+        text.size(segment.telemetry_bytes),
         _events(segment.events) or None,
     )
 

@@ -71,7 +71,8 @@ def report_document(
             lines = parse.lines_of(subject, subject.name, price=price)
             curves = [*parse.curves(lines, parse.EVERY_AXIS), machine_section(report)]
     refresh, refresh_by_gpu = _sensors(report)
-    around = [machine_facts(summary) for summary in report.machines]
+    machines = report.account.machines if report.account else ()
+    around = [machine_facts(summary) for summary in machines]
     answers = _filled(_time(report), _training(report), _gpus(report), refresh, *around)
     first = _filled(headline(report, price), _findings(report), _facts(report))
     details = _filled(*_details(report), refresh_by_gpu, _origins(report), _events(report))
@@ -167,7 +168,9 @@ def _span(edges: Sequence[Any]) -> str:
 
 
 def _nothing(report: Report) -> str:
-    empty = report.readings is None and report.subject.log.is_empty and not report.machines
+    empty = report.readings is None and report.subject.log.is_empty
+    if report.account and report.account.machines:
+        return ""
     return "nothing was printed, and nothing was sampled" if empty else ""
 
 

@@ -17,7 +17,7 @@ checkup       a trial recording of this machine's GPUs, for `gputel doctor`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
-from gputel.analysis.report.machine import MachineSummary, machine_summaries
 from gputel.analysis.report.overfitting import overfitting_verdict
 from gputel.analysis.report.phases import phase_table, phases_border, step_times
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
@@ -87,7 +86,6 @@ class Report:
     gpus: pl.DataFrame
     account: RecordingSummary | None
     verdicts: list[Verdict]
-    machines: Sequence[MachineSummary] = ()
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
@@ -124,7 +122,6 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
             Case(subject, steps, gpus, placed.uncertainty_s or 0.0),
             trained=not subject.log.records.is_empty(),
         ),
-        machines=machine_summaries(subject.recording) if subject.recording else (),
     )
 
 
@@ -150,7 +147,6 @@ def answer(report: Report) -> dict[str, Any]:
         "gpus": report.gpus,
         "refresh_hz": refresh(report),
         "recording": report.account and report.account.as_json(),
-        "machines": [machine.as_json() for machine in report.machines],
         "sources": offsets.offsets(placed.records),
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "events": events(report),

@@ -51,6 +51,47 @@ class MachineSummary:
         return dict(document.as_json(vars(self)))
 
 
+@dataclass(frozen=True)
+class MachineSampling:
+    """How the machine was read, from the last segment."""
+
+    cpu_share: float | None
+    """Of a core, for all reads together."""
+    lowered: Sequence[str]
+    """Sources that were dear, with the rates at which they were read at last."""
+    unread: Sequence[str]
+    """Sources of which something is null, and why."""
+
+    def as_json(self) -> dict[str, Any]:
+        return dict(document.as_json(vars(self)))
+
+
+def machine_sampling(recording: Recording) -> MachineSampling | None:
+    """None where the machine was not recorded."""
+    described = next(
+        (facts["host_sampling"] for facts in reversed(recording.descriptions) if facts.get("host_sampling")),
+        None,
+    )
+    if described is None:
+        return None
+    sources = described.get("sources")
+    known = (
+        {str(name): source for name, source in sources.items() if isinstance(source, dict)}
+        if isinstance(sources, dict)
+        else {}
+    )
+    share = described.get("cpu_share")
+    return MachineSampling(
+        cpu_share=float(share) if isinstance(share, (int, float)) else None,
+        lowered=[
+            f"{name} at {source['hz']:g} Hz"
+            for name, source in known.items()
+            if isinstance(source.get("hz"), (int, float)) and source.get("lowered") is True
+        ],
+        unread=[f"{name}: {source['fault']}" for name, source in known.items() if source.get("fault")],
+    )
+
+
 def machine_summaries(recording: Recording) -> list[MachineSummary]:
     """One for each node; none where the machine was not recorded."""
     host = recording.host

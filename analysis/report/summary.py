@@ -14,10 +14,17 @@ from typing import Any, NamedTuple
 
 from gputel.analysis import document, text
 from gputel.analysis.report.gpu_totals import GpuTotals, gpu_totals
+from gputel.analysis.report.machine import (
+    MachineSampling,
+    MachineSummary,
+    machine_sampling,
+    machine_summaries,
+)
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.recording import Recording, open_recording, total
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.errors import DamagedFile
+from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store import frames, parts
@@ -88,13 +95,15 @@ class RecordingSummary:
     energy_j: float | None
     gpus: Sequence[GpuTotals]
     events: Mapping[str, int]
-    gpu_bytes: int
+    telemetry_bytes: int
     output_bytes: float | None
+    machines: Sequence[MachineSummary]
 
     def as_json(self) -> dict[str, Any]:
         parts = {
             "sampling": self.sampling and self.sampling.as_json(),
             "gpus": [gpu.as_json() for gpu in self.gpus],
+            "machines": [machine.as_json() for machine in self.machines],
         }
         return dict(document.as_json({**vars(self), **parts}))
 
@@ -112,7 +121,7 @@ class SegmentContents:
     exit_code: int | None
     path: str
     output_bytes: int | None
-    gpu_bytes: int
+    telemetry_bytes: int
     events: Mapping[str, int]
 
 
@@ -143,11 +152,13 @@ class RunContents:
     gpus: Sequence[Mapping[str, Any]]
     segments: Sequence[SegmentContents]
     telemetry: RecordedReadings | None
+    machine: MachineSampling | None
 
     def as_json(self) -> dict[str, Any]:
         parts = {
             "segments": [vars(segment) for segment in self.segments],
             "telemetry": self.telemetry and vars(self.telemetry),
+            "machine": self.machine and self.machine.as_json(),
         }
         return dict(document.as_json({**vars(self), **parts}))
 
@@ -171,8 +182,9 @@ def recording_summary(path: Path) -> RecordingSummary:
         energy_j=total(gpu.energy_j for gpu in gpus),
         gpus=gpus,
         events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
-        gpu_bytes=sum(_size(segment.gpu) for segment in segments),
+        telemetry_bytes=sum(_size(table) for segment in segments for table in _tables(segment)),
         output_bytes=total(_length(segment.output) for segment in segments),
+        machines=machine_summaries(recording),
     )
 
 
@@ -274,6 +286,7 @@ def run_contents(path: Path) -> RunContents:
             for row, segment in zip(rows, recording.folder.segments, strict=True)
         ],
         telemetry=telemetry(recording),
+        machine=machine_sampling(recording),
     )
 
 
@@ -329,16 +342,20 @@ def _size(folder: Path) -> int:
     return sum(_length(part.path) or 0 for part in parts.current(folder))
 
 
+def _tables(segment: Segment) -> list[Path]:
+    return [segment.gpu, *(segment.path / table for table in TABLES)]
+
+
 def _length(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
 
 def _files_and_events(segment: Segment) -> dict[str, Any]:
-    files = [path for path in segment.gpu.glob("*") if path.is_file()]
+    files = [path for table in _tables(segment) for path in table.glob("*") if path.is_file()]
     kinds = Counter(str(event.get("kind")) for event in events.read(segment.path))
     return {
         "path": str(segment.path),
         "output_bytes": segment.output.stat().st_size if segment.output.exists() else None,
-        "gpu_bytes": sum(path.stat().st_size for path in files),
+        "telemetry_bytes": sum(path.stat().st_size for path in files),
         "events": dict(sorted(kinds.items())),
     }

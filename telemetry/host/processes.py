@@ -21,7 +21,7 @@ from gputel.telemetry.host.source import Values
 
 MOST = 1000
 """Processes that are followed at a time."""
-FILES = ("stat", "io", "schedstat", "wchan")
+FILES = ("stat", "schedstat", "io", "wchan")
 LONGEST = 1024
 ENDED = ord("X")
 ZOMBIES = b"ZX"
@@ -49,14 +49,22 @@ class ProcessFiles:
 
     pid: int
     start: int
-    descriptors: tuple[int, ...]
+    descriptors: tuple[int, int, int, int]
     name: bytes
     last: Contents = field(default=())
 
     def read(self) -> Contents | None:
-        """Its files, those that are refused as None; None once it has ended."""
+        """Its files, those that are refused as None; None once it has ended.
+
+        If its main thread has not run for a nanosecond, and no thread for a tick of a core, nothing else of it is
+        read: it waits where it waited.
+        """
+        stat, schedstat, io, wchan = self.descriptors
         try:
-            contents: Contents = tuple([os.pread(each, LONGEST, 0) for each in self.descriptors])
+            current = os.pread(stat, LONGEST, 0), os.pread(schedstat, LONGEST, 0)
+            if current == self.last[:2]:
+                return self.last
+            contents: Contents = (*current, os.pread(io, LONGEST, 0), os.pread(wchan, LONGEST, 0))
         except OSError:  # one of them is refused, or it has ended
             contents = tuple([_pread(each) for each in self.descriptors])
         return contents if contents[0] else None
@@ -103,8 +111,8 @@ class ProcessTree:
         self._processes.clear()
 
     def _row(self, process: ProcessFiles, stat: Stat, contents: Contents) -> Values:
-        called, read, written = _io(contents[1])
-        waited = contents[2].split()[1] if contents[2] else None
+        called, read, written = _io(contents[2])
+        waited = contents[1].split()[1] if contents[1] else None
         return (
             process.pid,
             process.start,
@@ -147,7 +155,8 @@ class ProcessTree:
             self.left_out += 1
             self._others.add(pid)
             return False
-        descriptors = tuple(_open(self._proc / str(pid) / name) for name in FILES)
+        stat_file, schedstat, io, wchan = (_open(self._proc / str(pid) / name) for name in FILES)
+        descriptors = stat_file, schedstat, io, wchan
         self._processes[pid] = ProcessFiles(pid, stat.start, descriptors, stat.name)
         self._names.begin(pid, stat.start, stat.parent, stat.name)
         return True

@@ -48,6 +48,7 @@ class PacedLook:
     name: str = "processes"
     every: int = round(SECOND / HZ[SLOW]) // PERIOD
     cost_ns: int = 0
+    lowered: bool = False
 
     @property
     def share(self) -> float:
@@ -55,7 +56,8 @@ class PacedLook:
         return self.cost_ns / (self.every * PERIOD)
 
     def as_json(self) -> dict[str, object]:
-        return {"hz": SECOND / (self.every * PERIOD), "cpu_us": self.cost_ns / 1000}
+        lowered = {"lowered": True} if self.lowered else {}
+        return {"hz": SECOND / (self.every * PERIOD), "cpu_us": self.cost_ns / 1000, **lowered}
 
 
 @dataclass
@@ -117,8 +119,7 @@ class HostRecorder:
         self._thread = threading.Thread(target=self._guarded, name="host", daemon=True)
         self._store: Writer | None = None
         self._spent_ns = self._judged_ns = self._spent_so_far = 0
-        self.share = 0.0
-        """Of a core, which this thread took lately."""
+        self._began_ns = self._ticked_ns = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -143,9 +144,10 @@ class HostRecorder:
 
     def as_json(self) -> dict[str, object]:
         looked = [] if self._tree is None else [self._looked]
+        took = self._ticked_ns - self._began_ns
         return {
             "sources": {paced.name: paced.as_json() for paced in [*self._paced, *looked]},
-            "cpu_share": round(self.share, 6),
+            "cpu_share": round(self._spent_so_far / took, 6) if took else None,
         }
 
     def _guarded(self) -> None:
@@ -180,11 +182,11 @@ class HostRecorder:
 
     def _run(self) -> None:
         clock, tick = self._clock, 0
-        deadline = self._judged_ns = clock.monotonic()
+        deadline = self._judged_ns = self._began_ns = self._ticked_ns = clock.monotonic()
         self._spent_ns = time.thread_time_ns()
         while not self._stopping.is_set():
             self.tick(tick, deadline)
-            self._spent_so_far = time.thread_time_ns()
+            self._spent_so_far, self._ticked_ns = time.thread_time_ns(), clock.monotonic()
             now = clock.monotonic()
             if now - self._judged_ns >= JUDGE_EVERY:
                 self.judge(now)
@@ -211,15 +213,15 @@ class HostRecorder:
     def judge(self, now: int) -> None:
         """Lower the dearest source while the thread takes more than the budget."""
         spent = time.thread_time_ns()
-        self.share = (spent - self._spent_ns) / (now - self._judged_ns)
+        share = (spent - self._spent_ns) / (now - self._judged_ns)
         self._spent_ns, self._judged_ns = spent, now
         dearest = max([*self._paced, self._looked], key=lambda paced: paced.share)
-        if self.share <= self._budget or dearest.every >= RAREST:
+        if share <= self._budget or dearest.every >= RAREST:
             return
         before = dearest.every
-        dearest.every = min(RAREST, before * 2)
+        dearest.every, dearest.lowered = min(RAREST, before * 2), True
         hz, slower = SECOND / (before * PERIOD), SECOND / (dearest.every * PERIOD)
-        why = f"the host's sources took {self.share:.2%} of a core, more than {self._budget:.1%}"
+        why = f"the host's sources took {share:.2%} of a core, more than {self._budget:.1%}"
         text = f"{dearest.name} is read at {slower:g} Hz instead of {hz:g}: {why}"
         self._report("rate", text, tier=dearest.name, **{"from": hz, "to": slower, "why": why})
 

@@ -92,7 +92,7 @@ def test_summary_says_rate_energy_sensors_overhead_and_sizes(folder: Callable[..
         "after 0.11 s of CPU to start; 27.4 MiB resident; "
         "lowered to stay within --max-overhead: slow to 0.25 Hz, util and mem_util to 10 Hz",
         "events": "1 mark",
-        "run": f"{path} (1.5 KiB of output, {summary.gpu_bytes / 1024:.1f} KiB of telemetry)",
+        "run": f"{path} (1.5 KiB of output, {summary.telemetry_bytes / 1024:.1f} KiB of telemetry)",
     }
     assert record_document(summary).next == f"gputel report {path}"
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.document import PlotAxis
+from gputel.analysis.document import FactList, PlotAxis
 from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels import machine as panels
+from gputel.analysis.documents.record import info_document
 from gputel.analysis.report.machine import machine_summaries
+from gputel.analysis.report.summary import run_contents
 from gputel.analysis.runs.recording import Recording, open_recording
 from gputel.telemetry import run_folder
 from tests.telemetry.host import machine
@@ -75,3 +77,28 @@ def test_run_without_the_machine_has_no_summary(tmp_path: Path) -> None:
     recording = open_recording(tmp_path / "run")
     assert machine_summaries(recording) == []
     assert panels.whole_time(recording) is None
+
+
+def test_info_names_what_could_not_be_read_and_what_is_read_more_rarely(tmp_path: Path) -> None:
+    sources = {
+        "stat": {"hz": 5.0, "lowered": True},
+        "pressure": {"hz": 10.0, "fault": "/proc/pressure/cpu: no such file or directory"},
+    }
+    described = {"run": "made", "host_sampling": {"sources": sources, "cpu_share": 0.0041}}
+    run_folder.create(tmp_path / "run", described)
+    (section,) = info_document(run_contents(tmp_path / "run")).sections
+    facts = section.items[0]
+    assert isinstance(facts, FactList)
+    known = facts.known()
+    assert known["machine"] == (
+        "recorded beside the GPUs, reading it took 0.41 % of a core; read more rarely: stat at 5 Hz"
+    )
+    assert known["not read"] == "pressure: /proc/pressure/cpu: no such file or directory"
+
+
+@pytest.mark.parametrize("damaged", [{"sources": 5}, {"sources": {"stat": 3}, "cpu_share": "much"}])
+def test_damaged_description_of_the_machine_costs_itself_alone(tmp_path: Path, damaged: object) -> None:
+    run_folder.create(tmp_path / "run", {"run": "made", "host_sampling": damaged})
+    sampling = run_contents(tmp_path / "run").machine
+    assert sampling is not None
+    assert (sampling.cpu_share, list(sampling.unread), list(sampling.lowered)) == (None, [], [])
