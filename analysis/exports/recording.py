@@ -88,6 +88,27 @@ def to_parquet(
     files.write([write], force=force)
 
 
+def seconds(path: Path, table: str) -> pl.LazyFrame:
+    """The whole seconds of a table beside gpu/: a row a second and disk, interface, core or process."""
+    rows = open_recording(path).seconds(table)
+    if rows.is_empty():
+        raise GputelError(str(path), f"no {table} was recorded", "see what it holds: gputel info")
+    return rows.lazy()
+
+
+def seconds_to_csv(path: Path, target: Path, table: str, *, force: bool = False) -> None:
+    files.refuse_others(target, force=force)
+    rows = cells.safe(document.timed(seconds(path, table)))
+    files.write([files.File(target, lambda draft: rows.sink_csv(draft))], force=force)
+
+
+def seconds_to_parquet(path: Path, target: Path, table: str, *, force: bool = False) -> None:
+    files.refuse_others(target, _is_ours, force=force)
+    rows = seconds(path, table)
+    write = files.File(target, lambda draft: rows.sink_parquet(draft, metadata=MARK), _is_ours)
+    files.write([write], force=force)
+
+
 def _table(opened: RunFolder, layout: ExportLayout, done: Done) -> pl.LazyFrame:
     several = any(segment.node is not None for segment in opened.segments)
     if several and not layout.several_nodes:

@@ -34,7 +34,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     | {"save-every", "keep", "target-tok-s", "target-steps-h", "csv", "html", "json"},
     "info": {"json"},
     "settings": {"json"},
-    "export": {"layout"},
+    "export": {"layout", "table"},
     "formats": {"json"},
     "doctor": {"json"},
 }

@@ -14,6 +14,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parquet
 from gputel.telemetry.store.tiers import GpuColumn, Tier
+from tests.telemetry.host.machine import MachineRecording
 
 Compose = Callable[..., None]
 FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
@@ -136,3 +137,21 @@ def test_place_that_cannot_be_written_is_one_line(
 def test_export_without_a_format_is_an_error(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gputel("export", recorded) == 2
     assert "nothing to write: name a file with --csv or --parquet" in capsys.readouterr().err
+
+
+def test_table_of_the_machine_is_exported_a_row_a_second(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    recording = MachineRecording(tmp_path)
+    recording.run(30)
+    recording.recorder.close()
+    target = tmp_path / "disks.csv"
+    assert gputel("export", tmp_path / "run", "--csv", target, "--table", "disk") == 0
+    lines = target.read_text().splitlines()
+    assert lines[0].startswith("time,disk,read_mib_s,write_mib_s")
+    assert [line.split(",")[1] for line in lines[1:]] == ["nvme0n1"] * 3
+
+
+def test_table_that_was_not_recorded_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    assert gputel("export", tmp_path / "run", "--csv", tmp_path / "x.csv", "--table", "host") == 1
+    assert "no host was recorded" in capsys.readouterr().err
