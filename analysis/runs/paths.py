@@ -62,7 +62,10 @@ def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
     Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
     wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
     """
-    if not path.is_dir() or run_folder.is_run(path):
+    if not path.is_dir():
+        yield from stores.runs_of_file(path)
+        return
+    if run_folder.is_run(path):
         yield path
         return
     found = _Walk(path.resolve(), [] if skipped is None else skipped)
@@ -117,6 +120,9 @@ class _Walk:
             self.folder(path)
         elif path.name.endswith(PAGES):
             self._skipped.append(Skipped(path, "page or picture"))
+        elif stores.kind(path):
+            if self._is_new(path):
+                self.paths += stores.runs_of_file(path)
         elif kind := binary.kind_of_file(path):
             self._skipped.append(Skipped(path, kind))
         elif self._is_new(path):

@@ -1,10 +1,18 @@
 """What other tools kept of a run -> Log.
 
-find          which paths are stores
-tensorboard   a folder of event files; event_files reads their bytes, event_record one record, checksums their sums
-parts, tags   what their names mean here
-points        the values of a run, as every reader hands them over
-assemble      points -> Log
+find            which paths are stores
+tensorboard     a folder of event files; event_files reads their bytes, event_record one record
+wandb           a `.wandb` file; wandb_log reads its framing
+trainer_state   Hugging Face's trainer_state.json
+tables          CSV of Lightning, Keras, YOLO and Stable-Baselines3
+dvclive         a folder of DVCLive
+databases       SQLite of MLflow and trackio
+mlruns          a run in a folder of MLflow
+whole           stores that are read anew when they change
+wire            fields of protobuf messages; checksums: CRC-32C; plain_yaml: plain settings
+parts, tags     what names mean here
+points          the values of a run, as every reader hands them over
+assemble        the values of a run -> Log
 """
 
 from __future__ import annotations
@@ -12,14 +20,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gputel.analysis.stores.find import in_folder, kind
+from gputel.analysis.stores.find import in_folder, kind, runs_of_file
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.stores.points import StoredRun
 
-__all__ = ["StoreReader", "in_folder", "kind", "read", "store_reader", "stored_run"]
+__all__ = ["StoreReader", "in_folder", "kind", "read", "runs_of_file", "store_reader", "stored_run"]
 
 
 class StoreReader(Protocol):
@@ -55,8 +63,17 @@ def stored_run(path: Path) -> StoredRun:
 
 def store_reader(path: Path) -> StoreReader:
     """Opens a store that may grow; raises GputelError if it is none."""
-    if kind(path) == "tensorboard":
+    which = kind(path)
+    if which == "tensorboard":
         from gputel.analysis.stores import tensorboard
 
         return tensorboard.FolderReader(path)
-    raise GputelError(str(path), "is no store that gputel reads", "see docs/stores.md")
+    if which == "wandb":
+        from gputel.analysis.stores import wandb
+
+        return wandb.FileReader(path)
+    if which is None:
+        raise GputelError(str(path), "is no store that gputel reads", "see docs/stores.md")
+    from gputel.analysis.stores.whole import WholeReader
+
+    return WholeReader(path, which)

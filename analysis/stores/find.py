@@ -13,9 +13,11 @@ from typing import Literal, TypeAlias
 
 from gputel.telemetry import run_folder
 
-StoreKind: TypeAlias = Literal["tensorboard"]
+StoreKind: TypeAlias = Literal["tensorboard", "wandb", "hf-trainer", "csv", "dvclive", "mlflow", "database"]
 HEAD = 4096
 LEAST = 24  # bytes of a file that can be a store
+RUN_MARK = "#"  # before the name of a run in a file that holds several
+WANDB_FOLDERS = ("files", "logs", "tmp")  # beside a `.wandb`: copies of what is in it, and W&B's own logs
 
 
 @dataclass
@@ -30,15 +32,47 @@ def kind(path: Path) -> StoreKind | None:
     """Returns which kind of store a path is; None for a run folder, a log, and anything else."""
     if path.is_dir():
         return None if run_folder.is_run(path) else _kind_of_folder(path)
-    return kind_of_head(head(path))
+    file, run = split(path)
+    found = kind_of_file(file)
+    return found if run is None or found == "database" else None
+
+
+def split(path: Path) -> tuple[Path, str | None]:
+    """Splits `mlflow.db#first` into the file and the run; a file may have such a name itself."""
+    if RUN_MARK not in path.name or path.exists():
+        return path, None
+    name, _, run = path.name.partition(RUN_MARK)
+    return path.with_name(name) if name else path, run
+
+
+def kind_of_file(path: Path) -> StoreKind | None:
+    """Returns which kind of store a file is, by its content."""
+    start = head(path)
+    if start.startswith(b"SQLite format 3\x00"):
+        from gputel.analysis.stores import databases
+
+        return "database" if databases.tool(path) else None
+    return kind_of_head(start)
 
 
 def kind_of_head(start: bytes) -> StoreKind | None:
-    """Returns which kind of store a file is that begins with these bytes."""
-    if start[3:8] == bytes(5) and len(start) >= LEAST:
+    """Returns which kind of store a file is that begins with these bytes; a database needs to be opened."""
+    if len(start) < LEAST:
+        return None
+    if start[3:8] == bytes(5):
         from gputel.analysis.stores.event_files import is_event_file
 
         return "tensorboard" if is_event_file(start) else None
+    if start.startswith(b":W&B"):
+        return "wandb"
+    if start.lstrip()[:1] == b"{":
+        from gputel.analysis.stores.trainer_state import is_trainer_state
+
+        return "hf-trainer" if is_trainer_state(start) else None
+    if b"," in start or b"\t" in start:
+        from gputel.analysis.stores.tables import is_table
+
+        return "csv" if is_table(start) else None
     return None
 
 
@@ -53,20 +87,68 @@ def head(path: Path) -> bytes:
         return b""
 
 
+def runs_of_file(path: Path) -> list[Path]:
+    """The addresses of the runs in a file; the file itself if it is a store of one run, or none."""
+    if kind_of_file(path) != "database":
+        return [path]
+    from gputel.analysis.stores import databases
+
+    names = databases.runs(path)
+    if len(names) == 1:
+        return [path]
+    return [path.with_name(f"{path.name}{RUN_MARK}{name.replace('/', '_')}") for name in names]
+
+
 def in_folder(folder: Path, taken: set[Path]) -> FolderStores:
-    """Finds the stores of a folder; files in `taken` belong to a store that was found before."""
+    """Finds what in a folder is one store together; files in `taken` belong to a store that was found before."""
     found = FolderStores()
-    if _kind_of_folder(folder, taken) == "tensorboard":
+    which = _kind_of_folder(folder, taken)
+    if which == "tensorboard":
         from gputel.analysis.stores import tensorboard
 
-        files = {path for some in tensorboard.parts(folder).values() for path in some}
         found.paths.append(folder)
-        found.claimed |= files
+        found.claimed |= {path for some in tensorboard.parts(folder).values() for path in some}
+    elif which == "dvclive":
+        from gputel.analysis.stores import dvclive
+
+        found.paths.append(folder)
+        found.claimed |= {folder / name for name in dvclive.OWN}
+    elif which == "mlflow":
+        found.paths.append(folder)
+        found.claimed |= set(folder.iterdir())
+    found.claimed |= _claimed_beside(folder)
     return found
 
 
+def _claimed_beside(folder: Path) -> set[Path]:
+    """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
+    from gputel.analysis.stores import mlruns, trainer_state
+
+    _, repeated = trainer_state.newest(folder)
+    claimed = set(repeated)
+    for path in folder.glob("*.wandb"):
+        if kind_of_head(head(path)) == "wandb":
+            claimed |= {folder / name for name in WANDB_FOLDERS}
+    if mlruns.is_deleted(folder):
+        claimed |= set(folder.iterdir())
+    if (folder / mlruns.META).is_file():
+        claimed.add(folder / mlruns.META)
+    claimed |= {Path(f"{path}{ending}") for path in folder.glob("*.db") for ending in ("-wal", "-shm")}
+    return claimed
+
+
 def _kind_of_folder(folder: Path, taken: set[Path] | None = None) -> StoreKind | None:
-    return "tensorboard" if _holds_event_files(folder, taken or set()) else None
+    if _holds_event_files(folder, taken or set()):
+        return "tensorboard"
+    if (folder / "plots" / "metrics").is_dir():
+        from gputel.analysis.stores import dvclive
+
+        return "dvclive" if dvclive.is_folder(folder) else None
+    if (folder / "meta.yaml").is_file():
+        from gputel.analysis.stores import mlruns
+
+        return "mlflow" if mlruns.is_folder(folder) else None
+    return None
 
 
 def _holds_event_files(folder: Path, taken: set[Path]) -> bool:

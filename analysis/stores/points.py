@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.patterns import Reject
 
 UNKNOWN_TIME = 0
+MOST = 2**62  # a larger step is none
+DEEPEST = 8  # levels of a configuration
+NUMERIC = re.compile(r"[-+]?(?:\d[\d_]{0,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -98,3 +103,99 @@ def numbered(points: TagValues, begins: Sequence[int] = ()) -> npt.NDArray[np.in
     numbers = np.zeros(len(points), np.int64)
     numbers[np.array(edges, np.int64)[np.array(edges) < len(points)]] = 1
     return np.cumsum(numbers)
+
+
+def from_rows(rows: Iterable[tuple[int, int, Mapping[str, float]]]) -> TagValues:
+    """Makes values of rows in the order in which they were written: step, time in ns, and a number per tag."""
+    names: dict[str, int] = {}
+    tag: list[int] = []
+    step: list[int] = []
+    time: list[int] = []
+    value: list[float] = []
+    for row_step, moment, numbers in rows:
+        for name, number in numbers.items():
+            tag.append(names.setdefault(name, len(names)))
+            value.append(number)
+        step += [row_step] * len(numbers)
+        time += [moment] * len(numbers)
+    values = _of_lists(list(names), tag, step, time, value)
+    return replace(values, attempt=numbered(values))
+
+
+def from_series(series: Mapping[str, Iterable[tuple[int, int, float]]]) -> TagValues:
+    """Makes values of tags that were kept apart from each other: step, time in ns and number of each.
+
+    Each tag counts its own attempts, since nothing says in which order values of two tags were written.
+    """
+    tag: list[int] = []
+    step: list[int] = []
+    time: list[int] = []
+    value: list[float] = []
+    attempt: list[int] = []
+    for number, rows in enumerate(series.values()):
+        count, last = 1, -(2**63)
+        for row_step, moment, cell in rows:
+            count += row_step < last
+            last = row_step
+            tag.append(number)
+            step.append(row_step)
+            time.append(moment)
+            value.append(cell)
+            attempt.append(count)
+    values = _of_lists(list(series), tag, step, time, value)
+    return replace(values, attempt=np.array(attempt, np.int64))
+
+
+def _of_lists(
+    names: list[str], tag: list[int], step: list[int], time: list[int], value: list[float]
+) -> TagValues:
+    steps, times = (
+        np.array([each if abs(each) < MOST else MOST for each in several], np.int64)
+        for several in (step, time)
+    )
+    ones = np.ones(len(tag), np.int64)
+    return TagValues(names, np.array(tag, np.int64), steps, times, np.array(value, np.float64), ones)
+
+
+def number(cell: object) -> float | None:
+    """Reads a number, also one that JSON can only write as a text; None of anything else."""
+    if isinstance(cell, (bool, int, float)):
+        try:
+            return float(cell)
+        except OverflowError:
+            return None
+    if isinstance(cell, str) and cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        return float(cell)
+    return None
+
+
+def whole(cell: object) -> int | None:
+    """Reads a step; None of anything that is no whole number."""
+    value = number(cell)
+    return int(value) if value is not None and math.isfinite(value) and value == int(value) else None
+
+
+def setting(cell: object) -> float | str | None:
+    """Reads a value of a configuration: numbers as numbers, also where they were kept as text."""
+    if cell is None or isinstance(cell, (dict, list)):
+        return None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, (int, float)):
+        return number(cell)
+    text = str(cell).strip()
+    try:
+        return float(text) if NUMERIC.fullmatch(text) else text
+    except OverflowError:
+        return text
+
+
+def settings(nested: Mapping[str, object], prefix: str = "") -> dict[str, float | str]:
+    """Flattens a configuration: `{"optimizer": {"lr": 1}}` is `optimizer.lr`."""
+    flat: dict[str, float | str] = {}
+    for name, cell in nested.items():
+        if isinstance(cell, Mapping) and prefix.count(".") < DEEPEST:
+            flat |= settings(cell, f"{prefix}{name}.")
+        elif (read := setting(cell)) is not None:
+            flat[f"{prefix}{name}"] = read
+    return flat

@@ -115,6 +115,8 @@ def _field(rest: Sequence[str], tag: str) -> Field:
     if bare != whole:
         found = _known(bare, tag)
         return replace(found, column="loss_avg") if found.column == "loss" else found
+    if re.match(r"(?i)lr(?:-|$)", rest[0]):
+        return _known("lr", tag)  # a rate for each group of parameters: `lr/pg0`, `lr-AdamW/pg1`
     last = _known(rest[-1], tag)
     return last if last.column in LAST_PART else field
 

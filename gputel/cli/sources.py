@@ -26,7 +26,7 @@ COMPRESSED = (".gz", ".zst")
 class RunSource:
     """One thing that a command can open. A FIFO is a log; standard input has no path of its own."""
 
-    kind: Literal["run", "log", "stdin"]
+    kind: Literal["run", "log", "store", "stdin"]
     path: Path
     within: Path | None = None  # the folder that was searched for it; None for a path that was named itself
 
@@ -51,7 +51,7 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
     path = Path(word)
     if word == "latest" and not path.exists():
         return [RunSource("run", latest())]
-    if path.exists():
+    if path.exists() or _is_run_of_store(path):
         return list(_in(path, skipped)) or _nothing(
             word, _lacking(path), "name a folder that holds logs or runs"
         )
@@ -192,7 +192,24 @@ def _in(path: Path, skipped: list[Skipped] | None = None) -> Iterator[RunSource]
     from gputel.analysis.runs import paths
 
     for found in paths.walk(path, skipped):
-        yield RunSource("run" if found.is_dir() else "log", found, path if path.is_dir() else None)
+        yield RunSource(_kind_of(found), found, path if path.is_dir() else None)
+
+
+def _kind_of(path: Path) -> Literal["run", "log", "store"]:
+    from gputel.analysis import stores
+
+    if stores.kind(path):
+        return "store"
+    return "run" if path.is_dir() else "log"
+
+
+def _is_run_of_store(path: Path) -> bool:
+    """Whether a path is `FILE#RUN`, such as a run in a database of MLflow."""
+    if "#" not in path.name:
+        return False
+    from gputel.analysis import stores
+
+    return stores.kind(path) is not None
 
 
 def _lacking(folder: Path) -> str:

@@ -11,8 +11,6 @@ from gputel.analysis import stores
 FOLDER = Path(__file__).resolve().parents[3].parent / "shared" / "stores"
 TRUTH = FOLDER / "truth.jsonl"
 CASES = [json.loads(line) for line in TRUTH.read_text().splitlines()] if TRUTH.is_file() else []
-READABLE = ("tensorboard",)
-CASES = [case for case in CASES if case["framework"] in READABLE]
 
 
 @pytest.mark.real_logs

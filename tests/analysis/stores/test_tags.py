@@ -24,6 +24,8 @@ def columns(*tags: str) -> dict[str, str]:
         ("metrics/test/f1", "val_metrics_f1", True),
         ("x/lr0", "lr", False),
         ("optim/learning_rate", "lr", False),
+        ("lr/pg0", "lr", False),
+        ("lr-AdamW/pg1", "lr", False),
         ("train/grad_norm", "grad_norm", False),
         ("perf/tokens_per_sec", "tok_per_sec", False),
         ("train/box_loss", "box_loss", False),

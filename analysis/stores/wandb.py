@@ -1,0 +1,252 @@
+"""A `.wandb` file, which W&B writes while a run goes on -> one stored run.
+
+Two of three records are summaries of what the history has, and are passed over. `_step` counts calls of `log`, not
+steps: the step is the metric that `define_metric` names, else one that is called like a step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from gputel.analysis.logs.outcome import LogEvent, Status
+from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
+from gputel.analysis.stores.wandb_log import FORMAT, MAGIC, RecordReader
+from gputel.analysis.stores.wire import BYTES, DOUBLE, WireError, fields, signed, text, varint
+
+PIECE = 8 << 20
+AXES = ("trainer/global_step", "train/global_step", "global_step", "iter", "iteration", "step")
+OWN = ("_step", "_timestamp", "_runtime", "_wandb")
+HISTORY, SUMMARY, CONFIG, METRIC, RUN, EXIT = 2, 3, 5, 12, 17, 18
+UNKNOWN = "_step"
+
+
+def is_wandb(head: bytes) -> bool:
+    return head.startswith(MAGIC) and len(head) >= 7
+
+
+@dataclass
+class _Read:
+    """What the records of one file said so far."""
+
+    rows: list[dict[str, float]] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    axes: dict[str, str] = field(default_factory=dict)  # metric or pattern -> the metric that is its step
+    skipped: Counter[str] = field(default_factory=Counter)
+    name: str = ""
+    started: int | None = None
+    exit_code: int | None = None
+
+
+class FileReader:
+    """Reads a `.wandb` file, and later what was written to it since."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records = RecordReader()
+        self._read = _Read()
+        self._position = 0
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.path]
+
+    def advance(self) -> bool:
+        before = self._position
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self._position)
+            while data := file.read(PIECE):
+                self._position += len(data)
+                for record in self._records.feed(data):
+                    _take(record, self._read, self._records)
+        return self._position > before
+
+    def run(self) -> StoredRun:
+        read, records = self._read, self._records
+        if records.is_stuck:  # nothing may follow: what lies behind the damage counts for now
+            records, read = (
+                deepcopy(records),
+                replace(read, rows=list(read.rows), skipped=Counter(read.skipped)),
+            )
+            for record in records.finish():
+                _take(record, read, records)
+        rejects = list(records.rejects)
+        values = from_rows(_rows(read))
+        status, cause = _ending(read, values)
+        name = read.name or self.path.stem.removeprefix("run-")
+        notes = tuple(f"{count:,} {what} skipped" for what, count in sorted(read.skipped.items()))
+        said = StoredRun(name, str(self.path), FORMAT, values, settings(read.config), rejects=rejects)
+        return replace(said, status=status, cause=cause, started=read.started, notes=notes)
+
+
+def _take(record: bytes, read: _Read, records: RecordReader) -> None:
+    try:
+        for part in fields(record):
+            if part.number in _TAKERS and part.kind == BYTES:
+                _TAKERS[part.number](record, part.start, part.end, read)
+    except (WireError, ValueError, IndexError, RecursionError) as error:
+        records.rejects.append(Reject(records.records, FORMAT, f"a record is none of W&B's: {error}"))
+
+
+def _take_history(data: bytes, at: int, end: int, read: _Read) -> None:
+    """Reads a row of the history; the loop is written out since nearly all of a file goes through it."""
+    row: dict[str, float] = {}
+    while at < end:
+        key = data[at]
+        size, at = (data[at + 1], at + 2) if data[at + 1] < 0x80 else varint(data, at + 1, end)
+        stop = at + size
+        if stop > end:
+            raise WireError("a field is longer than its record")
+        if key == 0x0A:
+            _take_item(data, at, stop, row, read)
+        elif key == 0x12 and size:
+            row[UNKNOWN] = float(signed(next((each.value for each in fields(data, at, stop)), 0)))
+        elif key & 7 != BYTES:
+            raise WireError("a row of the history holds something else")
+        at = stop
+    read.rows.append(row)
+
+
+def _take_item(data: bytes, at: int, end: int, row: dict[str, float], read: _Read) -> None:
+    names: list[str] = []
+    for part in fields(data, at, end):
+        if part.number in (1, 2):
+            names.append(text(data, part))
+        elif part.number == 16:
+            content = data[part.start : part.end]
+            try:
+                row["/".join(names)] = float(content)
+            except ValueError:
+                _take_json("/".join(names), content, row, read)
+        elif part.number in (3, 4, 5, 6, 7, 8):
+            _take_typed("/".join(names), part.number, data, part, row, read)
+
+
+def _take_json(name: str, content: bytes, row: dict[str, float], read: _Read) -> None:
+    value = json.loads(content)
+    cell = number(value)
+    if cell is not None:
+        row[name] = cell
+    elif isinstance(value, dict):
+        read.skipped[str(value.get("_type", "objects"))] += 1
+    elif value is not None:
+        read.skipped["texts"] += 1
+
+
+def _take_typed(name: str, kind: int, data: bytes, part: Any, row: dict[str, float], read: _Read) -> None:
+    """A value of the newer schema: boolean, integer, number, text or JSON in a field of its own."""
+    if kind in (4, 5):
+        row[name] = float(signed(part.value))
+    elif kind == 6 and part.kind == 1:
+        row[name] = float(DOUBLE.unpack(data[part.start : part.end])[0])
+    elif kind in (7, 8):
+        content = data[part.start : part.end]
+        _take_json(
+            name, json.dumps(content.decode(errors="replace")).encode() if kind == 7 else content, row, read
+        )
+
+
+def _take_config(data: bytes, at: int, end: int, read: _Read) -> None:
+    for part in fields(data, at, end):
+        if part.number == 1 and part.kind == BYTES:
+            names, value = [], None
+            for each in fields(data, part.start, part.end):
+                if each.number in (1, 2):
+                    names.append(text(data, each))
+                elif each.number == 16:
+                    value = json.loads(data[each.start : each.end])
+            if names and not names[0].startswith("_"):
+                read.config[".".join(names)] = value
+
+
+def _take_metric(data: bytes, at: int, end: int, read: _Read) -> None:
+    """Takes which metric is the step of another."""
+    name = axis = ""
+    for part in fields(data, at, end):
+        if part.number in (1, 2) and part.kind == BYTES:
+            name = text(data, part)
+        elif part.number == 4 and part.kind == BYTES:
+            axis = text(data, part)
+    if name and axis:
+        read.axes[name] = axis
+
+
+def _take_run(data: bytes, at: int, end: int, read: _Read) -> None:
+    for part in fields(data, at, end):
+        if part.number == 4 and part.kind == BYTES:
+            _take_config(data, part.start, part.end, read)
+        elif part.number == 8 and part.kind == BYTES:
+            read.name = text(data, part)
+        elif part.number == 17 and part.kind == BYTES:
+            moment = {each.number: signed(each.value) for each in fields(data, part.start, part.end)}
+            seconds = moment.get(1, 0)
+            read.started = seconds * 10**9 + moment.get(2, 0) if 0 < seconds < 9 * 10**9 else None
+
+
+def _take_exit(data: bytes, at: int, end: int, read: _Read) -> None:
+    read.exit_code = next((signed(part.value) for part in fields(data, at, end) if part.number == 1), 0)
+
+
+_TAKERS = {
+    HISTORY: _take_history,
+    CONFIG: _take_config,
+    METRIC: _take_metric,
+    RUN: _take_run,
+    EXIT: _take_exit,
+}
+
+
+def _rows(read: _Read) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Gives each value the step of its metric; what has none in its row is counted and left out."""
+    present = {name for row in read.rows for name in row}
+    axis = _main_axis(read, present)
+    axis_of = {name: _axis_of(name, read, present, axis) for name in present}
+    steps = {*axis_of.values(), *OWN}
+    for row in read.rows:
+        seconds = row.get("_timestamp", 0.0)
+        moment = int(seconds * 1e6) * 1000 if 0 < seconds < 9e9 else 0
+        groups: dict[int, dict[str, float]] = {}
+        for name, cell in row.items():
+            if name in steps:
+                continue
+            step = row.get(axis_of[name])
+            if step is None or step != step or abs(step) > 2**62:
+                read.skipped[f"values without {axis_of[name]}"] += 1
+                continue
+            groups.setdefault(int(step), {})[name] = cell
+        for step, cells in groups.items():
+            yield step, moment, cells
+
+
+def _main_axis(read: _Read, present: set[str]) -> str:
+    stated = Counter(axis for axis in read.axes.values() if axis in present)
+    if stated:
+        return stated.most_common(1)[0][0]
+    return next((name for name in AXES if name in present), UNKNOWN)
+
+
+def _axis_of(name: str, read: _Read, present: set[str], main: str) -> str:
+    stated = read.axes.get(name)
+    if stated is None:
+        stated = next(
+            (axis for pattern, axis in read.axes.items() if "*" in pattern and fnmatchcase(name, pattern)),
+            None,
+        )
+    return stated if stated in present else main
+
+
+def _ending(read: _Read, values: TagValues) -> tuple[Status, LogEvent | None]:
+    if read.exit_code is None:
+        last = int(values.step[-1]) if len(values) else None
+        said = "the file has no rows" if last is None else f"the file ends at step {last:,}"
+        return "unknown", LogEvent("", 0, said)
+    if read.exit_code == 0:
+        return "completed", None
+    return "failed", LogEvent("", 0, f"W&B noted exit code {read.exit_code}", fatal="failed")

@@ -1,0 +1,134 @@
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis import stores
+from gputel.analysis.runs import paths
+from gputel.analysis.stores import databases
+from gputel.telemetry.errors import GputelError
+
+
+def mlflow(path: Path, names: tuple[str, ...] = ("first", "second")) -> Path:
+    base = sqlite3.connect(path)
+    base.executescript(
+        "CREATE TABLE runs (run_uuid TEXT, name TEXT, status TEXT, start_time INT, end_time INT, "
+        "lifecycle_stage TEXT);"
+        "CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);"
+        "CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);"
+        "CREATE TABLE metrics (key TEXT, value REAL, timestamp INT, run_uuid TEXT, step INT, is_nan INT);"
+    )
+    for number, name in enumerate((*names, "gone")):
+        stage = "deleted" if name == "gone" else "active"
+        row = (
+            f"id{number}",
+            name,
+            "FINISHED" if number else "FAILED",
+            1_700_000_000_000,
+            1_700_000_100_000,
+            stage,
+        )
+        base.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
+        base.execute("INSERT INTO params VALUES ('lr', '1e-3', ?)", (f"id{number}",))
+        for step in range(5):
+            cells = (
+                "train_loss",
+                0 if step == 2 else 5.0 - step,
+                1_700_000_000_000 + step,
+                f"id{number}",
+                step,
+                step == 2,
+            )
+            base.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", cells)
+    base.commit()
+    base.close()
+    return path
+
+
+def trackio(path: Path, *, with_ids: bool) -> Path:
+    base = sqlite3.connect(path)
+    key = "run_id TEXT," if with_ids else ""
+    base.executescript(
+        f"CREATE TABLE metrics (id INTEGER PRIMARY KEY, {key} timestamp TEXT, run_name TEXT, step INT, "
+        "metrics TEXT);"
+        f"CREATE TABLE configs (id INTEGER PRIMARY KEY, {key} run_name TEXT, config TEXT);"
+    )
+    names = "run_id, timestamp, run_name, step, metrics" if with_ids else "timestamp, run_name, step, metrics"
+    for step in range(4):
+        cells: dict[str, object] = {"train/loss": 4.0 - step} | ({"eval/loss": "NaN"} if step == 3 else {})
+        text = json.dumps(cells)
+        row = [*(["x"] if with_ids else []), "2026-01-01T00:00:00+00:00", "run-a", step, text]
+        base.execute(f"INSERT INTO metrics ({names}) VALUES ({','.join('?' * len(row))})", row)
+    names = "run_id, run_name, config" if with_ids else "run_name, config"
+    row = [*(["x"] if with_ids else []), "run-a", '{"lr": 0.1, "_Created": "now"}']
+    base.execute(f"INSERT INTO configs ({names}) VALUES ({','.join('?' * len(row))})", row)
+    base.commit()
+    base.close()
+    return path
+
+
+def test_each_run_of_a_database_has_an_address_and_deleted_ones_have_none(tmp_path: Path) -> None:
+    path = mlflow(tmp_path / "mlflow.db")
+    assert [found.name for found in paths.walk(tmp_path)] == ["mlflow.db#first", "mlflow.db#second"]
+    log = stores.read(Path(f"{path}#second"))
+    assert (log.name, log.source, log.status, log.config) == (
+        "second",
+        f"{path}#second",
+        "completed",
+        {"lr": 0.001},
+    )
+
+
+def test_nan_of_mlflow_is_kept_as_zero_with_a_mark(tmp_path: Path) -> None:
+    log = stores.read(Path(f"{mlflow(tmp_path / 'mlflow.db')}#first"))
+    assert [str(value) for value in log.records["loss"]] == ["5.0", "4.0", "nan", "2.0", "1.0"]
+    assert (log.status, log.cause and log.cause.text) == ("failed", "MLflow says FAILED")
+
+
+def test_database_of_several_runs_asks_for_one(tmp_path: Path) -> None:
+    with pytest.raises(GputelError, match="holds 2 runs"):
+        stores.read(mlflow(tmp_path / "mlflow.db"))
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_trackio_has_a_document_a_row(tmp_path: Path, with_ids: bool) -> None:
+    log = stores.read(trackio(tmp_path / "project.db", with_ids=with_ids))
+    assert (log.name, log.config) == ("run-a", {"lr": 0.1})
+    assert log.records["loss"].to_list() == [4.0, 3.0, 2.0, 1.0]
+    assert log.evals["name"].to_list() == ["val_loss"]
+
+
+def test_write_ahead_log_that_cannot_be_opened_is_read_from_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only disk, where SQLite cannot make its shared memory."""
+    path = mlflow(tmp_path / "mlflow.db", ("only",))
+    connect = databases._connect
+
+    def refuse(place: Path) -> sqlite3.Connection:
+        if place == path:
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(place)
+
+    monkeypatch.setattr(databases, "_connect", refuse)
+    assert stores.read(path).records.height == 5
+
+
+def test_database_is_not_written_to(tmp_path: Path) -> None:
+    path = mlflow(tmp_path / "mlflow.db", ("only",))
+    with databases.opened(path) as base, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        base.execute("DELETE FROM metrics")
+
+
+def test_other_databases_are_no_stores(tmp_path: Path) -> None:
+    base = sqlite3.connect(tmp_path / "other.db")
+    base.execute("CREATE TABLE metrics (a)")
+    base.commit()
+    base.close()
+    assert stores.kind(tmp_path / "other.db") is None
+    shutil.copyfile(tmp_path / "other.db", tmp_path / "cut.db")
+    with (tmp_path / "cut.db").open("r+b") as file:
+        file.truncate(1000)
+    assert stores.kind(tmp_path / "cut.db") is None

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis import stores
+from gputel.analysis.logs.log import Log
+
+
+def read(folder: Path, name: str, text: str) -> Log:
+    path = folder / name
+    path.write_text(text)
+    assert stores.kind(path) == "csv"
+    return stores.read(path)
+
+
+def test_lightning_writes_training_and_validation_in_rows_of_their_own(tmp_path: Path) -> None:
+    text = (
+        "epoch,step,train_loss_step,train_loss_epoch,val_loss\n0,4,2.5,,\n0,9,2.25,,\n0,9,,2.4,\n0,9,,,2.6\n"
+    )
+    log = read(tmp_path, "metrics.csv", text)
+    assert log.records.select("step", "loss", "epoch", "loss_avg").rows() == [
+        (4, 2.5, 0.0, None),
+        (9, 2.25, 0.0, 2.4),
+    ]
+    assert log.evals.select("step", "name", "value").rows() == [(9, "val_loss", 2.6)]
+
+
+def test_keras_counts_epochs(tmp_path: Path) -> None:
+    log = read(
+        tmp_path,
+        "history.csv",
+        "epoch,accuracy,loss,val_accuracy,val_loss\n0,0.5,2.5,0.4,2.75\n1,0.6,2,0.5,2.5\n",
+    )
+    assert log.records.select("step", "loss", "accuracy").rows() == [(0, 2.5, 0.5), (1, 2.0, 0.6)]
+    assert set(log.evals["name"]) == {"val_loss", "val_accuracy"}
+    assert log.name == "history"
+
+
+def test_yolo_pads_its_cells(tmp_path: Path) -> None:
+    header = "                  epoch,         train/box_loss,         lr/pg0,       val/box_loss\n"
+    text = header + "                      1,                 1.5,          0.01,                 2.5\n"
+    log = read(tmp_path, "results.csv", text)
+    assert log.records.select("step", "box_loss", "lr").rows() == [(1, 1.5, 0.01)]
+    assert log.evals.select("name", "value").rows() == [("val_box_loss", 2.5)]
+
+
+def test_rewards_alone_make_records(tmp_path: Path) -> None:
+    text = "rollout/ep_rew_mean,time/total_timesteps,time/fps\n1.5,100,\n2.5,200,\n"
+    log = read(tmp_path, "progress.csv", text)
+    assert log.records["rollout_ep_rew_mean"].to_list() == [1.5, 2.5]
+    assert log.records["step"].to_list() == [100, 200]
+
+
+def test_empty_cell_is_null_and_nan_a_value(tmp_path: Path) -> None:
+    log = read(tmp_path, "metrics.csv", "epoch,step,loss,lr\n0,1,nan,0.1\n0,2,,0.1\n")
+    assert [str(value) for value in log.records["loss"]] == ["nan", "None"]
+
+
+def test_falling_step_begins_an_attempt(tmp_path: Path) -> None:
+    log = read(tmp_path, "metrics.csv", "epoch,step,loss\n0,1,3\n0,2,2\n0,1,3\n")
+    assert log.records.select("attempt", "step").rows() == [(1, 1), (1, 2), (2, 1)]
+
+
+def test_row_with_other_cells_than_the_header_is_a_reject(tmp_path: Path) -> None:
+    log = read(tmp_path, "metrics.csv", "epoch,step,loss\n0,1,3\n0,2\n0,x,3\n0,3,1\n")
+    assert [(reject.line, reject.reason) for reject in log.rejects] == [
+        (3, "a row has 2 cells, and the header 3"),
+        (4, "a row has no whole step"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timestamp, index, power.draw [W]\n2026/01/01 00:00:00, 0, 300.0 W\n",
+        "date,close,volume\n1,2,3\n",
+        "phase,attempt,step,loss\ntrain,1,0,2.5\n",
+        "step,loss\n0,2.5\n",
+        "epoch 1, loss 2.5\n",
+    ],
+)
+def test_other_tables_and_logs_are_left_to_the_parser(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    assert stores.kind(tmp_path / "a.csv") is None

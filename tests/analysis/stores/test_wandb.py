@@ -1,0 +1,168 @@
+"""`.wandb` files, composed from the public grammar; a file of the tool itself was compared by hand."""
+
+import math
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputel.analysis import stores
+from gputel.analysis.logs.log import Log
+from gputel.analysis.stores import wandb
+from gputel.analysis.stores.assemble import make_log
+from gputel.analysis.stores.wandb_log import RecordReader
+from tests.analysis.stores.compose_events import packed, varint
+from tests.analysis.stores.compose_wandb import ending, framed, history, item, metric, run, summary
+
+
+def read(folder: Path, data: bytes) -> Log:
+    path = folder / "run-abc.wandb"
+    path.write_bytes(data)
+    return stores.read(path)
+
+
+def rows(count: int, **cells: object) -> list[bytes]:
+    return [history({"train/loss": 8 / (n + 1), **cells}, n) for n in range(count)]
+
+
+def test_history_settings_name_and_exit_code_are_read(tmp_path: Path) -> None:
+    log = read(tmp_path, framed([run("planned", {"lr": 0.1, "opt": {"name": "muon"}}), *rows(5), ending(0)]))
+    assert (log.name, log.status) == ("planned", "completed")
+    assert log.config == {"lr": 0.1, "opt.name": "muon"}
+    assert log.records["loss"].to_list() == [8 / (n + 1) for n in range(5)]
+
+
+def test_summaries_are_passed_over(tmp_path: Path) -> None:
+    records = [each for row in rows(5) for each in (row, summary({"train/loss": 99}), summary({}))]
+    assert read(tmp_path, framed(records)).records["loss"].max() == 8.0
+
+
+def test_values_of_the_typed_schema_are_read(tmp_path: Path) -> None:
+    typed = [
+        packed(1, packed(1, b"loss") + b"\x31" + struct.pack("<d", 2.5)),
+        packed(1, packed(1, b"tokens") + b"\x28" + varint(7)),
+        packed(1, packed(1, b"note") + packed(7, b"words")),
+    ]
+    log = read(tmp_path, framed([packed(2, b"".join(typed) + packed(2, b"\x08\x03"))]))
+    assert log.records.select("step", "loss", "tokens").rows() == [(3, 2.5, 7.0)]
+
+
+def test_nan_and_infinities_come_bare_and_quoted(tmp_path: Path) -> None:
+    data = framed(
+        [history({"loss": math.nan, "lr": "Infinity"}, 0), history({"loss": "NaN", "lr": -math.inf}, 1)]
+    )
+    log = read(tmp_path, data)
+    assert all(math.isnan(value) for value in log.records["loss"])
+    assert log.records["lr"].to_list() == [math.inf, -math.inf]
+
+
+def test_step_is_the_metric_that_define_metric_names(tmp_path: Path) -> None:
+    calls = [history({"train/loss": n, "tokens_step": 100 * n}, n) for n in range(1, 4)]
+    log = read(tmp_path, framed([metric("train/*", "tokens_step", is_pattern=True), *calls]))
+    assert log.records["step"].to_list() == [100, 200, 300]
+
+
+@pytest.mark.parametrize("axis", ["trainer/global_step", "train/global_step", "global_step", "iter", "step"])
+def test_step_is_a_metric_that_is_called_like_one(tmp_path: Path, axis: str) -> None:
+    """Evaluations are calls of their own, which shift W&B's own count."""
+    calls = [history({"train/loss": 1.0, axis: 10}, 0), history({"val/loss": 2.0, axis: 10}, 1)]
+    log = read(tmp_path, framed([*calls, history({"train/loss": 0.5, axis: 20}, 2)]))
+    assert log.records["step"].to_list() == [10, 20]
+    assert log.evals.select("step", "name").rows() == [(10, "val_loss")]
+
+
+def test_row_without_its_step_is_no_record_and_is_counted(tmp_path: Path) -> None:
+    log = read(tmp_path, framed([*rows(2, global_step=5), history({"loss2": 1.0}, 9)]))
+    assert log.records.height == 1
+    assert "1 values without global_step skipped" in log.notes
+
+
+def test_last_value_of_a_step_that_was_logged_twice_counts(tmp_path: Path) -> None:
+    """nanoGPT logs an averaged loss at evaluations, and then the step's own."""
+    twice = [history({"train/loss": 3.0, "iter": 5}, 0), history({"train/loss": 2.0, "iter": 5}, 1)]
+    assert read(tmp_path, framed(twice)).records["loss"].to_list() == [2.0]
+
+
+def test_file_without_an_exit_record_says_where_it_ends(tmp_path: Path) -> None:
+    log = read(tmp_path, framed(rows(2000))[:-11])
+    assert log.status == "unknown"
+    assert log.cause
+    assert log.cause.text == "the file ends at step 1,998"
+
+
+def test_exit_code_of_a_failure_is_the_cause(tmp_path: Path) -> None:
+    log = read(tmp_path, framed([*rows(2), ending(1)]))
+    assert (log.status, log.cause and log.cause.text) == ("failed", "W&B noted exit code 1")
+
+
+def test_damaged_record_costs_itself(tmp_path: Path) -> None:
+    data = bytearray(framed(rows(3000)))
+    data[40_000] ^= 1
+    log = read(tmp_path, bytes(data))
+    assert log.records.height == 2999
+    assert len(log.rejects) == 1
+
+
+def test_damaged_length_costs_no_more_than_the_block(tmp_path: Path) -> None:
+    start = len(framed(rows(100)))
+    data = bytearray(framed(rows(3000)))
+    data[start + 5] ^= 0x7F
+    log = read(tmp_path, bytes(data))
+    block = (1 << 15) // (len(framed(rows(101))) - start)
+    assert 3000 - block - 2 <= log.records.height < 3000
+
+
+def test_damage_in_the_last_block_keeps_what_lies_behind_it(tmp_path: Path) -> None:
+    data = bytearray(framed(rows(20)))
+    data[400] ^= 1
+    assert read(tmp_path, bytes(data)).records.height == 19
+
+
+def test_folder_of_wandb_is_one_run(tmp_path: Path) -> None:
+    from gputel.analysis.runs import paths
+
+    folder = tmp_path / "wandb" / "offline-run-20260101_000000-abc"
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "output.log").write_text("step 1 loss 2.0\n")
+    (folder / "run-abc.wandb").write_bytes(framed(rows(3)))
+    assert [path.name for path in paths.walk(tmp_path)] == ["run-abc.wandb"]
+
+
+RECORDS = [run("a", {"x": 1}), *rows(400), packed(2, item("big", "y" * 70_000)), *rows(3), ending(0)]
+DATA = framed(RECORDS)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, len(DATA)), max_size=5))
+def test_any_cut_and_going_on_gives_the_records_of_the_whole(cuts: list[int]) -> None:
+    reader, records = RecordReader(), []
+    edges = [0, *sorted(cuts), len(DATA)]
+    for start, end in pairwise(edges):
+        records += list(reader.feed(DATA[start:end]))
+    assert records == RECORDS
+    assert reader.rejects == []
+
+
+def test_growing_file_gives_the_rows_of_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "run-a.wandb"
+    path.write_bytes(DATA[:333])
+    reader = wandb.FileReader(path)
+    for end in (5_000, 40_000, len(DATA)):
+        reader.advance()
+        path.write_bytes(DATA[:end])
+    assert reader.advance()
+    assert not reader.advance()
+    assert make_log(reader.run()).records.equals(stores.read(path).records)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300), st.integers(7, 20_000))
+def test_random_bytes_anywhere_raise_nothing(noise: bytes, at: int) -> None:
+    reader = RecordReader()
+    read_rows = wandb._Read()
+    for record in [*reader.feed(DATA[:at] + noise + DATA[at:]), *reader.finish()]:
+        wandb._take(record, read_rows, reader)
+    assert len(read_rows.rows) <= len(RECORDS) + len(noise)
