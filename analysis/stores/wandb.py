@@ -19,13 +19,15 @@ from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
 from gputel.analysis.stores.wandb_log import FORMAT, MAGIC, RecordReader
-from gputel.analysis.stores.wire import BYTES, DOUBLE, WireError, fields, signed, text, varint
+from gputel.analysis.stores.wire import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 
 PIECE = 8 << 20
 AXES = ("trainer/global_step", "train/global_step", "global_step", "iter", "iteration", "step")
 OWN = ("_step", "_timestamp", "_runtime", "_wandb")
 HISTORY, SUMMARY, CONFIG, METRIC, RUN, EXIT = 2, 3, 5, 12, 17, 18
 UNKNOWN = "_step"
+JSON_TEXT = b"\x82\x01"  # the key of a value
+SIZES = {1: 8, 5: 4}  # of fields of fixed size
 
 
 def is_wandb(head: bytes) -> bool:
@@ -88,9 +90,16 @@ class FileReader:
 
 def _take(record: bytes, read: _Read, records: RecordReader) -> None:
     try:
-        for part in fields(record):
-            if part.number in _TAKERS and part.kind == BYTES:
-                _TAKERS[part.number](record, part.start, part.end, read)
+        at, end = 0, len(record)
+        while at < end:
+            key, at = varint(record, at, end)
+            kind = key & 7
+            size, start = varint(record, at, end) if kind in (VARINT, BYTES) else (SIZES.get(kind, end), at)
+            at = start + size if kind != VARINT else start
+            if at > end:
+                raise WireError("a field is longer than its record")
+            if kind == BYTES and key >> 3 in _TAKERS:
+                _TAKERS[key >> 3](record, start, at, read)
     except (WireError, ValueError, IndexError, RecursionError) as error:
         records.rejects.append(Reject(records.records, FORMAT, f"a record is none of W&B's: {error}"))
 
@@ -115,6 +124,17 @@ def _take_history(data: bytes, at: int, end: int, read: _Read) -> None:
 
 
 def _take_item(data: bytes, at: int, end: int, row: dict[str, float], read: _Read) -> None:
+    """Takes one value; nearly all are a short name and a short JSON text, in this order."""
+    middle = at + 2 + data[at + 1]
+    if data[at] == 0x0A and middle + 3 <= end and data[middle : middle + 2] == JSON_TEXT:
+        content = data[middle + 3 : end]
+        if len(content) == data[middle + 2] < 0x80 and data[at + 1] < 0x80:
+            name = data[at + 2 : middle].decode(errors="replace")
+            try:
+                row[name] = float(content)
+            except ValueError:
+                _take_json(name, content, row, read)
+            return
     names: list[str] = []
     for part in fields(data, at, end):
         if part.number in (1, 2):
@@ -209,10 +229,16 @@ def _rows(read: _Read) -> Iterator[tuple[int, int, dict[str, float]]]:
     axis = _main_axis(read, present)
     axis_of = {name: _axis_of(name, read, present, axis) for name in present}
     steps = {*axis_of.values(), *OWN}
+    is_single = set(axis_of.values()) <= {axis}
     for row in read.rows:
         seconds = row.get("_timestamp", 0.0)
         moment = int(seconds * 1e6) * 1000 if 0 < seconds < 9e9 else 0
         groups: dict[int, dict[str, float]] = {}
+        if is_single:
+            step = row.get(axis)
+            if step is not None and step == step and abs(step) < 2**62:
+                yield int(step), moment, {name: cell for name, cell in row.items() if name not in steps}
+                continue
         for name, cell in row.items():
             if name in steps:
                 continue
