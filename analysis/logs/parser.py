@@ -40,6 +40,7 @@ CANDIDATE = patterns.lazy_regex(
 )
 
 
+LONG = 40_000  # lines after which inference sees only those that may speak of training
 HEAD = 16_384  # bytes in which the first timestamp is looked for, and where the weights come from
 
 
@@ -238,10 +239,10 @@ class Parser:
         lines = b"".join([chunk.data for chunk in self._kept] if nothing else self._strange)
         if not self._infer or not CANDIDATE.search(lines):
             return None
-        if nothing or not self.records.begun:
-            return self._infer(lines, 0)
-        spoken = [line for line in lines.split(b"\n") if CANDIDATE.search(line)]  # a tenth of a long log
-        return self._infer(b"\n".join(spoken), sum(self.hits.values()))
+        if not nothing and self.records.begun:
+            return self._infer(_spoken(lines), sum(self.hits.values()))
+        inferred = self._infer(lines, 0)
+        return inferred if inferred or lines.count(b"\n") < LONG else self._infer(_spoken(lines), 0)
 
     def _is_nothing(self) -> bool:
         """Whether formats matched lines and read nothing, or passed over the losses: it is in none of them."""
@@ -295,6 +296,11 @@ class Parser:
                 number = int(chunk.number(np.array([at]))[0])
                 time = stamps.read(line[:80])
                 self.outcome.events.append(replace(event, line=number, time=time))
+
+
+def _spoken(lines: bytes) -> bytes:
+    """The lines that may speak of training, a tenth of a long log."""
+    return b"\n".join(line for line in lines.split(b"\n") if CANDIDATE.search(line))
 
 
 def _printed(hits: Hits) -> frozenset[Field]:

@@ -25,12 +25,13 @@ from gputel.analysis.logs.line_kinds import EVIDENCE, plan
 from gputel.telemetry.errors import GputelError
 
 _PLACES = [*PLACES, "index", "count"]
+_RECURS = 20  # lines; with two losses each they are of a training, however long
 OFTEN = 3  # lines; a rarer shape must have a value with a known name
 _EVALUATION = re.compile(
     rb"(?i)(?<![a-z_-])(?:val|valid|validat\w*|eval\w*|test\w*|dev|held[-_ ]?out)(?![a-z])"
 )
-_FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*%b%%?" % values.GRAMMAR)
-_BLOCK = 8  # lines between a heading and a figure of its block
+_FIGURE = re.compile(rb"(?:# )?[\w /-]+[:=]\s*(?:%b)%%?(?: \([+-]?[\d.]+\))?" % values.GRAMMAR)
+_BLOCK = 40  # lines between a heading and a figure of its block
 _HEADING = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+){0,2}:?")
 _BEGINS = re.compile(rb"(?i)\W*(?:val|valid|validation|eval|evaluation|test|dev)(?!\w)")
 _ANY = r"\S+(?: \S+)?"
@@ -41,7 +42,7 @@ _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _LONGEST_END = 60
 _REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
-_EPISODE = re.compile(r"(?i)episodes?|time_?steps?|\bgames?\b")
+_EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\bgames?\b")
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 
@@ -116,7 +117,8 @@ class Candidate:
     @property
     def is_settings(self) -> bool:
         """Whether it is a printed configuration: many names in brackets, with values that never change."""
-        return not self.changing and settings.is_printed(self.shape.example)
+        printed = settings.is_printed(self.shape.example)
+        return printed and (not self.changing or (not self.loses and settings.is_wordy(self.shape.example)))
 
     @property
     def is_quoted(self) -> bool:
@@ -130,7 +132,8 @@ class Candidate:
             n for n in self.metrics if "?" not in n.source and re.search("(?i)loss|grad_norm", n.column or "")
         ]
         named = self.place is not None and not self.place.guessed
-        return self.loses or named or (self.is_terse and bool(parts))
+        recurs = self.shape.count >= _RECURS and len(parts) > 1
+        return self.loses or named or recurs or (self.is_terse and bool(parts))
 
 
 def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:
@@ -178,7 +181,7 @@ def _is_headed(shape: LineShape, lines: Sequence[bytes]) -> bool:
 def _heading(lines: Sequence[bytes], number: int) -> bytes:
     """The nearest line above that is not blank and no `name: figure`, without the signs drawn around it."""
     for line in reversed(lines[max(0, number - _BLOCK) : number]):
-        text = line.strip(b" \t=-*#_")
+        text = line.strip(b" \t=-*#_|>")
         if text and not _FIGURE.fullmatch(text):
             return text
     return b""
@@ -230,7 +233,9 @@ def _without_counts(candidate: Candidate) -> list[Named]:
 
 def _is_epoch(candidate: Candidate) -> bool:
     """Whether it is `Epoch 3/10` above the lines of that epoch, and not prose about epochs."""
-    begins = candidate.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin"))
+    begins = (
+        candidate.shape.words[0].lstrip(b" =-*#[").lower().startswith((b"ep", b"start", b"begin", b"train"))
+    )
     return (
         begins
         and set(candidate.columns) <= {"epoch", "epochs"}

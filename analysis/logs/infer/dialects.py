@@ -61,7 +61,7 @@ PARTS = re.compile(
 # Measures of a model, in training or on held-out data.
 MEASURE = re.compile(
     r"(?i)loss|acc|ppl|perplex|bpb|bpc|f1|bleu|rouge|wer|cer|map|auc|iou|dice|score|error|rmse|mae|mse|reward|psnr|ssim"
-    r"|lpips|fid|em$|precision|recall"
+    r"|(?<![a-z])returns?(?![a-z])|lpips|fid|em$|precision|recall"
 )
 SETS = {"train", "training", "eval", "valid", "val", "test", "validation"}
 # Step times, unless they run on.
@@ -74,7 +74,7 @@ TOKEN_RATES = {"tok/s", "tok/sec", "toks/s", "tokens/s", "tokens/sec", "token/s"
 # A loss by another name, if it is the only one: `NER loss`. These names are of parts, and of regularizers.
 LOSS = re.compile(
     r"(?i)^(?!(?:min|max|best|actor\w*|critic\w*|aux\w*|entropy|gen|generator|disc\w*|d|g|style|content|commit\w*|perceptual|z)_)"
-    r"\w+_loss$"
+    r"(?:\w+_loss|loss_(?!scal|weight|coe|factor|avg|d$|g$|disc|gen|enc|dec|\d)[a-z]\w*)$"
 )
 # Losses of networks that play against each other: such a run has no total.
 OPPOSED = re.compile(r"(?i)^(?:gen|generator|disc|discriminator|d|g|style|content|perceptual)_(?:\w+_)?loss$")

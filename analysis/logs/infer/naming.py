@@ -155,7 +155,8 @@ def _known(slot: Slot, column: Sequence[bytes], words: Vocabulary) -> Named:
 def _own_name(slot: Slot, key: str, unit: str, words: Vocabulary) -> Named:
     """A column of the value's own printed name; `validloss` is split where a set is glued to the measure."""
     split = _GLUED.sub(" ", key)
-    printed = split if split.split(" ")[0].lower() in SETS else key
+    words_of = split.lower().split(" ")
+    printed = split if words_of[0] in SETS or "loss" in words_of else key
     what = words.field(printed.encode(), unit.encode())
     return Named(slot, what.column if what and what.kind == "number" else None, unit or None, key)
 

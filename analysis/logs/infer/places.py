@@ -204,6 +204,11 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
     return [replace(cell, column="batch", guessed=True) if at and cell.slot == at else cell for cell in cells]
 
 
+def _is_unknown(cell: Named) -> bool:
+    """Whether a value has its own printed name, which may be that of a place: `count_`."""
+    return cell.column in (legal(cell.source), f"{legal(cell.source)}_")
+
+
 def _ordinal(cells: list[Named], shape: LineShape) -> Slot | None:
     """The whole number in front of a lone record that begins like `48101: 0.28, 0.29 avg, 0.001 rate`."""
     first = cells[0].slot
@@ -218,9 +223,7 @@ def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
         return cells
     if any(cell.column in (*PLACES, "index") for cell in cells):
         return _batch_beside(cells, shape)
-    strange = [
-        cell for cell in cells if cell.column is None or (cell.at == 0 and cell.column == legal(cell.source))
-    ]
+    strange = [cell for cell in cells if cell.column is None or (cell.at == 0 and _is_unknown(cell))]
     at = counter(shape, [cell.slot for cell in strange]) or _ordinal(cells, shape)
     return [
         replace(cell, column="step", guessed=True, source=cell.source or "#") if cell.slot == at else cell

@@ -124,6 +124,8 @@ def without_settings(candidates: Sequence[Candidate], lines: Sequence[bytes]) ->
 
 
 def _is_setting(line: Candidate, lines: Sequence[bytes]) -> bool:
+    if line.is_settings and not line.loses:
+        return True
     if line.role not in ("eval", "mixed") or line.changing:
         return False
     in_blocks = (settings.in_block(lines, number) for number in line.shape.lines[:20])

@@ -32,6 +32,7 @@ _HYPERPARAMETER = lazy_regex(
 )
 _LONGEST = 60  # lines of a block to either side
 _SHORTEST = 3
+_WORDY = 5
 
 
 def is_printed(line: bytes) -> bool:
@@ -39,6 +40,11 @@ def is_printed(line: bytes) -> bool:
     return _CALL.search(line) is not None or (
         _DICT.search(line) is not None and _WORD.search(line) is not None
     )
+
+
+def is_wordy(line: bytes) -> bool:
+    """Whether many values of a printed dict are words, as those of a configuration are."""
+    return len(_WORD.findall(line)) >= _WORDY
 
 
 def within(literals: Sequence[bytes]) -> frozenset[int]:

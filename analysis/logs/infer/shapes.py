@@ -33,7 +33,7 @@ _PREFIX = re.compile(
     rb"|(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)\b(?:[:|][\w.]+(?=[: ])|(?:[:|][\w.]+)+(?=\]))?"
     rb"|(?:\w+ (?=\S+:\d+\]))?[\w./-]+\.(?:py|cc|cpp|cu|rs|jl)(?::\d+| \d+(?=\))|,? +line:? \d+(?: +\d+(?=\]))?)?"
     rb"|\w+:\d+(?=\) )|\w+\.[\w.]+:\d+(?= - )|[\w.-]+:\d+(?=\t)"
-    rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z]+\d+) (?=INFO|WARN|ERROR|DEBUG)"
+    rb"|[\w.]+:[\w<>]+:\d+(?= - )|(?:\d+:|[A-Za-z_]\w*) (?=(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b)"
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )

@@ -74,6 +74,7 @@ def find_slots(shape: LineShape) -> list[Slot]:
             row[-1] = replace(row[-1], key=None, column="range")
         elif slot.key is None and row:
             slot = _beside(slot, row[-1], left)
+            slot = _as_change(slot, shape)
             both = _BOTH.fullmatch(row[-1].key or "") if slot.column == "total" else None
             if both:
                 row[-1], slot = replace(row[-1], key=both[1]), replace(slot, key=both[2], column=None)
@@ -176,6 +177,13 @@ def _beside(slot: Slot, before: Slot, left: str) -> Slot:
     if left.strip() == "(" and before.key and not (slot.unit and "/" in slot.unit) and not apart:
         return replace(slot, key=f"{before.key}()")
     return slot
+
+
+def _as_change(slot: Slot, shape: LineShape) -> Slot:
+    """A signed number in brackets is the change since the figure before, and no average: `2.93 (+0.10)`."""
+    signed = all(value[:1] in (b"+", b"-") for value in shape.column(slot.at))
+    averages = slot.key is not None and slot.key.endswith("()")
+    return replace(slot, key=None, column="change") if averages and signed else slot
 
 
 def _by_unit_or_right(slot: Slot, behind: str, more: bool) -> Slot:

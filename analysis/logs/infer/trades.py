@@ -57,7 +57,7 @@ def _is_of_another_trade(line: Candidate) -> bool:
     if _URL.search(example) or _is_sentence(line) or _has_foreign_unit(line):
         return True
     sources = [value.source for value in line.named]
-    text = b" ".join([*line.shape.words, *(source.encode() for source in sources)])
+    text = b" | ".join([*line.shape.words, *(source.encode() for source in sources)])
     text = _PATH.sub(b" ", text)
     learns = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
     if b"loss of " in text.lower() or (_MONEY.search(text) and not learns):

@@ -65,3 +65,8 @@ def test_values_behind_the_settings_of_a_line_count_again() -> None:
 def test_line_of_figures_in_a_dict_is_no_configuration() -> None:
     assert not settings.is_printed(b"{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}")
     assert settings.is_printed(DICT.encode())
+
+
+def test_dict_with_many_words_is_a_configuration_and_one_with_a_word_is_not() -> None:
+    assert settings.is_wordy(b"{'dir': './out', 'gpu': False, 'amp': True, 'weights': None, 'model': 'gcn'}")
+    assert not settings.is_wordy(b"{'mode': 'train', 'loss': 0.5, 'lr': 0.001}")
