@@ -295,7 +295,7 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
     elif len(slots) == 1:
         training = [_without_stall(record, usual_ns, widths[0])]
     else:
-        training = _shared_out(_expected_ns(record, usual_ns), widths)
+        training = _shared_out(_expected_ns(record, usual_ns), widths, _steps_behind(inner) / record.steps)
     trained = max((place for place, share in enumerate(training) if share), default=len(slots) - 1)
     for place, ((left, right), train_ns) in enumerate(zip(slots, training, strict=True)):
         rest = _rest(left, right, record)
@@ -330,15 +330,28 @@ def _without_stall(record: LogMark, usual_ns: float, width: int) -> int:
     return round(expected) if width - expected > max(expected, STALL_NS) else width
 
 
-def _shared_out(train_ns: float, widths: Sequence[int]) -> list[int]:
-    """Distributes training over slots: the last slot first, as the record ends it, then from the front."""
+def _steps_behind(inner: Sequence[LogMark]) -> int:
+    """Returns how many steps of a record may come behind the last other line, by the step of that line."""
+    record = inner[-1]
+    named = [mark.step for mark in inner[1:-1] if mark.step is not None]
+    if record.step is None or not named:
+        return record.steps
+    return min(max(record.step - max(named) + 1, 1), record.steps)
+
+
+def _shared_out(train_ns: float, widths: Sequence[int], most_behind: float = 1.0) -> list[int]:
+    """Distributes training over slots: the last slot first, as the record ends it, then from the front.
+
+    `most_behind` is the share of the training that the last slot may have.
+    """
     last = len(widths) - 1
     if np.isnan(train_ns):
         return [0] * last + [widths[last]]
     shares, left = [0] * len(widths), train_ns
     for place in (last, *range(last)):
         if place == last or left > ROUGHLY * train_ns:
-            shares[place] = min(round(left), widths[place])
+            most = most_behind * train_ns if place == last else left
+            shares[place] = min(round(most), widths[place])
             left -= shares[place]
     return shares
 

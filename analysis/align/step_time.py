@@ -7,9 +7,7 @@ of a step; what they differ from the timestamps counts as their error.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,33 +15,28 @@ import polars as pl
 
 from gputel.analysis.align.spans import LONG
 from gputel.analysis.align.timestamps import usual_near
-from gputel.analysis.runs.log_doubts import BLOCK
+from gputel.analysis.runs.record_gaps import (
+    SURE,
+    StepTime,
+    median_with_error,
+    record_gaps,
+    time_by_gaps,
+)
 
 if TYPE_CHECKING:
+    from gputel.analysis.align.timestamps import TimedLog
     from gputel.analysis.logs.log import Log
 
-STALLED = 1.5  # times the usual: a block with a stall
-SURE = 1.64  # standard deviations on both sides that hold 90 %
-MEDIAN = 1.25  # standard error of a median, times that of a mean
-Numbers = npt.NDArray[np.float64]
+__all__ = ["SURE", "StepTime", "contains_others", "logged_step_time", "step_time"]
 
 
-@dataclass(frozen=True)
-class StepTime:
-    """Seconds of a step; the true value is within `error_s` in nine of ten cases."""
-
-    seconds: float
-    error_s: float
-    origin: str
-
-
-def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) -> StepTime | None:
+def step_time(gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) -> StepTime | None:
     """Returns the time of one step of a phase.
 
-    `steps` are rows per record as `align.per_step` returns them, `dt_ms` the printed step times of the phase, and
-    `resolution_s` the smallest difference between two timestamps, 0 if there are none.
+    `gaps` are those between its records, `dt_ms` the printed step times of the phase, and `resolution_s` the
+    smallest difference between two timestamps, 0 if there are none.
     """
-    printed, stamped = _by_dt(dt_ms), _by_clock(steps, resolution_s)
+    printed, stamped = _by_dt(dt_ms), time_by_gaps(gaps, resolution_s)
     if printed is None or stamped is None:
         return printed or stamped
     off = max(0.0, abs(printed.seconds - stamped.seconds) - stamped.error_s)
@@ -51,10 +44,21 @@ def step_time(steps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float)
     return min(stamped, printed, key=lambda estimate: estimate.error_s)
 
 
-def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
-    """Returns the time of a step by its spans and by the step times that its records print, if they do."""
+def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, placed: TimedLog) -> StepTime | None:
+    """Returns the time of a step by the gaps between records and by the step times that they print, if they do.
+
+    `steps` are their rows as `align.per_step` returns them: used if no two records follow each other.
+    """
     dt_ms = records["dt_ms"] if "dt_ms" in records.columns else None
-    return step_time(steps, dt_ms, resolution_s)
+    timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
+    saved = placed.events.filter(pl.col("kind") == "checkpoint")
+    gaps = record_gaps(timed, placed.evals, saved)
+    if gaps.is_empty():
+        gaps = steps.select(
+            pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")
+        )
+        gaps = gaps.rename({"duration_s": "seconds"})
+    return step_time(gaps, dt_ms, placed.resolution_s)
 
 
 def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
@@ -86,53 +90,4 @@ def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:
     values = dt_ms.filter(dt_ms.is_finite() & (dt_ms > 0)).to_numpy() / 1000 if dt_ms is not None else []
     if not len(values):
         return None
-    return StepTime(*_median(np.asarray(values, dtype=np.float64)), "printed step times")
-
-
-def _by_clock(steps: pl.DataFrame, resolution_s: float) -> StepTime | None:
-    """Averages over blocks of records that follow each other without another line between them."""
-    if steps.is_empty():
-        return None
-    follows = (pl.col("start") == pl.col("end").shift(1)).fill_null(False)
-    rows = steps.with_columns(chain=(~follows).cum_sum()).with_columns(
-        place=pl.col("steps").cum_sum().over("chain") - pl.col("steps"),
-        first=pl.int_range(pl.len()).over("chain") == 0,
-    )
-    clean = rows.filter(~pl.col("first"))  # the first of a chain begins where an evaluation is thought to end
-    if clean.is_empty():
-        clean = rows
-    median: Any = steps["duration_s"].median()
-    if resolution_s < float(median or 0) / 100:
-        return StepTime(
-            *_median(clean["duration_s"].to_numpy()), "timestamps" if resolution_s else "the log's clock"
-        )
-    return _by_coarse_clock(clean, resolution_s)
-
-
-def _by_coarse_clock(rows: pl.DataFrame, resolution_s: float) -> StepTime:
-    """Returns the time from the first to the last line of each stretch by its steps, without blocks that stalled.
-
-    Only the two ends of a stretch have the clock's error; how much blocks scatter beyond it is that of the steps.
-    """
-    blocks = rows.group_by("chain", pl.col("place") // BLOCK, maintain_order=True).agg(
-        (pl.col("duration_s") * pl.col("steps")).sum().alias("seconds"), pl.col("steps").sum()
-    )
-    each = pl.col("seconds") / pl.col("steps")
-    stalled = pl.col("seconds") > STALLED * each.median() * pl.col("steps") + 2 * resolution_s
-    steady = blocks.with_columns(
-        stretch=(pl.col("chain").diff().fill_null(1) != 0) | stalled.shift(1, fill_value=False)
-    )
-    steady = steady.filter(~stalled)
-    count, stretches = float(steady["steps"].sum()), max(1, int(steady["stretch"].sum()))
-    mean = float(steady["seconds"].sum()) / count
-    cut_s = resolution_s * math.sqrt(stretches / 6)
-    off = (steady["seconds"] - mean * steady["steps"]).to_numpy()
-    scatter_s = math.sqrt(max(0.0, float((off**2).mean()) - resolution_s**2 / 6) * len(off))
-    return StepTime(mean, SURE * math.hypot(cut_s, scatter_s) / count, "timestamps")
-
-
-def _median(values: Numbers) -> tuple[float, float]:
-    """Returns the median and its error, by the middle half of the values."""
-    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
-    deviation = (high - low) / 1.349
-    return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
+    return StepTime(*median_with_error(np.asarray(values, dtype=np.float64)), "printed step times")

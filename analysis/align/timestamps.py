@@ -159,7 +159,9 @@ def _by_stamps(log: Log) -> TimedLog:
     filled = later["records"]["time"].forward_fill().backward_fill()
     others = {name: later[name] for name in ("evals", "events")}
     placed = _by_line(log.with_results(**others), filled, how, WHOLE_SECOND)
-    return replace(placed, resolution_s=WHOLE_SECOND, brief=2 * chained > lines.height - lines["record"].sum())
+    return replace(
+        placed, resolution_s=WHOLE_SECOND, brief=2 * chained > lines.height - lines["record"].sum()
+    )
 
 
 def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
@@ -170,7 +172,7 @@ def _placed(frame: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _spread(stamps: Moments, is_record: npt.NDArray[np.bool_]) -> tuple[Moments, int]:
-    """Places lines within the second that their stamp was cut to; also counts those that another line placed.
+    """Places lines within the second that their stamp was cut to; counts the lines placed by another.
 
     A line that is no record, and whose stamp is at most a second after that of the line before, is as long after it
     as their stamps differ: that is right on average, however short the time between them. Others are in the middle.
@@ -191,7 +193,7 @@ def _spread_records(stamps: Moments) -> Moments:
     """Places records within their seconds, so that no step has zero length.
 
     In a second throughout which records came they are even. Before a pause the first came when it was due, and
-    after a pause the last did: there the records are as far apart as usual, and the rest of the second is pause.
+    after a pause the last did: there records are as far apart as usual, and the rest of the second is the pause.
     """
     seconds, first, inverse, count = np.unique(
         stamps, return_index=True, return_inverse=True, return_counts=True

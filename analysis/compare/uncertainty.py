@@ -87,7 +87,7 @@ def _of_energy(
     steps = of_spans(train) if train.height else train
     border = None
     if steps.height:
-        time = logged_step_time(track.rows, steps, placed.resolution_s)
+        time = logged_step_time(track.rows, steps, placed)
         border = border_error(placed, track.rows, steps, time)
     sensor = IN_TABLES if track.subject.recording is None else RECORDED
     totals = with_errors(align.totals(spans), border, sensor)

@@ -103,7 +103,7 @@ def step_times(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> dict[
     """Returns the time of a step of each phase, with its error and where it comes from."""
     records, times = subject.log.records, {}
     for (phase,), mine in steps.group_by("phase", maintain_order=True):
-        time = logged_step_time(records.filter(pl.col("phase") == phase), mine, placed.resolution_s)
+        time = logged_step_time(records.filter(pl.col("phase") == phase), mine, placed)
         if time:
             times[str(phase)] = time
     return times

@@ -14,12 +14,13 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch import unit_factor
+from gputel.analysis.runs.record_gaps import StepTime, record_gaps, time_by_gaps
 from gputel.telemetry import run_folder
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
-BLOCK = 20  # steps of a block of lines, over which a coarse clock is good enough
+FEWEST_GAPS = 3  # between records, that tell the time of a step
 LONGER = 1.15  # times the time between records, above which a printed step time cannot be
 SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
 SECOND_NS = 1_000_000_000
@@ -59,27 +60,21 @@ def _clock_set(subject: RunData) -> Iterator[Doubt]:
         )
 
 
-def _between_records(subject: RunData) -> tuple[float, float] | None:
-    """Returns the median time of a step by timestamps, over blocks of steps, and its error; None of too few."""
-    rows = subject.log.records.filter(pl.col("time").is_not_null() & pl.col("step").is_not_null())
-    rows = rows.unique(["phase", "attempt", "step"], keep="first", maintain_order=True)
-    if rows.height < 3:
-        return None
-    whole = subject.recording is None and bool((rows["time"].dt.epoch("ns") % SECOND_NS == 0).all())
-    apart = BLOCK if whole else 1
-    place = ["phase", "attempt"]
-    seconds = pl.col("time").diff(apart).over(place).dt.total_nanoseconds() / 1e9
-    each = rows.select(seconds / pl.col("step").diff(apart).over(place)).to_series()
-    each = each.filter(each.is_finite() & (each > 0))
-    median: Any = each.median() if len(each) >= 3 else None
-    return None if median is None else (float(median), 1.0 / apart if whole else 0.001)
+def _between_records(subject: RunData) -> StepTime | None:
+    """Returns the time of a step by timestamps; None of too few records."""
+    log = subject.log
+    stamps = log.records["time"].drop_nulls().dt.epoch("ns")
+    whole = subject.recording is None and bool((stamps % SECOND_NS == 0).all())
+    saved = log.events.filter(pl.col("kind") == "checkpoint")
+    gaps = record_gaps(log.records, log.evals, saved)
+    return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
 
 
-def _step_time(subject: RunData, between: tuple[float, float] | None) -> Iterator[Doubt]:
+def _step_time(subject: RunData, between: StepTime | None) -> Iterator[Doubt]:
     records = subject.log.records
     if between is None:
         return
-    stamped, error_s = between
+    stamped, error_s = between.seconds, between.error_s
     if "dt_ms" in records.columns:
         values = records.filter(pl.col("dt_ms").is_finite() & (pl.col("dt_ms") > 0))["dt_ms"]
         median: Any = values.median()

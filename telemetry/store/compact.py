@@ -25,7 +25,7 @@ def start(*folders: Path) -> None:
 
 
 def tables(segment: Path, *, sampled: bool) -> list[Path]:
-    """The folders whose journals are worth compacting; none of a short run without a GPU: journals are read, too."""
+    """The folders whose journals are worth compacting; none of a short run without a GPU: readers take journals."""
     journals = list(segment.glob("*/*-[0-9]*.gtb"))
     few = sum(journal.stat().st_size for journal in journals) <= FEW_BYTES
     return [] if few and not sampled else sorted({journal.parent for journal in journals})

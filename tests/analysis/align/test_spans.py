@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.analysis.align import cut_spans
+from gputel.analysis.align import cut_spans, join, measured
 from gputel.analysis.align.spans import LogMark, of_marks
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20
@@ -268,3 +269,44 @@ def test_checkpoints_that_no_step_time_contains_are_absent_beside_evaluations_th
     path = tmp_path / "run.log"
     path.write_text(evaluated_every_20(80, lambda step: step % 10 == 0))
     assert cut_spans(read_run(path))["kind"].unique().sort().to_list() == ["eval", "train"]
+
+
+def test_save_announced_before_its_step_is_not_taken_for_training(tmp_path: Path) -> None:
+    """A record covers ten steps of 3 s; evaluation and save come before the last of them."""
+    path, at, lines = tmp_path / "run.log", 0.0, []
+    for number in range(301):
+        if number and number % 100 == 0:
+            at += 14
+            lines.append(f"{_stamp(at)} step {number}: train loss 3.1000, val loss 3.2000")
+            lines.append(f"{_stamp(at)} saving checkpoint to out")
+            at += 4
+        at += 3
+        if number % 10 == 0:
+            lines.append(f"{_stamp(at)} iter {number}: loss 3.1000, time 3000.00ms, mfu 41.00%")
+    path.write_text("\n".join(lines) + "\n")
+    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    seconds = dict(totals.select("kind", "duration_s").iter_rows())
+    assert seconds["eval"] == pytest.approx(3 * 14, abs=1)
+    assert seconds["checkpoint"] == pytest.approx(3 * 4, abs=1)
+
+
+@pytest.mark.parametrize("eval_s", [0.0, 0.4])
+def test_evaluations_shorter_than_a_second_are_right_on_average(eval_s: float, tmp_path: Path) -> None:
+    """Steps of 0.31 s, stamps of whole seconds, an evaluation and a save of 2 s after every 50th step."""
+    path, at, lines, rng = tmp_path / "run.log", 0.0, [], random.Random(2)
+    for number in range(4001):
+        at += 0.31 * rng.uniform(0.98, 1.02)
+        lines.append(f"{_stamp(at)} step {number} | loss: 3.1000 | dt: 310.00ms")
+        if number and number % 50 == 0:
+            at += eval_s
+            lines += [f"{_stamp(at)} validation loss: 3.2", f"{_stamp(at)} saving checkpoint to out"]
+            at += 2 * rng.uniform(0.9, 1.1)
+    path.write_text("\n".join(lines) + "\n")
+    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    seconds = dict(totals.select("kind", "duration_s").iter_rows())
+    assert seconds.get("eval", 0.0) == pytest.approx(80 * eval_s, abs=6)
+    assert seconds["checkpoint"] == pytest.approx(158, abs=6)
+
+
+def _stamp(at: float) -> str:
+    return f"2026-03-01 {10 + int(at) // 3600}:{int(at) // 60 % 60:02d}:{int(at) % 60:02d}"

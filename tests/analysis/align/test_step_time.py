@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import polars as pl
@@ -14,8 +13,6 @@ from gputel.analysis.align.step_time import contains_others, step_time
 from gputel.analysis.runs import read_run
 from tests.analysis.align.conftest import evaluated_every_20
 
-START = datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
-
 
 def stamped(step_s: float, count: int, resolution_s: float, seed: int = 1) -> pl.DataFrame:
     """Steps of nearly one length, their ends cut to the resolution of the clock."""
@@ -24,11 +21,8 @@ def stamped(step_s: float, count: int, resolution_s: float, seed: int = 1) -> pl
     for _ in range(count):
         ends.append(ends[-1] + step_s * rng.uniform(0.99, 1.01))
     cut = [int(end / resolution_s) * resolution_s for end in ends]
-    moments = [START + timedelta(seconds=end) for end in cut]
     seconds = [later - earlier for earlier, later in itertools.pairwise(cut)]
-    return pl.DataFrame(
-        {"start": moments[:-1], "end": moments[1:], "steps": [1] * count, "duration_s": seconds}
-    )
+    return pl.DataFrame({"chain": [0] * count, "steps": [1] * count, "seconds": seconds})
 
 
 @pytest.mark.parametrize("step_s", [0.31, 0.645, 1.217, 2.94])
