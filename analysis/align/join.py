@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis import columns
+from gputel.analysis import columns, progress
 from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, divided, used
@@ -133,7 +133,7 @@ def _gone_through(
     """Measures each GPU in each span; sums the power of GPUs that were sampled at the same moments."""
     by_gpu: dict[Gpu, dict[str, Numbers]] = {}
     powers: list[Power] = []
-    for gpu in gpus:
+    for gpu in progress.each(gpus, "measuring GPUs"):
         if ticks := readings.ticks(gpu):
             by_gpu[gpu] = _alone(ticks, starts, stops)
             powers = _with(powers, (ticks.holds, ticks.peak("power_w")))

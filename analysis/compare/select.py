@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputel.analysis import text
+from gputel.analysis import progress, text
 from gputel.analysis.compare import axes, curves, settings
 from gputel.analysis.compare.axes import AXES, Prices
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve, run_phase
@@ -152,7 +152,10 @@ def _with_phase(
         fault = "no phase that two runs have" if asked is None else f"no phase {asked}"
         raise _nothing(names(given), f"{fault} (there is {there})", SEE)
     clock = axes.shared([curves.rows_of(subject, own_phase) for subject, _, own_phase in have])
-    tracks = [run_phase(subject, name, own_phase, prices, clock) for subject, name, own_phase in have]
+    tracks = [
+        run_phase(subject, name, own_phase, prices, clock)
+        for subject, name, own_phase in progress.each(have, "comparing runs")
+    ]
     return tracks, left_out(
         [name for _, name, own_phase in named if own_phase is None], f"no phase {choice.phase}"
     )

@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gputel.analysis import progress
 from gputel.analysis.logs import binary, open_files
 from gputel.analysis.logs.binary import GZIP, ZSTD
 from gputel.telemetry.errors import GputelError
@@ -64,6 +65,8 @@ def read_files(
         if small:
             waiting.append(small)
             size += len(small.text)
+            with progress.stage(path.name, len(small.text), progress.BYTES) as advance:
+                advance(len(small.text))
         if not small or size >= PIECE:
             yield from _together(waiting, formats)
             waiting, size = [], 0
@@ -78,7 +81,12 @@ def read_files(
 def read_file(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
     """Reads a log file or a FIFO; raises GputelError if it cannot be opened."""
     try:
-        with _opened(path, limits) as raw:
+        with (
+            _opened(path, limits) as raw,
+            progress.stage(
+                f"reading {path.name}", os.fstat(raw.fileno()).st_size, progress.BYTES
+            ) as raw.advance,
+        ):
             latest, live = _written(path, os.fstat(raw.fileno()))
             return stream(raw, name_of(path), str(path), formats, latest, live=live, limits=limits)
     except OSError as error:
@@ -87,17 +95,28 @@ def read_file(path: Path, formats: tuple[Format, ...] | None = None, limits: Lim
         ) from None
 
 
-def _opened(path: Path, limits: Limits) -> io.FileIO:
+class _CountedFile(io.FileIO):
+    """Says how much of it was read, packed as it is."""
+
+    advance: Callable[[float], None]
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        self.advance(len(piece))
+        return piece
+
+
+def _opened(path: Path, limits: Limits) -> _CountedFile:
     """Opens a file; says that it waits where that is a FIFO that no process has opened for writing."""
     if not path.is_fifo():
-        return path.open("rb", buffering=0)
+        return _CountedFile(path)
     waits = threading.Timer(
         WAIT_S, limits.say, [f"{path}: is a pipe; waiting for a process to write into it"]
     )
     waits.daemon = True
     waits.start()
     try:
-        return path.open("rb", buffering=0)
+        return _CountedFile(path)
     finally:
         waits.cancel()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gputel.analysis import progress
 from gputel.analysis.document import Document, Panel
 from gputel.analysis.render.style import LOOKS, PictureLook
 from gputel.telemetry.errors import GputelError, reason
@@ -124,7 +125,8 @@ def _files(
     if is_file:
         yield File(out, picture.drawn(panels, kind, page, look), _is_ours)
         return
-    for panel, stem in zip(panels, file_names([panel.name for panel in panels], "panel"), strict=True):
+    stems = file_names([panel.name for panel in panels], "panel")
+    for panel, stem in progress.each([*zip(panels, stems, strict=True)], "drawing"):
         yield File(out / f"{name}-{stem}.{kind}", picture.drawn([panel], kind, page, look), _is_ours)
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputel.analysis import spread
+from gputel.analysis import progress, spread
 from gputel.analysis.logs.files import DEFAULT, Limits
 from gputel.analysis.runs.paths import read_logs
 from gputel.telemetry.errors import GputelError
@@ -40,8 +40,11 @@ def read_many(
                     break
         else:
             return
-    read = partial(_read, formats=formats, limits=limits)
-    yield from spread.spread(read, paths[done:], workers, _size, _killed)
+    read, left = partial(_read, formats=formats, limits=limits), paths[done:]
+    for path, log in zip(left, spread.spread(read, left, workers, _size, _killed), strict=True):
+        with progress.stage(path.name, _size(path), progress.BYTES) as advance:
+            advance(_size(path))
+        yield log
 
 
 def _read(

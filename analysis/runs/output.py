@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis import progress
 from gputel.analysis.logs import result
 from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.outcome import LogEvent, Status
@@ -98,9 +99,14 @@ def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log | None
     ends: list[npt.NDArray[np.int64]] = []
     position = 0
     try:
-        with segment.output.open("rb") as output:
+        size = segment.output.stat().st_size
+        with (
+            segment.output.open("rb") as output,
+            progress.stage(f"reading {segment.output.name}", size, progress.BYTES) as advance,
+        ):
             while piece := output.read(PIECE):
                 parser.feed(piece)
+                advance(len(piece))
                 line_feeds = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n"))
                 ends.append(line_feeds + (position + 1))
                 position += len(piece)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options, show
+from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 NAME = "gputel-compare"
 MARK = "<!-- written by gputel compare -->"
 TABLES = {"csv": "", "markdown": "md"}
-MANY = 10  # runs, from which on reading them shows its progress
 
 EXAMPLES = (
     "gputel compare runs/d16 runs/d24",
@@ -79,6 +78,7 @@ GROUPS: Groups = {
 )
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@progress_line.shown()
 def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """Put runs beside each other at equal steps, tokens, time, FLOPs, energy or dollars.
 
@@ -130,7 +130,8 @@ def _read(words: Sequence[str]) -> list[RunData]:
     place = " ".join(words)
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
-    read = [(source, sources.subject(source)) for source in show.progress(named, "reading", least=MANY)]
+    with sources.reading(named):
+        read = [(source, sources.subject(source)) for source in named]
     for source, subject in read:
         if subject.log.is_empty and source.within:
             skipped.append(Skipped(source.path, subject.log.binary or "no record, evaluation or event in it"))

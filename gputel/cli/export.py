@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gputel.cli import progress_line
 from gputel.cli.help import Command
 
 EXAMPLES = (
@@ -34,6 +35,7 @@ EXAMPLES = (
     help="Another table: its rates, a row a second.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a file that gputel did not write.")
+@progress_line.shown()
 def command(run: str, csv: Path | None, parquet: Path | None, layout: str, table: str, force: bool) -> None:
     """Write a run's GPU telemetry as one wide table: a row a tick, a column a GPU and reading.
 
@@ -41,7 +43,7 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, table
 
     RUN is a run folder, or `latest`.
     """
-    from gputel.analysis import document, text
+    from gputel.analysis import document, progress, text
     from gputel.analysis.exports import recording
     from gputel.analysis.runs.recording import open_recording
     from gputel.cli import show, sources
@@ -57,7 +59,7 @@ def command(run: str, csv: Path | None, parquet: Path | None, layout: str, table
     caution = document.caution(open_recording(path).simulated)
     for target, write in ((csv, recording.to_csv), (parquet, recording.to_parquet)):
         if target is not None:
-            with show.counter(recording.steps(path), str(target)) as done:
+            with progress.stage(f"writing {target}", recording.steps(path), "parts") as done:
                 write(path, target, layout, force=force, done=done)
             facts = [text.size(target.stat().st_size), *([caution] if caution else [])]
             show.note(f"{target}: {'; '.join(facts)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gputel.cli import options, show
+from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 
 EXAMPLES = (
@@ -50,6 +50,7 @@ GROUPS: Groups = {
     "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write them for a CI's list of tests."
 )
 @click.option("--force", is_flag=True, help="Overwrite a FILE that gputel did not write.")
+@progress_line.shown()
 def command(
     run: str,
     baseline: str | None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options, show
+from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 from gputel.telemetry.errors import GputelError
 
@@ -74,6 +74,7 @@ GROUPS: Groups = {
 )
 @click.option("--verbose", "-v", is_flag=True, help="Name each file that was skipped or held nothing.")
 @click.option("--rejects", is_flag=True, help="List the lines that look like records and could not be read.")
+@progress_line.shown()
 def command(
     paths: tuple[str, ...],
     chosen: str | None,
@@ -142,14 +143,15 @@ def _read(
             errors.append(_fault(error, word))
     limits = files.Limits(max_bytes, show.note)
     read: list[tuple[RunSource, Log]] = []
-    for source, log in zip(show.progress(named, "reading"), _open(named, formats, limits), strict=True):
-        if isinstance(log, GputelError):
-            errors.append(_fault(log, ""))
-        elif log.binary:
-            skipped.append(Skipped(source.path, log.binary))
-        else:
-            read.append((source, log))
-            errors += [{"path": log.source, "message": log.fault}] if log.fault else []
+    with sources.reading(named):
+        for source, log in zip(named, _open(named, formats, limits), strict=True):
+            if isinstance(log, GputelError):
+                errors.append(_fault(log, ""))
+            elif log.binary:
+                skipped.append(Skipped(source.path, log.binary))
+            else:
+                read.append((source, log))
+                errors += [{"path": log.source, "message": log.fault}] if log.fault else []
     logs, copied = sources.without_copies(read)
     return logs, errors, [*skipped, *copied]
 

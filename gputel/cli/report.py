@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputel.cli import options
+from gputel.cli import options, progress_line
 from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ GROUPS: Groups = {
 )
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@progress_line.shown()
 def command(
     run: str | None,
     gpu: Path | None,

@@ -14,8 +14,9 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from gputel.analysis.document import Document, Item, Section
     from gputel.analysis.runs.paths import Skipped
 
-Shown = TypeVar("Shown")
+aside: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("aside", default=nullcontext)
+"""What makes room on the terminal, such as by taking a progress line away, while something is printed."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 UNIT = re.compile(r"(?<=\d) (?=(%|°C|[A-Za-zµ]{1,5})(?![\w]))")
 MOST_NARROW = 40  # columns, below which nothing is folded further
@@ -71,32 +73,15 @@ def say(text: str, stream: TextIO | None = None) -> None:
 def rows(lines: Iterable[str], *, as_json: bool) -> None:
     """Lines of text, or of a JSON object each, on standard output at once."""
     written = escaped_json if as_json else visible_line
-    sys.stdout.buffer.write("".join(f"{written(line)}\n" for line in lines).encode())
-    sys.stdout.buffer.flush()
-
-
-def progress(items: Iterable[Shown], label: str, *, least: int = 2) -> Iterator[Shown]:
-    """Yields the items beside a bar on standard error, if that is a terminal and there are `least` of them."""
-    listed = list(items)
-    if len(listed) < least or not sys.stderr.isatty():
-        yield from listed
-        return
-    with click.progressbar(listed, label=visible_line(label), file=sys.stderr) as bar:
-        yield from bar
-
-
-@contextmanager
-def counter(length: int, label: str) -> Iterator[Callable[[int], object]]:
-    """Yields what moves a bar on standard error on, or does nothing where that is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _count: None
-        return
-    with click.progressbar(length=length, label=visible_line(label), file=sys.stderr) as bar:
-        yield bar.update
+    content = "".join(f"{written(line)}\n" for line in lines).encode()
+    with aside.get()():
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
 
 
 def _put(text: str, stream: TextIO) -> None:
-    click.echo(text, file=stream, color=_color(stream))
+    with aside.get()():
+        click.echo(text, file=stream, color=_color(stream))
 
 
 def columns_of(stream: TextIO) -> int:
@@ -240,7 +225,8 @@ def _draw(
     console = Console(
         file=stream, width=width, highlight=False, markup=False, emoji=False, no_color=not color
     )
-    console.print(drawn, soft_wrap=not stream.isatty())
+    with aside.get()():
+        console.print(drawn, soft_wrap=not stream.isatty())
 
 
 def facts(pairs: Mapping[str, object], *, indent: int = 0, stream: TextIO | None = None) -> None:

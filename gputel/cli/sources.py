@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from gputel.analysis import progress
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import matches, natural_order
@@ -64,6 +66,26 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
 def in_natural_order(words: Sequence[str]) -> list[str]:
     """The words with run2 before run10, where they stand in the order of letters, as a shell's `*` gives them."""
     return sorted(words, key=natural_order) if list(words) == sorted(words) else list(words)
+
+
+@contextmanager
+def reading(named: Sequence[RunSource]) -> Iterator[None]:
+    """Counts the bytes of several runs as one piece of work."""
+    label = (
+        f"reading {len(named)} runs" if len(named) > 1 else f"reading {named[0].path.name}" if named else ""
+    )
+    with progress.stage(label, sum(map(_bytes_of, named)), progress.BYTES):
+        yield
+
+
+def _bytes_of(source: RunSource) -> int:
+    """Of a log, or of what a run has printed; 0 where that cannot be known."""
+    try:
+        if source.kind == "run":
+            return sum(path.stat().st_size for path in source.path.rglob("output.log"))
+        return source.path.stat().st_size if source.path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], list[Skipped]]:
