@@ -94,6 +94,7 @@ class Exporter:
         """Yields the metric families; prometheus_client calls it at each scrape."""
         views = self._views
         yield from self._gpus([view for view, _ in views])
+        yield from self._machines([view for view, _ in views])
         yield from self._training([view for view, _ in views])
         alarms = self._gauge("gputel_alarm_active", "An alarm that is active now.", ("run", "rule"))
         for view, active in views:
@@ -126,6 +127,23 @@ class Exporter:
                 if name in gpu.last:
                     family.add_metric(_labels(view, gpu), gpu.last[name])
             yield family
+
+    def _machines(self, views: Sequence[View]) -> Iterator[Any]:
+        """The last second of each machine, its disks and its networks."""
+        now = datetime.now(timezone.utc)
+        fresh = [(view, machine) for view in views for machine in view.machines if now - machine.at < STALE]
+        families: dict[str, Any] = {}
+        for view, machine in fresh:
+            for (table, subject), figures in machine.figures.items():
+                labels = ("run", "node") if not subject else ("run", "node", table)
+                values = (view.name, machine.node) if not subject else (view.name, machine.node, subject)
+                for name, value in figures.items():
+                    full = f"gputel_{table}_{name}"
+                    family = families.setdefault(
+                        full, self._gauge(full, "Over the last whole second.", labels)
+                    )
+                    family.add_metric(values, value)
+        yield from families.values()
 
     def _training(self, views: Sequence[View]) -> Iterator[Any]:
         labels = ("run", "phase", "rank")

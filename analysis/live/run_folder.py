@@ -187,7 +187,7 @@ class LiveJournals:
         self.folder = folder
         self.has_begun = False
         self._part = 0  # number of the part being written
-        self._open: dict[Path, _GrowingJournal] = {}
+        self._open: dict[Path, GrowingJournal] = {}
 
     def read(self) -> pl.DataFrame | None:
         written = self._current()
@@ -216,14 +216,14 @@ class LiveJournals:
         self._part = self._part or last
         current = [part for part in journals if part.first >= self._part]
         for part in current:
-            self._open.setdefault(part.path, _GrowingJournal(part.path))
+            self._open.setdefault(part.path, GrowingJournal(part.path))
         if last > self._part:
             self._part = last
         self._open = {part.path: self._open[part.path] for part in current}
         return current
 
 
-class _GrowingJournal:
+class GrowingJournal:
     """One journal file, of which each `read` takes the blocks completed since the last one."""
 
     def __init__(self, path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from gputel.analysis.live import files, run_folder
 from gputel.analysis.live.commands import FollowedCommand
 from gputel.analysis.live.files import FilePosition, GrowingFile
+from gputel.analysis.live.machine import LiveMachine
 from gputel.analysis.live.resume import Position, Positions
 from gputel.analysis.live.run_folder import LiveJournals, Output
 from gputel.analysis.live.sources import CompressedFile, LiveSource, PipeSource, is_compressed
@@ -170,6 +171,7 @@ class FollowedRun(Followed):
         self._outputs: dict[str, Output] = {}
         self._writer_checks: dict[str, WriterCheck] = {}
         self._journals: dict[str, LiveJournals] = {}
+        self._machines: dict[str, LiveMachine] = {}
         self._events: dict[str, run_folder.EventsFile] = {}
         if note := files.filesystem_note(path, filesystem.kind(path)):
             self.notes.append(note)
@@ -199,6 +201,8 @@ class FollowedRun(Followed):
             live = journals.has_begun
             if (seconds := journals.read()) is not None:
                 yield replace(self._update(name), gpu=seconds, live=live)
+            if (machine := self._machines[name].read()) is not None:
+                yield replace(self._update(name), machine=machine, live=live)
             events, shown = self._events[name].read()
             if events:
                 yield replace(self._update(name), recorder_events=events, shown=shown)
@@ -222,6 +226,7 @@ class FollowedRun(Followed):
         self._writer_checks[name] = WriterCheck(segment.output)
         self._events[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
         self._journals[name] = LiveJournals(segment.gpu)
+        self._machines[name] = LiveMachine(segment.path, segment.node or "")
         self.paths += [segment.path, segment.gpu]
 
     def _is_written(self, name: str) -> bool | None:

@@ -18,7 +18,7 @@ import polars as pl
 from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory
 from gputel.analysis.live.log_state import LogState, upcoming
-from gputel.analysis.live.view import RunCost, Terms, View
+from gputel.analysis.live.view import MachineView, RunCost, Terms, View
 from gputel.analysis.runs.batch import StepTokens, step_tokens
 from gputel.analysis.runs.facts import run_facts
 from gputel.telemetry import run_folder
@@ -52,6 +52,7 @@ class RunState:
         self._now = now
         self._sources: dict[str, ReadSoFar] = {}
         self._gpus = GpuHistory()
+        self._machines: dict[str, MachineView] = {}
         self._events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
         self._facts: list[dict[str, Any]] = []
         self._tokens = StepTokens(None, "")
@@ -76,6 +77,8 @@ class RunState:
                 self._last_record = self._now() if update.live else update.written
         if update.gpu is not None:
             self._gpus.take(update.gpu, update.stream)
+        if update.machine is not None:
+            self._machines[update.machine.node] = update.machine
         self._events.extend(update.recorder_events)
 
     def set_written(self, is_written: bool | None) -> None:
@@ -158,6 +161,7 @@ class RunState:
             else upcoming(log, self._total(log), step_s, datetime.fromtimestamp(now, timezone.utc), eta_s),
             cost=self._cost(terms or Terms(), elapsed_s, eta_s),
             gpus=self._gpus.view(),
+            machines=[self._machines[node] for node in sorted(self._machines)],
             ranks=self._ranks(now),
             events=[*log.events, *log.open_events, *self._events],
             records=sum(each.records for each in self.logs.values()),

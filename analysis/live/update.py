@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
+    from gputel.analysis.live.view import MachineView
     from gputel.analysis.logs.incremental import Increment
     from gputel.analysis.logs.outcome import LogEvent
 
@@ -42,6 +43,7 @@ class Update:
     log: ReadSoFar | None = None  # the parser of the increment, or the store
     written: float | None = None  # time of the last write to the log, in seconds since 1970
     gpu: pl.DataFrame | None = None
+    machine: MachineView | None = None
     recorder_events: list[dict[str, Any]] = field(default_factory=list)
     live: bool = True
     shown: bool = False

@@ -60,6 +60,19 @@ class GpuView:
 
 
 @dataclass(frozen=True)
+class MachineView:
+    """`figures` has a row of a table's last second by table and subject, which is "" for the whole machine."""
+
+    node: str
+    at: datetime
+    figures: dict[tuple[str, str], dict[str, float]]
+
+    @property
+    def host(self) -> dict[str, float]:
+        return self.figures.get(("host", ""), {})
+
+
+@dataclass(frozen=True)
 class View:
     """A run at one moment. Times are UTC; None means unknown.
 
@@ -90,6 +103,7 @@ class View:
     upcoming: Sequence[UpcomingEvent]
     cost: RunCost | None
     gpus: Sequence[GpuView]
+    machines: Sequence[MachineView]
     ranks: Mapping[str, tuple[int | None, float]]
     events: Sequence[Mapping[str, Any]]
     records: int

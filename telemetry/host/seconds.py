@@ -6,7 +6,7 @@ reset: its rate is null, as it is after a gap and of a subject's first read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from gputel.telemetry.host import process_seconds
 from gputel.telemetry.host.columns import HOST, RATES, STORED, Rate
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.frames import EVERYTHING, TIME, Schema, part_ticks, tier_files
-from gputel.telemetry.store.parts import Part
 from gputel.telemetry.store.tiers import PROCESS, WITHOUT_SUBJECT, Tier
 
 LONGEST_S = 65
@@ -50,17 +49,30 @@ def tick_schema(table: str) -> Schema:
 
 def seconds(folder: Path) -> pl.DataFrame:
     """A row a second and subject of the table in this folder, in the order of time."""
-    table = folder.name
-    whole = pl.concat([pl.DataFrame(schema={SUBJECT: pl.String, **TIME}), *_parts(folder)], how="diagonal")
+    frame = _rates(folder.name, _parts(folder))
+    if folder.name == PROCESS and not frame.is_empty():
+        frame = process_seconds.labelled(frame, folder)
+    return _typed(folder.name, frame)
+
+
+def of_ticks(table: str, loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
+    """The same of ticks of one part; not of processes, whose names are in a file."""
+    return _typed(table, _rates(table, [_side_by_side(loaded)]))
+
+
+def _rates(table: str, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    whole = pl.concat([pl.DataFrame(schema={SUBJECT: pl.String, **TIME}), *tables], how="diagonal")
     whole = _once(whole.sort(KEYS, maintain_order=True))
     rates = [
         _rate(rate, looked=table == PROCESS).alias(rate.name)
         for rate in RATES[table]
         if rate.counter in whole.columns
     ]
-    frame = whole.with_columns(rates).rename({SUBJECT: table} if table != HOST else {})
-    if table == PROCESS and not frame.is_empty():
-        frame = process_seconds.labelled(frame, folder)
+    return whole.with_columns(rates).rename({SUBJECT: table} if table != HOST else {})
+
+
+def _typed(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """With the columns of `schema` alone, in the order of time."""
     kinds = schema(table)
     missing = [pl.lit(None, kind).alias(name) for name, kind in kinds.items() if name not in frame.columns]
     typed = [pl.col(name).cast(kind) for name, kind in kinds.items()]
@@ -80,16 +92,19 @@ def _parts(folder: Path) -> Iterator[pl.DataFrame]:
     """The seconds of each part, all its tiers side by side."""
     by_number = sorted(tier_files(folder), key=lambda pair: pair[0].first)
     for _, group in groupby(by_number, key=lambda pair: pair[0].first):
-        tables = [_reduced(part, tier) for part, tier in group]
-        whole = tables[0]
-        for table in tables[1:]:
-            whole = whole.join(table, on=KEYS, how="full", coalesce=True)
-        yield whole
+        yield _side_by_side([(tier, part_ticks(part, tier, EVERYTHING)) for part, tier in group])
 
 
-def _reduced(part: Part, tier: Tier) -> pl.DataFrame:
+def _side_by_side(loaded: Sequence[tuple[Tier, pl.DataFrame]]) -> pl.DataFrame:
+    tables = [_reduced(tier, frame) for tier, frame in loaded]
+    whole = tables[0]
+    for table in tables[1:]:
+        whole = whole.join(table, on=KEYS, how="full", coalesce=True)
+    return whole
+
+
+def _reduced(tier: Tier, frame: pl.DataFrame) -> pl.DataFrame:
     """A row a second and subject: each counter's first and last value and when it was read."""
-    frame = part_ticks(part, tier, EVERYTHING)
     second = pl.from_epoch(ticks.WALL // SECOND, "s").cast(TIME["time"])
     keyed = frame.with_columns(_subject(frame, tier), second.alias("time"), ticks.STAMP.alias("_stamp"))
     looks = keyed.select(pl.col("_stamp").unique().sort()).with_columns(pl.col("_stamp").shift(1).alias(LOOK))

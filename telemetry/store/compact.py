@@ -32,7 +32,12 @@ def tables(segment: Path, *, sampled: bool) -> list[Path]:
 
 
 def command(folders: Sequence[Path]) -> list[str]:
-    return [sys.executable, "-m", "gputel.telemetry.store.compact", *(str(each.resolve()) for each in folders)]
+    return [
+        sys.executable,
+        "-m",
+        "gputel.telemetry.store.compact",
+        *(str(each.resolve()) for each in folders),
+    ]
 
 
 def environment() -> dict[str, str]:

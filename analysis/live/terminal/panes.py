@@ -17,7 +17,7 @@ from gputel.analysis.live.series import Points
 from gputel.analysis.live.terminal import plots
 from gputel.analysis.live.terminal.snapshots import RunSnapshot
 from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, flow, line, moment
-from gputel.analysis.live.view import GpuView, View
+from gputel.analysis.live.view import GpuView, MachineView, View
 
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
@@ -246,6 +246,24 @@ def gpus(views: Sequence[GpuView], width: int, rows: int) -> list[Text]:
         shown = sum(text.plain.count("°C") for text in lines)
         lines[-1] = fit(line(fit(lines[-1], width - 12), f" +{len(views) - shown} GPUs"), width)
     return lines
+
+
+def machines(views: Sequence[MachineView], width: int, rows: int) -> list[Text]:
+    """A line for each machine: CPU, memory, and the time in which some task waited."""
+    return [fit(_machine(machine), width) for machine in views[: max(rows, 0)] if machine.host]
+
+
+def _machine(machine: MachineView) -> Text:
+    host, parts = machine.host, list[str]()
+    if "cpu_busy" in host:
+        parts.append(f"CPU {host['cpu_busy']:.0f} %")
+    if "mem_used_mib" in host and "mem_total_mib" in host:
+        parts.append(f"memory {host['mem_used_mib'] / 1024:.1f}/{host['mem_total_mib'] / 1024:.0f} GiB")
+    waits = (("psi_cpu_some", "core"), ("psi_io_some", "disk"), ("psi_memory_some", "memory"))
+    waited = [f"{name} {host[column]:.0f} %" for column, name in waits if column in host]
+    parts += [f"waited for {', '.join(waited)}"] if waited else []
+    name = f"machine {machine.node}" if machine.node else "machine"
+    return line((name, "bold"), f" {' · '.join(parts)}")
 
 
 def _table(views: Sequence[GpuView], width: int) -> list[Text]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gputel.analysis import text
 from gputel.analysis.live.terminal import panes, plots
-from gputel.analysis.live.terminal.panes import gpus
+from gputel.analysis.live.terminal.panes import gpus, machines
 from gputel.analysis.live.terminal.snapshots import RunSnapshot, Snapshot
 from gputel.analysis.live.terminal.text import clean, fit, line, shortened
 from gputel.analysis.live.view import View
@@ -125,6 +125,7 @@ def _column(
     alarms = panes.alarms(shown, width, 2)
     left = height - len(drawn) - len(upcoming) - len(alarms) - FEW
     gpu_rows = gpus(view.gpus, width, min(max(left - 1, 1), len(view.gpus) + 1))
+    gpu_rows += machines(view.machines, width, left - len(gpu_rows) - 1)
     left -= len(gpu_rows)
     events = panes.events(view, width, min(max(left, 0), 3 + left // 3))
     plot = panes.curve(
@@ -160,6 +161,7 @@ def _happening(shown: RunSnapshot, snapshot: Snapshot, width: int, height: int) 
     view = shown.view
     blocks: list[tuple[str, Callable[[int], list[Text]]]] = [
         ("", lambda rows: gpus(view.gpus, width, rows)),
+        ("", lambda rows: machines(view.machines, width, rows)),
         ("", lambda rows: panes.upcoming(view, snapshot.at, width)[:rows]),
         ("alarms", lambda rows: panes.alarms(shown, width, min(rows, height // 3))),
         ("events", lambda rows: panes.events(view, width, rows)),

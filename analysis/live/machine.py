@@ -1,0 +1,89 @@
+"""The machine around the GPUs of a followed recording: the figures of its last second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gputel.analysis.live.view import MachineView
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.host import seconds
+from gputel.telemetry.host.columns import DISK, HOST, NET
+from gputel.telemetry.store import parts, ticks
+
+if TYPE_CHECKING:
+    from gputel.analysis.live.run_folder import GrowingJournal
+    from gputel.telemetry.store.tiers import Tier
+
+TABLES = (HOST, DISK, NET)
+KEPT_S = 5
+"""Seconds of ticks that are kept, from which rates are made."""
+
+
+class LiveMachine:
+    """Reads the tables of one segment on; `read` returns the last second, None if nothing new was written."""
+
+    def __init__(self, segment: Path, node: str) -> None:
+        self._segment, self._node = segment, node
+        self._journals: dict[Path, GrowingJournal] = {}
+        self._ticks: dict[tuple[str, str], tuple[Tier, pl.DataFrame]] = {}
+
+    def read(self) -> MachineView | None:
+        grown = [self._read(table) for table in TABLES]
+        if True not in grown:
+            return None
+        figures: dict[tuple[str, str], dict[str, float]] = {}
+        moments: list[datetime] = []
+        for table in TABLES:
+            loaded = [held for (kept, _), held in self._ticks.items() if kept == table]
+            for subject, at, row in _last(table, loaded):
+                figures[table, subject] = row
+                moments.append(at)
+        return MachineView(self._node, max(moments), figures) if moments else None
+
+    def _read(self, table: str) -> bool:
+        """Whether a journal of the newest part has grown."""
+        from gputel.analysis.live.run_folder import GrowingJournal
+
+        journals = [part for part in parts.every_file(self._segment / table) if not part.compacted]
+        newest = max((part.first for part in journals), default=0)
+        grown = False
+        for part in (part for part in journals if part.first == newest):
+            new = self._journals.setdefault(part.path, GrowingJournal(part.path)).read()
+            if new is not None and new[1].height:
+                self._keep(table, *new)
+                grown = True
+        return grown
+
+    def _keep(self, table: str, tier: Tier, frame: pl.DataFrame) -> None:
+        before = self._ticks.get((table, tier.name))
+        frames = [frame] if before is None or before[0].subjects != tier.subjects else [before[1], frame]
+        whole = pl.concat(
+            [
+                each.slice(place * (len(each) // len(tier.subjects)), len(each) // len(tier.subjects))
+                for place in range(len(tier.subjects))
+                for each in frames
+            ]
+        )
+        stamps = whole.select(ticks.STAMP.alias("stamp"))["stamp"]
+        recent = whole.filter(stamps > int(stamps.max()) - KEPT_S * SECOND)  # type: ignore[arg-type]
+        self._ticks[table, tier.name] = tier, recent
+
+
+def _last(
+    table: str, loaded: list[tuple[Tier, pl.DataFrame]]
+) -> Iterator[tuple[str, datetime, dict[str, float]]]:
+    """Of each subject the last values that are known."""
+    if not loaded:
+        return
+    rows = seconds.of_ticks(table, loaded)
+    keys = [name for name in (table,) if name in rows.columns]
+    for key, of_subject in rows.partition_by(keys, as_dict=True).items() if keys else [((), rows)]:
+        names = [name for name in of_subject.columns if name not in ("time", table)]
+        values = {name: of_subject[name].drop_nulls() for name in names}
+        known = {name: float(series[-1]) for name, series in values.items() if len(series)}
+        yield (str(key[0]) if key else ""), of_subject["time"][-1], known
