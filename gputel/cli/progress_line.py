@@ -26,7 +26,7 @@ CLEAR = "\r\033[K"
 
 
 @dataclass
-class Stage:
+class OpenStage:
     label: str
     total: float
     unit: str
@@ -39,7 +39,7 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._now = stream, now
-        self._stages: list[Stage] = []
+        self._stages: list[OpenStage] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._drawn = False
@@ -47,7 +47,7 @@ class ProgressLine:
 
     def begin(self, label: str, total: float, unit: str) -> None:
         with self._lock:
-            self._stages.append(Stage(label, total, unit, self._now()))
+            self._stages.append(OpenStage(label, total, unit, self._now()))
 
     def advance(self, amount: float) -> None:
         with self._lock:
@@ -97,7 +97,7 @@ class ProgressLine:
         return "█░" if (self._stream.encoding or "").lower().startswith("utf") else "#-"
 
 
-def line_of(stages: list[Stage], elapsed_s: float, now: float, *, bar: str = "#-") -> str:
+def line_of(stages: list[OpenStage], elapsed_s: float, now: float, *, bar: str = "#-") -> str:
     """`reading d24.log  █████░░░  45 %  35.1 MB/s  3 s left`; the outermost stage counts."""
     if not stages:
         return f"working, {text.duration(elapsed_s)}"

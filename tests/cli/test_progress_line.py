@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import progress
-from gputel.cli.progress_line import CLEAR, ProgressLine, Stage, line_of
+from gputel.cli.progress_line import CLEAR, ProgressLine, OpenStage, line_of
 
 PATIENCE_S = 120  # stops a hang
 
 
 def test_line_names_the_work_its_rate_and_the_time_left() -> None:
-    stage = Stage("reading d24.log", 100e6, progress.BYTES, begun=0.0, done=50e6)
+    stage = OpenStage("reading d24.log", 100e6, progress.BYTES, begun=0.0, done=50e6)
     assert line_of([stage], 5.0, 5.0) == "reading d24.log  ##########----------  50 %  10.0 MB/s  5.0 s left"
 
 
 def test_line_counts_items_that_are_no_bytes() -> None:
-    stage = Stage("measuring GPUs", 8, "items", begun=0.0, done=2)
+    stage = OpenStage("measuring GPUs", 8, "items", begun=0.0, done=2)
     assert line_of([stage], 4.0, 4.0) == "measuring GPUs  #####---------------  2 of 8  0.5/s  12.0 s left"
 
 
 def test_line_of_a_pipe_has_no_end() -> None:
-    stage = Stage("reading pipe", 0, progress.BYTES, begun=0.0, done=50e6)
+    stage = OpenStage("reading pipe", 0, progress.BYTES, begun=0.0, done=50e6)
     assert line_of([stage], 5.0, 5.0) == "reading pipe  10.0 MB/s"
     assert line_of([], 5.0, 5.0) == "working, 5.0 s"
 
