@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ import click
 from gputel import __version__
 from gputel.cli.help import COMMANDS, EXAMPLES, WIDEST, first_steps, write_examples
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
+
+COMPLETE = "_GPUTEL_COMPLETE"  # what click's scripts for shells set
 
 
 class Commands(click.Group):
@@ -143,6 +146,10 @@ def main(args: Sequence[str] | None = None) -> None:
     warnings.simplefilter("once", DamagedFile)
     warnings.showwarning = _show_warning
     _shown.clear()
+    if COMPLETE in os.environ:
+        from gputel.cli import completion
+
+        completion.register()
     try:
         code = group.main(args, prog_name="gputel", standalone_mode=False)
     except GputelError as error:

@@ -8,11 +8,23 @@ from pathlib import Path
 from typing import TypeAlias
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, FishComplete, add_completion_class
 
 from gputel.telemetry.errors import GputelError
 
 Items: TypeAlias = "list[CompletionItem]"
+AT_EACH_COMMA, AT_THE_FIRST = 'string split ","', 'string split -m 1 ","'
+
+
+class FishWithCommas(FishComplete):
+    """Offers values that hold commas: click's own script for fish cuts `nan,stalled` at the comma."""
+
+    source_template = FishComplete.source_template.replace(AT_EACH_COMMA, AT_THE_FIRST)
+
+
+def register() -> None:
+    """Before click answers a shell."""
+    add_completion_class(FishWithCommas)
 
 
 def runs(_context: click.Context, _option: click.Parameter, begun: str) -> Items:

@@ -142,6 +142,54 @@ def test_bash_completes_commands_and_options() -> None:
     assert answer.stdout.split() == ["info", "--json"]
 
 
+FISH = """
+    set -x PATH {tools} $PATH
+    _GPUTEL_COMPLETE=fish_source gputel | source
+    complete -C "gputel {line}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("inf", ["info"]),
+        ("info --j", ["--json"]),
+        ("plan --on 8xH100-N", ["8xH100-NVL"]),
+        ("record --stop-on nan,stal", ["nan,stalled"]),
+    ],
+)
+def test_fish_completes_commands_options_and_values(line: str, offered: list[str]) -> None:
+    script = FISH.format(tools=Path(sys.executable).parent, line=line)
+    answer = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True)
+    assert [each.split("\t")[0] for each in answer.stdout.splitlines()] == offered
+
+
+ZSH = """
+    PATH="{tools}:$PATH"
+    autoload -Uz compinit && compinit -u -d {dump}
+    eval "$(_GPUTEL_COMPLETE=zsh_source gputel)"
+    echo "for gputel: $_comps[gputel]"
+    compadd() {{ [[ "$*" == *-a* ]] && print -l -- ${{(P)@[-1]}}; }}
+    _describe() {{ print -l -- ${{(P)3}}; }}
+    words=(gputel {line}); CURRENT=$#words
+    _gputel_completion
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("inf", "info"), ("info --j", "--json"), ("record --stop-on nan,stal", "nan,stalled")],
+)
+def test_zsh_completes_commands_options_and_values(line: str, offered: str, tmp_path: Path) -> None:
+    script = ZSH.format(tools=Path(sys.executable).parent, line=line, dump=tmp_path / "dump")
+    answer = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, check=True)
+    first, *values = answer.stdout.splitlines()
+    assert first == "for gputel: _gputel_completion"
+    assert [value.partition(":")[0] for value in values] == [offered]
+
+
 def completed(*words: str, cwd: Path | None = None) -> list[str]:
     """What bash is offered for the last of the words."""
     env = {"_GPUTEL_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["gputel", *words])}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis import progress
-from gputel.cli.progress_line import CLEAR, ProgressLine, OpenStage, line_of
+from gputel.cli.progress_line import CLEAR, OpenStage, ProgressLine, line_of
 
 PATIENCE_S = 120  # stops a hang
 
