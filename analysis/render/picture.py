@@ -1,6 +1,7 @@
 """Panels -> a picture for a paper or a slide: PNG, SVG or PDF, by matplotlib without its pyplot.
 
-As wide as a column of a paper, with letters that are still read there. Several panels stand below each other.
+As wide as a column of a paper, with letters that are still read there. Several panels stand below each other, many
+in columns, and those of a PDF on pages of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_IN_LEGEND = 10
+ON_A_PAGE = 8  # panels, two beside each other
 TITLE_LETTERS = 46  # a line
 MAKER = {
     "png": {"Software": "gputel"},
@@ -50,10 +53,15 @@ MAKER = {
 def drawn(
     panels: Sequence[Panel], kind: str, page: Document, look: style.PictureLook = style.LOOKS["paper"]
 ) -> bytes:
-    """The bytes of a file of that kind. What the page must be cautioned of stands in it."""
+    """The bytes of a file of that kind; many panels are pages of a PDF. The page's caution stands in each."""
     out = io.BytesIO()
     with mpl.rc_context(look.settings()):
-        figure(panels, page.caution, look).savefig(out, format=kind, metadata=MAKER[kind])
+        if kind == "pdf":
+            with PdfPages(out, metadata=MAKER[kind]) as pages:
+                for first in range(0, len(panels), ON_A_PAGE):
+                    pages.savefig(figure(panels[first : first + ON_A_PAGE], page.caution, look))
+        else:
+            figure(panels, page.caution, look).savefig(out, format=kind, metadata=MAKER[kind])
     return out.getvalue()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,6 +123,19 @@ def test_many_panels_stand_in_columns() -> None:
     figure = picture.figure([LOSS] * 8)
     assert figure.get_figwidth() == 2 * style.LOOKS["paper"].width
     assert figure.get_figheight() < 1.6 * figure.get_figwidth()
+
+
+@pytest.mark.needs("poppler")
+def test_many_panels_are_pages_of_a_pdf_as_large_as_paper(tmp_path: Path) -> None:
+    file = tmp_path / "all.pdf"
+    file.write_bytes(picture.drawn([LOSS] * 21, "pdf", Document("a run", [], caution="SIMULATED: 2xH100")))
+    facts = subprocess.run(["pdfinfo", "-l", "3", file], capture_output=True, text=True, check=True).stdout
+    assert "Pages:           3\n" in facts
+    sizes = re.findall(r"Page +\d size: +([\d.]+) x ([\d.]+) pts", facts)
+    assert len(sizes) == 3
+    assert all(float(width) < 612 and float(height) < 842 for width, height in sizes)
+    text = subprocess.run(["pdftotext", file, "-"], capture_output=True, text=True, check=True).stdout
+    assert text.count("SIMULATED: 2xH100") == 3
 
 
 def test_loss_is_drawn_where_it_settles_with_its_last_value() -> None:
