@@ -58,7 +58,7 @@ def _body(table: Table, figures: Sequence[bool]) -> str:
 
 def _cell(cell: object, in_figures: bool) -> str:
     if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
-        return '<td class="number">–</td>'
+        return f"<td{_kind(in_figures)}>–</td>"
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
         return f'<td class="number">{text.number(cell)}</td>'
     words = str(cell)
@@ -76,10 +76,10 @@ def _is_figure(words: str) -> bool:
 
 
 def _is_numeric(cells: Sequence[object]) -> bool:
-    """Whether more than half of what was measured in a column are figures."""
+    """Whether more than half of what was measured in a column are figures; so is nothing at all."""
     known = [cell for cell in cells if cell is not None]
     figures = sum(not isinstance(cell, str) or _is_figure(cell) for cell in known)
-    return 2 * figures > len(known)
+    return 2 * figures > len(known) or not known
 
 
 def _is_narrow(table: Table) -> bool:
