@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -48,6 +48,7 @@ def main() -> None:
     )
     words.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
     words.add_argument("--learn-steps", type=int, default=0, help="train so many steps and report the loss")
+    words.add_argument("--beside-gpt", type=int, default=0, help="steps beside a plain GPT, in one process")
     words.add_argument("--tensorboard", action="store_true", help="measure what --tensorboard costs")
     words.add_argument("--out", help=argparse.SUPPRESS)
     words.add_argument("--save-as", type=Path, help="write the results here as JSON")
@@ -66,6 +67,12 @@ def main() -> None:
             for ranks in given.ranks
         ],
     }
+    if given.beside_gpt:
+        torch.set_num_threads(given.threads)
+        results["beside_a_plain_gpt"] = [
+            beside_gpt(4, 256, 256, given.beside_gpt),
+            beside_gpt(2, 128, 128, given.beside_gpt),
+        ]
     if given.tensorboard:
         results["cpu_ms_of_saying_a_step"] = {
             "with_tensorboard": saying_ms(True),
@@ -173,6 +180,64 @@ def cpu_seconds(pid: int) -> float:
 
 def trainer_command(steps: int, *options: str) -> list[str]:
     return [*TRAINER, *SHAPE, *QUIET, "--steps", str(steps + WARM_STEPS), *options]
+
+
+def beside_gpt(depth: int, dim: int, seq: int, steps: int) -> dict[str, Any]:
+    """Whole steps of ours and of a plain GPT of its shape (learned positions, GELU, no QK norm) by turns in one
+    process, in its CPU time: the median of the ratios of neighbors, above 1 where ours is the faster."""
+    from plain.nanogpt_recipe import NanoGPT, NanoGPTTraining
+
+    from gputel.trainer.data import open_corpus
+    from gputel.trainer.model import Model
+    from gputel.trainer.optim import optimizer
+    from gputel.trainer.options import Options, settled
+    from gputel.trainer.ranks import World
+
+    here, corpus = World(0, 0, 1, torch.device("cpu")), open_corpus(None, None, "bytes")
+    batch = torch.randint(256, (8, seq + 1))
+    turns: dict[str, Callable[[int], None]] = {}
+    for kind in ("muon", "adamw"):
+        asked = Options(depth=depth, dim=dim, seq=seq, steps=steps, optimizer=kind)
+        plan = settled(asked, here, corpus)
+        ours = Model(plan.shape)
+        ours.initialize(0)
+        turns[kind] = trainer_step(ours, optimizer(ours, plan, 0), batch)
+    gpt = NanoGPT(depth, dim, plan.shape.heads, 256, seq)
+    turns["gpt"] = gpt_step(gpt, NanoGPTTraining(gpt, 1e-3), steps, batch)
+    seconds: dict[str, list[float]] = {name: [] for name in turns}
+    for step in range(steps):
+        for name in sorted(turns, reverse=step % 2 == 1):
+            began = time.process_time()
+            turns[name](step)
+            seconds[name].append(time.process_time() - began)
+    ratios = {
+        name: statistics.median(g / s for g, s in zip(seconds["gpt"][2:], spent[2:], strict=True))
+        for name, spent in seconds.items()
+    }
+    return {
+        "depth": depth,
+        "dim": dim,
+        "seq": seq,
+        **{name: round(ratio, 3) for name, ratio in ratios.items()},
+    }
+
+
+def trainer_step(model: torch.nn.Module, trains: Any, batch: torch.Tensor) -> Callable[[int], None]:
+    def step(number: int) -> None:
+        model(batch[:, :-1], batch[:, 1:]).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        trains.step(number, 1.0, ~torch.isfinite(norm))
+        trains.zero_grad()
+
+    return step
+
+
+def gpt_step(model: torch.nn.Module, trains: Any, steps: int, batch: torch.Tensor) -> Callable[[int], None]:
+    def step(number: int) -> None:
+        model(batch[:, :-1], batch[:, 1:]).backward()
+        trains.step(number, steps)
+
+    return step
 
 
 def saying_ms(tensorboard: bool) -> float:

@@ -80,19 +80,59 @@ def _loss_and_gradient(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]
     return loss, gradient * (1 - slope * slope)
 
 
+class _Norm(torch.autograd.Function):
+    """RMSNorm in fp32 on a CPU, for which torch has no kernel: its eight operations are five."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + torch.finfo(x.dtype).eps)
+        ctx.save_for_backward(out := x * scale, scale)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        (grad,), (out, scale) = grad_outputs, ctx.saved_tensors
+        return torch.addcmul(grad, out, (grad * out).mean(-1, keepdim=True), value=-1).mul_(scale)
+
+
+class _ReluSquared(torch.autograd.Function):
+    """Its gradient is twice what it keeps, and zero where that is zero: neither a power nor a threshold is left."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(positive := functional.relu(x))
+        return positive.square()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        (grad,), (positive,) = grad_outputs, ctx.saved_tensors
+        return (grad * positive).mul_(2)
+
+
 def norm(x: Tensor) -> Tensor:
-    return functional.rms_norm(x, (x.shape[-1],))
+    if x.is_cuda or x.dtype != torch.float32:
+        return functional.rms_norm(x, (x.shape[-1],))
+    made: Tensor = _Norm.apply(x)  # type: ignore[no-untyped-call]
+    return made
+
+
+def relu_squared(x: Tensor) -> Tensor:
+    made: Tensor = _ReluSquared.apply(x)  # type: ignore[no-untyped-call]
+    return made
 
 
 def rotary(seq: int, head_dim: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """For every position the cosines of both halves of a head, and the sines as they are added."""
     frequencies = ROTARY_BASE ** (-torch.arange(0, head_dim, 2, device=device).float() / head_dim)
     angles = torch.outer(torch.arange(seq, device=device).float(), frequencies)
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((cos, cos), -1), torch.cat((sin, -sin), -1)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs that the first and the second half of a head make."""
     first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos + second * sin, second * cos - first * sin), dim=-1).to(x.dtype)
+    return torch.addcmul(x * cos, torch.cat((second, first), -1), sin).to(x.dtype)
 
 
 def spread_of(name: str, weight: Tensor) -> float:
@@ -130,7 +170,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(norm(x), cos, sin))
-        out: Tensor = x + self.dropout(self.down(functional.relu(self.up(norm(x))).square()))
+        out: Tensor = x + self.dropout(self.down(relu_squared(self.up(norm(x)))))
         return out
 
 

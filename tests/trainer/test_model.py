@@ -82,6 +82,15 @@ def test_padding_of_the_vocabulary_is_never_predicted_and_stays_zero(
         assert not training.state[weight]["exp_avg"][65:].any()
 
 
+def test_norm_and_relu_squared_have_the_values_and_gradients_that_torch_would_give() -> None:
+    dice = torch.Generator().manual_seed(5)
+    x = torch.randn(7, 16, generator=dice, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(losses._Norm.apply, (x,))
+    assert torch.autograd.gradcheck(losses.relu_squared, (x,))
+    torch.testing.assert_close(losses.norm(x.float()), functional.rms_norm(x.float(), (16,)))
+    torch.testing.assert_close(losses.relu_squared(x), functional.relu(x).square())
+
+
 def test_logits_are_capped() -> None:
     capped = losses.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4), 3)
     assert capped.max() <= 15
