@@ -168,7 +168,7 @@ class Border:
             self.options.sample_tokens,
         )
         if prompt is not None and tokenizer:
-            with where.together(), run.autocast():
+            with where.together():
                 text = sampled(run.engine, tokenizer, prompt, length, shape.seq, where.device)
                 run.voice.sample(self.progress.step, text)
         return figures
@@ -181,8 +181,7 @@ class Border:
 
     def _losses(self, tokens: Tensor) -> Tensor:
         self.watchdog.alive(f"evaluating at step {self.progress.step}")
-        with self.run.autocast():
-            losses: Tensor = self.run.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
+        losses: Tensor = self.run.engine(tokens[:, :-1], tokens[:, 1:], per_token=True)
         return losses
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:

@@ -105,8 +105,8 @@ class _ReluSquared(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        (grad,), (positive,) = grad_outputs, ctx.saved_tensors
-        return (grad * positive).mul_(2)
+        grad: Tensor = grad_outputs[0] * ctx.saved_tensors[0]
+        return grad.mul_(2)
 
 
 def norm(x: Tensor) -> Tensor:
@@ -141,6 +141,13 @@ def spread_of(name: str, weight: Tensor) -> float:
         return 1.0
     out, into = weight.shape[0], weight.shape[1]
     return float(into**-0.5 * min(1.0, (out / into) ** 0.5))
+
+
+class Linear(nn.Linear):
+    """A weight in fp32, cast to what comes in: autocast would take norms back to fp32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.weight.to(x.dtype))
 
 
 class Attention(nn.Module):
@@ -178,13 +185,20 @@ class Model(nn.Module):
     """`model(ids)` gives the last position's logits, `model(ids, targets)` the mean loss, `per_token` each loss."""
 
     def __init__(
-        self, shape: Shape, dropout: float = 0.0, *, recompute: bool = False, fp8: bool = False
+        self,
+        shape: Shape,
+        dropout: float = 0.0,
+        *,
+        recompute: bool = False,
+        fp8: bool = False,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
+        """`dtype` is that of activations and products; weights are fp32."""
         super().__init__()
-        self.shape, self.recompute = shape, recompute
+        self.shape, self.recompute, self.dtype = shape, recompute, dtype
         self.embedding = nn.Embedding(shape.padded_vocab, shape.dim)
         self.blocks = nn.ModuleList(
-            Block(shape, dropout, Fp8Linear if fp8 else nn.Linear) for _ in range(shape.depth)
+            Block(shape, dropout, Fp8Linear if fp8 else Linear) for _ in range(shape.depth)
         )
         self.head = nn.Linear(shape.dim, shape.padded_vocab, bias=False)
         self.turns = rotary(shape.seq, shape.head_dim)
@@ -219,9 +233,7 @@ class Model(nn.Module):
 
     def _hidden(self, ids: Tensor) -> Tensor:
         cos, sin = (table[: ids.shape[1]] for table in self.turns)
-        x = norm(self.embedding(ids))
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        x = norm(self.embedding(ids)).to(self.dtype)
         for block in self.blocks:
             if self.recompute and self.training:
                 x = checkpoint(block, x, cos, sin, use_reentrant=False)
@@ -239,7 +251,8 @@ def built(plan: TrainingPlan, where: World) -> tuple[Model, nn.Module]:
     if plan.compiled and where.size > 1 and TorchVersion(torch.__version__) < SPLITS_DDP_GRAPHS:
         torch._dynamo.config.optimize_ddp = False  # older ones cannot split a higher-order operator
     with torch.device("meta"):
-        model = Model(plan.shape, options.dropout, recompute=options.recompute, fp8=options.fp8)
+        dtype = torch.bfloat16 if plan.bf16 else torch.float32
+        model = Model(plan.shape, options.dropout, recompute=options.recompute, fp8=options.fp8, dtype=dtype)
     if plan.compiled:
         for part in model.blocks if fsdp else [model]:
             part.compile(dynamic=False)

@@ -93,7 +93,12 @@ class Options:
     sample_tokens: int = option(64, WHOLE, "tokens of a text sample")
 
     device: str = option("auto", choice("auto", "cpu", "cuda"), "where to train")
-    dtype: str = option("auto", choice("auto", "bf16", "fp32"), "bf16: autocast [bf16 on a GPU that has it]")
+    dtype: str = option(
+        "auto", choice("auto", "bf16", "fp32"), "of all but the weights [bf16 where a GPU has it]"
+    )
+    attention: str = option(
+        "auto", choice("auto", "flash", "cudnn", "efficient", "math", "fa3"), "its kernel"
+    )
     fp8: bool = option(False, bool, "matrices of the blocks multiplied in eight bits, where the GPU does it")
     compile: bool | None = option(None, bool, "torch.compile [on a GPU]")
     recompute: bool = option(False, bool, "compute activations again in the backward pass: less memory")

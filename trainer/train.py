@@ -11,7 +11,6 @@ import math
 import time
 import zlib
 from collections import deque
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from gputel.trainer.attention import choose_attention
 from gputel.trainer.border import Border
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, same_run
 from gputel.trainer.clock import Clock, Marks, Timeline, Travels
@@ -92,9 +92,6 @@ class TrainingRun:
     progress: Progress = field(default_factory=Progress)
     saved: Path | None = None
     zero: float = field(default_factory=time.monotonic)
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.where.device.type, torch.bfloat16) if self.plan.bf16 else nullcontext()
 
     def wall_s(self) -> float:
         return time.monotonic() - self.zero
@@ -194,8 +191,7 @@ class Training:
             last = micro == plan.accumulation - 1
             with accumulating(run.engine, last=last, keep_whole=self.options.keep_whole_gradients):
                 marks.now("forward")
-                with run.autocast():
-                    part = run.engine(ids, targets) / plan.accumulation
+                part = run.engine(ids, targets) / plan.accumulation
                 marks.now("backward")
                 part.backward()
             loss += part.detach()
@@ -315,6 +311,7 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
         plan = settled(options, where, corpus)
         if options.sample_prompt is not None and corpus.tokenizer is None:
             raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
+        choose_attention(options.attention, where.device, options.dropout)
         if options.fp8:
             require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
         asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
@@ -352,7 +349,7 @@ def banner(run: TrainingRun) -> list[str]:
     """The first lines of a log: what will be trained, on what, for how long. One `name: value` a line."""
     plan, shape, where, options = run.plan, run.plan.shape, run.where, run.plan.options
     tokens, batch = plan.steps * plan.tokens_per_step, plan.device_batch
-    numbers = ("bf16 autocast" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
+    numbers = ("bf16" if plan.bf16 else "fp32") + (", matrices in FP8" if options.fp8 else "")
     lines = [
         f"Run: {run.folder.name} in {run.folder}",
         f"Model: depth {shape.depth}, dim {shape.dim}, {shape.heads} heads of {shape.head_dim}, "

@@ -109,3 +109,26 @@ def test_recomputing_activations_changes_no_gradient(model: Model) -> None:
     kept = gradients()
     model.recompute = True
     assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))
+
+
+def test_bf16_model_works_in_bf16_between_embedding_and_loss_and_learns_as_autocast_does() -> None:
+    """No norm and no residual goes back to fp32; only rounding differs from autocast."""
+    shape = shape_of(2, vocab=256, seq=32, dim=32, heads=2)
+    ids = torch.randint(256, (2, 33), generator=torch.Generator().manual_seed(0))
+    results = []
+    for dtype in (torch.bfloat16, torch.float32):
+        model = Model(shape, dtype=dtype).on(CPU)
+        model.initialize(seed=1)
+        stirred(model)
+        kinds: set[torch.dtype] = set()
+        for block in model.blocks:
+            block.register_forward_hook(
+                lambda _, inputs, out, kinds=kinds: kinds.update({inputs[0].dtype, out.dtype})
+            )
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
+            loss = model(ids[:, :-1], ids[:, 1:])
+        torch.autograd.backward(loss)
+        assert kinds == {dtype}
+        assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+        results.append(loss.item())
+    assert results[0] == pytest.approx(results[1], abs=0.02)
