@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Literal
 
 from gputel.telemetry import filesystem
+from gputel.telemetry.priority import SCHED_RESET_ON_FORK
 
 MIB = 1024 * 1024
-SCHED_RESET_ON_FORK = 0x40000000
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def realtime() -> Check:
         hint = "allow it: `ulimit -r 1`, or CAP_SYS_NICE (docker: --cap-add SYS_NICE)"
         return Check("real-time priority", "poor", f"not allowed ({error.strerror}); {instead}", hint)
     os.sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, parameter)
-    return Check("real-time priority", "good", "allowed: the sampler runs under SCHED_FIFO")
+    return Check("real-time priority", "good", "allowed: sampler and keeper run under SCHED_FIFO")
 
 
 def clock_source() -> Check:

@@ -6,10 +6,6 @@ nothing is filled in. When a call returns that was stuck, `Turn` says whether th
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
-import threading
 from collections.abc import Callable, Collection, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -40,9 +36,6 @@ CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
 JUDGED_HZ = 2
 """How many reads of a tier the budget sees in a second: asking for the thread's usage costs more than a read."""
-PR_SET_TIMERSLACK = 29
-SCHED_RESET_ON_FORK = 0x40000000
-NICE = -10
 
 
 class TickStore(Protocol):
@@ -373,17 +366,3 @@ class Loop:
                 return self._machine.reader(gpu, readings)
         except GpuLost:
             return None
-
-
-def raise_priority() -> str:
-    """Ask for timely wake-ups, for the calling thread alone; returns `SCHED_FIFO`, `nice -10` or `normal`."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
-    with contextlib.suppress(OSError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_FIFO | SCHED_RESET_ON_FORK, os.sched_param(1))
-        return "SCHED_FIFO"
-    with contextlib.suppress(OSError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_OTHER | SCHED_RESET_ON_FORK, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        return f"nice {NICE}"
-    return "normal"

@@ -22,11 +22,12 @@ from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.host.recorder import HostRecorder
 from gputel.telemetry.machine import Machine, choose
+from gputel.telemetry.priority import raise_priority
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
-from gputel.telemetry.sampling.loop import Loop, raise_priority
+from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.turn import Stale, Turn

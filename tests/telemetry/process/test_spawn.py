@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gputel.telemetry import doctor
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
-from tests.recordings import GPUTEL, Recorder
+from tests.recordings import GPUTEL, Recorder, until
 
 Record = Callable[..., Recorder]
 
@@ -40,6 +41,15 @@ def test_command_has_the_signals_as_they_were(record: Record) -> None:
     assert recorder.wait() == 0
     plain = subprocess.run(["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"], capture_output=True)
     assert recorder.output() == plain.stdout, show
+
+
+@pytest.mark.skipif(doctor.realtime().state != "good", reason="needs the right to a real-time priority")
+def test_keeper_reads_in_real_time_and_its_command_does_not(record: Record) -> None:
+    """A read that waits for its turn stamps late."""
+    recorder = record(*python("import os, signal; print(os.sched_getscheduler(0)); signal.pause()"))
+    keeper = recorder.keeper()
+    until(lambda: os.sched_getscheduler(keeper) & os.SCHED_FIFO, "the keeper's priority")
+    recorder.printed(b"0\n")
 
 
 def test_command_has_its_own_priority(record: Record) -> None:
