@@ -60,19 +60,19 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
-def cost_until_end(recorder: Recorder) -> float | None:
-    """The keeper's CPU time, looked at until it is gone."""
-    keeper, spent = recorder.keeper(), None
+def cost_until_end(recorder: Recorder) -> tuple[float | None, int]:
+    """The keeper's CPU time, looked at until it is gone, and its scheduling policy."""
+    keeper, spent, policy = recorder.keeper(), None, 0
     while is_alive(keeper):
         try:
-            spent = cpu_s(keeper)
+            spent, policy = cpu_s(keeper), os.sched_getscheduler(keeper)
         except OSError:
             break
         try:
             recorder.process.wait(0.05)
         except subprocess.TimeoutExpired:
             continue
-    return spent
+    return spent, policy
 
 
 def measure(rate: int, loops: int) -> dict[str, object]:
@@ -81,8 +81,7 @@ def measure(rate: int, loops: int) -> dict[str, object]:
         recorder = Recorder(
             Path(place) / "run", sys.executable, "-c", WRITER.format(rate=rate, seconds=seconds), options=()
         )
-        policy = os.sched_getscheduler(recorder.keeper())
-        spent = cost_until_end(recorder)
+        spent, policy = cost_until_end(recorder)
         assert recorder.wait() == 0
         lines = list(output_index.lines(recorder.folder / "output.log", recorder.folder / "output.idx"))
         took = (int(lines[-1][1].split()[0]) - int(lines[0][1].split()[0])) / 1e9 or 1.0

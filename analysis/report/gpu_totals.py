@@ -86,9 +86,12 @@ class GpuTotals:
 
     @property
     def few_refreshes(self) -> bool:
-        """Whether it was measured too briefly to compare integral and counter, each off by a refresh."""
-        hz = self.refresh_hz.get("power_w")
-        return hz is not None and self.measured_s * hz < FEW_REFRESHES
+        """Whether it was measured too briefly to compare integral and counter, each off by a refresh.
+
+        A power that never changes does not tell how often it is refreshed: then ten seconds are enough.
+        """
+        hz = self.refresh_hz.get("power_w") or 1.0
+        return self.measured_s * hz < FEW_REFRESHES
 
     @property
     def label(self) -> str:

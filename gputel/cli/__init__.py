@@ -138,18 +138,25 @@ def _setter(error: click.ClickException) -> str | None:
     return chosen.place if chosen and source is click.core.ParameterSource.DEFAULT_MAP else None
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """The one place where an exception becomes a line and an exit code."""
+def prepare_output() -> None:
+    """Lets this process print any character, and a damaged file as one line."""
     from gputel.cli import show
 
     show.write_any_character()
     warnings.simplefilter("once", DamagedFile)
     warnings.showwarning = _show_warning
     _shown.clear()
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The one place where an exception becomes a line and an exit code."""
+    prepare_output()
     if COMPLETE in os.environ:
         from gputel.cli import completion
 
         completion.register()
+    from gputel.cli import show
+
     try:
         code = group.main(args, prog_name="gputel", standalone_mode=False)
     except GputelError as error:

@@ -71,8 +71,9 @@ def _fault(status: int) -> str | None:
 
 def main(order: str) -> None:
     """Makes the report in this process; `order` is the JSON of a `ReportOrder`."""
-    from gputel.cli import show
+    from gputel.cli import prepare_output, show
 
+    prepare_output()
     wanted = ReportOrder(**json.loads(order))
     gc.disable()  # imports make objects that stay: looking through them took a sixth of the time
     try:

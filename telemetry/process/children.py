@@ -126,8 +126,10 @@ class KeeperHandle:
     def write_rest(self) -> None:
         """Write what the keeper had to leave in memory, if there is room by now; else note how much is missing."""
         if self.ledger.drained and not self.state.queues.empty:
-            with contextlib.suppress(OSError):
+            try:
                 run_folder.reserve(self.state.folder)
+            except OSError:  # run.json could not say what was written now
+                return
             with contextlib.suppress(OSError):
                 self.state.queues.write()
             with contextlib.suppress(OSError, GputelError):

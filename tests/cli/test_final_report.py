@@ -79,6 +79,17 @@ def test_report_is_made_though_compaction_failed(segment: Segment, capfd: pytest
     assert names(segment)[0] == "fast-000001.gtb"
 
 
+def test_damaged_file_is_one_line_beside_the_report(
+    segment: Segment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    segment.output.write_text("a line without a time\n")
+    (segment.path / "output.idx").touch()
+    finish(segment, segment.path)
+    said = capfd.readouterr().err
+    assert f"warning: {segment.path / 'output.idx'}: is incomplete" in said
+    assert "DamagedFile" not in said
+
+
 def test_process_that_is_killed_is_two_lines(
     segment: Segment, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

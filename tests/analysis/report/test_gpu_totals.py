@@ -110,6 +110,13 @@ def test_integral_is_compared_with_the_counter_outside_of_a_gap(tmp_path: Path, 
     assert row.covered == pytest.approx(0.5, abs=0.01)
 
 
+def test_few_rows_of_a_constant_power_have_no_difference(tmp_path: Path, compose: Compose) -> None:
+    """Three rows: the integral holds the last one, of which the counter knows nothing yet."""
+    compose(tmp_path, [FAST], [(0, n * SECOND // 10, [300_000, n * 30_000, 0]) for n in range(3)])
+    (row,) = folder_totals(tmp_path)
+    assert (row.few_refreshes, row.energy_difference) == (True, None)
+
+
 def test_few_refreshes_have_no_difference(tmp_path: Path, compose: Compose) -> None:
     record(compose, tmp_path, 20)
     (row,) = folder_totals(tmp_path)
