@@ -125,6 +125,11 @@ class Run:
         return self._recorded.networks
 
     @property
+    def cgroups(self) -> pl.DataFrame:
+        """A row a second and control group: `self` is the command's own, others are above it and have a limit."""
+        return self._recorded.cgroups
+
+    @property
     def processes(self) -> pl.DataFrame:
         """A row a second and process of the command that did something in it."""
         return self._recorded.processes

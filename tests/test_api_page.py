@@ -124,7 +124,14 @@ def test_declared_columns_are_those_on_the_page(name: str, declared: tuple[Any, 
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [("host", "host"), ("cores", "core"), ("disks", "disk"), ("networks", "net"), ("processes", "process")],
+    [
+        ("host", "host"),
+        ("cores", "core"),
+        ("disks", "disk"),
+        ("networks", "net"),
+        ("cgroups", "cgroup"),
+        ("processes", "process"),
+    ],
 )
 def test_seconds_of_the_machine_have_the_columns_on_the_page(name: str, table: str) -> None:
     assert set(rows(name)) == {"node", *seconds.schema(table)}

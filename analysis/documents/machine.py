@@ -25,6 +25,7 @@ def machine_facts(summary: MachineSummary) -> FactList:
             "pressure": _pressure(summary),
             "memory": _memory(summary),
             "disks": "\n".join(_moved(summary.disks, "disk", ("read", "write"), ("read", "written"))),
+            "limits": "\n".join(_limits(summary.cgroups)),
             "processes": "\n".join(_processes(summary.processes)),
             "networks": "\n".join(_moved(summary.networks, "net", ("rx", "tx"), ("received", "sent"))),
         },
@@ -68,6 +69,26 @@ def _memory(summary: MachineSummary) -> str | None:
     if summary.oom_kills:
         words += f"; {summary.oom_kills:.0f} killed for want of memory"
     return words
+
+
+def _limits(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the control groups of the command allow, and how near it came."""
+    for group in groups:
+        cores, memory, parts = group["cpu_limit_cores"], group["mem_limit_mib"], list[str]()
+        if cores is not None:
+            held = group["throttled_mean"]
+            parts.append(
+                f"{cores:g} cores" + ("" if held is None else f", stopped in {held:.0f} % of periods")
+            )
+        if memory is not None:
+            used, hits = group["mem_used_mib_max"], group["mem_limit_hits"]
+            words = "" if used is None else f", at most {text.size(used * MIB)} used"
+            parts.append(
+                f"{text.size(memory * MIB)} of memory{words}"
+                + (f", reached {hits:.0f} times" if hits else "")
+            )
+        if parts:
+            yield f"{group['cgroup']}: {'; '.join(parts)}"
 
 
 def _processes(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -43,6 +43,9 @@ class MachineSummary:
     """Of each: `disk`, `read_mib`, `write_mib`, `busy_mean` and `busy_max`."""
     networks: Sequence[Mapping[str, Any]]
     """Of each: `net`, `rx_mib`, `tx_mib`, and the mean and highest rates of a second."""
+    cgroups: Sequence[Mapping[str, Any]]
+    """Of each control group: `cgroup`, `cpu_limit_cores`, `throttled_mean`, `mem_limit_mib`, `mem_used_mib_max`,
+    and how often it reached the limit of memory, `mem_limit_hits`."""
     processes: Sequence[Mapping[str, Any]]
     """Of each of the command: `process`, `name`, `rank`, `role`, `seconds`, `cpu_mean`, `cpu_max`,
     `main_wait_mean`, `rss_max_mib`; those that took most of the CPU first."""
@@ -122,8 +125,19 @@ def _summary(recording: Recording, node: str | None) -> MachineSummary:
         **figures,
         disks=disks,
         networks=networks,
+        cgroups=_groups(_of_node(recording.cgroups, node)),
         processes=_processes(_of_node(recording.processes, node)),
     )
+
+
+def _groups(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    by_group = rows.group_by("cgroup", maintain_order=True).agg(
+        pl.col("cpu_limit_cores", "mem_limit_mib").drop_nulls().last(),
+        pl.col("throttled").mean().alias("throttled_mean"),
+        pl.col("mem_used_mib").max().alias("mem_used_mib_max"),
+        pl.col("mem_limit_hits_s").sum().alias("mem_limit_hits"),
+    )
+    return by_group.to_dicts()
 
 
 def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:

@@ -111,6 +111,10 @@ class Recording:
         return self.seconds("net")
 
     @property
+    def cgroups(self) -> pl.DataFrame:
+        return self.seconds("cgroup")
+
+    @property
     def processes(self) -> pl.DataFrame:
         """A row a second and process of the command that did something in it."""
         return self.seconds("process")

@@ -29,7 +29,7 @@ EXAMPLES = (
 )
 @click.option(
     "--table",
-    type=click.Choice(["gpu", "host", "core", "disk", "net", "process"]),
+    type=click.Choice(["gpu", "host", "core", "disk", "net", "cgroup", "process"]),
     default="gpu",
     show_default=True,
     help="Another table: its rates, a row a second.",

@@ -125,6 +125,25 @@ NETWORKS = (
     HostColumn("tx_drops_total", None, 1, "packets dropped before they were sent"),
     HostColumn("errors_total", None, 1, "packets with errors"),
 )
+CGROUPS = (
+    HostColumn("cpu_limit_cores", None, 1000, "cores that it may use; null without a limit"),
+    HostColumn("periods_total", None, 1, "periods in which the limit of cores was counted"),
+    HostColumn(
+        "throttled_periods_total", None, 1, "those in which it was stopped for the rest of the period"
+    ),
+    HostColumn("throttled_ms_total", "ms", 1000, "time for which its tasks were stopped, added up"),
+    HostColumn("mem_limit_mib", "MiB", MIB, "memory that it may use; null without a limit"),
+    HostColumn("mem_used_mib", "MiB", MIB, "memory in use, with the files that it read"),
+    HostColumn("mem_limit_hits_total", None, 1, "how often the limit of memory was reached"),
+    HostColumn("oom_kills_total", None, 1, "processes killed for memory"),
+    HostColumn("io_read_mib_total", "MiB", MIB, "read from storage"),
+    HostColumn("io_write_mib_total", "MiB", MIB, "written to storage"),
+    HostColumn("psi_cpu_some_s_total", "s", MICROSECONDS, "time in which some task of it waited for a core"),
+    HostColumn("psi_io_some_s_total", "s", MICROSECONDS, "time in which some task of it waited for a disk"),
+    HostColumn(
+        "psi_memory_some_s_total", "s", MICROSECONDS, "time in which some task of it waited for memory"
+    ),
+)
 NANOSECONDS = 1_000_000_000
 PROCESSES = (
     HostColumn("pid", None, 1, "number of the process"),
@@ -146,6 +165,7 @@ STORED: dict[str, dict[str, tuple[HostColumn, ...]]] = {
     CORE: {SLOW: CORES},
     DISK: {FAST: DISKS},
     NET: {FAST: NETWORKS},
+    CGROUP: {SLOW: CGROUPS},
     PROCESS: {SLOW: PROCESSES},
 }
 """The columns of each table, by tier."""
@@ -215,6 +235,27 @@ RATES: dict[str, tuple[Rate, ...]] = {
         _per_second("rx_drops", None, "packets received and dropped"),
         _per_second("tx_drops", None, "packets dropped before they were sent"),
         _per_second("errors", None, "packets with errors"),
+    ),
+    CGROUP: (
+        Rate(
+            "throttled",
+            "%",
+            "throttled_periods_total",
+            "periods in which it was stopped",
+            "periods_total",
+            100.0,
+        ),
+        Rate(
+            "throttled_ms_s", "ms/s", "throttled_ms_total", "time for which its tasks were stopped, added up"
+        ),
+        _per_second("mem_limit_hits", None, "how often the limit of memory was reached"),
+        Rate("oom_kills", None, "oom_kills_total", "processes killed for memory", per=None),
+        _per_second("io_read_mib", "MiB", "read from storage"),
+        _per_second("io_write_mib", "MiB", "written to storage"),
+        *(
+            Rate(column.name[: -len("_s_total")], "%", column.name, f"share of {column.about}", scale=100.0)
+            for column in CGROUPS[-3:]
+        ),
     ),
     PROCESS: (
         Rate("cpu", "%", "cpu_s_total", "of one core, all its threads together", scale=100.0),

@@ -109,7 +109,7 @@ class HostRecorder:
     ) -> None:
         """`command` is the process whose tree is recorded."""
         self._folder, self._clock, self._report, self._budget = folder, clock, report, budget
-        self._tiers = [_paced(tier, sources) for tier, sources in arrange(open_sources(root))]
+        self._tiers = [_paced(tier, sources) for tier, sources in arrange(open_sources(root, command))]
         self._paced = [paced for host_tier in self._tiers for paced in host_tier.sources]
         self._root, self._command = root, command
         self._tree: ProcessTree | None = None

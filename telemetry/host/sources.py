@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gputel.telemetry.host import diskstats, load, memory, netdev, pressure, stat
+from gputel.telemetry.host import cgroup, diskstats, load, memory, netdev, pressure, stat
 from gputel.telemetry.host.columns import HZ
 from gputel.telemetry.host.source import HostSource
 from gputel.telemetry.store.tiers import GpuColumn, Tier
@@ -23,9 +23,10 @@ SOURCES: tuple[Callable[[Path], HostSource], ...] = (
 )
 
 
-def open_sources(root: Path) -> list[HostSource]:
-    """The sources that have a subject: a machine may have no disks."""
-    return [source for opened in SOURCES if (source := opened(root)).subjects]
+def open_sources(root: Path, command: int | None = None) -> list[HostSource]:
+    """The sources that have a subject: a machine may have no disks. Groups are those of the command."""
+    opened = [*(source(root) for source in SOURCES), cgroup.cgroups(root, command)]
+    return [source for source in opened if source.subjects]
 
 
 def arrange(sources: Sequence[HostSource]) -> list[tuple[Tier, list[HostSource]]]:

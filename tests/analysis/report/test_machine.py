@@ -102,3 +102,28 @@ def test_damaged_description_of_the_machine_costs_itself_alone(tmp_path: Path, d
     sampling = run_contents(tmp_path / "run").machine
     assert sampling is not None
     assert (sampling.cpu_share, list(sampling.unread), list(sampling.lowered)) == (None, [], [])
+
+
+def test_limits_of_the_command_are_named_with_what_they_cost(tmp_path: Path) -> None:
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    root = tmp_path / "machine"
+    write_process(root, 10, 1)
+    group = root / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "cgroup.controllers").write_text("cpu memory\n")
+    (group / "cpu.max").write_text("150000 100000\n")
+    (group / "memory.max").write_text(f"{4 << 30}\n")
+    (group / "memory.current").write_text(f"{1 << 30}\n")
+    (group / "cpu.stat").touch()
+    (group / "memory.events").touch()
+    (root / "proc/10/cgroup").write_text("0::/\n")
+    recording = MachineRecording(tmp_path, command=10)
+    for second in range(3):
+        (group / "cpu.stat").write_text(f"nr_periods {second * 10}\nnr_throttled {second * 5}\n")
+        (group / "memory.events").write_text(f"max {second * 20}\n")
+        recording.run(10)
+    recording.recorder.close()
+    (summary,) = machine_summaries(open_recording(tmp_path / "run"))
+    assert machine_facts(summary).known()["limits"] == (
+        "self: 1.5 cores, stopped in 50 % of periods; 4.0 GiB of memory, at most 1.0 GiB used, reached 40 times"
+    )

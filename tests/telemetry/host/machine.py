@@ -72,7 +72,7 @@ def make(root: Path) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (root / "sys/block/nvme0n1").mkdir(parents=True)
+    (root / "sys/block/nvme0n1").mkdir(parents=True, exist_ok=True)
     (root / "sys/block/loop0").mkdir()
     return root
 

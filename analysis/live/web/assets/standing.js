@@ -53,8 +53,14 @@ function numbersOf(facts) {
   add("epoch", facts.epoch === null ? null : figureOf(facts.epoch));
   if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`, cost.caution || ""].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));
+  for (const [node, host] of facts.machines)
+    if ("cpu_busy" in host) add(node ? `CPU of node ${node}` : "CPU", `${Math.round(host.cpu_busy)} %`, memory(host));
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));
   return numbers;
+}
+
+function memory(host) {
+  return "mem_used_mib" in host ? `${figureOf(Math.round(host.mem_used_mib / 102.4) / 10)} GiB of memory used` : "";
 }
 
 function ranks(all) {
