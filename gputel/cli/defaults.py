@@ -27,6 +27,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "compare": PICTURES
     | {"by", "metric", "phase", "target", "lower", "higher", "price", "kwh", "smooth", "group"}
     | {"csv", "markdown", "json"},
+    "runs": {"sort", "columns", "limit", "by", "json", "html"},
     "gate": {"max-regress", "target", "lower", "higher", "phase", "warmup", "json"},
     "plan": {"depth", "params", "layers", "dim", "heads", "tied", "vocab", "seq", "on", "nodes", "link"}
     | {"device-batch-size", "total-batch-size", "ratio", "tokens", "hours", "budget", "price"}

@@ -135,11 +135,20 @@ def _make(order: ReportOrder) -> None:
     if order.kinds:
         _write_page(run, order)
     summary = recording_summary(run)
+    _write_facts(run)
     if order.as_json:
         show.as_json(summary.as_json())
     else:
         show.note("")
         show.document(record_document(summary), sys.stderr)
+
+
+def _write_facts(run: Path) -> None:
+    """Writes facts.json, by which `gputel runs` knows the run without reading it; a full disk leaves it out."""
+    from gputel.analysis.catalogue import facts
+
+    with contextlib.suppress(OSError):
+        facts.write_facts(run)
 
 
 def _write_page(run: Path, order: ReportOrder) -> None:

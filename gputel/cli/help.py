@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "tail": "Follow runs as they happen, with alarms.",
     "report": "Say where a run's time and energy went, and what held it up.",
     "compare": "Put runs beside each other at equal steps, tokens, time or cost.",
+    "runs": "List runs of any tool in one table, and ask questions about them.",
     "gate": "Say whether a run got worse than its baseline: for CI.",
     "plan": "Say what a run will take: memory, time, money, energy.",
     "info": "Say what a run folder holds.",

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -122,6 +123,26 @@ def document(answer: Document, stream: TextIO | None = None) -> None:
         if section.text and not _only_panels(section):
             say(f"\n{section.title}" if section.title else "", stream)
             say(folded(section.text, stream=stream), stream)
+    if answer.next:
+        note(f"next: {answer.next}")
+
+
+class _ScreenText(io.StringIO):
+    """Text that is laid out as for the terminal of standard output."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def document_in_pages(answer: Document) -> None:
+    """Prints a document on a terminal, page by page where it is longer than the screen."""
+    screen = _ScreenText()
+    document(replace(answer, next=""), screen)
+    text = screen.getvalue()
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        click.echo(text, nl=False)
+    else:
+        click.echo_via_pager(text)
     if answer.next:
         note(f"next: {answer.next}")
 

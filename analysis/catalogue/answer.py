@@ -1,0 +1,127 @@
+"""What `gputel runs` answers: columns and rows of the runs that a question names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gputel.analysis.catalogue import groups, index, questions
+from gputel.analysis.catalogue.facts import FACTS
+from gputel.analysis.catalogue.questions import RunRows
+from gputel.telemetry.errors import GputelError
+
+DEFAULT = (
+    "run", "status", "started", "duration_s", "gpu", "gpus", "steps", "loss", "val_loss_min", "lr", "tok_per_sec",
+    "energy_j", "kept_by",
+)  # fmt: skip
+FIGURES = ("loss", "val_loss_min", "tok_per_sec", "energy_j", "duration_s")
+ALL, SETTINGS = "all", "settings"
+STALE = "a run that was computed while it went on is shown as of then"
+
+
+@dataclass(frozen=True)
+class RunsQuestion:
+    """What is asked; no `columns` are the usual ones."""
+
+    places: tuple[Path, ...] = ()
+    where: str | None = None
+    sql: str | None = None
+    sort: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    limit: int | None = None
+    updates: bool = True
+
+
+def refreshed(
+    question: RunsQuestion, file: Path, show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale
+) -> index.Changes:
+    """Makes the index true of the places that are asked about: those named, else all that ever were, and ./runs."""
+    with index.opened(file) as connection:
+        places = list(question.places) or index.known_roots(connection)
+        if not question.places and Path("runs").is_dir() and Path("runs").resolve() not in places:
+            places.append(Path("runs").resolve())
+        if not places:
+            hint = "name a folder once: gputel runs FOLDER"
+            raise GputelError(
+                "gputel runs", "no runs are known, and there is no runs/ here", hint, exit_code=2
+            )
+        return index.update(connection, places, show) if question.updates else index.Changes()
+
+
+def answer(question: RunsQuestion, file: Path) -> RunRows:
+    """Answers the question from the index."""
+    with questions.reading(file) as connection:
+        if question.sql:
+            return questions.ask(connection, question.sql)
+        columns = _columns(question)
+        names = [*question.by, *columns] if question.by != (SETTINGS,) else ["path", *columns]
+        found = questions.rows_of(
+            connection,
+            names,
+            question.where,
+            question.sort,
+            question.places,
+            None if question.by else question.limit,
+        )
+        if not question.by:
+            return found
+        rows = found.rows
+        if question.by == (SETTINGS,):
+            experiments = _experiments(connection)
+            rows = [(experiments.get(str(row[0]), "no settings"), *row[1:]) for row in rows]
+        heads, cells = groups.grouped(question.by, columns, rows)
+        return RunRows(heads, cells[: question.limit])
+
+
+def as_json(found: RunRows) -> dict[str, Any]:
+    return {"schema": 1, "runs": [dict(zip(found.columns, row, strict=True)) for row in found.rows]}
+
+
+def as_table(found: RunRows) -> Any:
+    """The rows as a frame; a column whose rows have different types is text."""
+    import polars as pl
+
+    columns = []
+    for at, name in enumerate(_distinct(found.columns)):
+        cells = [row[at] for row in found.rows]
+        kinds = {type(cell) for cell in cells if cell is not None}
+        if kinds <= {int, float}:
+            columns.append(pl.Series(name, cells, dtype=pl.Float64 if float in kinds else pl.Int64))
+        else:
+            texts = [cell if cell is None or isinstance(cell, str) else json.dumps(cell) for cell in cells]
+            columns.append(pl.Series(name, texts, dtype=pl.String))
+    return pl.DataFrame(columns)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Numbers names that stand twice, as a join may give them."""
+    seen: dict[str, int] = {}
+    answer = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        answer.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return answer
+
+
+def _columns(question: RunsQuestion) -> tuple[str, ...]:
+    if question.by:
+        return question.columns or FIGURES
+    if question.columns == (ALL,):
+        return tuple(FACTS)
+    return question.columns or DEFAULT
+
+
+def _experiments(connection: Any) -> dict[str, str]:
+    """What runs have in common that are seeds of one experiment, by path."""
+    found = questions.ask(
+        connection,
+        "SELECT r.path, s.key, coalesce(s.num, s.text) FROM runs r JOIN settings s ON s.run = r.id",
+    )
+    settings: dict[str, dict[str, float | str]] = {}
+    for path, key, value in found.rows:
+        settings.setdefault(path, {})[key] = value
+    return {path: groups.experiment(each) for path, each in settings.items()}

@@ -1,0 +1,322 @@
+"""A run -> a row of the catalogue: facts with fixed names and types, its settings, and figures of every metric.
+
+`facts.json` beside a recording holds the row, with the size of every file that it was made from. A reader believes
+it while the sizes agree, and computes the row anew otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputel.analysis import text
+from gputel.analysis.logs import summary
+from gputel.telemetry import run_folder
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.secrets import mask
+from gputel.telemetry.whole_files import write_whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gputel.analysis.logs.log import Log
+    from gputel.analysis.runs import RunData
+
+SCHEMA, FACTS_VERSION = 1, 1
+NAME = "facts.json"
+LARGEST = 16 << 20  # bytes of a facts.json that are read
+FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
+
+TYPED = (
+    ("text", "run path kept_by format"),
+    ("whole", "segments nodes"),
+    ("time", "started ended"),
+    ("number", "duration_s downtime_s"),
+    ("text", "status cause"),
+    ("whole", "exit_code"),
+    ("text", "simulated host gpu gpu_name driver command commit branch"),
+    ("whole", "gpus dirty steps total_steps tokens parameters depth"),
+    ("number", "loss loss_min val_loss val_loss_min"),
+    ("whole", "val_loss_min_step"),
+    (
+        "number",
+        "val_bpb_min lr tok_per_sec dt_ms mfu energy_j energy_counter_j measured power_mean_w power_max_w",
+    ),
+    ("number", "temp_max_c mem_max_mib throttled_s j_per_token"),
+    ("whole", "alarms xid rejects"),
+    ("text", "alarm_kinds"),
+    ("whole", "bytes bytes_gpu lines"),
+)
+FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
+"""Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
+
+TAGS, PACKAGES, CONFIG = "tag", "package", "config"
+
+
+@dataclass(frozen=True)
+class CatalogueRow:
+    """One run. `settings` are by prefixed name, such as `config.lr`; `metrics` have the figures of FIGURES."""
+
+    facts: dict[str, Any]
+    settings: dict[str, float | str] = field(default_factory=dict)
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"facts": self.facts, "settings": self.settings, "metrics": self.metrics}
+
+
+def row_of(path: Path) -> CatalogueRow | None:
+    """Returns the row of a recording, a store or a log; None of a file that is no run.
+
+    A recording's own facts.json is taken where its sizes agree; nothing is ever written.
+    """
+    if path.is_dir() and run_folder.is_run(path):
+        return read_facts(path) or computed(path)
+    return computed(path)
+
+
+def computed(path: Path) -> CatalogueRow | None:
+    """Reads the run itself and computes its row."""
+    from gputel.analysis.runs import read_run
+
+    subject = read_run(path)
+    if subject.recording is None and not (subject.log.records.height or subject.log.evals.height):
+        return None
+    log = subject.log
+    facts: dict[str, Any] = dict.fromkeys(FACTS)
+    facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
+    if subject.recording is not None:
+        facts |= _of_recording(path, subject)
+    if facts["energy_j"] and facts["tokens"]:
+        facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
+    metrics = {name: _kept(figures) for name, figures in _metrics(log)}
+    return CatalogueRow(_typed(facts), _settings(subject), metrics)
+
+
+def read_facts(folder: Path) -> CatalogueRow | None:
+    """Returns the row of a recording's facts.json; None if there is none, or its files have other sizes now."""
+    try:
+        with (folder / NAME).open("rb") as file:
+            said = json.loads(file.read(LARGEST))
+        current = said["facts_version"] == FACTS_VERSION and said["files"] == sizes(folder)
+        if not current:
+            return None
+        facts = {name: said["facts"].get(name) for name in FACTS} | {
+            "path": str(folder),
+            "run": folder.resolve().name,
+        }
+        return CatalogueRow(_typed(facts), dict(said["settings"]), dict(said["metrics"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def write_facts(folder: Path) -> Path:
+    """Writes facts.json into a recording that has ended, by a rename."""
+    row = computed(folder)
+    if row is None:
+        raise GputelError(str(folder), "is no run", "name a run folder")
+    document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
+    content = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    write_whole(folder / NAME, content)
+    return folder / NAME
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """The size of every file that facts are made from, by its path within the folder."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    own = (NAME, ".html", ".png", ".svg", ".pdf", ".lock")
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in sorted(files)
+        if not path.name.endswith(own)
+    }
+
+
+def _which(subject: RunData, path: Path) -> dict[str, Any]:
+    from gputel.analysis import stores
+
+    kind = stores.kind(path)
+    kept_by = "recording" if subject.recording else (subject.log.format or "log") if kind else "log"
+    file, _ = stores.split(path)
+    size = sum(sizes(path).values()) if path.is_dir() else file.stat().st_size if file.is_file() else None
+    return {
+        "run": subject.name,
+        "path": str(path),
+        "kept_by": kept_by,
+        "format": subject.log.format,
+        "bytes": size,
+    }
+
+
+def _of_log(log: Log) -> dict[str, Any]:
+    said = summary.run(log)
+    phases = said["phases"]
+    longest = max(phases, key=lambda phase: phase["records"], default=None)
+    last = longest and next(phase for phase in reversed(phases) if phase["phase"] == longest["phase"])
+    lengths = [phase["duration_s"] for phase in phases if phase["duration_s"] is not None]
+    return {
+        "started": said["started"],
+        "ended": said["ended"],
+        "duration_s": sum(lengths) if lengths else None,
+        "status": log.status,
+        "cause": mask(log.cause.text) if log.cause else None,
+        "steps": None if last is None else last["last_step"],
+        "total_steps": None if last is None else last["total_steps"],
+        "lines": log.lines,
+        "rejects": len(log.rejects),
+    }
+
+
+def _of_figures(subject: RunData) -> dict[str, Any]:
+    log, known = subject.log, subject.facts
+    found = dict(_metrics(log))
+    step = known.tokens_per_step.value if known.tokens_per_step else None
+    steps = log.steps.height
+    gpu = str(known.gpu.value) if known.gpu else None
+    return {
+        "gpu": _family(gpu),
+        "gpu_name": gpu,
+        "gpus": known.gpus.value if known.gpus else None,
+        "depth": known.depth.value if known.depth else None,
+        "parameters": known.parameters.value if known.parameters else None,
+        "tokens": found.get("tokens", {}).get("last") or (step * steps if step and steps else None),
+        "loss": found.get("loss", {}).get("last"),
+        "loss_min": found.get("loss", {}).get("min"),
+        "val_loss": found.get("val_loss", {}).get("last"),
+        "val_loss_min": found.get("val_loss", {}).get("min"),
+        "val_loss_min_step": found.get("val_loss", {}).get("min_step"),
+        "val_bpb_min": found.get("val_bpb", {}).get("min"),
+        "lr": found.get("lr", {}).get("max"),
+        **{name: _median(log.records, name) for name in ("tok_per_sec", "dt_ms", "mfu")},
+    }
+
+
+def _family(name: str | None) -> str | None:
+    """`H100` of NVIDIA H100 80GB HBM3."""
+    from gputel.trainer.gpus import find_gpu
+
+    model = find_gpu(name) if name else None
+    return model.name if model else name
+
+
+def _of_recording(path: Path, subject: RunData) -> dict[str, Any]:
+    from gputel.analysis.report.summary import recording_summary
+
+    recording = subject.recording
+    assert recording is not None
+    said = recording_summary(path)
+    first, last = recording.descriptions[0], recording.descriptions[-1]
+    started, ended = run_folder.wall_ns(first, "started"), run_folder.wall_ns(last, "ended")
+    git = first.get("git") or {}
+    gpus = said.gpus
+    measured = [gpu.covered for gpu in gpus if gpu.covered is not None]
+    alarms = [str(event.get("rule") or event.get("name") or "") for event in _alarms(recording.events)]
+    driver = first.get("driver")
+    return {
+        "segments": said.segments,
+        "nodes": len({segment.node for segment in recording.folder.segments}),
+        "started": None if started is None else text.moment(started),
+        "ended": None if ended is None else text.moment(ended),
+        "duration_s": said.duration_s,
+        "downtime_s": said.downtime_s,
+        "exit_code": said.exit_code,
+        "simulated": said.simulated,
+        "host": (first.get("host") or {}).get("name"),
+        "driver": driver.get("version") if isinstance(driver, dict) else driver,
+        "command": subject.command,
+        "commit": git.get("commit"),
+        "branch": git.get("branch"),
+        "dirty": git.get("dirty"),
+        "energy_j": said.energy_j,
+        "energy_counter_j": _sum(gpu.energy_counter_j for gpu in gpus),
+        "measured": statistics.fmean(measured) if measured else None,
+        "power_mean_w": _sum(gpu.power_mean_w for gpu in gpus),
+        "power_max_w": _most(gpu.power_peak_w for gpu in gpus),
+        "temp_max_c": _most(gpu.temp_peak_c for gpu in gpus),
+        "mem_max_mib": _most(gpu.mem_peak_mib for gpu in gpus),
+        "throttled_s": _most(float(sum(gpu.throttle_s.values())) for gpu in gpus),
+        "alarms": len(alarms),
+        "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
+        "xid": said.events.get("xid", 0),
+        "bytes_gpu": said.gpu_bytes,
+    }
+
+
+def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    for kind, facts in events.select("kind", "facts").iter_rows():
+        if kind == "alarm":
+            said = json.loads(facts)
+            yield said if isinstance(said, dict) else {}
+
+
+def _settings(subject: RunData) -> dict[str, float | str]:
+    """Settings by prefixed name: printed configuration, recorded tags and packages."""
+    found: dict[str, Any] = {f"{CONFIG}.{name}": value for name, value in subject.log.config.items()}
+    for description in subject.recording.descriptions if subject.recording else ():
+        found |= {f"{TAGS}.{name}": value for name, value in (description.get("tags") or {}).items()}
+        found |= {f"{PACKAGES}.{name}": value for name, value in (description.get("packages") or {}).items()}
+    return {name: mask(value) if isinstance(value, str) else value for name, value in _usable(found.items())}
+
+
+def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str]]:
+    for name, value in items:
+        if isinstance(value, bool) or value is None:
+            if value is not None:
+                yield name, str(value).lower()
+        elif isinstance(value, (int, float)):
+            if math.isfinite(value):
+                yield name, value
+        else:
+            yield name, str(value)
+
+
+def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Figures of every metric and evaluation over the whole run, as parse computes them of a phase."""
+    import polars as pl
+
+    for name in log.metrics():
+        yield name, summary.figures(log.records[name].cast(pl.Float64), log.records["step"])
+    for name in dict.fromkeys(log.evals["name"].to_list()):
+        rows = log.evals.filter(pl.col("name") == name)
+        yield name, summary.figures(rows["value"], rows["step"])
+
+
+def _kept(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: figures.get(name) for name in FIGURES}
+
+
+def _median(records: pl.DataFrame, name: str) -> float | None:
+    if name not in records.columns:
+        return None
+    values = records[name].drop_nulls()
+    middle: Any = values.filter(values.is_finite()).median()
+    return None if middle is None else float(middle)
+
+
+def _typed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives every fact its type; what has another is null."""
+    return {name: _cell(facts.get(name), kind) for name, kind in FACTS.items()}
+
+
+def _cell(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind in ("text", "time"):
+        return str(value)
+    if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
+        return None
+    return int(value) if kind == "whole" else float(value)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

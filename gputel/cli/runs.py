@@ -1,0 +1,126 @@
+"""`gputel runs [PATH...]`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputel.cli import options, show
+from gputel.cli.help import Command, Groups
+
+if TYPE_CHECKING:
+    from gputel.analysis.catalogue.index import Changes
+    from gputel.analysis.catalogue.questions import RunRows
+
+NAME = "gputel-runs"
+TABLES = {"csv": "csv", "parquet": "parquet"}
+
+EXAMPLES = (
+    "gputel runs runs/ tb/",
+    "gputel runs --where \"gpu = 'H100' and lr < 1e-3\" --sort val_loss_min",
+    "gputel runs --by lr --columns loss,energy_j",
+)
+GROUPS: Groups = {
+    "Which runs": ("where", "sort", "limit", "sql", "no-update"),
+    "What of them": ("columns", "by"),
+    "Writing": (
+        ("csv parquet html", "Write the rows as CSV, as Parquet, as an offline page."),
+        options.OUT,
+        "json",
+    ),
+}
+
+
+def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """KnownNames that are separated by commas, or given one by one."""
+    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
+
+
+@click.command("runs", cls=Command, examples=EXAMPLES, groups=GROUPS)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--where", metavar="CONDITION", help="Only runs that meet it: facts, settings, metrics.")
+@click.option(
+    "--sort", multiple=True, callback=_words, metavar="NAME,...", help="Order by it; -NAME, downwards."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most so many rows.")
+@click.option("--sql", metavar="SELECT", help="Ask in SQL, of the tables runs, settings and metrics.")
+@click.option("--no-update", is_flag=True, help="Ask what is known already; look at no folder.")
+@click.option(
+    "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."
+)
+@click.option(
+    "--by", multiple=True, callback=_words, metavar="NAME,...", help="Group: mean and deviation of each."
+)
+@click.option("--csv", is_flag=True, help="Write the rows as CSV.")
+@click.option("--parquet", is_flag=True, help="Write the rows as Parquet.")
+@click.option("--html", is_flag=True, help="Write one offline page.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), metavar="PATH", help="Where to write."
+)
+@click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
+    """List every run in one table: recordings, logs, and what other tools kept.
+
+    PATH is a folder, a run, a log or a store. Without one, asks about every PATH that was ever given, and ./runs.
+    """
+    from gputel.analysis.catalogue import answer, index
+    from gputel.analysis.documents.runs import runs_document
+
+    flags = {flag: asked.pop(flag) for flag in ("html", *TABLES)}
+    kinds = options.checked(flags, out, NAME, TABLES, force=force)
+    if asked["sql"] and (asked["where"] or asked["by"] or asked["columns"] or asked["sort"]):
+        raise click.UsageError("--sql says all of it; leave out --where, --by, --columns and --sort")
+    places = tuple(Path(path).resolve() for path in paths)
+    updates = not asked.pop("no_update")
+    question = answer.RunsQuestion(places, updates=updates, **asked)
+    _note(
+        answer.refreshed(
+            question, index.default_file(), lambda stale: show.progress(stale, "reading", least=10)
+        )
+    )
+    found = answer.answer(question, index.default_file())
+    if any(flags.values()):
+        _write(found, flags, out, force=force)
+    if kinds:
+        options.write(runs_document(found.columns, found.rows), kinds, out, NAME, force=force)
+    if as_json:
+        from gputel.analysis.document import as_json as strict
+
+        show.as_json(strict(answer.as_json(found)))
+    elif not any(flags.values()):
+        _print(found)
+
+
+def _note(changes: Changes) -> None:
+    for fault in changes.faults:
+        show.note(f"left out: {fault}")
+    if changes.away:
+        show.note(f"{changes.away:,} runs lie in places that are away now; see the fact 'away'")
+
+
+def _write(found: RunRows, flags: dict[str, bool], out: Path, *, force: bool) -> None:
+    from gputel.analysis.catalogue import answer
+    from gputel.analysis.render import files
+
+    table = answer.as_table(found)
+    for kind in TABLES:
+        if flags[kind]:
+            path = out if out.suffix == f".{kind}" else out / f"{NAME}.{kind}"
+            writer = table.write_csv if kind == "csv" else table.write_parquet
+            files.write([files.File(path, writer)], force=force)
+            show.note(f"wrote {path}")
+
+
+def _print(found: RunRows) -> None:
+    """Prints the table; in a terminal as many columns as there is room for, and page by page."""
+    from gputel.analysis.documents.runs import runs_document
+
+    document = runs_document(found.columns, found.rows)
+    if not sys.stdout.isatty():
+        show.document(document)
+        return
+    show.document_in_pages(document)

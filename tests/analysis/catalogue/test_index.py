@@ -1,0 +1,107 @@
+"""The index is true of folders that grow, move and vanish, and may vanish itself."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.catalogue import index
+from gputel.analysis.catalogue.index import Changes
+from tests.analysis.stores.compose_events import losses, version
+from tests.analysis.stores.test_tensorboard import write
+
+LOG = "".join(f"step {n} | loss {9 - n}.0\n" for n in range(5))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "all" / "tb", version() + losses(range(20)))
+    (tmp_path / "all" / "logs").mkdir()
+    (tmp_path / "all" / "logs" / "a.log").write_text(LOG)
+    (tmp_path / "all" / "README.md").write_text("nothing of a run\n")
+    return tmp_path / "all"
+
+
+def update(folder: Path, *roots: Path) -> Changes:
+    with index.opened(folder.parent / "cache" / "catalogue.db") as base:
+        return index.update(base, roots or (folder,))
+
+
+def paths(folder: Path, column: str = "path") -> list[object]:
+    with index.opened(folder.parent / "cache" / "catalogue.db") as base:
+        return [row[0] for row in base.execute(f"SELECT {column} FROM runs ORDER BY path")]
+
+
+def test_each_run_is_computed_once(folder: Path) -> None:
+    assert update(folder).computed == 2
+    again = update(folder)
+    assert (again.computed, again.unchanged) == (0, 3)
+    assert paths(folder) == [str(folder / "logs" / "a.log"), str(folder / "tb")]
+    assert paths(folder, "steps") == [4, 19]
+
+
+def test_run_that_grew_is_computed_anew(folder: Path) -> None:
+    update(folder)
+    write(folder / "tb", version() + losses(range(30)))
+    assert update(folder).computed == 1
+    assert paths(folder, "steps") == [4, 29]
+
+
+def test_run_that_vanished_leaves_the_table(folder: Path) -> None:
+    update(folder)
+    shutil.rmtree(folder / "tb")
+    assert update(folder).left == 1
+    assert paths(folder) == [str(folder / "logs" / "a.log")]
+
+
+def test_runs_of_a_place_that_is_away_stay_and_are_marked(folder: Path) -> None:
+    update(folder)
+    folder.rename(folder.parent / "unmounted")
+    assert update(folder).away == 2
+    assert paths(folder, "away") == [1, 1]
+    (folder.parent / "unmounted").rename(folder)
+    update(folder)
+    assert paths(folder, "steps") == [4, 19]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database at all" * 100])
+def test_index_that_vanished_or_is_damaged_is_made_anew(folder: Path, damage: bytes) -> None:
+    update(folder)
+    (folder.parent / "cache" / "catalogue.db").write_bytes(damage)
+    assert update(folder).computed == 2
+
+
+def test_index_of_another_layout_is_made_anew(folder: Path) -> None:
+    update(folder)
+    base = sqlite3.connect(folder.parent / "cache" / "catalogue.db")
+    base.execute("PRAGMA user_version = 7")
+    base.close()
+    assert update(folder).computed == 2
+
+
+def test_unreadable_run_does_not_stop_the_others(folder: Path) -> None:
+    base = sqlite3.connect(folder / "mlflow.db")
+    for table in (
+        "runs (run_uuid, name, lifecycle_stage, start_time)",
+        "metrics (a)",
+        "params (a)",
+        "tags (a)",
+    ):
+        base.execute(f"CREATE TABLE {table}")
+    base.execute("INSERT INTO runs VALUES ('x', 'y', 'active', 1)")
+    base.commit()
+    base.close()
+    assert update(folder).computed == 2
+
+
+def test_settings_kept_as_text_have_their_number(folder: Path) -> None:
+    assert [index.numeric(value) for value in ("1e-3", "auto", 4, "nan", "1_000")] == [
+        0.001,
+        None,
+        4.0,
+        None,
+        1000.0,
+    ]

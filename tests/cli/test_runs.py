@@ -1,0 +1,74 @@
+"""`gputel runs` as people use it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.analysis.stores.compose_events import losses, version
+from tests.analysis.stores.test_tensorboard import write
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write(tmp_path / "all" / "tb", version() + losses(range(20)))
+    for name, rate in (("a", 0.1), ("b", 0.2)):
+        text = f"lr = {rate}\n" + "".join(f"step {n} | loss {9 - n}.0 | lr {rate}\n" for n in range(5))
+        (tmp_path / "all" / f"{name}.log").write_text(text)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "all"
+
+
+def gputel(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gputel", "runs", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def runs(*words: str) -> list[dict[str, object]]:
+    return list(json.loads(gputel(*words, "--json").stdout)["runs"])
+
+
+def test_folder_is_named_once(folder: Path) -> None:
+    assert [row["run"] for row in runs(str(folder), "--sort", "run")] == ["a", "b", "tb"]
+    assert [row["run"] for row in runs("--where", "lr > 0.15")] == ["b"]
+    assert [row["loss"] for row in runs("--sort", "-loss", "--columns", "loss", "--limit", "1")] == [5]
+
+
+def test_first_question_without_a_folder_says_what_to_type(folder: Path) -> None:
+    assert "gputel runs FOLDER" in gputel(code=2).stderr
+
+
+def test_table_csv_parquet_and_page_have_the_same_rows(folder: Path, tmp_path: Path) -> None:
+    words = (str(folder), "--sort", "run", "--columns", "run,loss")
+    assert "tb" in gputel(*words).stdout
+    gputel(*words, "--csv", "--parquet", "--html", "--out", str(tmp_path / "out"))
+    with (tmp_path / "out" / "gputel-runs.csv").open() as file:
+        assert [row["run"] for row in csv.DictReader(file)] == ["a", "b", "tb"]
+    assert pl.read_parquet(tmp_path / "out" / "gputel-runs.parquet")["run"].to_list() == ["a", "b", "tb"]
+    assert "<html" in (tmp_path / "out" / "gputel-runs.html").read_text()
+
+
+def test_groups_have_counts(folder: Path) -> None:
+    rows = runs(str(folder), "--by", "kept_by", "--columns", "loss")
+    assert {(row["kept_by"], row["runs"]) for row in rows} == {("log", 2), ("tensorboard", 1)}
+
+
+def test_sql_asks_the_tables(folder: Path) -> None:
+    gputel(str(folder))
+    assert runs("--no-update", "--sql", "SELECT count(*) AS n FROM runs") == [{"n": 3}]
+    assert "may only read" in gputel("--sql", "DROP TABLE runs", code=2).stderr
+    assert "leave out --where" in gputel("--sql", "SELECT 1", "--where", "1", code=2).stderr
+
+
+def test_unknown_name_is_wrong_usage(folder: Path) -> None:
+    assert "did you mean loss" in gputel(str(folder), "--where", "los > 1", code=2).stderr
