@@ -34,8 +34,13 @@ class Counting:
         self._epoch: dict[str, float] = {}  # announced by an earlier line
         self._epochs_are_steps = False
         self._zero_based = False
+        self._first: tuple[float, float] | None = (
+            None  # the first epoch and index within it that were printed
+        )
 
     def see(self, cells: Mapping[str, float]) -> None:
+        if self._first is None and "epoch" in cells and "index" in cells:
+            self._first = (cells["epoch"], cells["index"])
         if cells.get("epoch") == 0:
             self._zero_based = True
         if not cells.get("epoch", 0.0).is_integer():
@@ -46,7 +51,9 @@ class Counting:
         self._epoch = {name: cells[name] for name in ("epoch", "epochs") if name in cells}
 
     def from_zero(self, pattern: Pattern) -> bool:
-        return self._zero_based if pattern.first_epoch is None else pattern.first_epoch == 0
+        """Whether epochs count from 0; a log that begins with batch 0 of epoch 1 counts from 1 in any format."""
+        declared = pattern.first_epoch == 0 and self._first not in ((1, 0), (1, 1))
+        return self._zero_based if pattern.first_epoch is None else declared
 
     def epoch(self, cells: Mapping[str, float]) -> float | None:
         return cells.get("epoch", self._epoch.get("epoch"))

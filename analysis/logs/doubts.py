@@ -182,14 +182,17 @@ def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
 
 def _spacing(log: ParsedRows) -> Iterator[Doubt]:
     """Records that come at two rates in turn, as the lines of two loops do."""
-    rows = log.records.select("phase", "attempt", "step", "rank", "line")
+    rows = log.records.select("phase", "attempt", "step", "rank", "line", *_epochs(log))
     rows = rows.filter(pl.col("step").is_not_null() & pl.col("rank").is_null())
     if rows.height < 2 * FEWEST:
         return
     last = rows.filter(
         (pl.col("phase") == pl.col("phase").last()) & (pl.col("attempt") == pl.col("attempt").last())
     )
-    gaps = np.diff(last["step"].to_numpy())
+    gaps, lines = np.diff(last["step"].to_numpy()), last["line"].to_numpy()[1:]
+    if "epoch" in last.columns:  # the last batch of an epoch may come early
+        inside = np.diff(np.floor(last["epoch"].to_numpy())) == 0
+        gaps, lines = gaps[inside], lines[inside]
     if len(gaps) < 2 * FEWEST or (gaps <= 0).any():
         return
     jumps = int(((gaps[1:] >= 20 * gaps[:-1]) | (20 * gaps[1:] <= gaps[:-1])).sum())
@@ -200,8 +203,12 @@ def _spacing(log: ParsedRows) -> Iterator[Doubt]:
             f"steps rise by {int(gaps.min()):,} and by {int(gaps.max()):,} in turn, {jumps} times",
             "two counters were read as one step",
             {"least": int(gaps.min()), "most": int(gaps.max())},
-            last["line"][at + 1],
+            lines[at],
         )
+
+
+def _epochs(log: ParsedRows) -> list[str]:
+    return ["epoch"] if "epoch" in log.records.columns else []
 
 
 def _unread(log: ParsedRows) -> Iterator[Doubt]:

@@ -268,13 +268,23 @@ def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | Non
         for line in candidates
         if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
     ]
-    near = [line for line in above if 0.5 <= line.shape.count / main.shape.count <= 2]
+    near = [line for line in above if _is_near(line, main)]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
 
 
+def _is_near(header: Candidate, main: Candidate) -> bool:
+    """Whether it is about as frequent as the lines of the records; more so if it has figures of its own."""
+    most = 1.25 if header.metrics else 2.0
+    return 1 / most <= header.shape.count / main.shape.count <= most
+
+
 def _says_step(line: Candidate) -> bool:
-    """Whether it names its place, or has no name for what it counts: `submissions = 3` counts something else."""
-    return line.place is not None and not (line.place.guessed and line.place.slot.key)
+    """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
+    if line.place is None or (line.place.guessed and line.place.slot.key):
+        return False
+    return (
+        line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
+    )  # `batch = 405` is a setting
 
 
 def _opening(candidates: Sequence[Candidate], header: Candidate | None) -> Candidate | None:

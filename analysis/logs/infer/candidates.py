@@ -324,6 +324,8 @@ def _value(shape: LineShape, cell: Named) -> str:
     unit = "clock" if cell.slot.kind == "clock" else values.plain(cell.unit or "")
     source = re.sub(r"[<>:]", "", cell.source) if cell.source != cell.column else ""
     slot = "<" + f"{cell.column}:{unit}:{source}".rstrip(":") + ">"
+    if is_place(cell) and all(value.endswith(b".0") for value in shape.column(cell.at)):
+        return slot + r"\.0"
     gaps = any(value in _NOTHING for value in shape.column(cell.at))
     return f"(?:{slot}|{'|'.join(word.decode() for word in _NOTHING)})" if gaps else slot
 

@@ -31,7 +31,7 @@ from gputel.analysis.logs.infer.dialects import (
 )
 from gputel.analysis.logs.infer.places import PLACES, Named, is_place
 from gputel.analysis.logs.infer.shapes import LineShape
-from gputel.analysis.logs.infer.slots import Slot, find_slots, integers, is_text
+from gputel.analysis.logs.infer.slots import SAMPLES, Slot, find_slots, integers, is_text
 from gputel.analysis.logs.names import Vocabulary, is_evaluation, legal
 from gputel.analysis.logs.patterns import Field
 from gputel.analysis.logs.values import Scale, seconds
@@ -80,7 +80,18 @@ def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> 
         word = "step" if key == "#" else key
         what = replace(slot, key=word, column=None if word else "aside")
         named.append(_name(what, shape, words))
-    return _distinct(_only_measure(_loss(named)))
+    return _distinct(_only_measure(_loss(_counted(named, shape))))
+
+
+def _counted(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Names the first column `step` beside a learning rate, where none is a place and it rises: `NumIters`."""
+    trains = any(cell.column in ("lr", "grad_norm") for cell in cells)
+    if not trains or any(map(is_place, cells)) or cells[0].column is None or shape.count < 3:
+        return cells
+    whole = integers([value.removesuffix(b".0") for value in shape.column(0)])
+    counts = whole is not None and all(b > a for a, b in pairwise(whole))
+    is_step = counts and not SAMPLES.search(cells[0].source)
+    return [replace(cells[0], column="step", guessed=True), *cells[1:]] if is_step else cells
 
 
 def _only_measure(cells: list[Named]) -> list[Named]:
