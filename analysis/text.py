@@ -60,6 +60,11 @@ def with_error(value: float, error: float | None, decimals: int, unit: str = "")
     return " ±".join(texts) + behind
 
 
+def count_with_error(value: float, error: float | None = None) -> str:
+    """Formats `524,288`, `335.5M`, `129.3M ±1.1M`."""
+    return f"{count(value)} ±{count(float(f'{error:.2g}'))}" if error else count(value)
+
+
 def four_digits(value: float, error: float | None = None) -> str:
     """Formats `0.04302`, `0.000549 ±0.000012`: four significant digits, fewer where the error leaves fewer."""
     if not value or error is None or not math.isfinite(value):

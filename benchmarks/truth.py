@@ -83,6 +83,7 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
     time = {row["kind"]: row for row in answer.get("time", [])}
     phase = (answer.get("phases") or [{}])[0]
     facts = {name: fact["value"] for name, fact in answer.get("facts", {}).items()}
+    batch_error = answer.get("facts", {}).get("tokens_per_step", {}).get("error")
     verdicts = {row["question"]: row for row in answer.get("verdicts", [])}
     clock = (answer.get("clock") or {}).get("uncertainty_s")
     each = case.seconds("train") / case.done
@@ -102,7 +103,7 @@ def _report(case: Case, subject: runs.RunData | None, result: Result) -> list[Fi
         )
 
     figures = [
-        Figure("report", "tokens a step", case.tokens, facts.get("tokens_per_step")),
+        Figure("report", "tokens a step", case.tokens, facts.get("tokens_per_step"), 0.0, batch_error),
         Figure("report", "step time", each, phase.get("step_s"), TIME, phase.get("step_error_s")),
         Figure(
             "report",
@@ -200,7 +201,7 @@ def _compare(case: Case, subject: runs.RunData | None, _result: Result) -> list[
     whole = case.end - first if timed else case.seconds("train") + inside
     spent = case.seconds("train") / case.done * case.steps if case.layout.rated else whole
     return [
-        Figure("compare", "tokens", case.tokens * case.steps, row.get("tokens")),
+        Figure("compare", "tokens", case.tokens * case.steps, row.get("tokens"), 0.0, row.get("tokens_error")),
         Figure("compare", "time", whole, row.get("time_s"),
                TIME + (clock / whole if timed else FIRST / case.steps)),
         Figure("compare", "tok/s", case.tokens * case.steps / spent, row.get("tok_per_sec"), RATE,
@@ -215,21 +216,30 @@ def _compare(case: Case, subject: runs.RunData | None, _result: Result) -> list[
 
 def _plan(case: Case, subject: runs.RunData | None, _result: Result) -> list[Figure]:
     happened: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
     if subject:
         asked = request.PlanRequest(params=(50_000_000,), on=f"{case.gpus}xH100")
-        happened = {
-            row["name"]: row["happened"] for row in check.answer(request.check(subject, asked))["figures"]
-        }
+        figures = check.answer(request.check(subject, asked))["figures"]
+        happened = {row["name"]: row["happened"] for row in figures}
+        errors = {row["name"]: row["happened_error"] for row in figures}
     each = case.seconds("train") / case.done
     return [
-        Figure("plan --check", "step time", 1000 * each, happened.get("dt_ms"), RATE),
-        Figure("plan --check", "tok/s", case.tokens / each, happened.get("tok_per_sec"), RATE),
+        Figure("plan --check", "step time", 1000 * each, happened.get("dt_ms"), RATE, errors.get("dt_ms")),
+        Figure(
+            "plan --check",
+            "tok/s",
+            case.tokens / each,
+            happened.get("tok_per_sec"),
+            RATE,
+            errors.get("tok_per_sec"),
+        ),
         Figure(
             "plan --check",
             "training hours",
             each * case.steps / 3600,
             happened.get("train_hours"),
             2 * TIME,
+            errors.get("train_hours"),
         ),
     ]
 

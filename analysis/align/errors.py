@@ -7,6 +7,7 @@ levels of power moves energy from one kind to the other.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.step_time import SURE, StepTime
+from gputel.analysis.runs.record_gaps import half_digit
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timestamps import TimedLog
@@ -61,25 +63,17 @@ def border_error(
     low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)
     deviation_s = (high - low) / QUARTILES
     count, by_dt = float(steps["steps"].sum()), not placed.stamped and not placed.resolution_s
-    rounded_s = _last_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
+    rounded_s = 2 * half_digit(dt_ms) / 1000 / 12**0.5 * covered**0.5
     between_s = (count * ((covered - 1) * deviation_s**2 + rounded_s**2)) ** 0.5 if by_dt else 0.0
     step_s: Any = steps["duration_s"].median()
     record_s = float(step_s or 0.0) * covered
     finest_s = min(placed.resolution_s, record_s)  # lines faster than the clock ticks tell where in a second
     return BorderError(
         placed.resolution_s if placed.brief else finest_s,
-        deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN),
+        math.hypot(deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN), rounded_s),
         step.error_s * covered if step else 0.0,
         between_s,
     )
-
-
-def _last_digit(values: pl.Series) -> float:
-    """Returns what the last printed digit of values stands for: 0.01 of `658.60`."""
-    for places in range(6):
-        if ((values - values.round(places)).abs() <= 1e-12 * values.abs()).all():
-            return 10.0**-places
-    return 0.0
 
 
 def with_errors(totals: pl.DataFrame, border: BorderError | None, sensor: PowerSensor) -> pl.DataFrame:

@@ -92,10 +92,14 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
 
 
 def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
-    """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy."""
+    """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy.
+
+    `contains` is the kind that could not be told from the training.
+    """
     node = ["node"] if "node" in spans.columns else []
-    rows = _one_by_one(spans, [*node, *by])
-    rows = _over_nodes(rows, by) if node else rows
+    inseparable = pl.when(pl.col("kind") == "train").then("text").alias("contains")
+    rows = _one_by_one(spans.with_columns(inseparable), [*node, *by], pl.col("contains").drop_nulls().first())
+    rows = _over_nodes(rows, by, pl.col("contains").first()) if node else rows
     place = pl.col("kind").replace_strict({kind: i for i, kind in enumerate(KINDS)}, return_dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("duration_s") / pl.col("duration_s").sum()).alias("share"),
@@ -300,9 +304,10 @@ def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
     return _with_difference(grouped)
 
 
-def _over_nodes(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def _over_nodes(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
     """Aggregates the same span of time over several nodes."""
     grouped = rows.group_by(keys, maintain_order=True).agg(
+        *more,
         pl.col("spans", "steps").max(),
         pl.col("start").min(),
         pl.col("end").max(),

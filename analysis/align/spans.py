@@ -40,6 +40,7 @@ SCHEMA: dict[str, Any] = {
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
 LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
+LONGER = 1.05  # times the usual: a step of which something else may be part
 COARSE = 0.02  # of a step: times that are coarser than this say little of one step
 FARTHEST = 3  # times the resolution, that a printed and a stamped time of the same steps differ
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
@@ -81,7 +82,7 @@ def log_marks(subject: RunData, tables: timestamps.TimedLog) -> dict[str | None,
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in ns; `of` is the mark that it belongs to."""
+    """A stretch of time in ns of the mark `of`; `text` of training is the kind that could not be told from it."""
 
     kind: str
     start: int
@@ -93,7 +94,7 @@ class Span:
     def row(self) -> tuple[Any, ...]:
         printed = self.kind in PRINTED
         step = self.of.step if printed or self.kind == "train" else None
-        text = self.text if printed else None
+        text = self.text if printed or self.kind == "train" else None
         return self.kind, self.of.phase, self.of.attempt, step, self.steps, self.start, self.end, text
 
 
@@ -286,10 +287,12 @@ def _coarse_usual(median: pl.Expr, resolution_ns: int) -> pl.Expr:
 def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
     """Cuts the time from one record to the next; the very first gap may have a record alone."""
     record = inner[-1]
-    slots = list(pairwise(inner)) or [
-        (replace(record, time=record.time - _first_ns(record, usual_ns)), record)
-    ]
+    slots = list(pairwise(inner))
+    slots = slots or [(replace(record, time=record.time - _first_ns(record, usual_ns)), record)]
     widths = [right.time - left.time for left, right in slots]
+    if not record.first and _inseparable(record, usual_ns, widths):
+        yield Span("train", inner[0].time, record.time, record, record.steps, inner[1].kind)
+        return
     if record.first:
         training = [*[0] * (len(slots) - 1), min(_first_ns(record, usual_ns), widths[-1])]
     elif len(slots) == 1:
@@ -310,6 +313,12 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
             yield replace(rest, start=border)
 
 
+def _inseparable(record: LogMark, usual_ns: float, widths: Sequence[int]) -> bool:
+    """Whether nothing tells steps from what another line of their gap reports, as no step time is known."""
+    unknown = bool(np.isnan(_expected_ns(record, usual_ns)))
+    return len(widths) > 1 and unknown and widths[-1] <= ROUGHLY * sum(widths)
+
+
 def _first_ns(record: LogMark, usual_ns: float) -> int:
     """Returns the length of an attempt's first record: printed, else as the records after it."""
     step_ns = usual_ns if record.dt_ns is None else record.dt_ns
@@ -318,8 +327,8 @@ def _first_ns(record: LogMark, usual_ns: float) -> int:
 
 def _expected_ns(record: LogMark, usual_ns: float) -> float:
     """Returns the expected length of a record after an evaluation, which some logs include in its time."""
-    if record.steps == 1 and record.dt_ns is not None:
-        return float(np.fmin(usual_ns, record.dt_ns))
+    if record.steps == 1 and record.dt_ns is not None and not record.dt_ns > LONGER * usual_ns:
+        return record.dt_ns
     return record.steps * usual_ns
 
 
@@ -340,20 +349,17 @@ def _steps_behind(inner: Sequence[LogMark]) -> int:
 
 
 def _shared_out(train_ns: float, widths: Sequence[int], most_behind: float = 1.0) -> list[int]:
-    """Distributes training over slots: the last slot first, as the record ends it, then from the front.
-
-    `most_behind` is the share of the training that the last slot may have.
-    """
+    """Distributes training over slots: the last one first, with this share of it at most, then from the front."""
     last = len(widths) - 1
     if np.isnan(train_ns):
         return [0] * last + [widths[last]]
-    shares, left = [0] * len(widths), train_ns
-    for place in (last, *range(last)):
-        if place == last or left > ROUGHLY * train_ns:
-            most = most_behind * train_ns if place == last else left
-            shares[place] = min(round(most), widths[place])
+    behind = min(round(most_behind * train_ns), widths[last])
+    shares, left = [0] * last, train_ns - behind
+    for place in range(last):
+        if left > ROUGHLY * train_ns:
+            shares[place] = min(round(left), widths[place])
             left -= shares[place]
-    return shares
+    return [*shares, behind]
 
 
 def _rest(left: LogMark, right: LogMark, record: LogMark | None) -> Span:

@@ -7,6 +7,7 @@ of a step; what they differ from the timestamps counts as their error.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from gputel.analysis.runs.record_gaps import (
     StepTime,
     median_with_error,
     record_gaps,
+    rounding_error,
     time_by_gaps,
 )
 
@@ -87,7 +89,9 @@ def _behind(lines: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> pl.S
 
 
 def _by_dt(dt_ms: pl.Series | None) -> StepTime | None:
-    values = dt_ms.filter(dt_ms.is_finite() & (dt_ms > 0)).to_numpy() / 1000 if dt_ms is not None else []
-    if not len(values):
+    known = dt_ms.filter(dt_ms.is_finite() & (dt_ms > 0)) if dt_ms is not None else None
+    if known is None or known.is_empty():
         return None
-    return StepTime(*median_with_error(np.asarray(values, dtype=np.float64)), "printed step times")
+    median_ms, error_ms = median_with_error(known.cast(pl.Float64).to_numpy())
+    error_ms = math.hypot(error_ms, rounding_error(known))
+    return StepTime(median_ms / 1000, error_ms / 1000, "printed step times")

@@ -18,11 +18,13 @@ from gputel.analysis import align
 from gputel.analysis.align import join
 from gputel.analysis.align.join import JOULES
 from gputel.analysis.align.samples import gpu_samples
+from gputel.analysis.align.spans import SCHEMA
 from gputel.analysis.align.timestamps import seconds_by_dt
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.analysis.text import JOULES_PER_KWH
 
 if TYPE_CHECKING:
+    from gputel.analysis.align.samples import Readings
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.facts import Fact
 
@@ -40,6 +42,7 @@ COLUMNS = {"stamps": "time", "clock": "total_time_min", "dt": "dt_ms"}
 
 NOTHING = "no GPU was measured"
 TIMELESS = "its records could not be placed in time"
+TIME = pl.Datetime("ns", "UTC")
 FEW = 600_000  # ticks; longer recordings are read by whole seconds, with the same result
 COVERED = join.WHOLE  # least measured share of the time for an energy of the run
 
@@ -220,9 +223,29 @@ def phase_energy(subject: RunData, phase: str) -> PhaseEnergy:
     covered = spans.select((pl.col("measured").fill_null(0) * pl.col("duration_s")).sum()).item()
     whole = float(spans["duration_s"].sum())
     if covered < COVERED * whole:
+        if (counted := _with_gaps(spans, gpu)) is not None:
+            return PhaseEnergy(counted)
         percent = f"{100 * covered / whole:.0f} %"
         return PhaseEnergy(spans, f"its GPUs were measured for only {percent} of the time")
     return PhaseEnergy(spans)
+
+
+def _with_gaps(spans: pl.DataFrame, gpu: Readings) -> pl.DataFrame | None:
+    """Adds what the energy counter grew by while nothing was sampled; None without a counter of all GPUs.
+
+    It is shared out by the time without samples.
+    """
+    if "node" in spans.columns:
+        return None
+    whole = spans.select(pl.col(name).first() for name in SCHEMA).with_columns(
+        start=pl.lit(spans["start"].min(), TIME), end=pl.lit(spans["end"].max(), TIME)
+    )
+    counted = align.measured(whole, gpu)["energy_counter_j"][0]
+    if counted is None:
+        return None
+    silent_s = pl.col("duration_s") * (1 - pl.col("measured").fill_null(0))
+    missing = counted - JOULES.fill_null(0).sum()
+    return spans.with_columns(energy_counter_j=JOULES.fill_null(0) + missing * silent_s / silent_s.sum())
 
 
 def _tokens(subject: RunData, records: Records) -> Cost:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gputel.analysis.compare.curves import RunPhase
 
 ERRORS = {
+    "tokens": "tokens_error",
     "time_s": "time_error_s",
     "energy_j": "energy_error_j",
     "cost": "cost_error",
@@ -46,8 +47,11 @@ def with_uncertainty(track: RunPhase, row: Mapping[str, Any]) -> dict[str, Any]:
     placed = timed_log(track.subject)
     time = elapsed_error(placed) / row["time_s"] if track.clock == "stamps" and row["time_s"] else None
     energy, per_token = _of_energy(track, placed, row["energy_j"])
+    batch = track.subject.facts.tokens_per_step
+    computed = batch.relative_error if batch and "tokens" not in track.rows.columns else 0.0
     spent = [share for share in (time, energy) if share is not None]
     shares = {
+        "tokens": computed or None,
         "time_s": time,
         "energy_j": energy,
         "cost": max(spent, default=None),

@@ -39,7 +39,7 @@ SIZES: Forms = (
     ("parameters", "parameters", text.count),
     ("gpus", "GPUs", text.step),
     ("steps", "steps", text.step),
-    ("tokens", "tokens", text.count),
+    ("tokens", "tokens", text.count_with_error),
     ("tokens_per_parameter", "tokens/parameter", text.count),
     ("time_s", "time", text.duration),
     ("flops", "FLOPs", text.count),

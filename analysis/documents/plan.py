@@ -5,6 +5,7 @@ No table is wider than 80 columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from gputel.analysis import text
 from gputel.analysis.document import Bars, Document, Section, Table
 from gputel.analysis.plan import Plan, Target
-from gputel.analysis.plan.check import PlanCheck
+from gputel.analysis.plan.check import CheckLine, PlanCheck
 from gputel.analysis.plan.estimate import Estimate
 from gputel.analysis.plan.memory import PARTS
 from gputel.analysis.plan.rows import Row
@@ -172,7 +173,7 @@ def check_document(check: PlanCheck) -> Document:
             NAMES[line.name],
             _exact(line.planned.value),
             _span(line.planned) if line.planned.is_range else None,
-            None if line.happened is None else _exact(line.happened),
+            None if line.happened is None else _measured(line),
             None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
             {True: "yes", False: "no", None: None}[line.within],
         ]
@@ -187,6 +188,14 @@ def check_document(check: PlanCheck) -> Document:
         ),
         about=f"{check.run}: planned and actual",
     )
+
+
+def _measured(line: CheckLine) -> str:
+    """`430,900 ±700`; without its error where the figure as it is shown hides it."""
+    shown, error = _exact(line.happened or 0.0), line.error
+    if error is None or not line.happened or error < 5e-4 * abs(line.happened):
+        return shown
+    return text.with_error(line.happened, error, max(0, 3 - math.floor(math.log10(abs(line.happened)))))
 
 
 def _about(plan: Plan) -> str:

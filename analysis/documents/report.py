@@ -37,6 +37,7 @@ from gputel.telemetry.clock import iso
 
 if TYPE_CHECKING:
     from gputel.analysis.report import Report
+    from gputel.analysis.runs.facts import Fact, Facts
 
 Row: TypeAlias = Mapping[str, Any]
 Column: TypeAlias = tuple[str, Callable[[Row], str | None]]  # heading, and how its cell is made of a row
@@ -50,6 +51,12 @@ PHASES = {
 }
 MOST_EVENTS = 500
 COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
+
+
+def phase_name(row: Row) -> str:
+    """`training`, or `training and evaluation` where the two could not be told apart."""
+    contained = row.get("contains")
+    return " and ".join(PHASES[kind] for kind in (row["kind"], contained) if kind)
 
 
 def report_document(
@@ -109,7 +116,7 @@ def _facts(report: Report) -> FactList:
             "tags": ", ".join(f"{key}={value}" for key, value in (first.get("tags") or {}).items()),
             "started": _started(first),
             "host": (first.get("host") or {}).get("name"),
-            "model": _model(known),
+            "model": _model(report.subject.facts),
             "GPUs": counted(recorded_gpus) if recorded_gpus else _gpus_of_log(known),
             "clock": _clock(report),
             "overlap": None if recording else _overlap(report.shared),
@@ -124,18 +131,23 @@ def _started(description: dict[str, Any]) -> str | None:
     return iso(wall_ns)[:19].replace("T", " ") + " UTC" if wall_ns else None
 
 
-def _model(known: dict[str, Any]) -> str | None:
+def _model(facts: Facts) -> str | None:
+    known = {name: fact.value for name, fact in facts.known().items()}
     parts = [
         f"depth {known['depth']:.0f}" if "depth" in known else None,
         f"{text.count(known['parameters'])} parameters" if "parameters" in known else None,
-        f"{text.count(known['tokens_per_step'])} tokens/step" if "tokens_per_step" in known else None,
+        f"{_tokens(facts.tokens_per_step)} tokens/step" if facts.tokens_per_step else None,
     ]
     return ", ".join(part for part in parts if part)
 
 
+def _tokens(batch: Fact) -> str:
+    return text.count(batch.value) if batch.error is None else text.with_error(batch.value, batch.error, 0)
+
+
 def _gpus_of_log(known: dict[str, Any]) -> str | None:
     if "gpus" not in known:
-        return None
+        return f"{known['gpu']}, number unknown" if "gpu" in known else None
     return f"{known['gpus']:.0f}" + (f" x {known['gpu']}" if "gpu" in known else "")
 
 
@@ -343,7 +355,7 @@ MEMORY: tuple[Column, ...] = (
 )
 MEASURED_SHARE: Column = ("measured", _not_all_measured)
 TIME: tuple[Column, ...] = (
-    ("phase", lambda row: PHASES[row["kind"]]),
+    ("phase", phase_name),
     ("time", lambda row: text.duration(row["duration_s"], error=row["duration_error_s"])),
     ("time\nshare", _share("share")),
     ("energy", _best_energy),

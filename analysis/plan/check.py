@@ -26,11 +26,12 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class CheckLine:
-    """One figure; `happened` is None if it was not measured."""
+    """One figure; `happened` is None if it was not measured, `error` if its error is not known."""
 
     name: str
     planned: Estimate
     happened: float | None
+    error: float | None = None
 
     @property
     def error_percent(self) -> float | None:
@@ -75,7 +76,18 @@ def check_plan(
         price=price,
         like=like,
     )
-    return PlanCheck(run.run, tuple(_lines(run, asked)), tuple(_notes(run, asked)))
+    lines = [replace(line, error=_error(run, line)) for line in _lines(run, asked)]
+    return PlanCheck(run.run, tuple(lines), tuple(_notes(run, asked)))
+
+
+def _error(run: PastRun, line: CheckLine) -> float | None:
+    """Returns the error of a measured figure; MFU has that of the throughput, dollars that of the hours."""
+    base, value = {
+        "mfu": ("tok_per_sec", _value(run.tok_per_sec)),
+        "dollars": ("train_hours", run.hours),
+    }.get(line.name, (line.name, line.happened))
+    error = run.errors.get(base)
+    return None if error is None or line.happened is None or not value else error * line.happened / value
 
 
 def answer(check: PlanCheck) -> dict[str, Any]:
@@ -91,6 +103,7 @@ def answer(check: PlanCheck) -> dict[str, Any]:
                 "origin": line.planned.origin,
                 "from": list(line.planned.sources),
                 "happened": line.happened,
+                "happened_error": line.error,
                 "error_percent": line.error_percent,
                 "within": line.within,
             }

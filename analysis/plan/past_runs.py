@@ -5,6 +5,7 @@ Times are those of `timing`; what the log does not print is as planned, or None.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ class PastRun:
     watts: Estimate | None
     did: Overheads
     caution: str | None
+    errors: dict[str, float]  # of measured figures, by their names in a check
     simulated: str | None  # the simulated machine, whose readings are not those of this training
 
     @property
@@ -103,8 +105,20 @@ def happened(
         watts=None if simulated else _watts(subject),
         did=trained.did,
         caution=subject.caution,
+        errors=_errors(subject, trained, dt_ms, rate),
         simulated=simulated,
     )
+
+
+def _errors(
+    subject: RunData, trained: TrainingTime, dt_ms: Estimate | None, rate: Estimate | None
+) -> dict[str, float]:
+    """Adds the error of throughput to those of times: of the step time, and of a batch from rounded figures."""
+    errors, batch = trained.errors, subject.facts.tokens_per_step
+    if "dt_ms" in errors and dt_ms is not None and rate is not None:
+        share = math.hypot(errors["dt_ms"] / dt_ms.value, batch.relative_error if batch else 0.0)
+        errors["tok_per_sec"] = share * rate.value
+    return errors
 
 
 def asked_of(subject: RunData) -> Size:
@@ -177,7 +191,9 @@ def _tokens_per_step(subject: RunData, asked: Size, machine: Cluster | None) -> 
         return None
     unit = asked.shape.seq * (machine.count if machine else 1)
     near = round(fact.value / unit) * unit
-    return near if near and abs(near / fact.value - 1) < ROUNDED else int(fact.value)
+    return (
+        near if near and abs(near / fact.value - 1) < max(ROUNDED, fact.relative_error) else int(fact.value)
+    )
 
 
 def _figure(fact: Fact | None) -> int | None:

@@ -6,13 +6,19 @@ as its steps usually take: the rest, mostly compiling, belongs to the start.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis.align import cut_spans, join, measured
-from gputel.analysis.align.step_time import StepTime, contains_others, logged_step_time
+from gputel.analysis.align.step_time import (
+    SURE,
+    StepTime,
+    contains_others,
+    logged_step_time,
+)
 from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
@@ -53,6 +59,22 @@ class TrainingTime:
     step: StepTime | None
     hours: float | None
     did: Overheads
+    resolution_s: float = 0.0
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The errors of the measured figures, by their names in `plan --check`: 90 % ranges."""
+        if self.step is None:
+            return {}
+        relative, cut_s = self.step.error_s / self.step.seconds, SURE * self.resolution_s / 6**0.5
+        pauses = self.did.evaluations + self.did.checkpoints
+        borders_s = math.hypot(cut_s * (pauses + 1) ** 0.5, pauses * self.step.error_s)
+        errors = {"dt_ms": 1000 * self.step.error_s, "start_s": math.hypot(cut_s, self.step.error_s)}
+        for name, count in (("eval_hours", self.did.evaluations), ("save_hours", self.did.checkpoints)):
+            errors[name] = math.hypot(cut_s * count**0.5, count * self.step.error_s) / 3600
+        if self.hours is not None:
+            errors["train_hours"] = max(borders_s / 3600, relative * self.hours)
+        return errors
 
 
 def training_time(subject: RunData) -> TrainingTime:
@@ -74,7 +96,7 @@ def training_time(subject: RunData) -> TrainingTime:
     seconds = float((each["duration_s"] * each["steps"]).sum()) - float(extra["seconds"].sum())
     hours = (seconds if each.height else steps * step.seconds) / 3600
     compiled_s = float(extra["seconds"][0]) if extra.height else 0.0
-    return TrainingTime(rows, steps, step, hours, _overheads(spans, compiled_s))
+    return TrainingTime(rows, steps, step, hours, _overheads(spans, compiled_s), placed.resolution_s)
 
 
 def longest_phase(steps: pl.DataFrame) -> pl.DataFrame:

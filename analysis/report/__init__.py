@@ -140,7 +140,8 @@ def answer(report: Report) -> dict[str, Any]:
         "overlap": report.shared,
         "read": read_as(report),
         "facts": {
-            name: {"value": f.value, "origin": f.origin} for name, f in report.subject.facts.known().items()
+            name: {"value": f.value, "origin": f.origin, "error": f.error}
+            for name, f in report.subject.facts.known().items()
         },
         "time": report.totals,
         "phases": report.phases,

@@ -51,11 +51,16 @@ def phase_table(
     each = [(phase, time.seconds, time.error_s, time.origin) for phase, time in times.items()]
     for table in (pl.DataFrame(each, schema=STEP_TIMES, orient="row"), printed, errors):
         sums = sums.join(table, on="phase", how="left", maintain_order="left")
-    energy = pl.col("energy_error_j") / pl.col("energy_j")
+    energy, time = (
+        pl.col("energy_error_j") / pl.col("energy_j"),
+        pl.col("duration_error_s") / pl.col("duration_s"),
+    )
+    batch = subject.facts.tokens_per_step
+    tokens = batch.relative_error if batch else 0.0
     return sums.with_columns(
-        tok_per_sec_error=pl.col("tok_per_sec") * pl.col("duration_error_s") / pl.col("duration_s"),
+        tok_per_sec_error=pl.col("tok_per_sec") * (time**2 + tokens**2).sqrt(),
         j_per_step_error=pl.col("j_per_step") * energy,
-        j_per_token_error=pl.col("j_per_token") * energy,
+        j_per_token_error=pl.col("j_per_token") * (energy**2 + tokens**2).sqrt(),
     )
 
 

@@ -7,6 +7,7 @@ stragglers   a rank or node by its steps, a GPU by its clock or throttling
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import polars as pl
 from gputel.analysis import text
 from gputel.analysis.align import offsets
 from gputel.analysis.runs.facts import FLOPS_PER_PARAMETER, estimated_flops
+from gputel.analysis.runs.record_gaps import median_with_error, rounding_error
 from gputel.trainer.gpus import find_gpu
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ UNKNOWN = "unknown"
 MFU_QUESTION = "mfu"
 AGREE = 1.15  # ratio of a computed to a printed MFU that agree
 WITHOUT_ATTENTION = 0.6  # least such ratio if attention is not counted
+SHOWN = 0.05  # %: a smaller error is not shown
 NEAR = 0.15  # relative distance from a factor that explains a disagreement
 
 HEADROOM_QUESTION = "headroom"
@@ -72,7 +75,13 @@ def mfu_verdict(case: Case) -> Verdict:
     facts = case.subject.facts
     printed, rate = _median(case, "mfu"), _printed_rate(case) or _rate(case)
     computed, formula = _computed(facts, rate)
-    figures: dict[str, Any] = {"printed": printed, "computed": computed, "tok_per_sec": rate}
+    error = _mfu_error(case, printed, computed)
+    figures: dict[str, Any] = {
+        "printed": printed,
+        "computed": computed,
+        "tok_per_sec": rate,
+        "error": error,
+    }
     evidence = ([f"the log prints {printed:.1f} % (median)"] if printed is not None else []) + formula
     highest = max((share for share in (printed, computed) if share is not None), default=None)
     if highest is None:
@@ -89,9 +98,23 @@ def mfu_verdict(case: Case) -> Verdict:
         figures["disagreement"] = reason
         answer = f"{printed:.3g} % printed, {computed:.3g} % computed"
         return Verdict(MFU_QUESTION, answer, (*evidence, f"they differ: {reason}"), figures)
-    return Verdict(
-        MFU_QUESTION, f"{computed if printed is None else printed:.3g} %", tuple(evidence), figures
-    )
+    share = computed if printed is None else printed
+    assert share is not None
+    stated = f"{share:.3g}" if error is None or error < SHOWN else text.with_error(share, error, 1)
+    return Verdict(MFU_QUESTION, f"{stated} %", tuple(evidence), figures)
+
+
+def _mfu_error(case: Case, printed: float | None, computed: float | None) -> float | None:
+    """Returns the error of the printed MFU, else of the computed one, which has that of the throughput."""
+    name, share = ("mfu", printed) if printed is not None else ("tok_per_sec", computed)
+    records = case.subject.log.records
+    if name not in records.columns or share is None:
+        return None
+    values = records.filter(pl.col(name).is_finite())[name].cast(pl.Float64)
+    if values.is_empty():
+        return None
+    middle, error = median_with_error(values.to_numpy())
+    return share * math.hypot(error, rounding_error(values)) / middle if middle else None
 
 
 def _disagreement(printed: float | None, computed: float | None, facts: Facts) -> str | None:

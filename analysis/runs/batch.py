@@ -2,7 +2,8 @@
 
 The figures are the batch itself, the growth of a token count, micro-batch x sequence x ranks, and throughput x step
 time. Scripts often divide a throughput by milliseconds, or print it per GPU: then it is off by a power of ten or of
-two, which shows against the batch. `rate_scale` is the factor that makes the printed throughput fit.
+two, which shows against the batch. `rate_scale` is the factor that makes the printed throughput fit. A batch that
+is computed from rounded figures has their error, unless a single round batch lies within it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputel.analysis.doubts import Doubt
+from gputel.analysis.runs.record_gaps import DITHERED, half_digit, median_with_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 AGREE = 0.05  # relative difference between figures that agree: a printed rate may be a running mean
 FAR = 2.0  # factor from which a difference that is no unit is a doubt
 EXACT = 2e-4  # relative error of a product of printed digits
+NEARLY = 2e-3  # relative error up to which the one round batch within it is the batch
 MOST_ODD = 31  # a batch is this, or a smaller odd number, times a power of two
 FEWEST_ROWS = 3
 
@@ -35,10 +38,11 @@ class PrintedFigures(Protocol):
 
 @dataclass(frozen=True)
 class StepTokens:
-    """`tokens` is None if no figure gives it; `origin` says which did."""
+    """`tokens` is None if no figure gives it; `origin` says which did, `error` how far it may be off."""
 
     tokens: float | None
     origin: str
+    error: float | None = None
     rate_scale: float = 1.0
     doubts: tuple[Doubt, ...] = ()
 
@@ -49,11 +53,11 @@ def step_tokens(log: PrintedFigures, gpus: int | None = None) -> StepTokens:
     printed, by_rate, counted = _number(config.get("batch_tokens")), _by_rate(log), _counted(log)
     if printed is not None and counted is not None and not _agree(printed, counted):
         return StepTokens(
-            counted, COUNTED, 1.0, (_other("batch", printed, "the token count grows by", counted),)
+            counted, COUNTED, None, 1.0, (_other("batch", printed, "the token count grows by", counted),)
         )
     batch, origin = (printed, "printed") if printed is not None else (counted, COUNTED)
     if batch is None:
-        return _from_rate(by_rate)
+        return _from_rate(by_rate, _rounding(log))
     doubts = [*_micro_batches(log, batch, gpus)]
     scale = 1.0
     if by_rate is not None and not _agree(batch, by_rate):
@@ -64,10 +68,11 @@ def step_tokens(log: PrintedFigures, gpus: int | None = None) -> StepTokens:
             doubts.append(_unit(batch, by_rate, factor, gpus))
         elif not 1 / FAR < ratio < FAR:
             doubts.append(_other("batch", batch, "tok/s x dt is", by_rate))
-    return StepTokens(batch, origin, scale, tuple(doubts))
+    return StepTokens(batch, origin, None, scale, tuple(doubts))
 
 
 COUNTED = "computed from printed tokens and steps"
+COMPUTED = "computed as throughput x step time"
 
 
 def unit_factor(ratio: float) -> float | None:
@@ -79,25 +84,53 @@ def unit_factor(ratio: float) -> float | None:
     return None
 
 
-def _from_rate(by_rate: float | None) -> StepTokens:
-    """Takes throughput x step time; a fraction that becomes a whole batch in thousands was printed in thousands."""
+def _from_rate(by_rate: float | None, rounding: float) -> StepTokens:
+    """Takes throughput x step time; a fraction that becomes a whole batch in thousands was printed in thousands.
+
+    `rounding` is the relative error of the product.
+    """
     if by_rate is None:
         return StepTokens(None, "")
     thousands = _as_batch(1000 * by_rate)
     if thousands is not None and abs(round(by_rate) / by_rate - 1) > EXACT:
         doubt = _unit(thousands, by_rate, 1000.0, None)
-        return StepTokens(thousands, "computed as throughput x step time, in thousands", 1000.0, (doubt,))
-    return StepTokens(round(by_rate), "computed as throughput x step time")
+        return StepTokens(thousands, f"{COMPUTED}, in thousands", None, 1000.0, (doubt,))
+    batch = _as_batch(by_rate, rounding) if rounding <= NEARLY else None
+    if batch is not None:
+        return StepTokens(batch, COMPUTED)
+    return StepTokens(round(by_rate), COMPUTED, rounding * by_rate)
 
 
-def _as_batch(tokens: float) -> int | None:
+def _as_batch(tokens: float, error: float = EXACT) -> int | None:
     """Returns the nearest small odd number times a power of two, if that is near enough for rounded digits."""
     if tokens < 1:
         return None
     twos = 2.0 ** (math.floor(math.log2(tokens)) - 5)
     near = round(tokens / twos) * int(max(twos, 1))
     odd = near // (near & -near) if near else 0
-    return near if odd and odd <= MOST_ODD and abs(near / tokens - 1) < EXACT else None
+    return near if odd and odd <= MOST_ODD and abs(near / tokens - 1) <= error else None
+
+
+def _rounding(log: PrintedFigures) -> float:
+    """Returns the relative error of throughput x step time that their rounding leaves."""
+    records = log.records
+    if not {"tok_per_sec", "dt_ms"} <= set(records.columns):
+        return 0.0
+    rows = records.select("tok_per_sec", "dt_ms").drop_nulls()
+    rows = rows.filter(rows["dt_ms"].is_finite() & rows["tok_per_sec"].is_finite() & (rows["dt_ms"] > 0))
+    if rows.is_empty():
+        return 0.0
+    halves = [half_digit(rows[name]) / max(_median(rows[name]), 1e-12) for name in ("dt_ms", "tok_per_sec")]
+    if rows["dt_ms"].n_unique() < DITHERED:
+        return sum(halves)
+    products = (rows["tok_per_sec"] * rows["dt_ms"]).to_numpy()
+    middle, error = median_with_error(products)
+    return min(sum(halves), error / middle + sum(halves) / 10) if middle else sum(halves)
+
+
+def _median(values: pl.Series) -> float:
+    middle: Any = values.median()
+    return float(middle)
 
 
 def _micro_batches(log: PrintedFigures, batch: float, gpus: int | None) -> list[Doubt]:

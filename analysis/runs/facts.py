@@ -26,10 +26,18 @@ AGREE = 0.002  # relative error of a figure printed with at least three digits
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure and its origin: `printed`, `recorded`, or a phrase that says how it was computed."""
+    """A figure and its origin: `printed`, `recorded`, or a phrase that says how it was computed.
+
+    `error` is how far it may be off, None if it is exact.
+    """
 
     value: Any
     origin: str
+    error: float | None = None
+
+    @property
+    def relative_error(self) -> float:
+        return self.error / float(self.value) if self.error and self.value else 0.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ def run_facts(
     model = find_gpu(str(name.value)) if name else None
     count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
     tokens = step_tokens(log, int(count.value) if count else None)
-    batch = Fact(tokens.tokens, tokens.origin) if tokens.tokens is not None else None
+    batch = Fact(tokens.tokens, tokens.origin, tokens.error) if tokens.tokens is not None else None
     flops, seq = _printed(config, "flops_per_token"), _printed(config, "seq")
     peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops, tokens.rate_scale)
     return Facts(

@@ -18,6 +18,8 @@ BLOCK = 20  # steps of a block of records, over which a coarse clock is good eno
 FINE = 0.01  # of a gap: a clock that is finer than this tells the time of one gap
 STALLED = 1.5  # times the usual: a block with a stall
 SURE = 1.64  # standard deviations on both sides that hold 90 %
+DITHERED = 4  # different values, from which on most of the errors of their rounding cancel
+DECIMALS = range(-6, 7)  # to which figures are rounded
 MEDIAN = 1.25  # standard error of a median, times that of a mean
 Numbers = npt.NDArray[np.float64]
 
@@ -102,3 +104,23 @@ def median_with_error(values: Numbers) -> tuple[float, float]:
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
     deviation = (high - low) / 1.349
     return float(middle), float(SURE * MEDIAN * deviation / math.sqrt(len(values)))
+
+
+def half_digit(values: pl.Series) -> float:
+    """Returns half of what the last printed digit of values stands for: 0.005 of `658.60`, 50 of `431.2k`.
+
+    Zeros before the point count as digits of a value that never changes.
+    """
+    if values.is_empty():
+        return 0.0
+    for places in DECIMALS if values.n_unique() > 1 else DECIMALS[6:]:
+        unit = 10.0**-places
+        off = values - (values / unit).round() * unit
+        if (off.abs() <= 1e-12 * values.abs()).all():
+            return unit / 2
+    return 0.0
+
+
+def rounding_error(values: pl.Series) -> float:
+    """Returns the error of a mean or median of rounded values; of many different ones most of it cancels."""
+    return half_digit(values) / (10 if values.n_unique() >= DITHERED else 1)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gputel.analysis.align import cut_spans, join, measured
 from gputel.analysis.align.spans import LogMark, of_marks
+from gputel.analysis.documents.report import phase_name
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20
 from tests.recordings.printed import SECOND, saved, step, told, validation
@@ -306,6 +307,20 @@ def test_evaluations_shorter_than_a_second_are_right_on_average(eval_s: float, t
     seconds = dict(totals.select("kind", "duration_s").iter_rows())
     assert seconds.get("eval", 0.0) == pytest.approx(80 * eval_s, abs=6)
     assert seconds["checkpoint"] == pytest.approx(158, abs=6)
+
+
+def test_evaluation_that_nothing_tells_from_the_training_is_part_of_it(tmp_path: Path) -> None:
+    """An epoch's line comes out behind its evaluation, and no step time is printed."""
+    path = tmp_path / "run.log"
+    lines = [
+        f"{_stamp(120 * epoch)} step {100 * epoch} val_loss {3 / epoch:.4f}\n"
+        f"{_stamp(120 * epoch)} step {100 * epoch} loss {3 / epoch:.4f}\n"
+        for epoch in range(1, 31)
+    ]
+    path.write_text("".join(lines))
+    totals = join.totals(measured(cut_spans(read_run(path)), None))
+    assert totals.filter(pl.col("duration_s") > 1).select("kind", "contains").rows() == [("train", "eval")]
+    assert [phase_name(row) for row in totals.iter_rows(named=True)][-1] == "training and evaluation"
 
 
 def _stamp(at: float) -> str:

