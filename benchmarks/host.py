@@ -36,46 +36,50 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--processes", type=int, nargs="*", default=[0, 200])
+    parser.add_argument("--budget", type=float, default=1.0, help="of a core; 1 lowers no rate")
+    parser.add_argument("--warmup", type=float, default=2.0, help="seconds that are not counted")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is not None:
-        print(json.dumps(measure(options.measure, options.seconds)))
+        print(json.dumps(measure(options)))
         return
     print(
         "| processes | thread, % of a core | whole process, % of a core | `pread`s of /proc/self/stat, µs |"
     )
     print("|---|---|---|---|")
     for processes in options.processes:
-        rounds = [_round(processes, options.seconds) for _ in range(options.rounds)]
+        rounds = [_round(processes) for _ in range(options.rounds)]
         middle = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
         cells = f"{100 * middle['thread']:.2f} | {100 * middle['process']:.2f} | {middle['pread_us']:.2f}"
         print(f"| {processes} | {cells} |", flush=True)
 
 
-def _round(processes: int, seconds: float) -> dict[str, float]:
-    """In a process of its own."""
-    words = [sys.executable, __file__, "--measure", str(processes), "--seconds", str(seconds)]
+def _round(processes: int) -> dict[str, float]:
+    """In a process of its own, with the same options."""
+    words = [sys.executable, __file__, *sys.argv[1:], "--measure", str(processes)]
     answer = subprocess.run(words, check=True, capture_output=True, text=True)
     result: dict[str, float] = json.loads(answer.stdout)
     return result
 
 
-def measure(processes: int, seconds: float) -> dict[str, float]:
-    """Shares of a core, from the second second on, and the CPU time of a `pread`."""
+def measure(options: argparse.Namespace) -> dict[str, float]:
+    """Shares of a core after the warm-up, and the CPU time of a `pread`."""
     from gputel.telemetry.clock import SystemClock
     from gputel.telemetry.host.recorder import HostRecorder
 
     command = subprocess.Popen(
-        [sys.executable, "-c", FORKS, str(processes)], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", FORKS, str(options.measure)], stdout=subprocess.PIPE, start_new_session=True
     )
     assert command.stdout is not None
     command.stdout.readline()
     with tempfile.TemporaryDirectory() as folder:
-        recorder = HostRecorder(Path(folder), SystemClock(), _report, command=command.pid, budget=1.0)
+        recorder = HostRecorder(
+            Path(folder), SystemClock(), _report, command=command.pid, budget=options.budget
+        )
         recorder.start()
-        time.sleep(2)
+        time.sleep(options.warmup)
         thread, process, began = recorder.spent_ns(), _cpu_s(), time.monotonic()
-        time.sleep(seconds)
+        time.sleep(options.seconds)
         took = time.monotonic() - began
         shares = {
             "thread": (recorder.spent_ns() - thread) / 1e9 / took,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from gputel.telemetry.host.columns import HOST, MEMINFO, SLOW, VMSTAT
 from gputel.telemetry.host.kept_file import KeptFile
 from gputel.telemetry.host.source import Contents, HostSource, Values, numbers_by_name
+
+COUNTS = re.compile(
+    rb"^(pswpin|pswpout|pgmajfault|oom_kill|allocstall\w*|workingset_refault(?:_file)?) (\d+)$", re.MULTILINE
+)
+"""The few that are used, of some two hundred lines."""
 
 
 def meminfo(root: Path) -> HostSource:
@@ -38,7 +44,7 @@ def _difference(whole: int | None, part: int | None) -> int | None:
 
 
 def _paging(contents: Contents) -> Values:
-    counts = numbers_by_name(contents[0] or b"")
+    counts = {name: int(count) for name, count in COUNTS.findall(contents[0] or b"")}
     refaults = counts.get(b"workingset_refault_file", counts.get(b"workingset_refault"))
     return (
         counts.get(b"pswpin"),
