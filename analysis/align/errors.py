@@ -57,7 +57,8 @@ def border_error(
     """Returns the error of the borders of a phase; None if nothing is known of its times."""
     if placed.how is None:
         return None
-    covered = float(steps["steps"].cast(pl.Float64).median() or 1.0)
+    usual: Any = steps["steps"].cast(pl.Float64).median()
+    covered = max(1.0, float(usual or 1.0))  # steps that fall stand for none
     dt_ms = records["dt_ms"].drop_nulls() if "dt_ms" in records.columns else pl.Series([], dtype=pl.Float64)
     dt_ms = dt_ms.filter(dt_ms.is_finite())
     low, high = (float(dt_ms.quantile(share) or 0.0) for share in (0.25, 0.75)) if len(dt_ms) else (0.0, 0.0)

@@ -6,12 +6,14 @@ A counter that begins at 0 has completed one step more than it prints in a recor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis.align.step_time import contains_others
 from gputel.analysis.columns import Direction
 from gputel.analysis.compare import axes
 from gputel.analysis.compare.axes import Numbers, Prices, Records, floats, phase_energy
@@ -121,6 +123,11 @@ class RunPhase:
             return self.rows
         steps = self.subject.log.steps
         return steps.filter((steps["phase"] == self.phase) & steps["step"].is_not_null())
+
+    @cached_property
+    def rated(self) -> pl.DataFrame:
+        """The records whose throughput is that of training: without an evaluation or a save in their time."""
+        return self.rows.filter(~contains_others(self.rows, self.subject.log))
 
     def at(self, axis: str, done: Numbers) -> Numbers:
         """Returns the cost of `done` steps, interpolated between records and constant after the last."""

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from gputel.analysis import columns
-from gputel.analysis.align.step_time import contains_others
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.axes import AXES, Numbers, amount, floats
 from gputel.analysis.compare.curves import RunPhase, interpolated, metric_curve
@@ -232,11 +231,8 @@ def _mean(rows: pl.DataFrame, name: str) -> float | None:
 
 
 def _printed_rate(track: RunPhase) -> float | None:
-    """Returns the mean printed throughput, in the unit that fits tokens and step times.
-
-    A step whose time contains an evaluation or a checkpoint printed before it says nothing of the throughput.
-    """
-    rate = _mean(track.rows.filter(~contains_others(track.rows, track.subject.log)), "tok_per_sec")
+    """Returns the mean printed throughput, in the unit that fits tokens and step times."""
+    rate = _mean(track.rated, "tok_per_sec")
     return None if rate is None else rate * track.subject.step_tokens.rate_scale
 
 

@@ -23,7 +23,7 @@ from gputel.analysis.align.errors import (
     with_errors,
 )
 from gputel.analysis.align.join import JOULES, of_spans
-from gputel.analysis.align.step_time import SURE, contains_others, logged_step_time
+from gputel.analysis.align.step_time import SURE, logged_step_time
 from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def _of_mean(track: RunPhase, name: str, otherwise: float | None) -> float | Non
     rows = track.rows
     if name not in rows.columns:
         return otherwise
-    if name == "tok_per_sec":
-        rows = rows.filter(~contains_others(rows, track.subject.log))
-    values = rows[name].cast(pl.Float64).to_numpy()
+    values = (track.rated if name == "tok_per_sec" else rows)[name].cast(pl.Float64).to_numpy()
     values = values[np.isfinite(values)]
     if not len(values) or not values.mean():
         return otherwise
