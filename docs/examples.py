@@ -1,7 +1,8 @@
 """Writes what commands print into the README and the pages: `python docs/examples.py`; `--check` only compares.
 
 An example is a block of `text` that begins with `$ gputel`. If its last line is `...`, it keeps as many lines as it
-has now. Blocks of `console` show one run on one machine and are left alone.
+has now. Blocks of `console` show one run on one machine, so they are never compared; `--recorded` records that run
+anew (a minute) and writes those of one command about it.
 """
 
 import os
@@ -17,10 +18,15 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 BLOCK = re.compile(r"^```text\n(\$ gputel .*?)^```$", re.MULTILINE | re.DOTALL)
+RECORDED = re.compile(
+    r"^```console\n(\$ gputel (?:report|info|tail|export) (?:(?!^\$ ).*\n)+?)^```$", re.MULTILINE
+)
 CUT = "..."
 
 
 def main() -> int:
+    if "--recorded" in sys.argv:
+        return rewrite_recorded()
     wrong = 0
     for page in PAGES:
         before = page.read_text()
@@ -33,19 +39,35 @@ def main() -> int:
     return min(wrong, 1) if "--check" in sys.argv else 0
 
 
-def example(block: str) -> str:
+def rewrite_recorded() -> int:
+    """Writes the blocks about the recorded run."""
+    from picture import record
+
+    with tempfile.TemporaryDirectory() as name:
+        record(Path(name))
+        for page in PAGES:
+            before = page.read_text()
+            page.write_text(
+                RECORDED.sub(lambda block: f"```console\n{example(block[1], Path(name))}```", before)
+            )
+    return 0
+
+
+def example(block: str, folder: Path | None = None) -> str:
     """The block's command with what it prints now."""
     command, *shown = block.splitlines()
-    lines = [line.rstrip() for line in output(command.removeprefix("$ ")).splitlines()]
+    lines = [line.rstrip() for line in output(command.removeprefix("$ "), folder).splitlines()]
     if shown and shown[-1] == CUT:
         lines = [*lines[: len(shown) - 1], CUT]
     return "\n".join((command, *lines, ""))
 
 
-def output(command: str) -> str:
-    """Standard output and error, in a folder that holds the sample logs alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sample_logs").symlink_to(ROOT / "sample_logs")
+def output(command: str, where: Path | None = None) -> str:
+    """Standard output and error, in the folder or in one that holds the sample logs alone."""
+    with tempfile.TemporaryDirectory() as empty:
+        folder = where or Path(empty)
+        if not where:
+            (folder / "sample_logs").symlink_to(ROOT / "sample_logs")
         tools = Path(sys.executable).parent
         env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
         env.pop("COLUMNS", None)

@@ -31,7 +31,7 @@ SECONDS = 60  # until the terminal view must have drawn something
 
 def record(folder: Path) -> None:
     training = (sys.executable, str(DOCS / "tiny_training.py"))
-    command = (*GPUTEL, "record", "--simulate", "2xH100", "--out", RUN, "--", *training)
+    command = (*GPUTEL, "record", "--simulate", "2xH100", "--out", RUN, "--tag", "lr=60", "--", *training)
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     description = folder / RUN / "run.json"  # the page shows the command as a reader would type it
     short = (
