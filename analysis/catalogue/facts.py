@@ -243,7 +243,7 @@ def _of_recording(path: Path, subject: RunData) -> dict[str, Any]:
         "alarms": len(alarms),
         "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
         "xid": said.events.get("xid", 0),
-        "bytes_gpu": said.gpu_bytes,
+        "bytes_gpu": said.telemetry_bytes,
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.cli import options, show
+from gputel.cli import options, progress_line, show
 from gputel.cli.help import Command, Groups
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 )
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@progress_line.shown()
 def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
     """List every run in one table: recordings, logs, and what other tools kept.
 
     PATH is a folder, a run, a log or a store. Without one, asks about every PATH that was ever given, and ./runs.
     """
+    from gputel.analysis import progress
     from gputel.analysis.catalogue import answer, index
     from gputel.analysis.documents.runs import runs_document
 
@@ -78,9 +80,7 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
     updates = not asked.pop("no_update")
     question = answer.RunsQuestion(places, updates=updates, **asked)
     _note(
-        answer.refreshed(
-            question, index.default_file(), lambda stale: show.progress(stale, "reading", least=10)
-        )
+        answer.refreshed(question, index.default_file(), lambda stale: progress.each(stale, "reading runs"))
     )
     found = answer.answer(question, index.default_file())
     if any(flags.values()):
