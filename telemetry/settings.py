@@ -9,6 +9,7 @@ decide which settings a file that is not trusted may change. `unread` names each
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 
 from gputel.telemetry.errors import GputelError, reason
 
+LARGEST = 1 << 18  # bytes
+MOST_DOTS = 200  # of one key
 FOLDER_FILES = ("gputel.toml", "pyproject.toml")
 
 
@@ -119,7 +122,7 @@ def _unspoiled(path: Path, unread: list[str]) -> dict[str, Any] | None:
     try:
         if not path.is_file():
             return None
-        risk, text = _risk(path), path.read_bytes()
+        risk, text = _risk(path), beginning(path)
     except OSError as error:
         unread.append(f"{path}: cannot be read ({reason(error)}); its settings are ignored")
         return None
@@ -127,6 +130,10 @@ def _unspoiled(path: Path, unread: list[str]) -> dict[str, Any] | None:
     if risk is not None:
         if not is_project or b"gputel" in text:
             unread.append(f"{path}: {risk}; its settings are ignored")
+        return None
+    if len(text) > LARGEST:
+        if not is_project or b"gputel" in text:
+            unread.append(f"{path}: {too_dear(text)}; its settings are ignored")
         return None
     tables = _parsed(path, text)
     return _tool_table(path, tables) if is_project else tables
@@ -155,12 +162,34 @@ def _tool_table(path: Path, tables: Mapping[str, Any]) -> dict[str, Any] | None:
     raise GputelError(str(path), "'tool.gputel' is not a table", "write [tool.gputel]", exit_code=2)
 
 
+def beginning(path: Path) -> bytes:
+    """The file, or so much of it that `too_dear` names it: it may be a device without an end."""
+    with path.open("rb") as file:
+        return file.read(LARGEST + 1)
+
+
+def too_dear(text: bytes) -> str | None:
+    """Why parsing this TOML could take minutes; None for what people write.
+
+    The time that a key takes grows with the cube of its dots: 32 kB took half a minute.
+    """
+    if len(text) > LARGEST:
+        return f"is larger than {LARGEST:,} bytes"
+    keys = (part.split(b".") for part in re.split(rb"[=#\n]", text) if part.count(b".") > MOST_DOTS)
+    has_dots = any(
+        sum(map(bool, words)) > MOST_DOTS for words in keys
+    )  # a row of dots in a comment is no key
+    return "has a key of hundreds of dots" if has_dots else None
+
+
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib  # novm: guarded, inside a function, as few calls read settings
     else:
         import tomli as tomllib
 
+    if fault := too_dear(text):
+        raise GputelError(str(path), fault, "write plain tables", exit_code=2)
     try:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

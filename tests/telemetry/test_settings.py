@@ -119,6 +119,7 @@ def test_settings_below_a_folder_that_any_user_may_rename_do_not_count(tmp_path:
     ("text", "fault"),
     [
         ("a = " + "[" * 100_000, "is nested too deeply"),
+        ("a" + ".a" * 300 + " = 1", "has a key of hundreds of dots"),
         ("[tool]\ngputel = 3\n", r"'tool\.gputel' is not a table"),
     ],
 )
@@ -126,6 +127,17 @@ def test_settings_of_odd_shapes_end_in_one_line(tmp_path: Path, text: str, fault
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(GputelError, match=fault):
         settings.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "notes"), [("gputel.toml", 1), ("pyproject.toml", 0)])
+def test_settings_larger_than_people_write_are_ignored(tmp_path: Path, name: str, notes: int) -> None:
+    (tmp_path / name).write_text("#" * settings.LARGEST + "\n[record]\nhz = 5\n")
+    found = settings.from_folder(tmp_path)
+    assert found.tables == {}
+    lines = [
+        line for line in found.unread if "is larger than 262,144 bytes; its settings are ignored" in line
+    ]
+    assert len(lines) == notes
 
 
 def test_project_without_a_table_of_tools_has_no_settings(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gputel.analysis.logs import values
 from gputel.analysis.logs.names import Vocabulary
 from gputel.analysis.logs.patterns import Field, Pairs, Pattern, Role, lazy_regex, pair_style
 from gputel.analysis.timed_regex import timed, try_out
+from gputel.telemetry import settings
 from gputel.telemetry.errors import GputelError
 
 if sys.version_info >= (3, 11):
@@ -81,7 +82,10 @@ def find(word: str) -> Format:
     path = Path(word)
     if path.suffix == ".toml" or path.exists():
         try:
-            return load(path.read_text("utf-8"), path.stem, word)
+            text = settings.beginning(path)
+            if fault := settings.too_dear(text):
+                raise GputelError(word, fault, "see docs/log-formats.md")
+            return load(text.decode(), path.stem, word)
         except UnicodeDecodeError as error:
             raise GputelError(word, f"is not UTF-8: {error.reason}", "see docs/log-formats.md") from None
         except OSError as error:

@@ -160,6 +160,11 @@ def test_find_rejects_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
         formats.find(str(tmp_path / "a.toml"))
 
 
+def test_find_rejects_a_device_without_an_end() -> None:
+    with pytest.raises(GputelError, match="/dev/zero: is larger than 262,144 bytes"):
+        formats.find("/dev/zero")
+
+
 def test_find_rejects_an_unknown_name() -> None:
     with pytest.raises(GputelError, match="no such format"):
         formats.find("nonsense")
