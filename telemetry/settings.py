@@ -9,7 +9,6 @@ decide which settings a file that is not trusted may change. `unread` names each
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from gputel.telemetry.errors import GputelError, reason
 
 LARGEST = 1 << 18  # bytes
-MOST_DOTS = 200  # of one key
+MOST_DOTS = 500  # between words of one line
 FOLDER_FILES = ("gputel.toml", "pyproject.toml")
 
 
@@ -175,10 +174,9 @@ def too_dear(text: bytes) -> str | None:
     """
     if len(text) > LARGEST:
         return f"is larger than {LARGEST:,} bytes"
-    keys = (part.split(b".") for part in re.split(rb"[=#\n]", text) if part.count(b".") > MOST_DOTS)
-    has_dots = any(
-        sum(map(bool, words)) > MOST_DOTS for words in keys
-    )  # a row of dots in a comment is no key
+    lines = (line.split(b".") for line in text.split(b"\n") if line.count(b".") > MOST_DOTS)
+    # A row of dots in a comment is no key.
+    has_dots = any(sum(map(bool, words)) > MOST_DOTS for words in lines)
     return "has a key of hundreds of dots" if has_dots else None
 
 
