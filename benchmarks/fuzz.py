@@ -165,7 +165,14 @@ def fault_of(arguments: list[str]) -> str | None:
     from gputel.cli import main
 
     shown = io.TextIOWrapper(io.BytesIO())
-    signal.signal(signal.SIGALRM, _interrupt)
+    time_is_over = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal time_is_over
+        time_is_over = True
+        raise InTime
+
+    signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, TAIL_S if arguments[0] == "tail" else COMMAND_S)
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
@@ -177,16 +184,14 @@ def fault_of(arguments: list[str]) -> str | None:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
+        if time_is_over and arguments[0] == "tail":  # raised within polars, which makes another error of it
+            return None
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "gputel" in f.filename]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
         return f"{arguments[0]}: {type(error).__name__} at {place}: {str(error).splitlines()[:1]}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return None
-
-
-def _interrupt(*_: object) -> None:
-    raise InTime
 
 
 def prepare(home: Path) -> None:
