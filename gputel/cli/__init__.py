@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from functools import wraps
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -112,10 +112,10 @@ def _show_warning(
     category: type[Warning],
     filename: str,
     lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    *_: object,
+    **__: object,
 ) -> None:
-    """Prints a damaged file as one line, once, and any other warning as Python does."""
+    """Prints a damaged file as one line, once, and any other warning with its place."""
     from gputel.cli import show
 
     if isinstance(message, DamagedFile):
@@ -123,8 +123,7 @@ def _show_warning(
             _shown.add(str(message))
             show.note(f"warning: {message}")
     else:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-        click.echo(text, nl=False, file=file, err=file is None)
+        show.note(f"{filename}:{lineno}: {category.__name__}: {message}")
 
 
 def _setter(error: click.ClickException) -> str | None:

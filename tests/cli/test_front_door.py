@@ -6,12 +6,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import click
 import pytest
 
-from gputel.cli import group
+from gputel.cli import group, main
 from gputel.cli.help import COMMANDS
 from tests.command import gputel
 
@@ -111,6 +112,17 @@ def test_wrong_usage_is_2_and_failure_is_1(tmp_path: Path) -> None:
     assert gputel("info", "gone", cwd=tmp_path).returncode == 1
     command = [sys.executable, "-m", "gputel", "info", "gone"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_warning_of_a_library_is_one_line_that_does_not_act(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may quote a log."""
+    with warnings.catch_warnings():
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        capsys.readouterr()
+        warnings.simplefilter("always")
+        warnings.warn_explicit("loss \x1b[2J\u202e", RuntimeWarning, "library.py", 7)
+    assert capsys.readouterr().err == "library.py:7: RuntimeWarning: loss \\x1b[2J\\u202e\n"
 
 
 def test_setting_that_no_command_has_is_named(tmp_path: Path) -> None:
