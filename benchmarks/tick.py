@@ -33,7 +33,8 @@ STAGES = {
 }
 THREADS = {
     "sampling": "of it the thread that samples",
-    "gputel-journal": "of it the one that decodes and writes",
+    "gputel-journal": "of it the one that decodes and encodes",
+    "gputel-disk": "of it the one that writes",
     "watchdog": "of it watchdog and status page",
     "xid": "of it the one that waits for Xid errors",
 }

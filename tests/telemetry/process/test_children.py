@@ -1,6 +1,7 @@
 """`kill -9` of any of our processes costs no output, no exit code and no telemetry."""
 
 import contextlib
+import errno
 import os
 import random
 import select
@@ -10,10 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gputel.telemetry.process.children import Supervisor
+from gputel.telemetry import run_folder
+from gputel.telemetry.process.children import KeeperHandle, Supervisor
+from gputel.telemetry.process.keeper import KeeperState, OutputPipe
 from gputel.telemetry.sampling.status import Board
 from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
@@ -37,6 +41,24 @@ def sampled(recorder: Recorder) -> int:
 
 def expected(lines: int) -> bytes:
     return b"".join(b"%d\n" % i for i in range(lines))
+
+
+def test_rest_of_the_output_is_not_written_where_run_json_cannot_count_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that is full to the last page, run.json says how much is missing; that must stay true."""
+    log, index = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT) for name in ("output.log", "output.idx"))
+    signals: Any = None
+    state = KeeperState(tmp_path, OutputPipe(0), log, index, 0, signals, 0)
+    state.output.put(b"the last line\n")
+    state.ledger.drained = True
+
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_folder, "reserve", full)
+    KeeperHandle(state, 0, None, command=None, group=None).write_rest()
+    assert (os.fstat(log).st_size, state.queues.missing) == (0, len(b"the last line\n"))
 
 
 def test_killed_keeper_is_replaced_and_nothing_is_lost_or_doubled(record: Record) -> None:
