@@ -33,7 +33,8 @@ class ProcessNames:
 
     def __init__(self, folder: Path, root: Path, clock: Clock) -> None:
         self._path, self._proc, self._clock = folder / NAMES, root / "proc", clock
-        self._channels: dict[bytes, int] = {}
+        self._channels = _channels(self._path)
+        self._lead = "" if _ends_whole(self._path) else "\n"
         self._tasks: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="process-names", daemon=True)
         self._thread.start()
@@ -52,7 +53,7 @@ class ProcessNames:
             return 0
         number = self._channels.get(content)
         if number is None:
-            number = self._channels[content] = len(self._channels) + 1
+            number = self._channels[content] = max(self._channels.values(), default=0) + 1
             self._put(wait_channel=number, name=_text(content))
         return number
 
@@ -71,7 +72,8 @@ class ProcessNames:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("a") as file:
-                    file.write(json.dumps(facts) + "\n")
+                    file.write(f"{self._lead}{json.dumps(facts)}\n")
+                    self._lead = ""
             except OSError:
                 continue
 
@@ -92,6 +94,30 @@ class ProcessNames:
             "rank": _rank(variables, RANKS),
             "local_rank": _rank(variables, LOCAL_RANKS),
         }
+
+
+def _channels(path: Path) -> dict[bytes, int]:
+    """The numbers that an earlier recorder of the same rows has given; its last line may be torn."""
+    numbers: dict[bytes, int] = {}
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return numbers
+    for line in lines:
+        try:
+            facts = json.loads(line)
+            numbers[str(facts["name"]).encode()] = int(facts["wait_channel"])
+        except (ValueError, LookupError, TypeError):
+            continue
+    return numbers
+
+
+def _ends_whole(path: Path) -> bool:
+    """Whether the last line is whole: a recorder that was killed may have left a torn one."""
+    try:
+        return path.read_bytes()[-1:] in (b"", b"\n")
+    except OSError:
+        return True
 
 
 def _rank(variables: dict[str, str], names: tuple[str, ...]) -> int | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,3 +88,37 @@ def test_machine_stands_beside_simulated_gpus() -> None:
     assert not run.gpu.is_empty()
     assert not run.scan("host").collect().is_empty()
     assert run.processes.is_empty()
+
+
+@pytest.mark.long
+def test_machine_is_recorded_on_after_its_recorder_was_killed() -> None:
+    wait = "import os, time\nwhile not os.path.exists('stop'): time.sleep(0.05)"
+    command = [sys.executable, "-m", "gputel", "record", "--out", "run", "--", sys.executable, "-c", wait]
+    recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        first, second = Path("run/host/fast-000001.gtb"), Path("run/host/fast-000002.gtb")
+        until(lambda: first.exists() and bool(holders(first)))
+        for pid in holders(first):
+            os.kill(pid, signal.SIGKILL)
+        until(second.exists)
+    finally:
+        Path("stop").touch()
+        assert recording.wait(60) == 0
+    assert gputel.open_run("run").processes["process"].n_unique() == 1
+
+
+def until(done: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def holders(path: Path) -> list[int]:
+    """The processes that have a file open."""
+    pids: list[int] = []
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if link.readlink() == path.resolve():
+                pids.append(int(link.parts[2]))
+    return pids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -161,3 +162,17 @@ def test_secrets_in_a_command_line_are_masked(
     written = look.written()
     assert "--api-key ***" in written
     assert "abcdefghijklmnop" not in written
+
+
+def test_numbers_of_wait_channels_go_on_after_a_restart(tmp_path: Path) -> None:
+    """Rows that an earlier recorder wrote must keep their words."""
+    first = ProcessNames(tmp_path, Path("/"), SystemClock())
+    assert [first.wait_channel(b"do_wait"), first.wait_channel(b"futex_wait")] == [1, 2]
+    first.close()
+    with (tmp_path / NAMES).open("a") as file:
+        file.write('{"wait_chan')
+    second = ProcessNames(tmp_path, Path("/"), SystemClock())
+    names = (b"pipe_read", b"futex_wait", b"0")
+    assert [second.wait_channel(name) for name in names] == [3, 2, 0]
+    second.close()
+    assert json.loads((tmp_path / NAMES).read_text().splitlines()[-1])["name"] == "pipe_read"
