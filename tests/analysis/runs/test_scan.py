@@ -16,6 +16,7 @@ from gputel.telemetry.readings import BY_NAME, READINGS
 from gputel.telemetry.store import parquet
 from gputel.telemetry.store.tiers import GpuColumn, Tier
 from tests.recordings.printed import clock
+from tests.telemetry.host.machine import MachineRecording, write_process
 
 Compose = Callable[..., None]
 KINDS = {
@@ -116,3 +117,34 @@ def test_pattern_without_a_run_and_unknown_table_are_refused(runs: Path) -> None
         gputel.scan(runs / "x*")
     with pytest.raises(GputelError, match="is not a table of a run folder"):
         gputel.scan(runs / "*", "cpu")
+
+
+@pytest.fixture
+def two_machines(tmp_path: Path) -> Path:
+    """Two runs of three seconds, the second without its processes."""
+    for name, command in (("a", 10), ("b", None)):
+        run_folder.create(tmp_path / name / "run", {"run": name})
+        recording = MachineRecording(tmp_path / name, command=command)
+        write_process(recording.root, 10, 1)
+        recording.run(30)
+        recording.recorder.close()
+    return tmp_path
+
+
+def test_seconds_of_many_machines_are_one_table(two_machines: Path) -> None:
+    rows = gputel.scan([two_machines / "*" / "run"], "disk", seconds=True).collect()
+    assert rows.group_by("run", maintain_order=True).len()["len"].to_list() == [3, 3]
+    assert set(rows["disk"]) == {"nvme0n1"}
+    whole = gputel.scan([two_machines / "*" / "run"], "host", seconds=True)
+    assert whole.select("run", "mem_total_mib").collect()["mem_total_mib"].to_list() == [15625.0] * 6
+
+
+def test_ticks_of_many_machines_hold_counters(two_machines: Path) -> None:
+    rows = gputel.scan([two_machines / "*" / "run"], "disk").select("disk", "reads_total").collect()
+    assert rows.rows() == [("nvme0n1", 100)] * 60
+
+
+def test_run_without_a_table_has_no_rows_of_it(two_machines: Path) -> None:
+    for seconds in (True, False):
+        rows = gputel.scan([two_machines / "*" / "run"], "process", seconds=seconds).collect()
+        assert rows["run"].unique().to_list() == [str(two_machines / "a" / "run")]
