@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import gzip
 import io
+import json
 import os
 import random
 import resource
@@ -23,11 +24,13 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from fuzz_changes import changed, changed_toml, damage, recording
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # where the tests are, which compose stores
 TAIL_S = 1.5  # of a run whose end is damaged, tail waits for more
 COMMAND_S = 60.0
 MEMORY = 16 << 30  # bytes of addresses, of which polars reserves many
@@ -115,8 +118,55 @@ def saved_positions(home: Path, chance: random.Random) -> tuple[list[str], Comma
     return made, [["tail", "--plain", log], ["tail", "--json", log]]
 
 
+def a_store(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
+    """Event files, a `.wandb`, a trainer_state.json, a table or a database, composed here and changed."""
+    folder = home / "stores"
+    shutil.rmtree(folder, ignore_errors=True)
+    name, data = chance.choice(composed_stores(home))
+    (folder / Path(name).parent).mkdir(parents=True)
+    (folder / name).write_bytes(changed(data, chance))
+    store = str(folder)
+    return [f"changed {name}"], [
+        ["parse", store, "--json"],
+        ["parse", store, "--rows"],
+        ["report", store, "--json"],
+        ["compare", store, str(home / "whole.log")],
+        ["runs", store, "--json"],
+        ["tail", "--plain", store],
+    ]
+
+
+@cache
+def composed_stores(home: Path) -> list[tuple[str, bytes]]:
+    """Small stores by the public grammar of each, as the tests compose them."""
+    import sqlite3
+
+    from tests.analysis.stores import compose_events as tb
+    from tests.analysis.stores import compose_wandb as wb
+
+    rows = [wb.history({"train/loss": 8 / (n + 1), "iter": 10 * n, "note": "x"}, n) for n in range(300)]
+    history = [{"step": n, "loss": 4.5 - n / 50, "learning_rate": 0.1} for n in range(100)]
+    state = {"global_step": 100, "max_steps": 100, "log_history": history}
+    table = "epoch,step,train_loss,val_loss\n" + "".join(f"0,{n},{4 - n / 50},\n" for n in range(100))
+    path = home / "trackio.db"
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE IF NOT EXISTS metrics (run_name, step, timestamp, metrics)")
+    base.execute("CREATE TABLE IF NOT EXISTS configs (run_name, config)")
+    cells = [("a", n, "2026-01-01T00:00:00", json.dumps({"train/loss": n})) for n in range(100)]
+    base.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", cells)
+    base.commit()
+    base.close()
+    return [
+        ("tb/events.out.tfevents.1.a.1.0", tb.version() + tb.session_start(3) + tb.losses(range(400))),
+        ("run-a.wandb", wb.framed([wb.run("a", {"lr": 0.1}), *rows, wb.ending(1)])),
+        ("trainer_state.json", json.dumps(state, indent=1).encode()),
+        ("metrics.csv", table.encode()),
+        ("trackio.db", path.read_bytes()),
+    ]
+
+
 KINDS: Sequence[Callable[[Path, random.Random], tuple[list[str], Commands]]] = (
-    a_run_folder, a_run_folder, a_log, a_log, settings, a_format, saved_positions,
+    a_run_folder, a_run_folder, a_log, a_log, a_store, a_store, settings, a_format, saved_positions,
 )  # fmt: skip
 SETTINGS = b"""
 [parse]

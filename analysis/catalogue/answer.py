@@ -18,6 +18,10 @@ DEFAULT = (
     "energy_j", "kept_by",
 )  # fmt: skip
 FIGURES = ("loss", "val_loss_min", "tok_per_sec", "energy_j", "duration_s")
+TOTALS = (
+    "run", "status", "depth", "gpus", "steps", "tokens", "duration_s", "loss", "val_loss_min", "tok_per_sec", "mfu",
+    "energy_j", "j_per_token", "power_mean_w", "mem_max_mib",
+)  # fmt: skip
 ALL, SETTINGS = "all", "settings"
 STALE = "a run that was computed while it went on is shown as of then"
 
@@ -50,6 +54,27 @@ def refreshed(
                 "gputel runs", "no runs are known, and there is no runs/ here", hint, exit_code=2
             )
         return index.update(connection, places, show) if question.updates else index.Changes()
+
+
+def chosen_paths(where: str, places: Sequence[Path], file: Path) -> list[Path]:
+    """The runs that meet a condition, the oldest first; all that are known if no places are named."""
+    question = RunsQuestion(tuple(places), where=where, columns=("path",))
+    refreshed(question, file)
+    return [Path(path) for (path,) in answer(question, file).rows]
+
+
+def totals(
+    chosen: Sequence[Path], file: Path, show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale
+) -> RunRows:
+    """The totals of many runs by their facts, in the order given; each is computed once and kept in the index."""
+    resolved = [path.resolve() for path in chosen]
+    with index.opened(file) as connection:
+        index.update(connection, resolved, show, remember=False)
+    with questions.reading(file) as connection:
+        found = questions.rows_of(connection, ["path", *TOTALS], None, ())
+    by_path = {row[0]: row[1:] for row in found.rows}
+    rows = [by_path[str(path)] for path in resolved if str(path) in by_path]
+    return RunRows(list(TOTALS), rows)
 
 
 def answer(question: RunsQuestion, file: Path) -> RunRows:

@@ -55,7 +55,7 @@ TYPED = (
 FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
 """Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
 
-TAGS, PACKAGES, CONFIG = "tag", "package", "config"
+TAGS, PACKAGES, CONFIG, ENVIRONMENT = "tag", "package", "config", "env"
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,11 @@ def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _settings(subject: RunData) -> dict[str, float | str]:
-    """Settings by prefixed name: printed configuration, recorded tags and packages."""
+    """Settings by prefixed name: printed configuration, recorded tags, environment and packages."""
     found: dict[str, Any] = {f"{CONFIG}.{name}": value for name, value in subject.log.config.items()}
     for description in subject.recording.descriptions if subject.recording else ():
         found |= {f"{TAGS}.{name}": value for name, value in (description.get("tags") or {}).items()}
+        found |= {f"{ENVIRONMENT}.{name}": value for name, value in (description.get("env") or {}).items()}
         found |= {f"{PACKAGES}.{name}": value for name, value in (description.get("packages") or {}).items()}
     return {name: mask(value) if isinstance(value, str) else value for name, value in _usable(found.items())}
 

@@ -15,10 +15,13 @@ from gputel.telemetry.errors import GputelError
 if TYPE_CHECKING:
     from gputel.analysis.document import Document
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.paths import Skipped
+    from gputel.cli.sources import RunSource
 
 NAME = "gputel-compare"
 MARK = "<!-- written by gputel compare -->"
 TABLES = {"csv": "", "markdown": "md"}
+MOST_CURVES = 50  # runs, beyond which totals are compared and no curves
 
 EXAMPLES = (
     "gputel compare runs/d16 runs/d24",
@@ -27,6 +30,7 @@ EXAMPLES = (
 )
 GROUPS: Groups = {
     "What is compared": (
+        "where",
         "by",
         "metric",
         "phase",
@@ -46,7 +50,8 @@ GROUPS: Groups = {
 
 
 @click.command("compare", cls=Command, examples=EXAMPLES, groups=GROUPS)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.option("--where", metavar="CONDITION", help="Take the runs that meet it, as 'gputel runs' finds them.")
 @click.option(
     "--by",
     type=click.Choice(["step", "tokens", "time", "flops", "energy", "cost"]),
@@ -79,10 +84,13 @@ GROUPS: Groups = {
 @click.option("--force", is_flag=True, help="Overwrite files that gputel did not write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @progress_line.shown()
-def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **asked: Any) -> None:
+def command(
+    runs: tuple[str, ...], where: str | None, out: Path, force: bool, as_json: bool, **asked: Any
+) -> None:
     """Put runs beside each other at equal steps, tokens, time, FLOPs, energy or dollars.
 
-    RUN is a run folder, a log, a folder of either, a glob, or `latest`. The first is what the others differ from.
+    RUN is a run folder, a log, a store, a folder of these, a glob, or `latest`. The first is what the others differ
+    from. Of more than 50 runs the totals are compared, by their facts, and no curves.
     """
     from gputel.analysis import compare
     from gputel.analysis.compare.answer import comparison_json
@@ -91,7 +99,15 @@ def command(runs: tuple[str, ...], out: Path, force: bool, as_json: bool, **aske
 
     flags = {flag: asked.pop(flag) for flag in (*options.FLAGS, *TABLES)}
     kinds = options.checked(flags, out, NAME, TABLES, force=force)
-    comparison = compare.compare(_read(runs), target=dict(asked.pop("target")), **asked)
+    skipped: list[Skipped] = []
+    named = _named(runs, where, skipped)
+    if len(named) > MOST_CURVES:
+        if flags["csv"] or flags["markdown"]:
+            raise click.UsageError(f"totals of more than {MOST_CURVES} runs are written by 'gputel runs --csv'")
+        _compare_totals(named, kinds, out, force=force, as_json=as_json)
+        return
+    place = " ".join(runs) or f"--where {where}"
+    comparison = compare.compare(_read(named, place, skipped), target=dict(asked.pop("target")), **asked)
     document = comparison_document(comparison, drawn=bool(kinds))
     if flags["csv"]:
         _wrote(csv.write(comparison, out, force=force))
@@ -120,14 +136,45 @@ def _wrote(paths: list[Path]) -> None:
         show.note(f"wrote {path}")
 
 
-def _read(words: Sequence[str]) -> list[RunData]:
+def _named(words: Sequence[str], where: str | None, skipped: list[Skipped]) -> list[RunSource]:
+    """What the words name; with a condition, those of the known runs that meet it."""
+    from gputel.cli import sources
+
+    if where is None:
+        if not words:
+            raise click.UsageError("name runs, or say which with --where")
+        return [source for word in sources.in_natural_order(words) for source in sources.find(word, skipped)]
+    from gputel.analysis.catalogue import answer, index
+
+    chosen = answer.chosen_paths(where, [Path(word).resolve() for word in words], index.default_file())
+    return [source for path in chosen for source in sources.find(str(path))[:1]]
+
+
+def _compare_totals(
+    named: Sequence[RunSource], kinds: list[str], out: Path, *, force: bool, as_json: bool
+) -> None:
+    """Puts the totals of many runs beside each other, by their facts."""
+    from gputel.analysis import document, progress
+    from gputel.analysis.catalogue import answer, index
+    from gputel.analysis.documents.runs import runs_document
+
+    paths = [source.path for source in named if source.kind != "stdin"]
+    found = answer.totals(paths, index.default_file(), lambda stale: progress.each(stale, "reading runs"))
+    said = f"{len(found.rows):,} runs: totals, by their facts; curves are drawn of at most {MOST_CURVES}"
+    show.note(said)
+    if kinds:
+        options.write(runs_document(found.columns, found.rows), kinds, out, NAME, force=force)
+    if as_json:
+        show.as_json(document.as_json({**answer.as_json(found), "notes": [said]}))
+    else:
+        show.document(runs_document(found.columns, found.rows))
+
+
+def _read(named: Sequence[RunSource], place: str, skipped: list[Skipped]) -> list[RunData]:
     """Every run that is not empty, once; a note names the others."""
     from gputel.analysis.runs.paths import Skipped
     from gputel.cli import sources
 
-    skipped: list[Skipped] = []
-    named = [source for word in sources.in_natural_order(words) for source in sources.find(word, skipped)]
-    place = " ".join(words)
     if len(named) < 2:
         raise GputelError(place, "is one run, and a comparison needs two", "name another", exit_code=2)
     with sources.reading(named):

@@ -20,7 +20,7 @@ REFUSED = {
     "parse": "learn out force max-bytes",
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus token token-file",
     "report": "gpu log offset out force",
-    "compare": "out force",
+    "compare": "where out force",
     "runs": "where sql no-update csv parquet out force",
     "gate": "baseline junit force",
     "plan": "like check out force",

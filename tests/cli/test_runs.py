@@ -27,9 +27,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "all"
 
 
-def gputel(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gputel", "runs", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+def gputel(*words: str, code: int = 0, command: str = "runs") -> subprocess.CompletedProcess[str]:
+    command_line = [sys.executable, "-m", "gputel", command, *words]
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode == code, done.stderr
     return done
 
@@ -72,3 +72,19 @@ def test_sql_asks_the_tables(folder: Path) -> None:
 
 def test_unknown_name_is_wrong_usage(folder: Path) -> None:
     assert "did you mean loss" in gputel(str(folder), "--where", "los > 1", code=2).stderr
+
+
+def test_compare_takes_the_runs_that_meet_a_condition(folder: Path) -> None:
+    done = gputel(str(folder), "--where", "kept_by = 'log'", "--json", command="compare")
+    assert json.loads(done.stdout)["runs"] == ["a", "b"]
+    assert "name runs" in gputel(command="compare", code=2).stderr
+
+
+def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_drawn(folder: Path) -> None:
+    for number in range(51):
+        (folder / f"more{number}.log").write_text(
+            "".join(f"step {n} | loss {number + n}.5\n" for n in range(4))
+        )
+    done = gputel(str(folder), command="compare")
+    assert "54 runs: totals, by their facts; curves are drawn of at most 50" in done.stderr
+    assert "more50" in done.stdout
