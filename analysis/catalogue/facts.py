@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 SCHEMA, FACTS_VERSION = 1, 1
 NAME = "facts.json"
+NOT_COUNTED = (NAME, ".html", ".png", ".svg", ".pdf", ".lock")  # files that facts are not made from
 LARGEST = 16 << 20  # bytes of a facts.json that are read
 FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
 
@@ -128,13 +130,18 @@ def write_facts(folder: Path) -> Path:
 
 def sizes(folder: Path) -> dict[str, int]:
     """The size of every file that facts are made from, by its path within the folder."""
-    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    own = (NAME, ".html", ".png", ".svg", ".pdf", ".lock")
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(files)
-        if not path.name.endswith(own)
-    }
+    found: dict[str, int] = {}
+    _add_sizes(str(folder), "", found)
+    return dict(sorted(found.items()))
+
+
+def _add_sizes(folder: str, prefix: str, found: dict[str, int]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _add_sizes(entry.path, f"{prefix}{entry.name}/", found)
+            elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(NOT_COUNTED):
+                found[prefix + entry.name] = entry.stat(follow_symlinks=False).st_size
 
 
 def _which(subject: RunData, path: Path) -> dict[str, Any]:

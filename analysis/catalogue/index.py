@@ -18,7 +18,7 @@ from pathlib import Path
 from zlib import crc32
 
 from gputel.analysis import stores
-from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, CatalogueRow, row_of
+from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, NAME, CatalogueRow, row_of
 from gputel.analysis.runs import paths
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
@@ -26,6 +26,12 @@ from gputel.telemetry.errors import GputelError
 BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
 SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL"}
+LAST = (
+    ".",
+    run_folder.DESCRIPTION,
+    NAME,
+    "segments",
+)  # what changes in a recording that goes on after its end
 ENDED = "ended"  # how the signature of a recording begins that will not change any more
 
 
@@ -79,6 +85,7 @@ def _opened_or_none(file: Path) -> sqlite3.Connection | None:
             connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {LAYOUT}; COMMIT;")
         connection.execute("SELECT count(*) FROM runs").fetchone()
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = OFF")  # a cache need not survive a power failure
     except sqlite3.OperationalError as error:
         connection.close()
         if "locked" in str(error) or "readonly" in str(error):
@@ -136,7 +143,7 @@ def update(
     for root in roots:
         if remember:
             connection.execute("INSERT OR IGNORE INTO roots VALUES (?)", (str(root),))
-        for path in paths.walk(root) if root.exists() else ():
+        for path in paths.walk(root, known=known.keys()) if root.exists() else ():
             name = str(path)
             if name in present:
                 continue
@@ -164,8 +171,9 @@ def _is_current(before: tuple[object, ...], now_signature: str, now: float) -> b
 
 def signature(path: Path, *, has_ended: bool = False) -> str:
     """What changes when a run does: sizes and times of its files; of a recording that ended, its description's."""
-    if path.is_dir() and run_folder.is_run(path):
-        files = [path, path / run_folder.DESCRIPTION] if has_ended else sorted(path.rglob("*"))
+    if has_ended or (path.is_dir() and run_folder.is_run(path)):
+        has_ended = has_ended or (path / NAME).is_file()  # which the recorder writes last
+        files = [Path(f"{path}/{name}") for name in LAST] if has_ended else sorted(path.rglob("*"))
     elif path.is_dir():
         files = stores.store_reader(path).files if stores.kind(path) != "tensorboard" else _event_files(path)
     else:
@@ -174,7 +182,7 @@ def signature(path: Path, *, has_ended: bool = False) -> str:
     said = []
     for file in files:
         with suppress(OSError):
-            facts = file.stat()
+            facts = os.stat(file)  # noqa: PTH116
             said.append(f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}")
     return f"{ENDED if has_ended else 'whole'} {blake2b(' '.join(said).encode(), digest_size=12).hexdigest()}"
 

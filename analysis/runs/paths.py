@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -56,11 +57,14 @@ class Skipped:
         return {"path": str(self.path), "why": self.why}
 
 
-def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
+def walk(
+    path: Path, skipped: list[Skipped] | None = None, known: AbstractSet[str] = frozenset()
+) -> Iterator[Path]:
     """Yields the files and run folders below a path in natural order, run2 before run10; a file yields itself.
 
     Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
     wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
+    Files in `known` are yielded by their paths, without a look at their content.
     """
     if not path.is_dir():
         yield from stores.runs_of_file(path)
@@ -68,7 +72,7 @@ def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
     if run_folder.is_run(path):
         yield path
         return
-    found = _Walk(path.resolve(), [] if skipped is None else skipped)
+    found = _Walk(path.resolve(), [] if skipped is None else skipped, known)
     found.folder(path)
     found.follow_links()
     yield from sorted(found.paths, key=natural_order)
@@ -77,12 +81,13 @@ def walk(path: Path, skipped: list[Skipped] | None = None) -> Iterator[Path]:
 class _Walk:
     """Goes through a folder; links come last, so that a file is found by its own name first."""
 
-    def __init__(self, root: Path, skipped: list[Skipped]) -> None:
+    def __init__(self, root: Path, skipped: list[Skipped], known: AbstractSet[str]) -> None:
         self._root = root
         self.paths: list[Path] = []
         self._skipped = skipped
         self._seen: dict[tuple[int, int], Path] = {}
         self._links: list[Path] = []
+        self._known = known
         self._claimed: set[Path] = set()  # files of the stores that were found
 
     def folder(self, path: Path) -> None:
@@ -104,20 +109,26 @@ class _Walk:
                 continue
             if entry.is_symlink():
                 self._links.append(Path(entry.path))
-            else:
+            elif entry.is_dir() or entry.is_file():
                 self._take(Path(entry.path), is_folder=entry.is_dir())
+            else:
+                self._skipped.append(Skipped(Path(entry.path), FOREIGN))
 
     def follow_links(self) -> None:
         while self._links:
             links, self._links = self._links, []
             for link in links:
-                self._take(link, is_folder=link.is_dir())
+                if own_files.is_inside(link, self._root):
+                    self._take(link, is_folder=link.is_dir())
+                else:
+                    self._skipped.append(Skipped(link, FOREIGN))
 
     def _take(self, path: Path, *, is_folder: bool) -> None:
-        if not own_files.is_inside(path, self._root):
-            self._skipped.append(Skipped(path, FOREIGN))
-        elif is_folder:
+        if is_folder:
             self.folder(path)
+        elif str(path) in self._known:
+            if self._is_new(path):
+                self.paths.append(path)
         elif path.name.endswith(PAGES):
             self._skipped.append(Skipped(path, "page or picture"))
         elif stores.kind(path):
