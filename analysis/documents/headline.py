@@ -37,7 +37,7 @@ def headline(report: Report, price: float | None) -> FactList:
 def _status(report: Report) -> str:
     """`d16: completed, 4 h 19 min`; readings without a log have no status."""
     subject, seconds = report.subject, _seconds(report)
-    status = subject.log.status if subject.log.lines and subject.log.telemetry is None else None
+    status = subject.log.status if subject.log.lines != 0 and subject.log.telemetry is None else None
     took = text.duration(seconds, error=errors.elapsed_error(report.placed)) if seconds else None
     parts = [part for part in (status, took) if part]
     return f"{subject.name}: {', '.join(parts)}" if parts else subject.name

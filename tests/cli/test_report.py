@@ -307,3 +307,15 @@ def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:
     assert [(row["source"], row["offset_s"]) for row in told["sources"]] == [("0", 0), ("1", 3.5)]
     assert told["phases"][0]["steps"] == 20
     assert told["phases"][0]["step_s"] == pytest.approx(1)
+
+
+def test_report_of_a_store_begins_with_how_the_run_ended(tmp_path: Path) -> None:
+    state = {
+        "global_step": 3,
+        "max_steps": 3,
+        "log_history": [{"step": n, "loss": 4.0 - n} for n in range(1, 4)],
+    }
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    command = [sys.executable, "-m", "gputel", "report", str(tmp_path / "trainer_state.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "completed" in done.stdout.splitlines()[0]
