@@ -230,7 +230,7 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
         return
     name, count, line = log.unread
     rows = log.records.height or log.evals["line"].n_unique()
-    if rows and count >= LEAST_UNREAD and count > 0.5 * rows:
+    if rows and count >= LEAST_UNREAD and count > 0.5 * rows and count > _epochs_passed(log):
         kind = "records" if log.records.height else "evaluations"
         yield _doubt(
             "unread-losses",
@@ -239,6 +239,14 @@ def _unread_losses(log: ParsedRows) -> Iterator[Doubt]:
             {"name": name, "unread": count, "read": rows},
             line,
         )
+
+
+def _epochs_passed(log: ParsedRows) -> int:
+    """How many epochs the records are of, where they are finer than epochs: each may print its mean once more."""
+    rows = log.records
+    if "epoch" not in rows.columns or not (rows["epoch"] != rows["step"]).any():
+        return 0
+    return rows.select("phase", "attempt", pl.col("epoch").floor()).drop_nulls().n_unique()
 
 
 def _is_constant(values: pl.Series) -> bool:

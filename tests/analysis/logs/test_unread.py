@@ -80,3 +80,14 @@ def test_epochs_own_mean_beside_finer_records_is_no_doubt(read: Read) -> None:
         for epoch in range(1, 6)
     )
     assert not read(text).doubts
+
+
+def test_mean_of_each_epoch_beside_one_record_of_it_is_no_doubt(read: Read) -> None:
+    text = "".join(
+        f"Epoch {epoch}, Batch 0/8, Loss: {2 / epoch:.4f}\n"
+        f"Epoch {epoch} Training - Loss: {1 / epoch:.4f}, Acc: 0.{epoch:02}\n"
+        for epoch in range(1, 17)
+    )
+    log = read(text + "\n".join(text.splitlines()[:2]) + "\n")  # the run begins again
+    assert log.unread is not None
+    assert (log.records.height, log.doubts) == (17, ())
