@@ -36,7 +36,8 @@ def quotes_training(text: bytes, records: int) -> bool:
     heading = any(_HEADING.match(line) for line in plain)
     if heading and sentences and any(line.startswith(b"```") for line in lines):
         return True
-    return heading and sentences >= min(FEWEST_SENTENCES, records)
+    chapters = lines[0].startswith(b"# ") and any(line.startswith(b"## ") for line in lines)
+    return heading and sentences >= (1 if chapters else min(FEWEST_SENTENCES, records))
 
 
 def _is_conversation(lines: list[bytes]) -> bool:
