@@ -21,10 +21,12 @@ from truth_layouts import FIRST, FIRST_LINE, NAME, last_dt
 from truth_runs import LIMIT_W, WATTS, Case, cases, joules, source, write, write_half
 
 from gputel.analysis import compare, report, runs
+from gputel.analysis.align.windows import longest_silence_ns
 from gputel.analysis.compare.answer import comparison_json
 from gputel.analysis.live.follower import Follower
 from gputel.analysis.live.view import Terms, View
 from gputel.analysis.plan import check, request
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 
 TIME, ENERGY, RATE, LEFT = 0.01, 0.02, 0.015, 0.1  # tolerances where nothing is stated
@@ -182,7 +184,8 @@ def _measurable(case: Case, kind: str) -> float:
     if case.lost is not None:
         total -= sum(joules(case, max(begin, case.lost * case.end), max(end, case.lost * case.end))
                      for this, begin, end, _ in case.spans if this == kind)  # fmt: skip
-    if case.gap:
+    held = longest_silence_ns(SECOND / case.hz) / SECOND  # a shorter silence is no gap: the last value holds
+    if case.gap and (case.gap[1] - case.gap[0]) * case.end > held:
         low, high = (share * case.end for share in case.gap)
         total -= case.gpus * sum(joules(case, min(max(begin, low), high), max(min(end, high), low))
                                  for this, begin, end, _ in case.spans if this == kind)  # fmt: skip

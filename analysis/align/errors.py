@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis.align.join import JOULES, WHOLE
+from gputel.analysis.align.spans import PRINTED
 from gputel.analysis.align.step_time import SURE, StepTime
 from gputel.analysis.runs.record_gaps import half_digit
 
@@ -31,12 +32,14 @@ class BorderError:
 
     `cut_s` is the resolution of the clock, `scatter_s` the deviation of a step behind a border, `drift_s` the error
     that all such steps share, and `between_s` that of steps which were not printed, and of rounded step times.
+    `inner_s` is the error of all borders between an evaluation and a checkpoint, which no step is near.
     """
 
     cut_s: float
     scatter_s: float
     drift_s: float
     between_s: float
+    inner_s: float
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,20 @@ def border_error(
         math.hypot(deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN), rounded_s),
         step.error_s * covered if step else 0.0,
         between_s,
+        placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
+    )
+
+
+def _inner_borders(placed: TimedLog) -> int:
+    """Counts the checkpoints right behind or before an evaluation, without a record between them."""
+    saved = placed.events.filter(pl.col("kind") == "checkpoint")
+    tables = {"record": placed.records, "eval": placed.evals, "save": saved}
+    lines = pl.concat([table.select("line", what=pl.lit(what)) for what, table in tables.items()])
+    kinds = pl.col("what")
+    return (
+        lines.sort("line")
+        .filter((kinds != "record") & (kinds.shift() != "record") & (kinds != kinds.shift()))
+        .height
     )
 
 
@@ -93,7 +110,13 @@ def duration_error(border: BorderError | None) -> pl.Expr:
         return pl.lit(None, pl.Float64)
     train = pl.col("kind") == "train"
     others = pl.when(train).then(pl.col("spans").filter(~train).sum()).otherwise("spans")
-    between = pl.when(train).then(border.between_s).otherwise(0.0)
+    between = (
+        pl.when(train)
+        .then(border.between_s)
+        .when(pl.col("kind").is_in(PRINTED))
+        .then(border.inner_s)
+        .otherwise(0.0)
+    )
     scattered = (others + train) * border.cut_s**2 / 6 + others * border.scatter_s**2 + between**2
     return (SURE**2 * scattered + (others * border.drift_s) ** 2).sqrt()
 

@@ -51,7 +51,7 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, placed: TimedLo
 
     `steps` are their rows as `align.per_step` returns them: used if no two records follow each other.
     """
-    dt_ms = records["dt_ms"] if "dt_ms" in records.columns else None
+    dt_ms = records.filter(~contains_others(records, placed))["dt_ms"] if "dt_ms" in records.columns else None
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
@@ -63,7 +63,7 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, placed: TimedLo
     return step_time(gaps, dt_ms, placed.resolution_s)
 
 
-def contains_others(records: pl.DataFrame, log: Log) -> pl.Series:
+def contains_others(records: pl.DataFrame, log: Log | TimedLog) -> pl.Series:
     """Marks records whose step time contains the evaluation or checkpoint printed before them: it is long.
 
     Marks none behind evaluations if most records behind one are not long: then the printed time leaves them out.

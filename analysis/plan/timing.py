@@ -24,6 +24,7 @@ from gputel.analysis.align.timestamps import timed_log
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
+COARSE_S = 1.0  # resolution of timestamps from which on hours may differ from the time of their steps
 SETTLED = 10
 """Steps until compilation and warm-up are over."""
 
@@ -73,7 +74,12 @@ class TrainingTime:
         for name, count in (("eval_hours", self.did.evaluations), ("save_hours", self.did.checkpoints)):
             errors[name] = math.hypot(cut_s * count**0.5, count * self.step.error_s) / 3600
         if self.hours is not None:
-            errors["train_hours"] = max(borders_s / 3600, relative * self.hours)
+            apart = (
+                abs(self.hours - self.steps * self.step.seconds / 3600)
+                if self.resolution_s >= COARSE_S
+                else 0.0
+            )
+            errors["train_hours"] = max(borders_s / 3600, relative * self.hours, apart)
         return errors
 
 

@@ -94,9 +94,18 @@ def _by_coarse_clock(gaps: pl.DataFrame, resolution_s: float) -> StepTime | None
     count, stretches = float(steady["steps"].sum()), max(1, int(steady["stretch"].sum()))
     mean = float(steady["seconds"].sum()) / count
     cut_s = resolution_s * math.sqrt(stretches / 6)
+    if stretches > 1 and _in_step(steady, resolution_s):
+        cut_s = resolution_s * stretches / math.sqrt(6)
     off = (steady["seconds"] - mean * steady["steps"]).to_numpy()
     scatter_s = math.sqrt(max(0.0, float((off**2).mean()) - resolution_s**2 / 6) * len(off))
     return StepTime(mean, SURE * math.hypot(cut_s, scatter_s) / count, "timestamps") if mean else None
+
+
+def _in_step(blocks: pl.DataFrame, resolution_s: float) -> bool:
+    """Whether stretches of equal steps all have one length: then the clock cut all of them alike."""
+    stretches = blocks.group_by("chain").agg(pl.col("seconds", "steps").sum())
+    by_steps = stretches.group_by("steps").agg(pl.col("seconds").max() - pl.col("seconds").min())
+    return stretches.height > by_steps.height and float(by_steps["seconds"].max() or 0.0) < resolution_s / 2  # type: ignore[arg-type]
 
 
 def median_with_error(values: Numbers) -> tuple[float, float]:
