@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
 from pathlib import Path
@@ -546,6 +547,18 @@ def test_energy_of_half_a_run_is_not_taken_for_the_whole(stamped: Callable[[str,
     with pytest.raises(GputelError, match=r"half: its GPUs were measured for only 52 % of the time"):
         compare([whole, half], by="energy")
     assert compare([whole, half]).summary["energy_j"].to_list()[1] is None
+
+
+def test_energy_across_a_gap_in_the_sampling_is_what_the_counter_grew_by(
+    stamped: Callable[[str, float], Path],
+) -> None:
+    whole = measured(stamped("whole", 1.0), 500, 110)
+    assert whole.readings is not None
+    since_start = (pl.col("time") - pl.col("time").min()).over("gpu").dt.total_milliseconds() / 1000
+    counted = whole.readings.with_columns(energy_j=since_start * pl.col("power_w"))
+    silent = counted.filter(since_start.is_between(40, 70).not_())
+    found = compare([replace(whole, readings=frame) for frame in (counted, silent)])
+    assert found.summary["energy_j"][1] == pytest.approx(found.summary["energy_j"][0], rel=0.002)
 
 
 def test_curves_hold_every_printed_point_and_common_one_axis(write: Write) -> None:

@@ -48,3 +48,11 @@ def test_no_gap_is_between_attempts_or_ranks() -> None:
     again = records.with_columns(attempt=pl.lit(2, pl.Int64), line=pl.col("line") + records.height)
     rank = records.with_columns(line=pl.col("line") + 2 * records.height)
     assert record_gaps(pl.concat([records, again, rank])).height == 2 * (records.height - 1)
+
+
+def test_clock_in_step_with_the_run_cuts_all_gaps_alike_and_the_error_says_so() -> None:
+    """Every gap of ten steps of 0.65 s begins at the same part of a second, so all of them read 7 s."""
+    gaps = pl.DataFrame({"chain": range(9), "steps": [10] * 9, "seconds": [7.0] * 9})
+    estimate = time_by_gaps(gaps, 1.0)
+    assert estimate is not None
+    assert abs(estimate.seconds - 0.65) <= estimate.error_s < 0.1
