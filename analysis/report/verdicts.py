@@ -114,7 +114,8 @@ def _mfu_error(case: Case, printed: float | None, computed: float | None) -> flo
     if values.is_empty():
         return None
     middle, error = median_with_error(values.to_numpy())
-    return share * math.hypot(error, rounding_error(values)) / middle if middle else None
+    rounding = rounding_error(values) if values.n_unique() > 1 else 0.0
+    return share * math.hypot(error, rounding) / middle if middle else None
 
 
 def _disagreement(printed: float | None, computed: float | None, facts: Facts) -> str | None:

@@ -67,6 +67,18 @@ def test_mfu_that_is_printed_and_computed_alike_is_the_answer(subject: Make) -> 
     assert mfu(subject, 44.0, 435_000) == ("44 %", [])
 
 
+def test_printed_mfu_that_scatters_has_an_error(subject: Make) -> None:
+    steps = [
+        f"step {n:05d}/00099 (0.0%) | loss: {3 - n / 100:.2f} | lrm: 1.00 | dt: 150.00ms | tok/sec: 435,000 | "
+        f"mfu: {44 + (n % 5 - 2):.2f}"
+        for n in range(90)
+    ]
+    report = make_report(subject([*NAMED, *steps]))
+    verdict = next(verdict for verdict in report.verdicts if verdict.question == "mfu")
+    assert verdict.answer.startswith("44.0 ±0.")
+    assert 0.1 < verdict.facts["error"] < 0.6
+
+
 def test_mfu_off_by_two_is_a_disagreement_about_the_peak(subject: Make) -> None:
     found, (doubt,) = mfu(subject, 42.0, 830_000)
     assert found == "42 % printed, 83.9 % computed"
