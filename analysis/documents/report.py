@@ -30,6 +30,7 @@ from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry import run_folder
@@ -49,6 +50,7 @@ PHASES = {
     "checkpoint": "checkpoints",
     "idle": "idle",
 }
+QUESTIONS = {MFU_QUESTION: "MFU"}  # as people write them
 MOST_EVENTS = 500
 COUNTER_NOTE = "counter vs integral: integrated power against the driver's energy counter"
 
@@ -187,7 +189,10 @@ def _nothing(report: Report) -> str:
 
 
 def _findings(report: Report) -> FactList:
-    pairs = {verdict.question: "\n".join((verdict.answer, *verdict.evidence)) for verdict in report.verdicts}
+    pairs = {
+        QUESTIONS.get(verdict.question, verdict.question): "\n".join((verdict.answer, *verdict.evidence))
+        for verdict in report.verdicts
+    }
     return FactList({} if _nothing(report) else pairs, title="Findings")
 
 

@@ -1,4 +1,4 @@
-"""The line that shows how far long work has come: on standard error, only on a terminal, gone when it is over.
+"""The line that shows how far long work has come: on standard error, on a terminal that can erase it.
 
 It appears after two seconds, says the rate and the time left, and is drawn again by a thread of its own, so that it
 also moves while nothing is counted.
@@ -6,6 +6,7 @@ also moves while nothing is counted.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -125,7 +126,7 @@ def _rate(rate: float, unit: str) -> str:
 @contextmanager
 def shown() -> Iterator[None]:
     """Shows the progress of what is done within; as a decorator, of a whole command."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield
         return
     line = ProgressLine(sys.stderr)

@@ -71,7 +71,10 @@ def test_parse_shows_its_progress_on_a_terminal_and_nothing_of_it_in_a_pipe(tmp_
     os.mkfifo(log)
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "gputel", "parse", str(log)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=terminal, text=True, env=environment
+    ) as process:
         os.close(terminal)
         shown = b""
         with log.open("w") as writer:

@@ -202,7 +202,7 @@ def test_log_alone_has_its_time_and_its_verdicts(recorded: Path) -> None:
     said = report(str(sample))
     assert said.startswith("synthetic log\nrun    d16-base: completed, 4 h 20 min\n")
     assert "model   depth 16, 335.5M parameters, 524,288 tokens/step" in said
-    assert "mfu          43.9 %" in said
+    assert "MFU          43.9 %" in said
 
 
 @pytest.fixture

@@ -151,8 +151,9 @@ function legendOf(chart) {
 // The names of curves that are not shown at first come at a click.
 function unfolding(folded) {
   folded.hidden = true;
-  const chip = plainChip(`${folded.childElementCount} more`, () => { folded.hidden = !folded.hidden; return !folded.hidden; });
-  chip.setAttribute("aria-pressed", "false");
+  const say = () => chip.setAttribute("aria-expanded", String(!folded.hidden));
+  const chip = plainChip(`${folded.childElementCount} more`, () => { folded.hidden = !folded.hidden; say(); });
+  say();
   return chip;
 }
 

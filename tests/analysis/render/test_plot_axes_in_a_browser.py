@@ -137,7 +137,10 @@ def test_curve_that_is_not_shown_at_first_comes_at_a_click(chromium: Browser, tm
     pressed = "charts[0].series[1].chip.getAttribute('aria-pressed')"
     assert tab.evaluate(pressed) == "false"
     assert tab.box("figure .folded")[2] == 0
-    tab.click("figure .legend > button:nth-of-type(2)")  # `1 more`
+    more = "document.querySelector('figure [aria-expanded]')"
+    assert tab.evaluate(f"[{more}.textContent, {more}.ariaExpanded]") == ["1 more", "false"]
+    tab.click("figure [aria-expanded]")
+    assert tab.evaluate(f"{more}.ariaExpanded") == "true"
     tab.click("figure .folded button")
     assert tab.evaluate(shown) == ["mean of 8 GPUs", "GPU 0"]
 

@@ -29,6 +29,16 @@ function drawRuns(place) {
     if (facts) drawRow(body.rows[number] || newRow(body), facts, number);
   });
   while (body.rows.length > model.runs.length) body.lastChild.remove();
+  hideEmptyColumns(table);
+}
+
+// Columns in which no run has anything.
+function hideEmptyColumns(table) {
+  const rows = [...table.tBodies[0].rows];
+  for (let at = 2; at < CELLS.length; at++) {
+    const empty = rows.every((row) => !row.cells[at].textContent);
+    for (const row of table.rows) row.cells[at].hidden = empty;
+  }
 }
 
 function newRow(body) {

@@ -125,7 +125,7 @@ function clock(seconds) {
 }
 
 function money(value) {
-  return value.toFixed(2).replace(/\B(?=(\d{3})+\.)/g, ",");
+  return `$${value.toFixed(2)}`.replace(/\B(?=(\d{3})+\.)/g, ",");
 }
 
 // Room for a table that may be wider than the window; the arrow keys move it.

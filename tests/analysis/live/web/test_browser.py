@@ -175,7 +175,7 @@ def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, t
         beside = "document.querySelector('#loss').getBoundingClientRect()"
         assert tab.evaluate(f"{beside}.top < 300 && {beside}.left > 600")
         tab.evaluate(
-            "Object.assign(document.getElementById('filter'), { value: 'd03' })"
+            "Object.assign(document.getElementById('filter'), { value: '3$' })"
             ".dispatchEvent(new Event('input'))"
         )
         tab.until(
@@ -185,6 +185,10 @@ def test_twelve_runs_begin_with_a_table_and_can_be_filtered(chromium: Browser, t
             "shownPanels.get('loss').series.filter((series) => !series.hidden).map((series) => series.name)"
         )
         assert tab.evaluate(shown) == ["d03"]
+        heads = "[...document.querySelectorAll('.overview th[scope=col]')].filter((head) => !head.hidden)"
+        names = tab.evaluate(f"{heads}.map((head) => head.textContent)")
+        assert "loss" in names
+        assert not {"MFU, %", "cost"} & set(names)  # no run has any
         assert tab.errors == []
         tab.close()
         phone = chromium.tab(390, 844, phone=True)
