@@ -28,7 +28,7 @@ MEANING = (
 MAIN = ("loss", "tok_per_sec", "mfu", "grad_norm", "lr", "lrm", "dt_ms")
 BY = ("step", "tokens", "time", "flops")
 EVERY_AXIS = (*BY, "energy", "cost")
-MOST_OTHERS = 12
+MOST_OTHERS = 200  # metrics; what a page leaves out, it counts
 MOST_EVENTS = 500
 MOST_DOUBTS = 3  # that the first line names
 MOST_OPEN = 12  # rows of a table that a page shows before it is asked to
@@ -90,9 +90,14 @@ def curves(lines: Sequence[RunCurve], axes: Sequence[str] = BY) -> list[Section]
     sections = [
         Section("Training", [*main[:1], *by_time, *main[1:]]),
         Section("Evaluation", _panels([n for n in evaluated if _is_curve(n, lines)], lines, axes)),
-        Section("Other metrics", _panels(others, lines, axes)),
+        Section("Other metrics", _panels(others, lines, axes), _left_out(others)),
     ]
     return [section for section in sections if section.items]
+
+
+def _left_out(metrics: Sequence[str]) -> str:
+    more = len(metrics) - MOST_OTHERS
+    return f"{more:,} more metrics are not drawn; --csv has them." if more > 0 else ""
 
 
 def _panels(names: Sequence[str], lines: Sequence[RunCurve], axes: Sequence[str]) -> list[Panel]:

@@ -17,7 +17,7 @@ from gputel.analysis.document import Curves, Numbers, Series
 BUDGET = 300_000  # numbers of all curves together, not counting where they lie
 OF_A_POINT = 3  # mean, lowest, highest
 UNSEEN = 600  # points of a curve that a page shows only when asked for
-FEWEST = 500  # points that even one curve of a thousand has
+FEWEST = 200  # points that even one curve of a thousand has
 
 
 def curves(panels: Sequence[Curves], budget: int = BUDGET) -> list[Curves]:

@@ -103,3 +103,18 @@ def test_terminal_gets_the_table_of_runs_and_nothing_that_takes_time_to_draw(rea
 
 def test_nothing_is_a_page_too() -> None:
     assert parse_document([]).title == "nothing"
+
+
+def test_each_of_a_hundred_metrics_has_its_panel_and_what_is_left_out_is_counted(read: Read) -> None:
+    def lines(metrics: int) -> str:
+        values = " | ".join(f"head_{n}_norm: {n}.5" for n in range(metrics))
+        return "".join(f"step {step}/100 | loss: {9 - step / 10:.4f} | {values}\n" for step in range(20))
+
+    drawn = parse_document([read(lines(100))])
+    assert {f"head_{n}_norm" for n in range(100)} <= set(panels(drawn))
+    (section,) = (each for each in drawn.sections if each.title == "Other metrics")
+    assert section.text == ""
+    (section,) = (
+        each for each in parse_document([read(lines(210))]).sections if each.title == "Other metrics"
+    )
+    assert section.text == "10 more metrics are not drawn; --csv has them."
