@@ -28,6 +28,7 @@ WARM_STEPS = 10
 QUIET = ("--eval-every", "0", "--save-every", "0", "--save-minutes", "0")
 SMALL = ("--depth", "4", "--seq", "512", "--device-batch-size", "8", "--steps", "40", *QUIET)
 FP32 = ("--dtype", "fp32")
+KERNELS = ("--depth", "12", "--vocab", "65536", "--total-batch-size", "32768", "--steps", "40", *QUIET)
 
 
 class PartError(Exception):
@@ -83,6 +84,16 @@ class Bench:
         self.run(*recorded, *start, "gputel.trainer", "--out", str(out), *options)
         rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         return [row for row in rows if row["event"] == "step"]
+
+    def tried(self, name: str, option: str, *options: str) -> tuple[list[dict[str, Any]], str]:
+        """The steps of a run, or the trainer's reason to refuse `option` on this machine."""
+        try:
+            return self.train(name, *options), ""
+        except PartError as fault:
+            refused = next((line for line in str(fault).splitlines() if line.startswith(option)), "")
+            if not refused:
+                raise
+            return [], refused
 
 
 def losses(steps: list[dict[str, Any]]) -> list[float]:
@@ -178,6 +189,37 @@ def mfu(bench: Bench) -> Iterator[str]:
         yield f"- depth {depth}: {reached}"
 
 
+def fp8(bench: Bench) -> Iterator[str]:
+    """Matrices in eight bits beside bf16: the mean loss of the last ten steps, and the speed."""
+    eight, refused = bench.tried("fp8", "--fp8", *KERNELS, "--fp8")
+    if refused:
+        yield f"- skipped: {refused}"
+        return
+    plain = bench.train("bf16", *KERNELS)
+    means = [statistics.fmean(losses(steps)[-10:]) for steps in (eight, plain)]
+    yield verdict("loss", largest_difference(means[:1], means[1:]), 1.0, " %")
+    rates = [f"{usual(steps, 'tok_per_sec'):,.0f}" for steps in (eight, plain)]
+    yield f"- tokens a second: {rates[0]} in FP8, {rates[1]} in bf16"
+
+
+def attention(bench: Bench) -> Iterator[str]:
+    """Tokens a second by kernel of attention, and the loss beside that of torch's choice."""
+    own = bench.train("auto", *KERNELS)
+    yield f"- auto: {usual(own, 'tok_per_sec'):,.0f} tokens a second"
+    for kernel in ("flash", "cudnn", "fa3"):
+        steps, refused = bench.tried(kernel, "--attention", *KERNELS, "--attention", kernel)
+        if refused:
+            yield f"- {kernel} skipped: {refused}"
+            continue
+        yield f"- {kernel}: {usual(steps, 'tok_per_sec'):,.0f} tokens a second"
+        yield verdict(
+            f"{kernel}: largest difference of a step's loss",
+            largest_difference(losses(steps), losses(own)),
+            1.0,
+            " %",
+        )
+
+
 def recording(bench: Bench) -> Iterator[str]:
     """A training's own speed while it is recorded, and its energy by integral and by counter."""
     alone = usual(bench.train("alone", *SMALL), "dt_ms")
@@ -204,6 +246,8 @@ PARTS = {
     "resume": Part(resume),
     "memory": Part(memory),
     "mfu": Part(mfu),
+    "fp8": Part(fp8),
+    "attention": Part(attention),
     "recording": Part(recording),
 }
 

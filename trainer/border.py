@@ -21,7 +21,7 @@ from gputel.trainer.ranks import STOPS, RankWatchdog, at_rest, grace_s
 if TYPE_CHECKING:
     from gputel.trainer.train import TrainingRun
 
-WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss"}
+WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
 VALUES_OF_A_HISTOGRAM = 2**16
 
 
@@ -32,7 +32,7 @@ class Border:
         self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None
         self.saved_s = time.monotonic()
         self.save_wanted = self.save_failed = False
-        self.epoch = self._epoch()
+        self.epoch = run.epoch()
         self.grace_s = grace_s()
         self._judge_grace(self.progress.save_s)
 
@@ -69,15 +69,12 @@ class Border:
 
     def _save_due(self) -> bool:
         step, every = self.progress.step, self.options.save_every
-        due = self.save_wanted or self._epoch() > self.epoch or (every > 0 and step % every == 0)
+        due = self.save_wanted or self.run.epoch() > self.epoch or (every > 0 and step % every == 0)
         return due and step > 0 and self.saved_step != step
 
     def _evaluation_due(self) -> bool:
         step, every = self.progress.step, self.options.eval_every
         return every > 0 and step % every == 0 and self.progress.evaluated_step != step
-
-    def _epoch(self) -> int:
-        return self.run.rows.epoch(self.progress.position)
 
     def _save(self) -> None:
         run, step = self.run, self.progress.step
@@ -97,9 +94,9 @@ class Border:
         self.progress.save_s = seconds
         run.voice.event("checkpoint_end", step=step, path=path, seconds=seconds, fault=fault)
         run.voice.line(fault or f"Saved model file to: {path}")
-        if self._epoch() > self.epoch and not fault:
-            self._mark(f"epoch_{self._epoch()}")
-        self.epoch = self._epoch()  # one that failed is not tried again at every step
+        if run.epoch() > self.epoch and not fault:
+            self._mark(f"epoch_{run.epoch()}")
+        self.epoch = run.epoch()  # one that failed is not tried again at every step
         self.save_failed, self.save_wanted, self.saved_s = bool(fault), False, time.monotonic()
         self.watchdog.alive(f"after the checkpoint of step {step}")
 

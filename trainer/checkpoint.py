@@ -22,6 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.optim import Optimizer
+from gputel.trainer.options import Options
 from gputel.trainer.ranks import World, local_rows, placed
 
 MANIFEST = "manifest.json"
@@ -130,6 +131,21 @@ def export(checkpoint: Path, target: Path) -> None:
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def run_folder(options: Options) -> Path:
+    """Rank 0's decision. A folder that was named and holds checkpoints is only entered to go on."""
+    name = options.run_name or f"d{options.depth}"
+    folder = Path(options.out or Path("runs") / name)
+    if options.resume or not (folder / "checkpoints").exists():
+        return folder
+    if options.out:
+        hint = "go on with --resume auto, or take another --out"
+        raise TrainerError(str(folder), "holds a run already", hint)
+    number = 2
+    while folder.with_name(f"{name}-{number}").exists():
+        number += 1
+    return folder.with_name(f"{name}-{number}")
 
 
 def resumed_from(resume: str, folder: Path, say: Callable[[str], None]) -> Path | None:

@@ -17,7 +17,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 
-class Clock:
+class StampClock:
     """Stamps mark places in the device's work; a CPU has done its work when a call returns: the time is enough."""
 
     def __init__(self, device: torch.device) -> None:
@@ -45,7 +45,7 @@ class Clock:
 class Timeline:
     """Ends of steps on the host's clock, to which the device's stamps are tied while the device is idle."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: StampClock) -> None:
         self.clock = clock
         self.resume()
 
@@ -65,7 +65,7 @@ class Timeline:
 class Marks:
     """Where a step changes from one kind of work to the next."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: StampClock) -> None:
         self.clock = clock
         self.marks: list[tuple[str, Any]] = []
 
@@ -93,7 +93,7 @@ class Travels:
     """When gradients travelled, a bucket at a time, in bf16 if asked: the backward pass goes on meanwhile. Not with
     gloo: its thread lets go of a hook's futures under the lock of a main thread that waits for it."""
 
-    def __init__(self, engine: nn.Module, clock: Clock, *, bf16: bool) -> None:
+    def __init__(self, engine: nn.Module, clock: StampClock, *, bf16: bool) -> None:
         self.clock, self.bf16, self.spans = clock, bf16, list[tuple[Any, Any]]()
         self.timed = isinstance(engine, DistributedDataParallel) and clock.on_gpu
         if isinstance(engine, DistributedDataParallel) and self.timed:

@@ -12,14 +12,14 @@ import os
 import pickle
 import sysconfig
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from gputel.trainer.errors import TrainerError, optional
+from gputel.trainer.errors import LeftOut, TrainerError, optional, tolerated
 from gputel.trainer.rows import Mixture, Shard, Source, tokenized
 from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenizer_from
 
@@ -42,7 +42,7 @@ class Layout:
     name: str
     suffixes: tuple[str, ...]
     recognizes: Callable[[bytes], bool]
-    documents: Callable[[Path], Iterator[str]] | None = None
+    documents: Callable[[Path, LeftOut | None], Iterator[str]] | None = None
     tokens: Callable[[Path], Ids] | None = None
     vocab: Callable[[Path], int] | None = None
 
@@ -56,10 +56,22 @@ class Files:
     layout: Layout
     training: list[Path]
     validation: list[Path]
+    left_out: LeftOut | None = None
 
     @property
     def all(self) -> list[Path]:
         return sorted({*self.training, *self.validation})
+
+    def documents(self, path: Path) -> Iterator[str]:
+        yield from self.layout.documents(path, self.left_out) if self.layout.documents else ()
+
+    def without(self, gone: LeftOut) -> "Files":
+        training, validation = (
+            [path for path in paths if str(path) not in gone] for paths in (self.training, self.validation)
+        )
+        if not training:
+            raise TrainerError(self.name, "holds no file that can be read", AGAIN)
+        return replace(self, training=training, validation=validation)
 
     def shards(self, tokenizer: Tokenizer | None) -> tuple[list[Shard], list[Shard]]:
         training = self._shards(self.training, tokenizer)
@@ -75,7 +87,7 @@ class Files:
 
     def _shards(self, paths: list[Path], tokenizer: Tokenizer | None) -> list[Shard]:
         if self.layout.documents and tokenizer:
-            return tokenized(paths, self.layout.documents, tokenizer)
+            return tokenized(paths, self.documents, tokenizer, self.left_out)
         return [shard for shard in map(self.shard, paths) if shard]
 
 
@@ -88,6 +100,10 @@ class Corpus:
     vocab: int
     fingerprint: str
     described: str
+    left_out: LeftOut | None = None
+
+    def without(self, gone: LeftOut) -> "Corpus":
+        return replace(self, files=[files.without(gone) for files in self.files])
 
     def training(self, seq: int, seed: int) -> Source | Mixture:
         sources = [Source(f.name, f.shards(self.tokenizer)[0], seq, seed) for f in self.files]
@@ -103,10 +119,16 @@ class Corpus:
         return rows
 
 
-def open_corpus(data: str | None, val_data: str | None, tokenizer: str | None) -> Corpus:
-    files = [_files(name, weight) for name, weight in _mixture(data)] if data else [_standard_library()]
+def open_corpus(
+    data: str | None, val_data: str | None, tokenizer: str | None, *, skip_bad: bool = False
+) -> Corpus:
+    """With `skip_bad` files and rows that cannot be read are left out, and noted."""
+    left_out: LeftOut | None = {} if skip_bad else None
+    files = [_standard_library()]
+    if data:
+        files = [_files(name, weight, left_out) for name, weight in _mixture(data)]
     if val_data:
-        files = _validated_elsewhere(files, val_data)
+        files = _validated_elsewhere(files, val_data, left_out)
     texts = [f for f in files if f.layout.documents]
     if tokenizer or texts:
         made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", lambda: _texts(texts))
@@ -117,7 +139,7 @@ def open_corpus(data: str | None, val_data: str | None, tokenizer: str | None) -
     fingerprint, size = _fingerprint(paths, whole=data is None), sum(p.stat().st_size for p in paths)
     place = data or "the Python standard library"
     described = f"{place}: {len(paths):,} files, {size:,} bytes, hash {fingerprint}"
-    return Corpus(files, made, made.vocab if made else max(vocabs), fingerprint, described)
+    return Corpus(files, made, made.vocab if made else max(vocabs), fingerprint, described, left_out)
 
 
 def _mixture(data: str) -> list[tuple[str, float]]:
@@ -134,14 +156,14 @@ def _mixture(data: str) -> list[tuple[str, float]]:
     return shares
 
 
-def _files(name: str, weight: float) -> Files:
+def _files(name: str, weight: float, left_out: LeftOut | None) -> Files:
     """For validation are the files that are named so, else the last of several, else a part of the only one."""
-    paths = data_files(Path(name))
+    layout, paths = common_layout(data_files(Path(name)), left_out)
     words = {path: set(path.stem.lower().replace("-", "_").split("_")) for path in paths}
     validation = [path for path in paths if words[path] & VALIDATION_WORDS]
     validation = validation or (paths[-1:] if len(paths) > 1 else [])
     training = [path for path in paths if path not in validation] or paths
-    return Files(name, weight, common_layout(paths), training, validation or paths)
+    return Files(name, weight, layout, training, validation or paths, left_out)
 
 
 def _standard_library() -> Files:
@@ -157,10 +179,10 @@ def _standard_library() -> Files:
     return Files("standard library", 1.0, TEXT, split[False], split[True])
 
 
-def _validated_elsewhere(files: list[Files], place: str) -> list[Files]:
+def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | None) -> list[Files]:
     """All of --data trains, and the first source carries the validation files."""
-    paths = data_files(Path(place))
-    if common_layout(paths).name != files[0].layout.name:
+    layout, paths = common_layout(data_files(Path(place)), left_out)
+    if layout.name != files[0].layout.name:
         fault = f"is no {files[0].layout.name}, as --data is"
         raise TrainerError(f"--val-data {place}", fault, "give the same layout")
     training = [sorted(set(f.all) - set(paths)) for f in files]
@@ -173,7 +195,7 @@ def _validated_elsewhere(files: list[Files], place: str) -> list[Files]:
 def _texts(files: list[Files]) -> Iterator[str]:
     for f in files:
         for path in f.training:
-            yield from f.layout.documents(path) if f.layout.documents else ()
+            yield from f.documents(path)
 
 
 def _fingerprint(paths: list[Path], *, whole: bool) -> str:
@@ -203,14 +225,21 @@ def data_files(place: Path) -> list[Path]:
     return files
 
 
-def common_layout(paths: list[Path]) -> Layout:
-    """What most of the files are; any other is an error that names it."""
-    layouts = {path: recognized(path) for path in paths}
+def common_layout(paths: list[Path], left_out: LeftOut | None) -> tuple[Layout, list[Path]]:
+    """What most of the files are, and these files; any other is an error that names it."""
+    layouts: dict[Path, Layout] = {}
+    for path in paths:
+        with tolerated(left_out):
+            layouts[path] = recognized(path)
+    if not layouts:
+        raise TrainerError(str(paths[0].parent), "holds no file that can be read", AGAIN)
     most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
     for path, layout in layouts.items():
-        if layout.name != most:
-            raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
-    return next(layout for layout in LAYOUTS if layout.name == most)
+        with tolerated(left_out):
+            if layout.name != most:
+                raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
+    alike = [path for path, layout in layouts.items() if layout.name == most]
+    return layouts[alike[0]], alike
 
 
 def recognized(path: Path) -> Layout:
@@ -230,25 +259,29 @@ def recognized(path: Path) -> Layout:
     return layout
 
 
-def parquet_documents(path: Path) -> Iterator[str]:
+def parquet_documents(path: Path, left_out: LeftOut | None) -> Iterator[str]:
     """nanochat's: a row of the column `text` is a document."""
     polars = optional("polars", "polars", "--data (parquet)")
     table = polars.scan_parquet(path).select("text")
-    for start in range(0, table.select(polars.len()).collect().item(), ROWS_AT_ONCE):
-        try:
-            column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
-        except (polars.exceptions.PolarsError, OSError) as error:
-            fault = f"cannot be read: {str(error).splitlines()[0]}"
-            raise TrainerError(f"{path}, row {start:,}", fault, AGAIN) from error
+    rows = table.select(polars.len()).collect().item()
+    for start in range(0, rows, ROWS_AT_ONCE):
+        column: Iterable[str | None] = ()
+        with tolerated(left_out):
+            try:
+                column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
+            except (polars.exceptions.PolarsError, OSError) as error:
+                place = f"{path}, rows {start:,} to {min(rows, start + ROWS_AT_ONCE) - 1:,}"
+                fault = f"cannot be read: {str(error).splitlines()[0]}"
+                raise TrainerError(place, fault, AGAIN) from error
         yield from (text for text in column if text is not None)
 
 
-def jsonl_documents(path: Path) -> Iterator[str]:
+def jsonl_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
     with path.open(encoding="utf-8", errors="replace") as file:
         yield from (json.loads(line)["text"] for line in file if line.strip())
 
 
-def text_documents(path: Path) -> Iterator[str]:
+def text_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
     """A file is a document. Bytes that are not UTF-8 survive as they are."""
     yield path.read_bytes().decode("utf-8", "surrogateescape")
 

@@ -2,6 +2,8 @@
 
 import errno
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
@@ -16,6 +18,20 @@ class TrainerError(Exception):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.fault}" + (f"; {self.hint}" if self.hint else "")
+
+
+LeftOut = dict[str, TrainerError]  # by place
+
+
+@contextmanager
+def tolerated(left_out: LeftOut | None) -> Iterator[None]:
+    """An error of the data is noted and its place left out; without anywhere to note it, it is raised."""
+    try:
+        yield
+    except TrainerError as fault:
+        if left_out is None:
+            raise
+        left_out[fault.place] = fault
 
 
 class RankError(Exception):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gputel.trainer.data import LLMC_HEADER_BYTES, LLMC_KINDS, Corpus, llmc_header, npy_tokens
-from gputel.trainer.errors import TrainerError, optional
+from gputel.trainer.errors import TrainerError, optional, tolerated
 from gputel.trainer.rows import Shard
 
 TOKENS_AT_ONCE = 2**24
@@ -16,14 +16,15 @@ WINDOWS, WINDOW_TOKENS = 64, 2048
 
 
 def check_corpus(corpus: Corpus, vocab: int, mine: Callable[[int], bool]) -> None:
-    """Every file of which this rank takes care (by its number)."""
+    """Every file of which this rank takes care (by its number); bad ones are noted where they may be left out."""
     paths = [(files, path) for files in corpus.files for path in files.all]
     for files, path in (each for number, each in enumerate(paths) if mine(number)):
-        if fault := FAULTS[files.layout.name](path):
-            raise TrainerError(str(path), fault, "fetch it again")
-        if shard := files.shard(path):
-            check_samples(shard)
-            check_ids(shard, vocab)
+        with tolerated(corpus.left_out):
+            if fault := FAULTS[files.layout.name](path):
+                raise TrainerError(str(path), fault, "fetch it again")
+            if shard := files.shard(path):
+                check_samples(shard)
+                check_ids(shard, vocab)
 
 
 def check_ids(shard: Shard, vocab: int) -> None:

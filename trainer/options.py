@@ -74,6 +74,7 @@ class Options:
     tokenizer: str | None = option(
         None, str, "bytes, chars, or a tokenizers or tiktoken file [bytes for text]"
     )
+    skip_bad_data: bool = option(False, bool, "leave out and count files and rows that cannot be read")
     seed: int = option(0, click.IntRange(0, 2**31 - 1), "of weights, shuffling and dropout")
 
     out: str | None = option(None, PATH, "folder of the run [runs/NAME, or the next free name]")

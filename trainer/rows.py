@@ -14,6 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -25,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gputel.trainer.errors import TrainerError
+from gputel.trainer.errors import LeftOut, TrainerError
 from gputel.trainer.ranks import World
 from gputel.trainer.tokenizer import Ids, Tokenizer
 
@@ -49,8 +50,13 @@ class Shard:
 
     def make_ready(self) -> None:
         """In the background, so that the first token need not be waited for."""
+
+        def ready() -> None:
+            with suppress(TrainerError):  # raised again where it is read
+                len(self.tokens)
+
         if "tokens" not in vars(self):
-            threading.Thread(target=lambda: self.tokens, name="next shard", daemon=True).start()
+            threading.Thread(target=ready, name="next shard", daemon=True).start()
 
     def rows(self, seq: int) -> int:
         """Rows of seq tokens, each with the one that follows as its last target."""
@@ -64,7 +70,10 @@ class Shard:
 
 
 def tokenized(
-    paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer
+    paths: list[Path],
+    documents: Callable[[Path], Iterable[str]],
+    tokenizer: Tokenizer,
+    left_out: LeftOut | None = None,
 ) -> list[Shard]:
     """Text as shards: small files together, in their order, large ones by themselves."""
     groups, room = list[list[Path]](), 0
@@ -77,31 +86,38 @@ def tokenized(
         room -= size
 
     def shard(group: list[Path]) -> Shard:
-        return Shard(str(group[0]), lambda: _cached(group, documents, tokenizer))
+        def read() -> Ids:
+            return _encoded((text for path in group for text in documents(path)), tokenizer)
+
+        return Shard(str(group[0]), lambda: _cached(group, read, tokenizer, left_out))
 
     return [shard(group) for group in groups]
 
 
-def _cached(paths: list[Path], documents: Callable[[Path], Iterable[str]], tokenizer: Tokenizer) -> Ids:
+def _cached(
+    paths: list[Path], read: Callable[[], Ids], tokenizer: Tokenizer, left_out: LeftOut | None
+) -> Ids:
     """The first rank of a machine tokenizes, the others wait for it at a lock. Where the cache cannot be written
-    the tokens stay in memory."""
+    the tokens stay in memory; and where something was left out, so that every run notes it."""
     described = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in paths]
     key = hashlib.sha256(repr((tokenizer.fingerprint, described)).encode()).hexdigest()[:32]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gputel" / "tokens"
     kept, fresh = home / f"{key}.bin", home / f"{key}.{os.getpid()}.part"
-    texts = (text for path in paths for text in documents(path))
     try:
         home.mkdir(parents=True, exist_ok=True)
         with (home / f"{key}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists():
-                _encoded(texts, tokenizer).tofile(fresh)
+                ids = read()
+                if any(place.startswith(str(path)) for place in left_out or () for path in paths):
+                    return ids
+                ids.tofile(fresh)
                 fresh.rename(kept)
         empty = np.zeros(0, tokenizer.dtype)
         return np.memmap(kept, tokenizer.dtype, mode="r") if kept.stat().st_size else empty
     except OSError:
         fresh.unlink(missing_ok=True)
-        return _encoded((text for path in paths for text in documents(path)), tokenizer)
+        return read()
 
 
 def _encoded(texts: Iterator[str], tokenizer: Tokenizer) -> Ids:
@@ -199,7 +215,7 @@ class Mixture:
     its own, so any row is found without the others. Epochs are those of the source with the largest share."""
 
     def __init__(self, sources: Sequence[Source], weights: Sequence[float], seed: int) -> None:
-        self.sources, self.shares, self.seed = sources, shares(weights), seed
+        self.sources, self.shares, self.seed, self.seq = sources, shares(weights), seed, sources[0].seq
         self.largest = self.shares.index(max(self.shares))
         self._block = lru_cache(maxsize=4)(self._drawn)
 
@@ -242,6 +258,7 @@ class Feed:
     def __init__(self, rows: Source | Mixture, position: int, batch: int, where: World) -> None:
         self.rows, self.batch, self.stride, self.device = rows, batch, batch * where.size, where.device
         self.next_row = position + where.rank * batch
+        self.fault: TrainerError | None = None
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="feed")
         self.ready: deque[Future[Tensor]] = deque()
         for _ in range(BATCHES_AHEAD):
@@ -254,7 +271,13 @@ class Feed:
         self.pool.shutdown(cancel_futures=True)
 
     def next(self) -> tuple[Tensor, Tensor]:
-        tokens = self.ready.popleft().result()
+        """Data that cannot be read are a `fault`, and zeros come in their place: the other ranks have theirs, and
+        are in the midst of a step."""
+        try:
+            tokens = self.ready.popleft().result()
+        except TrainerError as fault:
+            self.fault = self.fault or fault
+            tokens = torch.zeros(self.batch, self.rows.seq + 1, dtype=torch.int32)
         self._order()
         tokens = tokens.to(self.device, non_blocking=True).long()
         return tokens[:, :-1], tokens[:, 1:]

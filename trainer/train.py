@@ -11,6 +11,7 @@ import math
 import time
 import zlib
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.attention import choose_attention
 from gputel.trainer.border import Border
-from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, same_run
-from gputel.trainer.clock import Clock, Marks, Timeline, Travels
+from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
+from gputel.trainer.clock import Marks, StampClock, Timeline, Travels
 from gputel.trainer.data import Corpus, open_corpus
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.evaluate import Validation, validation_for
@@ -45,7 +46,8 @@ from gputel.trainer.say import Voice
 from gputel.trainer.shape import mfu_percent
 
 SAVES = {"SIGUSR1", "minutes"}
-VOTES = (*SIGNALS, "minutes", "hours", "budget")
+VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")
+BAD_DATA = VOTES.index("bad data")
 ETA_STEPS = 50
 
 
@@ -63,13 +65,15 @@ def train(options: Options, where: World, network: dict[str, str]) -> int:
         with feed, StopSignals() as signals:
             training = Training(run, feed, signals)
             reason = training.until_done()
+            for line in sorted({str(fault) for fault in where.gather(feed.fault) if fault}):
+                voice.line(line)
             training.border.finish(reason, signals.since if reason in STOPS else None)
     return 1 if training.border.save_failed else exit_code(reason)
 
 
 def exit_code(reason: str) -> int:
     """0 for a run that ended as it was asked to; 128 and the signal's number, as a shell expects; else 1."""
-    return 128 + STOPS[reason] if reason in STOPS else int(reason == "non-finite loss")
+    return 128 + STOPS[reason] if reason in STOPS else int(reason in ("non-finite loss", "bad data"))
 
 
 @dataclass
@@ -92,6 +96,13 @@ class TrainingRun:
     progress: Progress = field(default_factory=Progress)
     saved: Path | None = None
     zero: float = field(default_factory=time.monotonic)
+    known_epoch: int = 0
+
+    def epoch(self) -> int:
+        """That of the next row; where it cannot be read, the last that was known."""
+        with suppress(TrainerError):
+            self.known_epoch = self.rows.epoch(self.progress.position)
+        return self.known_epoch
 
     def wall_s(self) -> float:
         return time.monotonic() - self.zero
@@ -114,6 +125,8 @@ class OpenStep:
     """A step under way: what the device will report of it, and what the host knew when it began."""
 
     step: int
+    position: int
+    tokens: int
     sums: Tensor
     marks: Marks
     travels: list[tuple[Any, Any]] | None
@@ -128,13 +141,15 @@ class Training:
         self.plan, self.progress, self.options = run.plan, run.progress, run.plan.options
         self.watchdog = RankWatchdog(run.where, self.options.rank_timeout)
         self.border = Border(run, self.watchdog)
-        self.clock = Clock(run.where.device)
+        self.clock = StampClock(run.where.device)
         self.timeline = Timeline(self.clock)
         self.travels = Travels(run.engine, self.clock, bf16=self.options.network == "wan")
         self.first_step = run.progress.step
         self.recent_s: deque[float] = deque(maxlen=ETA_STEPS)
         self.asked_to_stop: str | None = None
         self.heard: set[str] = set()
+        self.reported = 0
+        self._report_left_out()
 
     def until_done(self) -> str:
         """Why the run ends. Before a checkpoint, an evaluation and the end the step under way is read first."""
@@ -166,13 +181,13 @@ class Training:
         marks.now("optimizer")
         norm = nn.utils.clip_grad_norm_(run.model.parameters(), self.options.grad_clip or math.inf)
         norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
-        bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0]))
+        bad = ~(torch.isfinite(norm) & torch.isfinite(shared[0])) | (shared[1 + BAD_DATA] > 0)
         run.optimizer.step(progress.step, lrm, bad)
         run.optimizer.zero_grad()
         sums = _on_its_way(torch.cat([shared, norm[None], bad[None].float()]), torch.device("cpu"))
         marks.now("end")
-        epoch = run.rows.epoch(progress.position)
-        started = OpenStep(progress.step, sums, marks, self.travels.taken(), data_s, lrm, epoch)
+        place = progress.step, progress.position, progress.tokens
+        started = OpenStep(*place, sums, marks, self.travels.taken(), data_s, lrm, run.epoch())
         progress.step += 1
         progress.position += plan.rows_per_step
         progress.tokens += plan.tokens_per_step
@@ -206,10 +221,10 @@ class Training:
             torch.manual_seed(zlib.crc32(f"{self.options.seed} {self.progress.step} {place}".encode()))
 
     def _votes(self) -> list[float]:
-        """What this rank knows and the others may not: signals, and its clock."""
+        """What this rank knows and the others may not: signals, its clock, data that it cannot read."""
         over = self.plan.out_of_time(self.run.wall_s())
         clock = (self.border.minutes_due(), over == "hours", over == "budget")
-        return [float(vote) for vote in (*self.signals.votes(), *clock)]
+        return [float(vote) for vote in (*self.signals.votes(), *clock, self.feed.fault is not None)]
 
     def _settle(self, started: OpenStep) -> None:
         """Read what a step came to, say it, and heed what the ranks have agreed on."""
@@ -218,6 +233,12 @@ class Training:
         seconds = self.timeline.advance(started.marks.end)
         self.progress.train_s += seconds
         self._heed({name for name, count in zip(VOTES, votes, strict=True) if count})
+        self._report_left_out()
+        if votes[BAD_DATA]:  # its update was left out on all ranks: the run goes on from before it
+            if started.step < self.progress.step:
+                place = started.step, started.position, started.tokens
+                self.progress.step, self.progress.position, self.progress.tokens = place
+            return
         step, steps = started.step, self.plan.steps
         self._note_skip(step, loss, norm, skipped=bool(bad))
         printed = step == steps - 1 or step % self.options.log_every == 0
@@ -241,6 +262,13 @@ class Training:
         self.border.save_wanted |= bool(votes & SAVES)
         stops = [name for name in VOTES if name in votes - SAVES]
         self.asked_to_stop = self.asked_to_stop or next(iter(stops), None)
+
+    def _report_left_out(self) -> None:
+        left_out = list((self.run.corpus.left_out or {}).values())
+        for fault in left_out[self.reported :]:
+            self.reported += 1
+            self.run.voice.event("bad_data", place=fault.place, fault=fault.fault, left_out=self.reported)
+            self.run.voice.line(f"left out ({self.reported}): {fault.place}: {fault.fault}")
 
     def _note_skip(self, step: int, loss: float, norm: float, *, skipped: bool) -> None:
         progress = self.progress
@@ -288,26 +316,13 @@ def _on_its_way(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
 
 
-def run_folder(options: Options) -> Path:
-    """Rank 0's decision. A folder that was named and holds checkpoints is only entered to go on."""
-    name = options.run_name or f"d{options.depth}"
-    folder = Path(options.out or Path("runs") / name)
-    if options.resume or not (folder / "checkpoints").exists():
-        return folder
-    if options.out:
-        hint = "go on with --resume auto, or take another --out"
-        raise TrainerError(str(folder), "holds a run already", hint)
-    number = 2
-    while folder.with_name(f"{name}-{number}").exists():
-        number += 1
-    return folder.with_name(f"{name}-{number}")
-
-
 def assembled(options: Options, where: World, folder: Path, voice: Voice) -> TrainingRun:
     """A run that is ready for its first step, or stands where it was left. First is checked what costs nothing to
     check, then the data; then all is built."""
     with where.together():
-        corpus = open_corpus(options.data, options.val_data, options.tokenizer)
+        corpus = open_corpus(
+            options.data, options.val_data, options.tokenizer, skip_bad=options.skip_bad_data
+        )
         plan = settled(options, where, corpus)
         if options.sample_prompt is not None and corpus.tokenizer is None:
             raise TrainerError("--sample-prompt", "needs to know how text becomes tokens", "give --tokenizer")
@@ -316,6 +331,11 @@ def assembled(options: Options, where: World, folder: Path, voice: Voice) -> Tra
             require_fp8(where.device, plan.shape.dim, plan.device_batch * plan.shape.seq)
         asked = questions(Path(options.hellaswag), corpus.tokenizer) if options.hellaswag else []
         check_corpus(corpus, plan.shape.vocab, lambda number: number % where.size == where.rank)
+    if corpus.left_out is not None:
+        for others in where.gather(corpus.left_out):
+            corpus.left_out.update(others)
+    with where.together():
+        corpus = corpus.without(corpus.left_out or {})
         validation = validation_for(plan, corpus, where.device) if options.eval_every else None
         rows = corpus.training(plan.shape.seq, options.seed)
         if options.tensorboard:

@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 from gputel.trainer.__main__ import main
-from gputel.trainer.clock import Clock, Marks
+from gputel.trainer.clock import Marks, StampClock
 
 from .conftest import TINY
 from .small_model import CPU
@@ -57,7 +57,7 @@ def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queu
     longer."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     gpu = SimulatedGpu()
-    monkeypatch.setattr("gputel.trainer.train.Clock", lambda _: gpu)
+    monkeypatch.setattr("gputel.trainer.train.StampClock", lambda _: gpu)
     options = f"--device-batch-size 2 --steps 8 --save-every 3 --out {tmp_path / 'run'}"
     result = CliRunner().invoke(main, [*TINY, *options.split()])
     assert result.exit_code == 0, result.output
@@ -73,7 +73,7 @@ def test_steps_at_a_border_last_as_long_as_any_other_on_a_gpu_with_a_launch_queu
 def test_spans_that_overlap_are_counted_once() -> None:
     """Buckets wait for each other in the queue of a slow link; only the time in which any of them travels
     counts."""
-    marks = Marks(Clock(CPU))
+    marks = Marks(StampClock(CPU))
     marks.marks = [("forward", 10.0)]
     buckets = [(10.0 + i / 10, 13.0 + i / 10) for i in range(20)]
     assert marks.ms_of_any(buckets) == pytest.approx(4900)
@@ -82,7 +82,7 @@ def test_spans_that_overlap_are_counted_once() -> None:
 
 
 def test_clock_of_a_cpu_is_the_hosts() -> None:
-    clock = Clock(CPU)
+    clock = StampClock(CPU)
     first = clock.stamp()
     torch.zeros(1)
     assert clock.ms(first, clock.stamp()) >= 0

@@ -110,7 +110,7 @@ def test_damaged_page_of_parquet_is_named_with_its_rows_when_it_is_read(tmp_path
     content[8:200] = b"\xff" * 192
     damaged.write_bytes(content)
     corpus = open_corpus(str(folder), None, None)
-    with pytest.raises(TrainerError, match=r"shard_00000.parquet, row 0: cannot be read"):
+    with pytest.raises(TrainerError, match=r"shard_00000.parquet, rows 0 to 9: cannot be read"):
         corpus.training(16, 0)
 
 

@@ -150,3 +150,36 @@ def test_command_that_fails_or_hangs_is_an_error_with_its_last_lines(script: Mod
         machine.run(["sh", "-c", "echo it broke >&2; exit 3"], 60)
     with pytest.raises(script.PartError, match="did not end within 0 s"):
         machine.run(["sleep", "60"], 0.2)
+
+
+def test_fp8_is_compared_with_bf16_in_loss_and_speed(script: ModuleType, tmp_path: Path) -> None:
+    def worse_in_eight_bits(run: str, row: dict[str, float]) -> None:
+        if run == "fp8":
+            row |= {"loss": row["loss"] * 1.03, "tok_per_sec": 1.4e5}
+
+    code, text = report(script, tmp_path, StubMachine(1, worse_in_eight_bits), "fp8")
+    assert "- loss: 3 %, at most 1 %: **MISSED**" in text
+    assert "- tokens a second: 140,000 in FP8, 100,000 in bf16" in text
+    assert code == 1
+
+
+class OldGpu(StubMachine):
+    """The trainer refuses what it lacks."""
+
+    def __init__(self, script: ModuleType) -> None:
+        super().__init__(1)
+        self.error = script.PartError
+
+    def run(self, command: Sequence[str], limit_s: float) -> str:
+        for option, reason in (("--fp8", "--fp8: A100 does not"), ("fa3", "--attention fa3: A100 does not")):
+            if option in command:
+                raise self.error(f"exit code 1: {' '.join(command)}\n{reason}")
+        return super().run(command, limit_s)
+
+
+def test_what_the_gpu_lacks_is_skipped_with_the_trainers_reason(script: ModuleType, tmp_path: Path) -> None:
+    code, text = report(script, tmp_path, OldGpu(script), "fp8,attention")
+    assert "- skipped: --fp8: A100 does not" in text
+    assert "- fa3 skipped: --attention fa3: A100 does not" in text
+    assert "- cudnn: 100,000 tokens a second" in text
+    assert (code, "Failed" in text) == (0, False)

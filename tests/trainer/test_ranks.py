@@ -28,10 +28,25 @@ def test_sharded_gradients_that_travel_once_a_step_or_after_every_micro_batch_tr
     assert often.losses() == pytest.approx(once.losses(), abs=1e-5)
 
 
-def test_four_ranks_equal_one_process_within_rounding(tmp_path: Path, train: Train) -> None:
-    """Weights within a ten-thousandth of a step of the embedding, whose rate is 1 at this width."""
-    one = train(tmp_path / "one", *BATCH, "--device-batch-size", "2")
-    four = train(tmp_path / "four", *BATCH, "--device-batch-size", "2", ranks=4)
-    weights = [{n: t for n, t in run.tensors().items() if n.startswith("model:")} for run in (one, four)]
-    assert max(float((weights[0][n] - weights[1][n]).abs().max()) for n in weights[0]) < 1e-4
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_four_ranks_equal_one_process_within_rounding(tmp_path: Path, train: Train, scale: float) -> None:
+    """Matrices and head within rounding; the embedding within a small part of its rate, since AdamW divides by the
+    size of a gradient, and where that nearly cancels its rounding counts more. A row that is read twice or left out
+    moves an embedding by the whole rate, and is seen in the losses."""
+    rates = {"lr": 0.02, "embedding-lr": 0.98, "head-lr": 0.02}
+    options = [word for name, rate in rates.items() for word in (f"--{name}", str(rate * scale))]
+    one = train(tmp_path / "one", *BATCH, *options, "--device-batch-size", "2")
+    four = train(tmp_path / "four", *BATCH, *options, "--device-batch-size", "2", ranks=4)
+    whole, parts = one.tensors(), four.tensors()
+    moved = {name: float((whole[name] - parts[name]).abs().max()) for name in whole if "model:" in name}
+    assert moved.pop("model:embedding.weight") < (1e-4 if scale == 1 else 3e-5)
+    assert max(moved.values()) < (1e-4 if scale == 1 else 1e-6)
     assert one.losses() == pytest.approx(four.losses(), abs=1e-5)
+
+
+def test_two_ranks_with_large_buckets_for_a_slow_network_train_as_before(
+    tmp_path: Path, train: Train
+) -> None:
+    usual = train(tmp_path / "usual", *BATCH, "--device-batch-size", "4", ranks=2)
+    wan = train(tmp_path / "wan", *BATCH, "--device-batch-size", "4", "--network", "wan", ranks=2)
+    same(usual, wan)
