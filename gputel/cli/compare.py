@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NAME = "gputel-compare"
 MARK = "<!-- written by gputel compare -->"
 TABLES = {"csv": "", "markdown": "md"}
+OF_CURVES = ("by", "metric", "phase", "target", "higher", "lower", "price", "kwh", "smooth", "group", *TABLES)
 MOST_CURVES = 50  # runs, beyond which totals are compared and no curves
 
 EXAMPLES = (
@@ -102,8 +103,7 @@ def command(
     skipped: list[Skipped] = []
     named = _named(runs, where, skipped)
     if len(named) > MOST_CURVES:
-        if flags["csv"] or flags["markdown"]:
-            raise click.UsageError(f"totals of more than {MOST_CURVES} runs are written by 'gputel runs --csv'")
+        _refuse_options_of_curves(click.get_current_context())
         _compare_totals(named, kinds, out, force=force, as_json=as_json)
         return
     place = " ".join(runs) or f"--where {where}"
@@ -148,6 +148,20 @@ def _named(words: Sequence[str], where: str | None, skipped: list[Skipped]) -> l
 
     chosen = answer.chosen_paths(where, [Path(word).resolve() for word in words], index.default_file())
     return [source for path in chosen for source in sources.find(str(path))[:1]]
+
+
+def _refuse_options_of_curves(context: click.Context) -> None:
+    """Ends with a line if an option was typed that totals alone cannot answer."""
+    typed = [
+        f"--{name}"
+        for name in OF_CURVES
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if typed:
+        raise click.UsageError(
+            f"{', '.join(typed)} needs the curves, which are compared of at most {MOST_CURVES} runs; "
+            "name fewer, or see 'gputel runs'"
+        )
 
 
 def _compare_totals(
