@@ -6,7 +6,6 @@ A checkpoint that cannot be written and an evaluation that fails are said, and t
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,16 +16,14 @@ from gputel.trainer.errors import RankError, TrainerError
 from gputel.trainer.evaluate import sampled
 from gputel.trainer.hellaswag import right
 from gputel.trainer.ranks import STOPS, RankWatchdog, at_rest, grace_s
-
-if TYPE_CHECKING:
-    from gputel.trainer.train import TrainingRun
+from gputel.trainer.training_run import TrainingRun
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
 VALUES_OF_A_HISTOGRAM = 2**16
 
 
 class Border:
-    def __init__(self, run: "TrainingRun", watchdog: RankWatchdog) -> None:
+    def __init__(self, run: TrainingRun, watchdog: RankWatchdog) -> None:
         self.run, self.watchdog = run, watchdog
         self.options, self.progress = run.plan.options, run.progress
         self.saved, self.saved_step = run.saved, run.progress.step if run.saved else None

@@ -11,8 +11,7 @@ import math
 import time
 import zlib
 from collections import deque
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,15 @@ from gputel.trainer.attention import choose_attention
 from gputel.trainer.border import Border
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, StampClock, Timeline, Travels
-from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer.data import open_corpus
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.evaluate import Validation, validation_for
+from gputel.trainer.evaluate import validation_for
 from gputel.trainer.fp8 import require_fp8
 from gputel.trainer.guards import check_corpus
-from gputel.trainer.hellaswag import MultipleChoice, questions
-from gputel.trainer.model import Model, built
-from gputel.trainer.optim import Optimizer, optimizer
-from gputel.trainer.options import Options, Progress, TrainingPlan, settled
+from gputel.trainer.hellaswag import questions
+from gputel.trainer.model import built
+from gputel.trainer.optim import optimizer
+from gputel.trainer.options import Options, Progress, settled
 from gputel.trainer.ranks import (
     SIGNALS,
     STOPS,
@@ -41,9 +40,10 @@ from gputel.trainer.ranks import (
     World,
     accumulating,
 )
-from gputel.trainer.rows import Feed, Mixture, Source
+from gputel.trainer.rows import Feed
 from gputel.trainer.say import Voice
 from gputel.trainer.shape import mfu_percent
+from gputel.trainer.training_run import TrainingRun
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")
@@ -74,50 +74,6 @@ def train(options: Options, where: World, network: dict[str, str]) -> int:
 def exit_code(reason: str) -> int:
     """0 for a run that ended as it was asked to; 128 and the signal's number, as a shell expects; else 1."""
     return 128 + STOPS[reason] if reason in STOPS else int(reason in ("non-finite loss", "bad data"))
-
-
-@dataclass
-class TrainingRun:
-    """`engine` is the model as it trains, behind DDP where there are several ranks; `saved` the checkpoint from
-    which the run goes on, if it is its own; `zero` when it would have begun, had it never been interrupted."""
-
-    plan: TrainingPlan
-    where: World
-    folder: Path
-    voice: Voice
-    corpus: Corpus
-    rows: Source | Mixture
-    validation: Validation | None
-    asked: list[MultipleChoice]
-    model: Model
-    engine: nn.Module
-    optimizer: Optimizer
-    store: Store
-    progress: Progress = field(default_factory=Progress)
-    saved: Path | None = None
-    zero: float = field(default_factory=time.monotonic)
-    known_epoch: int = 0
-
-    def epoch(self) -> int:
-        """That of the next row; where it cannot be read, the last that was known."""
-        with suppress(TrainerError):
-            self.known_epoch = self.rows.epoch(self.progress.position)
-        return self.known_epoch
-
-    def wall_s(self) -> float:
-        return time.monotonic() - self.zero
-
-    def about(self) -> dict[str, Any]:
-        """What a checkpoint says of the run beside the tensors, and metrics.jsonl at the start."""
-        return {
-            "progress": asdict(self.progress),
-            "shape": asdict(self.plan.shape),
-            "options": asdict(self.plan.options),
-            "data": self.corpus.fingerprint,
-            "tokenizer": self.corpus.tokenizer.recipe if self.corpus.tokenizer else None,
-            "ranks": self.where.size,
-            "torch": torch.__version__,
-        }
 
 
 @dataclass(frozen=True)
