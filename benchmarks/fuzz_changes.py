@@ -16,13 +16,13 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.process import output_index
 from gputel.telemetry.store import parquet
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = 10**18
 READINGS = (("power_w", "W", 1000), ("energy_j", "J", 1000), ("temp_c", "C", 1), ("throttle", None, 1))
 TIERS = [
-    Tier("fast", 10.0, tuple(GpuColumn(*reading, gpu) for gpu in "01" for reading in READINGS)),
-    Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),)),
+    Tier("fast", 10.0, tuple(TierColumn(*reading, gpu) for gpu in "01" for reading in READINGS)),
+    Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),)),
 ]
 VALUES = (
     None,

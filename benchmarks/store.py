@@ -26,7 +26,7 @@ import polars as pl
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import compact, frames, parquet, parts
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 STEP = SECOND // 100
 Row = tuple[int, Sequence[int | None]]
@@ -106,7 +106,7 @@ def write_real(log: Path, folder: Path) -> tuple[Tier, pl.DataFrame]:
     """Journals of the log, and the integers that are in them."""
     table = scaled_integers(log)
     units = {"power_w": 1000, "power_avg_w": 1000}
-    columns = tuple(GpuColumn(name, None, units.get(name, 1), "0") for name in table.columns[1:])
+    columns = tuple(TierColumn(name, None, units.get(name, 1), "0") for name in table.columns[1:])
     tier = Tier("fast", 1000 / 13, columns)
     start = table["time_ns"][0]
     write(folder, tier, ((row[0] - start, row[1:]) for row in table.iter_rows()))

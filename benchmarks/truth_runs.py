@@ -22,7 +22,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import keeper
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = datetime(2026, 10, 3, 7, 3, 19, tzinfo=timezone.utc)
 START_NS = int(START.timestamp()) * SECOND
@@ -239,7 +239,7 @@ def _recording(case: Case, folder: Path) -> Path:
              "ended": clock(case.end + 1), "exit_code": 0, "sampling": {"hz": case.hz}}  # fmt: skip
     segment = run_folder.create(folder, facts)
     columns = tuple(
-        GpuColumn(name, unit, per, str(gpu)) for gpu in range(case.gpus) for name, unit, per in READINGS
+        TierColumn(name, unit, per, str(gpu)) for gpu in range(case.gpus) for name, unit, per in READINGS
     )
     tier, now = Tier("fast", case.hz, columns), Clock()
     writer = Writer(segment.gpu, [tier], now, on_trouble=print, compactor=None)

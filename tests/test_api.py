@@ -15,12 +15,12 @@ from gputel.analysis.plan.request import CHOICES, PlanRequest
 from gputel.cli import group
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.run_folder import create
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import clock, fill, step
 
 LOGS = Path(__file__).resolve().parents[1] / "sample_logs"
 D16, D24 = LOGS / "d16-base.log.gz", LOGS / "d24-base.log.gz"
-TIER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
+TIER = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"),))
 Compose = Callable[..., None]
 
 

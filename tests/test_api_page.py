@@ -29,7 +29,7 @@ from gputel.telemetry.host import seconds
 from gputel.telemetry.host.columns import STORED
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.run_folder import create
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import clock, fill, step
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,7 +158,7 @@ def test_frames_of_a_recording_have_the_columns_on_the_page(
     segment = create(tmp_path / "d12", {"run": "d12", "started": clock(0), "ended": clock(20)})
     fill(segment, [(n, step(n)) for n in range(20)])
     segment.gpu.rmdir()
-    readings = [GpuColumn(name, "", 1, "0") for name in ("power_w", "energy_j", "throttle")]
+    readings = [TierColumn(name, "", 1, "0") for name in ("power_w", "energy_j", "throttle")]
     compose(
         segment.gpu, [Tier("fast", 10.0, tuple(readings))], [(0, n * 10**8, [4, n, 0]) for n in range(99)]
     )

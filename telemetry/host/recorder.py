@@ -21,7 +21,7 @@ from gputel.telemetry.host.sources import arrange, open_sources
 from gputel.telemetry.machine import Report
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import PROCESS, GpuColumn, Tier
+from gputel.telemetry.store.tiers import PROCESS, Tier, TierColumn
 
 BUDGET = 0.005
 """Of a core, for all reads together."""
@@ -34,7 +34,7 @@ MEASURE_EVERY = 16
 PROCESS_TIER = Tier(
     SLOW,
     HZ[SLOW],
-    tuple(GpuColumn(column.name, column.unit, column.per_unit) for column in PROCESSES),
+    tuple(TierColumn(column.name, column.unit, column.per_unit) for column in PROCESSES),
     PROCESS,
 )
 RAREST = 60 * SECOND // PERIOD

@@ -8,7 +8,7 @@ from pathlib import Path
 from gputel.telemetry.host import cgroup, diskstats, load, memory, netdev, pressure, stat
 from gputel.telemetry.host.columns import HZ
 from gputel.telemetry.host.source import HostSource
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 SOURCES: tuple[Callable[[Path], HostSource], ...] = (
     stat.cpu,
@@ -40,9 +40,9 @@ def arrange(sources: Sequence[HostSource]) -> list[tuple[Tier, list[HostSource]]
     ]
 
 
-def _columns(source: HostSource) -> list[GpuColumn]:
+def _columns(source: HostSource) -> list[TierColumn]:
     return [
-        GpuColumn(column.name, column.unit, column.per_unit, subject)
+        TierColumn(column.name, column.unit, column.per_unit, subject)
         for subject in source.subjects
         for column in source.columns
     ]

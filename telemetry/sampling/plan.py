@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
 from gputel.telemetry.readings import READINGS, Reading, ReadingRate
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 Calling = Callable[[Gpu], AbstractContextManager[None]]
 
@@ -172,7 +172,7 @@ def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTie
         if finding.pace is pace:
             parts.setdefault(finding.gpu, []).append(finding.reading)
     columns = tuple(
-        GpuColumn(reading.name, reading.unit, reading.per_unit, gpu.index)
+        TierColumn(reading.name, reading.unit, reading.per_unit, gpu.index)
         for gpu, readings in parts.items()
         for reading in readings
     )

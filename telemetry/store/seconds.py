@@ -20,7 +20,7 @@ from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import ticks
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.tiers import GPU, GpuColumn, Tier
+from gputel.telemetry.store.tiers import GPU, Tier, TierColumn
 
 MEAN_PARTS = 100  # a mean is rounded to hundredths of the driver's integer
 STATISTICS = {
@@ -170,14 +170,14 @@ def _named(keyed: pl.DataFrame, gpus: Sequence[str]) -> pl.DataFrame:
     return keyed.select(TIME_COLUMN, names, pl.exclude("_gpu", TIME_COLUMN))
 
 
-def _statistics(column: GpuColumn, tier: Tier, last: bool) -> tuple[str, ...]:
+def _statistics(column: TierColumn, tier: Tier, last: bool) -> tuple[str, ...]:
     """The statistics of a reading; "" is its value alone."""
     if column.name in STATISTICS:
         return STATISTICS[column.name]
     return (("",) if is_slow(tier) else USUAL) + ((LAST,) if last else ())
 
 
-def _statistic(column: GpuColumn, statistic: str) -> pl.Expr:
+def _statistic(column: TierColumn, statistic: str) -> pl.Expr:
     values = pl.col(column.name)
     name = f"{column.name}_{statistic}" if statistic else column.name
     if statistic == "mean":

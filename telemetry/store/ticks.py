@@ -22,7 +22,7 @@ from gputel.telemetry.store import blocks, journal, parts
 from gputel.telemetry.store.blocks import Ticks
 from gputel.telemetry.store.damage import attempt
 from gputel.telemetry.store.parts import Part
-from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_table
+from gputel.telemetry.store.tiers import Tier, TierColumn, tier_from_table
 
 KEY = "gputel"  # of the Parquet file's metadata, where the tier is described
 VERSION = 2
@@ -159,7 +159,7 @@ def from_journal(content: journal.Journal) -> pl.DataFrame:
 
 
 def _in_units(
-    column: GpuColumn, places: Sequence[int | None], values: blocks.Integers, valid: blocks.Bits
+    column: TierColumn, places: Sequence[int | None], values: blocks.Integers, valid: blocks.Bits
 ) -> pl.Series:
     """One reading of all GPUs, one after the other; null where a GPU lacks it or a tick has none."""
     lacking = np.zeros(len(values), np.bool_)

@@ -17,7 +17,7 @@ ROWS_OF_PROCESSES = 2048
 
 
 @dataclass(frozen=True)
-class GpuColumn:
+class TierColumn:
     """One reading of one GPU, or of another subject such as a disk."""
 
     name: str
@@ -33,7 +33,7 @@ class Tier:
 
     name: str
     hz: float
-    columns: tuple[GpuColumn, ...]
+    columns: tuple[TierColumn, ...]
     table: str = GPU
     """The folder that its files are in, which names the column of its subjects."""
 
@@ -60,7 +60,7 @@ class Tier:
             "columns": [self._column_as_json(column) for column in self.columns],
         }
 
-    def _column_as_json(self, column: GpuColumn) -> dict[str, object]:
+    def _column_as_json(self, column: TierColumn) -> dict[str, object]:
         facts = asdict(column)
         subject = facts.pop("subject")
         return facts if self.subject_name is None else {**facts, self.subject_name: subject}
@@ -71,9 +71,9 @@ class Tier:
         return list(dict.fromkeys(column.subject for column in self.columns))
 
     @property
-    def readings(self) -> dict[str, GpuColumn]:
+    def readings(self) -> dict[str, TierColumn]:
         """The column of each reading, of the first GPU that has it."""
-        columns: dict[str, GpuColumn] = {}
+        columns: dict[str, TierColumn] = {}
         for column in self.columns:
             columns.setdefault(column.name, column)
         return columns
@@ -102,7 +102,7 @@ def tier_from_json(facts: dict[str, object]) -> Tier:
     """The tier from its `as_json`."""
     table = str(facts.get("table", GPU))
     columns = tuple(
-        GpuColumn(column["name"], column["unit"], column["per_unit"], str(column.get(table, "")))
+        TierColumn(column["name"], column["unit"], column["per_unit"], str(column.get(table, "")))
         for column in facts["columns"]  # type: ignore[attr-defined]
     )
     return Tier(str(facts["tier"]), _rate(facts["hz"]), columns, table)
@@ -113,7 +113,7 @@ def tier_from_table(facts: dict[str, Any]) -> Tier:
     table = str(facts.get("table", GPU))
     subjects = [""] if table in WITHOUT_SUBJECT else facts[_plural(table)]
     columns = tuple(
-        GpuColumn(str(column["name"]), column["unit"], int(column["per_unit"]), str(subject))
+        TierColumn(str(column["name"]), column["unit"], int(column["per_unit"]), str(subject))
         for subject in subjects
         for column in facts["columns"]
         if subject in column.get(_plural(table), subjects)

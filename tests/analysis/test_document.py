@@ -25,8 +25,8 @@ LOG = ROOT / "sample_logs"
 
 def test_whole_floats_lose_their_point_and_what_is_not_finite_is_null() -> None:
     at = datetime(2025, 11, 21, 4, 40, 5, 316_449, timezone.utc)
-    told = as_json({"depth": 16.0, "loss": (2.5, float("nan"), float("inf")), "large": 2.0**60, "at": at})
-    assert json.dumps(told, allow_nan=False) == (
+    result = as_json({"depth": 16.0, "loss": (2.5, float("nan"), float("inf")), "large": 2.0**60, "at": at})
+    assert json.dumps(result, allow_nan=False) == (
         '{"depth": 16, "loss": [2.5, null, null], "large": 1.152921504606847e+18, '
         '"at": "2025-11-21T04:40:05.316449000Z"}'
     )

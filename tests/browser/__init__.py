@@ -64,14 +64,14 @@ class Browser:
         number = self._number
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            told = self._next(deadline, method)
-            if told.get("id") == number:
-                if "error" in told:
-                    raise RuntimeError(f"{method}: {told['error']['message']}")
-                return dict(told["result"])
-            listener = self._listeners.get(told.get("sessionId", ""))
-            if listener and "method" in told:
-                listener(told["method"], told["params"])
+            outcome = self._next(deadline, method)
+            if outcome.get("id") == number:
+                if "error" in outcome:
+                    raise RuntimeError(f"{method}: {outcome['error']['message']}")
+                return dict(outcome["result"])
+            listener = self._listeners.get(outcome.get("sessionId", ""))
+            if listener and "method" in outcome:
+                listener(outcome["method"], outcome["params"])
 
     def _next(self, deadline: float, waiting_for: str) -> dict[str, Any]:
         while b"\0" not in self._buffer:
@@ -120,16 +120,16 @@ class Tab:
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)
 
-    def listen(self, method: str, told: dict[str, Any]) -> None:
+    def listen(self, method: str, outcome: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            details = told["exceptionDetails"]
+            details = outcome["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
-        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-            self.errors.append(str([part.get("value") for part in told["args"]]))
-        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.errors.append(told["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and outcome["type"] in ("error", "warning", "assert"):
+            self.errors.append(str([part.get("value") for part in outcome["args"]]))
+        elif method == "Log.entryAdded" and outcome["entry"]["level"] in ("error", "warning"):
+            self.errors.append(outcome["entry"]["text"])
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(outcome["request"]["url"])
 
     def open(self, page: Path | str) -> None:
         """Until the page says that it has painted."""
@@ -138,10 +138,10 @@ class Tab:
 
     def evaluate(self, script: str) -> Any:
         """What an expression comes to, promises awaited."""
-        told = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        if "exceptionDetails" in told:
-            raise RuntimeError(told["exceptionDetails"]["exception"]["description"])
-        return told["result"].get("value")
+        outcome = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in outcome:
+            raise RuntimeError(outcome["exceptionDetails"]["exception"]["description"])
+        return outcome["result"].get("value")
 
     def until(self, condition: str) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -42,13 +42,13 @@ def into_a_closed_pipe(words: list[str], folder: Path) -> subprocess.CompletedPr
 @pytest.mark.parametrize("name", COMMANDS)
 def test_files_are_written_though_the_reader_of_the_printed_text_is_gone(name: str, tmp_path: Path) -> None:
     words, file = COMMANDS[name]
-    told = into_a_closed_pipe(words, tmp_path)
-    assert (tmp_path / file).stat().st_size > 0, told.stderr
-    assert "Traceback" not in told.stderr
+    result = into_a_closed_pipe(words, tmp_path)
+    assert (tmp_path / file).stat().st_size > 0, result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_export_writes_its_table_though_the_reader_of_the_printed_text_is_gone(tmp_path: Path) -> None:
     record = ["record", "--simulate", "1xH100", "--out", "run", "--for", "1s"]
     subprocess.run([sys.executable, "-m", "gputel", *record], cwd=tmp_path, capture_output=True, check=True)
-    told = into_a_closed_pipe(["export", "run", "--csv", "run.csv"], tmp_path)
-    assert (tmp_path / "run.csv").stat().st_size > 0, told.stderr
+    result = into_a_closed_pipe(["export", "run", "--csv", "run.csv"], tmp_path)
+    assert (tmp_path / "run.csv").stat().st_size > 0, result.stderr

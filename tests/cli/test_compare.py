@@ -37,9 +37,9 @@ def gputel(capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
             main([str(word) for word in words])
-        told = capsys.readouterr()
+        result = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, result.out, result.err
 
     return call
 
@@ -56,13 +56,13 @@ def logs(tmp_path: Path) -> Path:
 
 
 def test_process_prints_the_first_users_table() -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "gputel", "compare", D16, D24], capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0
-    assert told.stdout.startswith("d16-base, d24-base: synthetic log\nphase base of 2 runs: loss by step\n")
-    assert TABLE in told.stdout
-    assert max(len(line) for line in told.stdout.split("\nNotes\n")[0].splitlines()) <= 80
+    assert result.returncode == 0
+    assert result.stdout.startswith("d16-base, d24-base: synthetic log\nphase base of 2 runs: loss by step\n")
+    assert TABLE in result.stdout
+    assert max(len(line) for line in result.stdout.split("\nNotes\n")[0].splitlines()) <= 80
 
 
 def test_summary_says_what_each_run_came_to(gputel: Any) -> None:
@@ -209,6 +209,6 @@ def test_tags_of_recordings_are_settings_also_where_the_run_went_on(gputel: Any,
 
 def test_log_may_come_from_a_pipe(logs: Path) -> None:
     piped = (logs / "run0.log").read_bytes()
-    told = command.gputel("compare", "-", logs / "run1.log", given=piped)
-    assert told.returncode == 0
-    assert " stdin " in told.stdout
+    result = command.gputel("compare", "-", logs / "run1.log", given=piped)
+    assert result.returncode == 0
+    assert " stdin " in result.stdout

@@ -13,12 +13,12 @@ from gputel.cli import main
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import parquet
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.telemetry.host.machine import MachineRecording
 
 Compose = Callable[..., None]
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
-MEDIUM = Tier("medium", 5.0, (GpuColumn("temp_c", "°C", 1, "0"), GpuColumn("fan", "%", 1, "0")))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
+MEDIUM = Tier("medium", 5.0, (TierColumn("temp_c", "°C", 1, "0"), TierColumn("fan", "%", 1, "0")))
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process.viewer import CommandEnd
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.telemetry.conftest import SteppedClock
 
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"),))
 ENDED = CommandEnd(
     exit_code=3,
     signal=None,

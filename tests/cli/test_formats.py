@@ -26,25 +26,25 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_list_names_every_format() -> None:
-    told = run()
-    assert told.returncode == 0
-    assert "nanochat" in told.stdout
-    assert "fairseq: json, simple and tqdm log formats" in told.stdout
+    result = run()
+    assert result.returncode == 0
+    assert "nanochat" in result.stdout
+    assert "fairseq: json, simple and tqdm log formats" in result.stdout
 
 
 def test_format_of_ones_own_that_reads_its_samples_is_fine(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(FORMAT % 2.5)
-    told = run(tmp_path / "own.toml", "--json")
-    assert told.returncode == 0
-    assert json.loads(told.stdout)["formats"][0]["faults"] == []
+    result = run(tmp_path / "own.toml", "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["formats"][0]["faults"] == []
 
 
 def test_format_that_does_not_read_its_samples_is_an_error_that_says_where(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(FORMAT % 2.75)
-    told = run(tmp_path / "own.toml")
-    assert told.returncode == 1
+    result = run(tmp_path / "own.toml")
+    assert result.returncode == 1
     assert (
-        "own: sample 1: row 1: loss is 2.5, expected 2.75; correct the format or its samples" in told.stderr
+        "own: sample 1: row 1: loss is 2.5, expected 2.75; correct the format or its samples" in result.stderr
     )
 
 

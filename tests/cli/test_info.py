@@ -13,9 +13,9 @@ from gputel.cli import group
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import output_index
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
-TIER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
+TIER = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("temp_c", "°C", 1, "0")))
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ def is_page(path: Path) -> bool:
 
 @pytest.mark.long
 def test_compare_writes_a_page_and_a_picture_of_each_panel() -> None:
-    told = call("compare", D16, D24, "--html", "--svg")
-    assert "wrote gputel-compare.html\nwrote gputel-compare-loss.svg\n" in told
+    result = call("compare", D16, D24, "--html", "--svg")
+    assert "wrote gputel-compare.html\nwrote gputel-compare-loss.svg\n" in result
     assert is_page(Path("gputel-compare.html"))
 
 
@@ -147,8 +147,8 @@ def test_record_leaves_its_page_in_the_runs_folder() -> None:
         "--out",
         "a",
     ]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "wrote a/gputel-report.html" in told
+    result = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "wrote a/gputel-report.html" in result
     page = Path("a/gputel-report.html").read_text()
     assert "SIMULATED: 1xH100; no real GPU data" in page
     assert call("report", "a").count("error") == 0

@@ -37,9 +37,9 @@ def run(*words: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[s
 
 
 def answer(*words: str | Path, given: bytes = b"") -> dict[str, Any]:
-    told = run(*words, "--json", given=given)
+    result = run(*words, "--json", given=given)
     found: dict[str, Any] = json.loads(
-        told.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
+        result.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
     )
     return found
 
@@ -52,11 +52,11 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_table_says_what_the_run_was(log: Path) -> None:
-    told = run(log)
-    assert told.returncode == 0
-    assert told.stdout.startswith("1 log, 10 records; nanochat\n\nrun   format ")
+    result = run(log)
+    assert result.returncode == 0
+    assert result.stdout.startswith("1 log, 10 records; nanochat\n\nrun   format ")
     for word in ("d12", "nanochat", "10", "5.0000", "4.9100", "1.5000 bpb", "1,000", "40.0"):
-        assert word in told.stdout
+        assert word in result.stdout
 
 
 def test_json_has_the_shape_that_other_tools_rely_on(log: Path) -> None:
@@ -109,14 +109,14 @@ def test_logs_of_one_name_are_distinguished_by_their_folders(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("flag", ["--csv", "--parquet"])
 def test_flag_never_takes_the_path_that_follows_it(flag: str, log: Path, tmp_path: Path) -> None:
-    told = run(flag, log, "--out", tmp_path / "tables")
-    assert told.returncode == 0
+    result = run(flag, log, "--out", tmp_path / "tables")
+    assert result.returncode == 0
     assert log.read_text() == LOG
     ending = flag.removeprefix("--")
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
         f"d12.evals.{ending}", f"d12.events.{ending}", f"d12.steps.{ending}",
     ]  # fmt: skip
-    assert str(tmp_path / "tables" / f"d12.steps.{ending}") in told.stderr
+    assert str(tmp_path / "tables" / f"d12.steps.{ending}") in result.stderr
 
 
 def test_csv_has_the_first_users_columns_first(log: Path, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_name_of_a_run_is_no_path(tmp_path: Path) -> None:
     recorded.mkdir(parents=True)
     (recorded / "run.json").write_text(json.dumps({"schema": 1, "run": "../../X"}))
     (recorded / "output.log").write_text(LOG)
-    told = run(recorded, "--csv", "--out", tmp_path / "runs" / "tables")
-    assert told.returncode == 0
+    result = run(recorded, "--csv", "--out", tmp_path / "runs" / "tables")
+    assert result.returncode == 0
     assert list(tmp_path.glob("X*")) == []
     assert (tmp_path / "runs" / "tables" / "X.steps.csv").exists()
 
@@ -141,30 +141,30 @@ def test_name_of_a_run_is_no_path(tmp_path: Path) -> None:
 def test_table_of_another_program_is_kept(log: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "d12.steps.csv"
     theirs.write_text("step,loss\n1,2\n")
-    told = run(log, "--csv", "--out", tmp_path)
-    assert (told.returncode, theirs.read_text()) == (1, "step,loss\n1,2\n")
-    assert "d12.steps.csv: was not written by gputel; choose another path, or --force it" in told.stderr
+    result = run(log, "--csv", "--out", tmp_path)
+    assert (result.returncode, theirs.read_text()) == (1, "step,loss\n1,2\n")
+    assert "d12.steps.csv: was not written by gputel; choose another path, or --force it" in result.stderr
     assert run(log, "--csv", "--out", tmp_path, "--force").returncode == 0
     assert run(log, "--csv", "--out", tmp_path).returncode == 0
 
 
 def test_page_is_written_and_overwritten_but_not_one_of_another_program(log: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        told = run(log, "--html", "--out", tmp_path)
-        assert (told.returncode, told.stderr) == (0, f"wrote {tmp_path / 'gputel-parse.html'}\n")
+        result = run(log, "--html", "--out", tmp_path)
+        assert (result.returncode, result.stderr) == (0, f"wrote {tmp_path / 'gputel-parse.html'}\n")
     (tmp_path / "gputel-parse.html").write_text("<html>mine</html>")
-    told = run(log, "--html", "--out", tmp_path)
-    assert told.returncode == 1
-    assert "gputel-parse.html: was not written by gputel; choose another path, or --force it" in told.stderr
+    result = run(log, "--html", "--out", tmp_path)
+    assert result.returncode == 1
+    assert "gputel-parse.html: was not written by gputel; choose another path, or --force it" in result.stderr
     assert run(log, "--html", "--out", tmp_path, "--force").returncode == 0
 
 
 def test_out_may_be_the_one_picture_that_is_asked_for(log: Path, tmp_path: Path) -> None:
     assert run(log, "--svg", "--out", tmp_path / "all.svg").returncode == 0
     assert (tmp_path / "all.svg").read_text().startswith("<?xml")
-    told = run(log, "--html", "--svg", "--out", tmp_path / "all.svg")
-    assert told.returncode == 2
-    assert "all.svg: is one file, and --html --svg was asked for; name a folder" in told.stderr
+    result = run(log, "--html", "--svg", "--out", tmp_path / "all.svg")
+    assert result.returncode == 2
+    assert "all.svg: is one file, and --html --svg was asked for; name a folder" in result.stderr
 
 
 def test_compressed_logs_and_standard_input_are_read_as_they_are(tmp_path: Path) -> None:
@@ -210,9 +210,9 @@ def test_compressed_file_without_a_whole_piece_is_refused(
 def test_compressed_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
     whole = gzip.compress("".join(LINE % (step, 5.0) for step in range(20_000)).encode())
     (tmp_path / "cut.log.gz").write_bytes(whole[: len(whole) // 2])
-    told = run(tmp_path / "cut.log.gz", "--json")
-    found = json.loads(told.stdout)
-    assert told.returncode == 1
+    result = run(tmp_path / "cut.log.gz", "--json")
+    found = json.loads(result.stdout)
+    assert result.returncode == 1
     assert found["runs"][0]["phases"][0]["records"] > 1000
     assert "could be read only in part" in found["errors"][0]["message"]
 
@@ -228,9 +228,9 @@ def test_fifo_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_missing_path_among_good_ones_is_an_error_and_the_others_are_read(log: Path, tmp_path: Path) -> None:
-    told = run(log, tmp_path / "gone.log", "--json")
-    found = json.loads(told.stdout)
-    assert told.returncode == 1
+    result = run(log, tmp_path / "gone.log", "--json")
+    found = json.loads(result.stdout)
+    assert result.returncode == 1
     assert [one["run"] for one in found["runs"]] == ["d12"]
     assert found["errors"] == [
         {
@@ -243,10 +243,10 @@ def test_missing_path_among_good_ones_is_an_error_and_the_others_are_read(log: P
 def test_nothing_to_parse_says_what_was_looked_for_and_ends_with_3(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "words.log").write_text("hello\nworld\n")
-    told = run(tmp_path)
-    assert (told.returncode, told.stdout) == (3, "")
+    result = run(tmp_path)
+    assert (result.returncode, result.stdout) == (3, "")
     assert (
-        "words.log: nothing to parse: no record, evaluation, event or GPU reading in 2 lines" in told.stderr
+        "words.log: nothing to parse: no record, evaluation, event or GPU reading in 2 lines" in result.stderr
     )
 
 
@@ -254,8 +254,8 @@ def test_rejects_are_counted_and_listed_with_their_reason(tmp_path: Path) -> Non
     path = tmp_path / "bad.log"
     path.write_text(LOG + (LINE % (11, 1)).replace("1.0000", "nan?") + LINE % (12, 4))
     assert answer(path)["runs"][0]["rejects"] == 1
-    told = run(path, "--rejects")
-    assert told.stdout == f"{path}:12: loss is 'nan?', expected a number; see 'gputel formats nanochat'\n"
+    result = run(path, "--rejects")
+    assert result.stdout == f"{path}:12: loss is 'nan?', expected a number; see 'gputel formats nanochat'\n"
 
 
 def test_rows_are_json_lines_in_the_order_of_the_log(log: Path) -> None:
@@ -270,8 +270,8 @@ def test_format_that_was_learned_reads_the_log_that_it_was_learned_from(tmp_path
     line = "<%05d> it=%05d >> nll %.4f ~ lr 1.000e-04 ~\n"
     path.write_text("".join(line % (i, i, 9 - i / 50) for i in range(1, 200)))
     learned = tmp_path / "own.toml"
-    told = run(path, "--learn", learned)
-    assert "own.log: inferred (" in told.stderr
+    result = run(path, "--learn", learned)
+    assert "own.log: inferred (" in result.stderr
     before, after = answer(path)["runs"][0], answer(path, "--format", learned)["runs"][0]
     assert before["phases"][0]["records"] == after["phases"][0]["records"] == 199
     known = formats.find(str(learned))
@@ -343,10 +343,11 @@ def test_python_gives_frames(log: Path) -> None:
 
 
 def test_error_is_one_line_without_a_traceback(tmp_path: Path) -> None:
-    told = run(tmp_path / "gone.log", "--format", "nonsense")
-    assert told.returncode == 2
+    result = run(tmp_path / "gone.log", "--format", "nonsense")
+    assert result.returncode == 2
     assert (
-        told.stderr == "error: nonsense: no such format; 'gputel formats' lists them; a file ends in .toml\n"
+        result.stderr
+        == "error: nonsense: no such format; 'gputel formats' lists them; a file ends in .toml\n"
     )
 
 

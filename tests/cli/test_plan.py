@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from gputel.cli import group
 from gputel.telemetry.run_folder import create
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.command import gputel
 from tests.recordings.printed import SECOND, clock, fill, step, validation
 
@@ -36,10 +36,10 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def answer(*words: object, code: int = 0) -> dict[str, Any]:
-    told = run(*words, "--json")
-    assert told.returncode == code, told.stderr
+    result = run(*words, "--json")
+    assert result.returncode == code, result.stderr
     found: dict[str, Any] = json.loads(
-        told.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
+        result.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON")
     )
     return found
 
@@ -60,15 +60,15 @@ def test_json_has_integers_in_full_and_for_every_figure_its_range_and_origin() -
 
 def test_dozen_depths_fit_eighty_columns() -> None:
     depths = "4,8,12,16,18,20,22,24,28,32,40,64"
-    told = run(
+    result = run(
         "--depth", depths, "--on", "2xH100", "--device-batch-size", 8, "--price", 4, "--data-tokens", "10B"
     )
-    assert told.returncode == 0
-    _, first, notes_and_details = re.split(r"\n(?=What it takes\n)|\nNotes\n", told.stdout)
+    assert result.returncode == 0
+    _, first, notes_and_details = re.split(r"\n(?=What it takes\n)|\nNotes\n", result.stdout)
     details = notes_and_details[notes_and_details.index("\nExpected\n") :].partition("\nWhere the figures")[0]
     assert max(len(line.rstrip()) for line in (first + details).splitlines()) <= 80
     for depth in depths.split(","):
-        assert sum(line.startswith(f"d{depth} ") for line in told.stdout.splitlines()) >= 5
+        assert sum(line.startswith(f"d{depth} ") for line in result.stdout.splitlines()) >= 5
 
 
 def test_nothing_is_cut_on_a_terminal_of_eighty_columns() -> None:
@@ -99,23 +99,23 @@ def _read(terminal: int) -> bytes:
 
 
 def test_plan_says_what_does_not_fit_and_what_would() -> None:
-    told = run(*STORY_2)
-    assert told.returncode == 0
-    text = " ".join(told.stdout.split())
+    result = run(*STORY_2)
+    assert result.returncode == 0
+    text = " ".join(result.stdout.split())
     assert "12,885,164,032" in text
     assert "d64 does not fit:" in text
     assert "--shard" in text.partition("would fit:")[2]
 
 
 def test_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
-    told = run(*STORY_4, "--target-tok-s", "400000")
-    assert told.returncode == 1
-    assert told.stderr == (
+    result = run(*STORY_4, "--target-tok-s", "400000")
+    assert result.returncode == 1
+    assert result.stderr == (
         "error: --target-tok-s: impossible: 1.5B: 400,000 tok/s is 144% MFU; 277,333 would be 100%, "
-        f"{told.stderr.partition('100%, ')[2]}"
+        f"{result.stderr.partition('100%, ')[2]}"
     )
-    assert told.stderr.count("\n") == 1
-    assert told.stdout.split("Between GPUs")[1].splitlines()[3].split()[:3] == ["1.5B", "9.00", "7.20"]
+    assert result.stderr.count("\n") == 1
+    assert result.stdout.split("Between GPUs")[1].splitlines()[3].split()[:3] == ["1.5B", "9.00", "7.20"]
     found = answer(*STORY_4, "--target-tok-s", "400,000", code=1)
     assert found["targets"][0]["possible"] is False
     assert found["rows"][0]["sent_gb"] == pytest.approx(9)
@@ -123,15 +123,15 @@ def test_rate_that_is_hoped_for_is_refused_above_the_peak() -> None:
 
 
 def test_rate_may_be_given_in_steps_an_hour() -> None:
-    told = run(*STORY_2, "--target-steps-h", "730")
-    assert told.returncode == 1
-    assert "d64: 106,314 tok/s is 147% MFU" in told.stderr
+    result = run(*STORY_2, "--target-steps-h", "730")
+    assert result.returncode == 1
+    assert "d64: 106,314 tok/s is 147% MFU" in result.stderr
 
 
 def test_rate_that_can_be_reached_is_shown_as_mfu() -> None:
-    told = run("--depth", 16, "--on", "2xH100", "--target-tok-s", "431260")
-    assert told.returncode == 0
-    assert "d16: 431,260 tok/s is 44% MFU" in " ".join(told.stdout.split())
+    result = run("--depth", 16, "--on", "2xH100", "--target-tok-s", "431260")
+    assert result.returncode == 0
+    assert "d16: 431,260 tok/s is 44% MFU" in " ".join(result.stdout.split())
 
 
 def test_budget_finds_the_largest_depth() -> None:
@@ -152,12 +152,12 @@ def test_plan_like_a_run_takes_its_gpus_its_batch_and_its_pace() -> None:
 
 
 def test_check_prints_what_was_planned_beside_what_happened() -> None:
-    told = run("--check", D16)
-    assert told.returncode == 0
-    assert told.stdout.splitlines()[0] == "d16-base: planned and actual"
+    result = run("--check", D16)
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[0] == "d16-base: planned and actual"
     for line in ("steps", "ms/step", "tok/s", "MFU %", "h in steps", "W/GPU", "GiB alloc."):
-        assert f"\n{line} " in told.stdout
-    table = told.stdout.partition("\nNotes\n")[0]
+        assert f"\n{line} " in result.stdout
+    table = result.stdout.partition("\nNotes\n")[0]
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
     found = answer("--check", D16)
     figures = {line["name"]: line for line in found["figures"]}
@@ -187,7 +187,7 @@ def record(folder: Path, compose: Callable[..., None], simulated: str | None) ->
     }
     segment = create(folder, facts)
     segment.gpu.rmdir()
-    columns = [GpuColumn(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
+    columns = [TierColumn(name, unit, per_unit, gpu) for gpu in "01" for name, unit, per_unit in READINGS]
     ticks = [(0, n * SECOND // 10, power(n / 10)) for n in range(700)]
     compose(segment.gpu, [Tier("fast", 10.0, tuple(columns))], ticks)
     fill(segment, lines)
@@ -263,9 +263,9 @@ def test_check_of_a_recording_knows_what_was_used(recorded: Path) -> None:
 
 def test_rows_are_written_as_csv(tmp_path: Path) -> None:
     words = ("--depth", "16,24", "--on", "2xH100", "--csv", "--out", tmp_path)
-    told = run(*words)
+    result = run(*words)
     path = tmp_path / "gputel-plan.csv"
-    assert told.stderr == f"wrote {path}\n"
+    assert result.stderr == f"wrote {path}\n"
     with path.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["parameters"] for row in rows] == ["335544320", "880803840"]
@@ -277,9 +277,11 @@ def test_file_of_another_program_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("a,b\n1,2\n")
     words = ("--depth", 16, "--on", "H100", "--csv", "--out", path)
-    told = run(*words)
-    assert told.returncode == 1
-    assert told.stderr == (f"error: {path}: was not written by gputel; choose another path, or --force it\n")
+    result = run(*words)
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"error: {path}: was not written by gputel; choose another path, or --force it\n"
+    )
     assert path.read_text() == "a,b\n1,2\n"
     assert run(*words, "--force").returncode == 0
     assert path.read_text().startswith("name,fits,depth")
@@ -339,18 +341,20 @@ def test_page_shows_the_same_tables_offline(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_question_gets_one_line(words: str, line: str) -> None:
-    told = run(*words.split())
-    assert told.stderr == f"error: {line}\n"
-    assert (told.returncode, told.stdout) == (2, "")
+    result = run(*words.split())
+    assert result.stderr == f"error: {line}\n"
+    assert (result.returncode, result.stdout) == (2, "")
 
 
 def test_run_to_plan_by_that_holds_nothing_is_named(tmp_path: Path) -> None:
     empty = tmp_path / "empty.log"
     empty.touch()
     for option in ("--like", "--check"):
-        told = run("--depth", 16, "--on", "H100", option, empty)
-        assert told.returncode == 3
-        assert told.stderr == (f"error: {empty}: nothing in it could be parsed; see 'gputel parse {empty}'\n")
+        result = run("--depth", 16, "--on", "H100", option, empty)
+        assert result.returncode == 3
+        assert result.stderr == (
+            f"error: {empty}: nothing in it could be parsed; see 'gputel parse {empty}'\n"
+        )
 
 
 def test_guess_about_several_sizes_is_named_once() -> None:
@@ -363,10 +367,10 @@ def test_guess_about_several_sizes_is_named_once() -> None:
 
 
 def test_refused_rate_is_an_error_and_a_note_of_the_plan() -> None:
-    told = run(*STORY_4, "--target-tok-s", "400000")
-    assert "144% MFU" in told.stderr
-    assert "144% MFU" not in told.stdout
-    assert "1.5B: impossible: 400,000 tok/s is above the peak of these GPUs, 277,333 tok/s" in told.stdout
+    result = run(*STORY_4, "--target-tok-s", "400000")
+    assert "144% MFU" in result.stderr
+    assert "144% MFU" not in result.stdout
+    assert "1.5B: impossible: 400,000 tok/s is above the peak of these GPUs, 277,333 tok/s" in result.stdout
 
 
 def test_unknown_gpu_gets_the_nearest_or_the_list() -> None:
@@ -381,10 +385,10 @@ def test_unknown_gpu_gets_the_nearest_or_the_list() -> None:
 
 
 def test_budget_that_buys_nothing_names_the_nearest() -> None:
-    told = run("--budget", 0.1, "--price", 4, "--on", "8xH100")
-    assert told.returncode == 1
-    assert told.stderr.startswith("error: --budget 0.1: nothing fits; the nearest is d1, which takes ")
-    assert told.stdout == ""
+    result = run("--budget", 0.1, "--price", 4, "--on", "8xH100")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: --budget 0.1: nothing fits; the nearest is d1, which takes ")
+    assert result.stdout == ""
 
 
 def test_check_begins_with_the_doubts_of_the_run(tmp_path: Path) -> None:

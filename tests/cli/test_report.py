@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from gputel.cli import group
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import SECOND, clock, fill, saved, step, validation
 
 BEGUN = 10**9  # seconds; when the clock of `compose` began
@@ -26,7 +26,7 @@ TIER = Tier(
     "fast",
     10.0,
     tuple(
-        GpuColumn(name, unit, per_unit, gpu)
+        TierColumn(name, unit, per_unit, gpu)
         for gpu in ("0", "1")
         for name, unit, per_unit in (
             ("power_w", "W", 1000), ("util", "%", 1), ("mem_used_mib", "MiB", 1), ("sm_mhz", "MHz", 1)
@@ -103,18 +103,18 @@ def test_idle_ends_are_cut_unless_they_are_to_be_kept(recorded: Path) -> None:
 
 
 def test_json_has_the_same_figures(recorded: Path) -> None:
-    told = json.loads(report(str(recorded), "--json"))
-    by_kind = {row["kind"]: row for row in told["time"]}
+    result = json.loads(report(str(recorded), "--json"))
+    by_kind = {row["kind"]: row for row in result["time"]}
     assert by_kind["train"]["energy_j"] == pytest.approx(120_000)
     assert by_kind["train"]["steps"] == 100
-    assert told["phases"][0]["j_per_step"] == pytest.approx(1200)
-    assert told["clock"] == {"how": "per-line timestamps", "uncertainty_s": 0.0}
-    assert told["read"] == "ticks"
-    assert [gpu["mem_peak_mib"] for gpu in told["gpus"]] == [40_000, 40_000]
-    assert [verdict["question"] for verdict in told["verdicts"]] == [
+    assert result["phases"][0]["j_per_step"] == pytest.approx(1200)
+    assert result["clock"] == {"how": "per-line timestamps", "uncertainty_s": 0.0}
+    assert result["read"] == "ticks"
+    assert [gpu["mem_peak_mib"] for gpu in result["gpus"]] == [40_000, 40_000]
+    assert [verdict["question"] for verdict in result["verdicts"]] == [
         "bottleneck", "headroom", "mfu", "overfitting", "stragglers",
     ]  # fmt: skip
-    assert told["events"]["checkpoint"] == 1
+    assert result["events"]["checkpoint"] == 1
 
 
 def test_verdicts_that_rest_on_gpu_readings_are_unknown_where_those_are_simulated(recorded: Path) -> None:
@@ -216,13 +216,13 @@ def apart(recorded: Path) -> tuple[str, str]:
 
 def test_table_and_a_log_that_were_never_recorded_together(apart: tuple[str, str]) -> None:
     gpu, log = apart
-    told: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
-    assert told["clock"]["how"].startswith("by the sum of its times of steps")
-    assert told["clock"]["uncertainty_s"] == pytest.approx(
+    result: dict[str, Any] = json.loads(report("--gpu", gpu, "--log", log, "--json"))
+    assert result["clock"]["how"].startswith("by the sum of its times of steps")
+    assert result["clock"]["uncertainty_s"] == pytest.approx(
         22, abs=1.5
     )  # the evaluation without a printed time
-    assert told["overlap"]["share"] == 1
-    assert told["phases"][0]["steps"] == 100
+    assert result["overlap"]["share"] == 1
+    assert result["phases"][0]["steps"] == 100
     assert re.search("overlap +1 min 40 s, 100.0 % of the log", report("--gpu", gpu, "--log", log))
 
 
@@ -280,9 +280,9 @@ def test_log_from_a_pipe_has_no_day_but_its_steps_have_their_time(apart: tuple[s
     answer = CliRunner().invoke(
         group, ["report", "-", "--json"], input=Path(apart[1]).read_bytes(), standalone_mode=False
     )
-    told = json.loads(answer.stdout)
-    assert told["clock"]["how"].endswith("counted from 1970, as the date is unknown")
-    assert told["phases"][0]["duration_s"] == pytest.approx(100)
+    result = json.loads(answer.stdout)
+    assert result["clock"]["how"].endswith("counted from 1970, as the date is unknown")
+    assert result["phases"][0]["duration_s"] == pytest.approx(100)
 
 
 def test_readings_without_a_time_are_said_to_have_none(tmp_path: Path) -> None:
@@ -303,10 +303,10 @@ def test_nodes_have_a_clock_each_in_the_json(tmp_path: Path) -> None:
             tmp_path / "r", {"run": "r", "started": clock(0), "ended": clock(60)}, node=node
         )
         fill(segment, [(10 + n + late, step(n, dt_ms=1000)) for n in range(20)])
-    told = json.loads(report(str(tmp_path / "r"), "--json"))
-    assert [(row["source"], row["offset_s"]) for row in told["sources"]] == [("0", 0), ("1", 3.5)]
-    assert told["phases"][0]["steps"] == 20
-    assert told["phases"][0]["step_s"] == pytest.approx(1)
+    result = json.loads(report(str(tmp_path / "r"), "--json"))
+    assert [(row["source"], row["offset_s"]) for row in result["sources"]] == [("0", 0), ("1", 3.5)]
+    assert result["phases"][0]["steps"] == 20
+    assert result["phases"][0]["step_s"] == pytest.approx(1)
 
 
 def test_report_of_a_store_begins_with_how_the_run_ended(tmp_path: Path) -> None:

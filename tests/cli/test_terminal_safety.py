@@ -17,7 +17,7 @@ import pytest
 
 from gputel.telemetry import events, identity, run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 CONTROLS = "".join(map(chr, [*range(1, 9), *range(11, 32), *range(0x7F, 0xA0)]))
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029"
@@ -68,7 +68,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compose: Callable[...,
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     facts = identity.facts(["sh", "-c"], env=dict(os.environ), cwd=tmp_path, name="a", tags={"lr": "1"})
     facts |= {"tags": {HOSTILE: HOSTILE}, "simulated": "1xH100", "node": "n", "hostname": "host"}
-    tier = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn(f"odd{IN_LINE}", "W", 1, "0")))
+    tier = Tier(
+        "fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn(f"odd{IN_LINE}", "W", 1, "0"))
+    )
     for number in (1, 2):
         whole: dict[str, Any] = {
             **hostile(facts),

@@ -46,7 +46,7 @@ def fill(segment: run_folder.Segment, lines: Lines) -> None:
     segment.index.write_bytes(b"".join(reads))
 
 
-def told(spans: pl.DataFrame) -> list[tuple[str, float, float]]:
+def kinds_and_seconds(spans: pl.DataFrame) -> list[tuple[str, float, float]]:
     """Kind, begin and end in seconds, of each span."""
     seconds = [
         ((pl.col(name).dt.epoch("ns") - START) / 1e9).round(3).alias(name) for name in ("start", "end")

@@ -41,10 +41,10 @@ def test_kubernetes_pod_records_its_node_and_goes_on_when_it_starts_again(
             check=True,
         )
     node = tmp_path / "d24" / "recorded" / "nodes" / "1"
-    told = (node / "output.log").read_text()
-    assert told.startswith("torchrun --nnodes=4 --node_rank=1 --nproc_per_node=gpu --max-restarts=3 ")
-    assert "-m gputel.trainer --depth 24" in told
-    assert (node / "segments" / "2" / "output.log").read_text() == told
+    result = (node / "output.log").read_text()
+    assert result.startswith("torchrun --nnodes=4 --node_rank=1 --nproc_per_node=gpu --max-restarts=3 ")
+    assert "-m gputel.trainer --depth 24" in result
+    assert (node / "segments" / "2" / "output.log").read_text() == result
 
 
 def test_slurm_starts_a_recorder_on_every_node_and_passes_the_options_on(
@@ -57,7 +57,7 @@ def test_slurm_starts_a_recorder_on_every_node_and_passes_the_options_on(
         capture_output=True,
         check=True,
     )
-    told = (tmp_path / "run" / "recorded-0" / "nodes" / "0" / "output.log").read_text()
-    assert "--nnodes=2" in told
-    assert "--rdzv_endpoint=first-node:29500" in told
-    assert told.endswith(f"-m gputel.trainer --out {tmp_path}/run/trained --resume auto --depth 16\n")
+    result = (tmp_path / "run" / "recorded-0" / "nodes" / "0" / "output.log").read_text()
+    assert "--nnodes=2" in result
+    assert "--rdzv_endpoint=first-node:29500" in result
+    assert result.endswith(f"-m gputel.trainer --out {tmp_path}/run/trained --resume auto --depth 16\n")

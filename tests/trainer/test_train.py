@@ -322,7 +322,7 @@ def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "answer"),
     [
         (
             ("--total-batch-size", "100"),
@@ -342,9 +342,9 @@ def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> Non
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
     ],
 )
-def test_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], told: str) -> None:
+def test_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], answer: str) -> None:
     result = run("--steps", "2", *options, code=1)
-    assert result.stderr == told + "\n"
+    assert result.stderr == answer + "\n"
 
 
 def test_options_are_those_that_the_documentation_names() -> None:
@@ -382,9 +382,9 @@ def test_slow_network_gets_its_settings_where_none_are_set(run: Run, monkeypatch
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("NCCL_BUFFSIZE", "1048576")
-    told = run("--steps", "1", "--network", "wan").stdout
-    assert "Network: NCCL_IB_DISABLE=1" in told
-    assert "Network: NCCL_BUFFSIZE=1048576" in told
+    answer = run("--steps", "1", "--network", "wan").stdout
+    assert "Network: NCCL_IB_DISABLE=1" in answer
+    assert "Network: NCCL_BUFFSIZE=1048576" in answer
 
 
 def test_slow_network_keeps_nvlink_and_overlap() -> None:
@@ -406,8 +406,8 @@ def test_tensorboard_gets_curves_histograms_samples_and_hyperparameters(run: Run
 
 def test_run_without_tensorboard_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    told = run("--steps", "2", "--tensorboard", code=1).stderr
-    assert told == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"
+    answer = run("--steps", "2", "--tensorboard", code=1).stderr
+    assert answer == "--tensorboard: needs the package tensorboard; pip install tensorboard\n"
 
 
 def test_another_tokenizer_does_not_go_on(run: Run, tmp_path: Path) -> None:

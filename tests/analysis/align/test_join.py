@@ -235,8 +235,11 @@ def test_each_node_has_its_own_gpus() -> None:
         [frame.with_columns(node=pl.lit("0")), frame.with_columns(pl.col("power_w") * 3, node=pl.lit("1"))]
     )
     spans = spans_of([(0, SECOND // 2)])
-    told = pl.concat([spans.with_columns(node=pl.lit(node)) for node in ("0", "1")])
-    assert measured(told, both.sort("time"))["energy_j"].to_list() == [pytest.approx(50), pytest.approx(150)]
+    result = pl.concat([spans.with_columns(node=pl.lit(node)) for node in ("0", "1")])
+    assert measured(result, both.sort("time"))["energy_j"].to_list() == [
+        pytest.approx(50),
+        pytest.approx(150),
+    ]
     assert measured(spans, both)["energy_j"].to_list() == [pytest.approx(200)]
 
 
@@ -251,6 +254,6 @@ def test_whole_seconds_give_the_same_energy_as_their_ticks() -> None:
     )
     windows = [(0, 20 * SECOND), (3 * SECOND, 7 * SECOND), (0, SECOND), (12 * SECOND, 13 * SECOND)]
     for window in windows:
-        (exact,), (told,) = cost({"0": ticks}, [window]), measured(spans_of([window]), seconds).to_dicts()
-        assert told["energy_j"] == pytest.approx(exact["energy_j"], rel=1e-9)
-        assert told["power_peak_w"] == exact["power_peak_w"]
+        (exact,), (result,) = cost({"0": ticks}, [window]), measured(spans_of([window]), seconds).to_dicts()
+        assert result["energy_j"] == pytest.approx(exact["energy_j"], rel=1e-9)
+        assert result["power_peak_w"] == exact["power_peak_w"]

@@ -15,12 +15,12 @@ from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.runs import RunData, read_run
 from gputel.telemetry import run_folder
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import SECOND, START, step, validation
 
 Recorded = Callable[..., RunData]
 Compose = Callable[..., None]
-FAST = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+FAST = Tier("fast", 100.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 BEGUN = 10**18  # when the clock of `compose` began
 TRAINING, EVALUATING = 500, 100
 
@@ -96,9 +96,9 @@ def test_long_recording_is_read_by_whole_seconds(trained: RunData, monkeypatch: 
     assert ticks is not None
     assert seconds is not None
     assert (ticks.whole_seconds, seconds.whole_seconds) == (False, True)
-    exact, told = (totals(measured(cut_spans(trained), read)) for read in (ticks, seconds))
-    assert told["energy_j"].sum() == pytest.approx(exact["energy_j"].sum(), rel=1e-9)
-    assert told["power_peak_w"].max() == exact["power_peak_w"].max()
+    exact, result = (totals(measured(cut_spans(trained), read)) for read in (ticks, seconds))
+    assert result["energy_j"].sum() == pytest.approx(exact["energy_j"].sum(), rel=1e-9)
+    assert result["power_peak_w"].max() == exact["power_peak_w"].max()
 
 
 def test_each_node_of_a_recording_is_measured_by_its_own_gpus(recorded: Recorded, compose: Compose) -> None:
@@ -113,8 +113,8 @@ def test_each_node_of_a_recording_is_measured_by_its_own_gpus(recorded: Recorded
     subject = read_run(subject.recording.path)
     cut = cut_spans(subject).filter(kind="train")
     held, gpus = with_gpus(cut, gpu_samples(subject), (BEGUN + SECOND, BEGUN + 3 * SECOND))
-    told = dict(held.group_by("node").agg(pl.col("energy_j").sum()).iter_rows())
-    assert told == {"0": pytest.approx(3 * 900), "1": pytest.approx(3 * 1500)}
+    result = dict(held.group_by("node").agg(pl.col("energy_j").sum()).iter_rows())
+    assert result == {"0": pytest.approx(3 * 900), "1": pytest.approx(3 * 1500)}
     assert held.equals(measured(cut, subject.gpu))
     assert gpus.select("node", "gpu").rows() == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
     assert gpus["energy_j"].to_list() == pytest.approx([600, 1200, 1000, 2000])

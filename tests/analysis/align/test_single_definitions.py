@@ -25,7 +25,7 @@ from gputel.analysis.runs import facts, paths
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.store import frames
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 Compose = Callable[..., None]
 ROOMS = Path(gputel.analysis.__file__).resolve().parent
@@ -147,7 +147,7 @@ def test_whole_seconds_break_where_their_ticks_do(poll_s: float, silence_s: floa
 
 def test_account_and_spans_measure_the_same_seconds_of_a_recording(tmp_path: Path, compose: Compose) -> None:
     """Sampled at 10 Hz from 0.7 s to 12.3 s and from 20.4 s to 31.9 s."""
-    tier = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
+    tier = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"),))
     sampled = [tick for tick in range(320) if 7 <= tick < 123 or 204 <= tick < 319]
     compose(tmp_path, [tier], [(0, tick * SECOND // 10, [100_000]) for tick in sampled])
     (account,) = folder_totals(tmp_path)

@@ -17,7 +17,7 @@ from gputel.analysis.align.spans import LogMark, of_marks
 from gputel.analysis.documents.report import phase_name
 from gputel.analysis.runs import RunData, read_run
 from tests.analysis.align.conftest import evaluated_every_20
-from tests.recordings.printed import SECOND, saved, step, told, validation
+from tests.recordings.printed import SECOND, kinds_and_seconds, saved, step, validation
 
 Recorded = Callable[..., RunData]
 
@@ -56,20 +56,20 @@ def test_first_record_of_every_tenth_step(recorded: Recorded, first: int, stands
 
 def test_before_the_first_record_is_its_start_and_after_the_last_one_it_is_idle(recorded: Recorded) -> None:
     cut = cut_spans(recorded([(0, 20, every(1, 3))]))
-    assert told(cut) == [
+    assert kinds_and_seconds(cut) == [
         ("start", 0, 9), ("train", 9, 10), ("train", 10, 11), ("train", 11, 12), ("idle", 12, 20),
     ]  # fmt: skip
 
 
 def test_first_step_that_says_how_long_it_took_is_believed(recorded: Recorded) -> None:
     lines = [(10.0, step(0, dt_ms=6000)), (11.0, step(1, dt_ms=1000)), (12.0, step(2, dt_ms=1000))]
-    assert told(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 4), ("train", 4, 10)]
+    assert kinds_and_seconds(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 4), ("train", 4, 10)]
 
 
 def test_evaluation_between_two_steps_takes_what_they_leave(recorded: Recorded) -> None:
     lines = [*every(1, 3), (17.0, validation(3)), (18.0, step(3)), (19.0, step(4))]
     cut = cut_spans(recorded([(9, 19, lines)]))
-    assert told(cut)[3:] == [("eval", 12, 17), ("train", 17, 18), ("train", 18, 19)]
+    assert kinds_and_seconds(cut)[3:] == [("eval", 12, 17), ("train", 17, 18), ("train", 18, 19)]
     assert cut.filter(kind="eval").select("step", "text").rows() == [(3, "val_loss")]
 
 
@@ -77,7 +77,12 @@ def test_evaluation_may_lie_between_two_records_of_every_tenth_step(recorded: Re
     """Steps 11 to 15, 7 s of evaluation, then 16 to 20."""
     lines = [*every(10, 4), (52.0, validation(35)), (57.0, step(40)), (67.0, step(50))]
     cut = cut_spans(recorded([(9, 67, lines)]))
-    assert told(cut)[4:] == [("train", 40, 45), ("eval", 45, 52), ("train", 52, 57), ("train", 57, 67)]
+    assert kinds_and_seconds(cut)[4:] == [
+        ("train", 40, 45),
+        ("eval", 45, 52),
+        ("train", 52, 57),
+        ("train", 57, 67),
+    ]
     assert cut["steps"].to_list()[4:] == [0, 0, 10, 10]
 
 
@@ -85,12 +90,12 @@ def test_step_time_that_includes_the_evaluation_does_not_hide_it(recorded: Recor
     """nanoGPT's way: the record after an evaluation says that it took 6 s."""
     lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)]
     lines += [(17.0, validation(3)), (18.0, step(3, dt_ms=6000)), (19.0, step(4, dt_ms=1000))]
-    assert ("eval", 12, 17) in told(cut_spans(recorded([(9, 19, lines)])))
+    assert ("eval", 12, 17) in kinds_and_seconds(cut_spans(recorded([(9, 19, lines)])))
 
 
 def test_evaluation_on_the_line_of_a_record_comes_after_its_steps(recorded: Recorded) -> None:
     lines = [(10.0 + n, step(n)) for n in range(4)] + [(20.0, step(4) + " | val loss: 2.9"), (21.0, step(5))]
-    assert told(cut_spans(recorded([(9, 21, lines)])))[-3:] == [
+    assert kinds_and_seconds(cut_spans(recorded([(9, 21, lines)])))[-3:] == [
         ("train", 13, 14),
         ("eval", 14, 20),
         ("train", 20, 21),
@@ -100,7 +105,7 @@ def test_evaluation_on_the_line_of_a_record_comes_after_its_steps(recorded: Reco
 def test_checkpoint_and_an_evaluation_in_one_gap_are_two_spans(recorded: Recorded) -> None:
     lines = [*every(1, 3), (15.0, saved(3)), (20.0, validation(3)), (21.0, step(3)), (22.0, step(4))]
     cut = cut_spans(recorded([(9, 22, lines)]))
-    assert told(cut)[3:6] == [("checkpoint", 12, 15), ("eval", 15, 20), ("train", 20, 21)]
+    assert kinds_and_seconds(cut)[3:6] == [("checkpoint", 12, 15), ("eval", 15, 20), ("train", 20, 21)]
     assert cut.filter(kind="checkpoint")["text"].to_list() == [saved(3)]
 
 
@@ -108,39 +113,39 @@ def test_several_lines_of_one_evaluation_are_one_span(recorded: Recorded) -> Non
     bpb = (16.0, "Step 00003 | Validation bpb: 0.9000")
     lines = [*every(1, 3), (15.0, validation(3)), bpb, (17.0, step(3)), (18.0, step(4))]
     cut = cut_spans(recorded([(9, 18, lines)]))
-    assert told(cut)[3] == ("eval", 12, 16)
+    assert kinds_and_seconds(cut)[3] == ("eval", 12, 16)
     assert cut["text"][3] == "val_loss, val_bpb"
 
 
 def test_gap_that_no_line_explains_is_idle(recorded: Recorded) -> None:
     lines = [*every(1, 3), (30.0, step(3)), (31.0, step(4)), (32.5, step(5))]
-    assert told(cut_spans(recorded([(9, 32.5, lines)])))[3:] == [
+    assert kinds_and_seconds(cut_spans(recorded([(9, 32.5, lines)])))[3:] == [
         ("idle", 12, 29), ("train", 29, 30), ("train", 30, 31), ("train", 31, 32.5),
     ]  # fmt: skip
 
 
 def test_slow_step_that_says_so_is_training(recorded: Recorded) -> None:
     lines = [(10.0 + n, step(n, dt_ms=1000)) for n in range(3)] + [(30.0, step(3, dt_ms=18_000))]
-    assert told(cut_spans(recorded([(9, 30, lines)])))[-1] == ("train", 12, 30)
+    assert kinds_and_seconds(cut_spans(recorded([(9, 30, lines)])))[-1] == ("train", 12, 30)
 
 
 def test_each_attempt_has_a_usual_step_of_its_own(recorded: Recorded) -> None:
     """The first record of the second segment took what its steps take, and not what those of the first took."""
     later = [(200.0 + 5 * n, step(40 + n)) for n in range(40)]
     cut = cut_spans(recorded([(0, 60, every(1, 40)), (100, 400, later)]))
-    assert told(cut)[41:44] == [("idle", 49, 100), ("start", 100, 195), ("train", 195, 200)]
+    assert kinds_and_seconds(cut)[41:44] == [("idle", 49, 100), ("start", 100, 195), ("train", 195, 200)]
 
 
 def test_segments_have_a_downtime_and_a_start_each(recorded: Recorded) -> None:
     later = [(105.0 + n, step(n)) for n in range(1, 4)]
     cut = cut_spans(recorded([(0, 15, every(1, 3)), (100, 110, later)]))
-    assert told(cut)[4:7] == [("idle", 12, 100), ("start", 100, 105), ("train", 105, 106)]
+    assert kinds_and_seconds(cut)[4:7] == [("idle", 12, 100), ("start", 100, 105), ("train", 105, 106)]
     assert cut["attempt"].to_list()[5:] == [2, 2, 2, 2, 2]
-    assert told(cut)[-1] == ("idle", 108, 110)
+    assert kinds_and_seconds(cut)[-1] == ("idle", 108, 110)
 
 
 def test_segment_without_an_end_ends_with_its_last_line(recorded: Recorded) -> None:
-    assert told(cut_spans(recorded([(0, None, every(1, 3))])))[-1] == ("train", 11, 12)
+    assert kinds_and_seconds(cut_spans(recorded([(0, None, every(1, 3))])))[-1] == ("train", 11, 12)
 
 
 def test_copies_of_ranks_are_one_record(recorded: Recorded) -> None:
@@ -150,14 +155,14 @@ def test_copies_of_ranks_are_one_record(recorded: Recorded) -> None:
         for rank in range(4)
     ]
     cut = cut_spans(recorded([(9, 13, lines)])).filter(kind="train")
-    assert told(cut)[1:] == [("train", 10, 11), ("train", 11, 12), ("train", 12, 13)]
+    assert kinds_and_seconds(cut)[1:] == [("train", 10, 11), ("train", 11, 12), ("train", 12, 13)]
 
 
 def test_nodes_that_print_the_same_steps_have_spans_of_their_own(recorded: Recorded) -> None:
     segments = [(0, 15, every(1, 3)), (0, 15, every(1, 3, second=10.2))]
     cut = cut_spans(recorded(segments, nodes=["0", "1"]))
     assert cut["node"].unique(maintain_order=True).to_list() == ["0", "1"]
-    assert told(cut.filter(node="1", kind="train"))[-1] == ("train", 11.2, 12.2)
+    assert kinds_and_seconds(cut.filter(node="1", kind="train"))[-1] == ("train", 11.2, 12.2)
     assert cut["attempt"].unique().to_list() == [1]
 
 

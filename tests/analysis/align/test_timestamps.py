@@ -16,7 +16,7 @@ from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.timestamps import timed_log
 from gputel.analysis.runs import read_run
 from gputel.telemetry.errors import GputelError
-from tests.recordings.printed import SECOND, START, step, told, validation
+from tests.recordings.printed import SECOND, START, kinds_and_seconds, step, validation
 
 Log = Callable[..., Path]
 Table = Callable[..., Path]
@@ -82,8 +82,8 @@ def test_times_of_steps_are_counted_back_from_the_time_of_the_file(log: Log) -> 
     )
     assert tables.uncertainty_s is None
     cut = cut_spans(subject)
-    assert told(cut)[0] == ("train", 400, 401)
-    assert told(cut)[-1] == ("train", 499, 500)
+    assert kinds_and_seconds(cut)[0] == ("train", 400, 401)
+    assert kinds_and_seconds(cut)[-1] == ("train", 499, 500)
     assert cut["kind"].unique().to_list() == ["train"]  # the time of the evaluation is unknown
 
 
@@ -131,7 +131,7 @@ def test_copied_log_is_set_into_the_work_of_the_gpus(log: Log, table: Table) -> 
     assert tables.how is not None
     assert "set into the 100 s in which the GPUs were busy" in tables.how
     assert tables.uncertainty_s == 1
-    assert told(cut_spans(subject))[-1] == ("train", 139, 140)
+    assert kinds_and_seconds(cut_spans(subject))[-1] == ("train", 139, 140)
 
 
 def test_nothing_is_guessed_where_the_gpus_were_never_idle(log: Log, table: Table) -> None:

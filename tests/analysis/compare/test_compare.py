@@ -66,8 +66,8 @@ def only(frame: pl.DataFrame, **where: object) -> dict[str, object]:
 def test_milestones_match_the_handmade_table_to_the_digit() -> None:
     """The five rows that they made by hand, differences from unrounded losses."""
     found = compare([D16, D24])
-    told = found.milestones.with_columns(pl.col("value", "difference").round(4))
-    sixteen, other = (told.filter(run=run).drop("run").rows() for run in ("d16-base", "d24-base"))
+    result = found.milestones.with_columns(pl.col("value", "difference").round(4))
+    sixteen, other = (result.filter(run=run).drop("run").rows() for run in ("d16-base", "d24-base"))
     assert [(int(x), value) for x, value, *_ in sixteen] == [
         (0, 11.0904), (1000, 3.4627), (5000, 3.0704), (10000, 2.9700), (12000, 2.9072),
     ]  # fmt: skip
@@ -114,12 +114,12 @@ def test_milestone_between_two_records_is_interpolated_and_says_so(write: Write)
     every_third = write("a", range(1, 3001, 3))
     every = write("b", range(3001))
     found = compare([every_third, every])
-    told = found.milestones.filter(pl.col("x") == 1000)
-    assert told["value"].to_list() == [pytest.approx(8), pytest.approx(8)]
-    assert told["interpolated"].to_list() == [False, False]
-    told = found.milestones.filter(pl.col("x") == 2000)
-    assert told["value"].to_list() == [pytest.approx(7), pytest.approx(7)]
-    assert told["interpolated"].to_list() == [True, False]
+    result = found.milestones.filter(pl.col("x") == 1000)
+    assert result["value"].to_list() == [pytest.approx(8), pytest.approx(8)]
+    assert result["interpolated"].to_list() == [False, False]
+    result = found.milestones.filter(pl.col("x") == 2000)
+    assert result["value"].to_list() == [pytest.approx(7), pytest.approx(7)]
+    assert result["interpolated"].to_list() == [True, False]
     assert only(found.milestones, x=0, run="a")["value"] is None
 
 
@@ -224,10 +224,10 @@ def test_counter_from_zero_has_done_one_step_more_than_it_says(write: Write) -> 
     banner = BANNER.format(parameters=1000, batch=2048)
     zero = write("zero", range(100), before=banner)
     one = write("one", range(1, 101), before=banner)
-    told = compare([zero, one]).summary
-    assert told["tokens"].to_list() == [204_800, 204_800]
-    assert told["flops"].to_list() == [204_800 * 6000, 204_800 * 6000]
-    assert told["tokens_per_parameter"].to_list() == [204.8, 204.8]
+    result = compare([zero, one]).summary
+    assert result["tokens"].to_list() == [204_800, 204_800]
+    assert result["flops"].to_list() == [204_800 * 6000, 204_800 * 6000]
+    assert result["tokens_per_parameter"].to_list() == [204.8, 204.8]
 
 
 def test_evaluation_lies_before_the_step_that_it_names(write: Write) -> None:
@@ -245,9 +245,9 @@ def test_record_stands_for_all_steps_since_the_one_before(write: Write) -> None:
     every = write("every", range(1, 101), extra=lambda step: dt)
     tenth = write("tenth", range(10, 101, 10), extra=lambda step: dt)
     from_zero = write("from-zero", range(0, 101, 10), extra=lambda step: dt)
-    told = compare([every, tenth, from_zero]).summary
-    assert told["time_s"].to_list() == [50.0, 50.0, 50.5]
-    assert told["steps"].to_list() == [100, 100, 101]
+    result = compare([every, tenth, from_zero]).summary
+    assert result["time_s"].to_list() == [50.0, 50.0, 50.5]
+    assert result["steps"].to_list() == [100, 100, 101]
 
 
 def test_time_is_reported_by_a_clock_that_all_runs_have(write: Write) -> None:
@@ -271,10 +271,10 @@ def test_time_counts_what_a_restart_threw_away_and_tokens_do_not(write: Write) -
     banner = BANNER.format(parameters=1000, batch=10)
     again = write("again", steps, extra=lambda step: " | dt: 1000.00ms", before=banner)
     through = write("through", range(100), extra=lambda step: " | dt: 1000.00ms", before=banner)
-    told = compare([through, again]).summary
-    assert told["time_s"].to_list() == [100.0, 120.0]
-    assert told["tokens"].to_list() == [1000, 1000]
-    assert told["interruptions"].to_list() == [0, 1]
+    result = compare([through, again]).summary
+    assert result["time_s"].to_list() == [100.0, 120.0]
+    assert result["tokens"].to_list() == [1000, 1000]
+    assert result["interruptions"].to_list() == [0, 1]
 
 
 def test_clock_that_a_restart_set_back_goes_on(write: Write) -> None:
@@ -303,8 +303,8 @@ def test_records_of_a_log_that_prints_no_steps_are_counted(tmp_path: Path) -> No
         "axis": "step", "x": 20.0, "run": "b", "value": 3.5, "difference": 0.5,
     }  # fmt: skip
     assert "a, b: no steps are printed, so records are counted" in found.notes
-    told = compare(runs, metric="val_loss").validations
-    assert only(told, run="a") == {
+    result = compare(runs, metric="val_loss").validations
+    assert only(result, run="a") == {
         "name": "val_loss", "run": "a", "best": 4.0, "best_step": 10.0, "last": 4.0, "last_step": 10.0,
     }  # fmt: skip
     with pytest.raises(GputelError, match="--by tokens: a: it tells neither its tokens"):
@@ -333,12 +333,12 @@ def test_loss_that_is_no_number_is_no_point(write: Write) -> None:
 def test_equal_is_where_the_shortest_ends_on_every_axis_that_all_have(write: Write) -> None:
     fast = write("fast", range(101), extra=lambda step: " | dt: 1000.00ms")
     slow = write("slow", range(201), extra=lambda step: " | dt: 4000.00ms")
-    told = compare([fast, slow]).equal
-    assert told["axis"].unique(maintain_order=True).to_list() == ["step", "time"]
-    assert only(told, axis="step", run="slow") == {
+    result = compare([fast, slow]).equal
+    assert result["axis"].unique(maintain_order=True).to_list() == ["step", "time"]
+    assert only(result, axis="step", run="slow") == {
         "axis": "step", "x": 100.0, "run": "slow", "value": falling(100), "difference": 0.0,
     }  # fmt: skip
-    at_time = only(told, axis="time", run="slow")
+    at_time = only(result, axis="time", run="slow")
     assert at_time["x"] == 101.0
     assert at_time["value"] == pytest.approx(falling(24.25), abs=1e-6)
 
@@ -347,26 +347,26 @@ def test_target_costs_steps_time_and_dollars(write: Write) -> None:
     gpus = "world_size: 4\n"
     a = write("a", range(1001), extra=lambda step: " | dt: 3600.00ms", before=gpus)
     b = write("b", range(101), extra=lambda step: " | dt: 3600.00ms", before=gpus)
-    told = compare([a, b], price=2.5, target={"loss": 8.5}).targets
-    found = only(told, run="a")
+    result = compare([a, b], price=2.5, target={"loss": 8.5}).targets
+    found = only(result, run="a")
     assert found["step"] == 500
     assert found["time_s"] == pytest.approx(501 * 3.6)
     assert found["cost"] == pytest.approx(501 * 3.6 / 3600 * 4 * 2.5)
-    assert only(told, run="b")["step"] is None
+    assert only(result, run="b")["step"] is None
 
 
 def test_target_of_an_accuracy_is_reached_from_below(write: Write) -> None:
     a, b = (write(n, range(11), extra=lambda s: f"\nStep {s} | Validation accuracy: {s / 10}") for n in "ab")
     names = compare([a, b]).lines[0].track.subject.log.evals["name"].unique().to_list()
     assert len(names) == 1
-    told = compare([a, b], target={names[0]: 0.5}).targets
-    assert told["step"].to_list() == [5, 5]
+    result = compare([a, b], target={names[0]: 0.5}).targets
+    assert result["step"].to_list() == [5, 5]
 
 
 def test_target_of_an_error_is_reached_from_above(write: Write) -> None:
     a, b = (write(n, range(11), extra=lambda step: f" | mse: {4.5 - step / 2}") for n in "ab")
-    told = compare([a, b], target={"mse": 1.0}).targets
-    assert told["step"].to_list() == [7, 7]
+    result = compare([a, b], target={"mse": 1.0}).targets
+    assert result["step"].to_list() == [7, 7]
 
 
 def test_metric_of_unknown_direction_has_no_target_and_no_best_unless_it_is_said(write: Write) -> None:
@@ -398,8 +398,8 @@ def test_smoothing_leaves_the_milestones_and_is_a_mean_of_the_last_steps(write: 
 def test_smoothing_counts_steps_and_not_records(write: Write) -> None:
     every = write("every", range(1, 1001), lambda step: step / 100)
     tenth = write("tenth", range(10, 1001, 10), lambda step: step / 100)
-    told = compare([every, tenth], smooth=100).equal.filter(axis="step")["value"].to_list()
-    assert told == [pytest.approx(9.505), pytest.approx(9.55)]
+    result = compare([every, tenth], smooth=100).equal.filter(axis="step")["value"].to_list()
+    assert result == [pytest.approx(9.505), pytest.approx(9.55)]
 
 
 def test_seeds_of_one_setting_become_a_mean_and_a_band(write: Write) -> None:
@@ -438,12 +438,12 @@ def test_settings_that_could_group_runs_are_named(write: Write) -> None:
 
 
 def test_commands_are_shown_without_the_options_that_all_have() -> None:
-    told = [
+    result = [
         "python train.py --depth 2 --steps 4 --out a",
         "python train.py --depth 4 --steps 4 --out b",
         None,
     ]
-    assert without_shared(told) == ["… --depth 2 … --out a", "… --depth 4 … --out b", None]
+    assert without_shared(result) == ["… --depth 2 … --out a", "… --depth 4 … --out b", None]
     assert without_shared(["python a.py 1", "python a.py 2"]) == ["python a.py 1", "python a.py 2"]
 
 
@@ -527,12 +527,12 @@ def stamped(tmp_path: Path) -> Callable[[str, float], Path]:
 def test_energy_is_an_axis_where_gpus_were_measured(stamped: Callable[[str, float], Path]) -> None:
     slow, fast = measured(stamped("slow", 2.0), 500, 200), measured(stamped("fast", 1.0), 1000, 100)
     found = compare([slow, fast], by="energy", kwh=0.36, target={"loss": falling(49)})
-    told = found.summary
-    assert told["energy_j"].to_list() == pytest.approx([100_000, 100_000])
-    assert told["cost"].to_list() == pytest.approx([0.01, 0.01])
-    assert told["j_per_token"].to_list() == pytest.approx([10, 10])
-    assert told["power_mean_w"].to_list() == pytest.approx([500, 1000])
-    assert told["mem_peak_mib"].to_list() == [2000, 2000]
+    result = found.summary
+    assert result["energy_j"].to_list() == pytest.approx([100_000, 100_000])
+    assert result["cost"].to_list() == pytest.approx([0.01, 0.01])
+    assert result["j_per_token"].to_list() == pytest.approx([10, 10])
+    assert result["power_mean_w"].to_list() == pytest.approx([500, 1000])
+    assert result["mem_peak_mib"].to_list() == [2000, 2000]
     assert found.targets["energy_j"].to_list() == pytest.approx([50_000, 50_000])
     assert found.axes == ["step", "tokens", "time", "flops", "energy", "cost"]
     told_of = (

@@ -33,15 +33,15 @@ def of_compute(x: Numbers) -> Numbers:
     return loss
 
 
-def holds(told: Interval, truth: float) -> bool:
-    return told.low <= truth <= told.high
+def holds(result: Interval, truth: float) -> bool:
+    return result.low <= truth <= result.high
 
 
 def test_law_of_two_powers_is_recovered_from_exact_data() -> None:
     law = power_law.fit(GRID, of_both(GRID))
     assert law.floor.value == pytest.approx(1.69, rel=1e-5)
-    assert [told.value for told in law.exponents] == pytest.approx([0.34, 0.28], rel=1e-4)
-    assert [told.value for told in law.factors] == pytest.approx([406.4, 410.7], rel=1e-3)
+    assert [result.value for result in law.exponents] == pytest.approx([0.34, 0.28], rel=1e-4)
+    assert [result.value for result in law.factors] == pytest.approx([406.4, 410.7], rel=1e-3)
 
 
 def test_law_of_one_power_is_recovered_from_exact_data() -> None:
@@ -75,7 +75,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(
         law = power_law.fit(x, truth(x) * (1 + 0.002 * random.standard_normal(len(x))), seed=seed)
         reached = truth(np.array([ahead]))[0] * (1 + 0.002 * random.standard_normal())
         held += [
-            *(holds(told, exponent) for told, exponent in zip(law.exponents, exponents, strict=True)),
+            *(holds(result, exponent) for result, exponent in zip(law.exponents, exponents, strict=True)),
             holds(law.floor, floor),
             holds(law.predict(np.array(ahead)), reached),
         ]
@@ -87,15 +87,15 @@ def test_one_run_that_went_wrong_does_not_bend_the_law() -> None:
     loss[4] *= 1.1
     law = power_law.fit(GRID, loss)
     assert law.floor.value == pytest.approx(1.69, rel=0.01)
-    assert [told.value for told in law.exponents] == pytest.approx([0.34, 0.28], rel=0.02)
+    assert [result.value for result in law.exponents] == pytest.approx([0.34, 0.28], rel=0.02)
 
 
 def test_fewer_points_give_wider_intervals() -> None:
     def width(points: int) -> float:
         x = np.geomspace(1e17, 1e20, points)[:, None]
         noise = 1 + 0.002 * np.random.default_rng(3).standard_normal(points)
-        told = power_law.fit(x, of_compute(x) * noise).predict(np.array([1e21]))
-        return told.high - told.low
+        result = power_law.fit(x, of_compute(x) * noise).predict(np.array([1e21]))
+        return result.high - result.low
 
     assert width(4) > width(8) > width(64)
 
@@ -148,13 +148,13 @@ def law_of(found: Comparison) -> Law:
 def test_four_sizes_at_three_ratios_give_the_law_of_parameters_and_tokens(plant: Plant) -> None:
     runs = [plant(depth, times) for depth in (8, 12, 16, 20) for times in TIMES]
     found = compare(runs, price=2.0)
-    told = found.scaling
-    assert (told.formula, told.why) == ("L = E + A/N^a + B/D^b", None)
-    assert {name: known.value for name, known in told.constants.items()} == pytest.approx(
+    result = found.scaling
+    assert (result.formula, result.why) == ("L = E + A/N^a + B/D^b", None)
+    assert {name: known.value for name, known in result.constants.items()} == pytest.approx(
         {"E": 1.69, "A": 406.4, "B": 410.7, "a": 0.34, "b": 0.28}, rel=0.02
     )
-    assert told.points["run"].to_list()[:3] == ["d8-x5", "d8-x20", "d8-x60"]
-    assert told.points["frontier"].to_list()[0] is True
+    assert result.points["run"].to_list()[:3] == ["d8-x5", "d8-x20", "d8-x60"]
+    assert result.points["frontier"].to_list()[0] is True
 
 
 def test_next_depth_has_its_own_shape_and_the_largest_runs_pace(plant: Plant) -> None:
@@ -185,10 +185,10 @@ def test_law_at_one_ratio_is_of_compute_and_says_so(plant: Plant) -> None:
 def test_frontier_is_the_best_of_all_curves_at_each_compute(plant: Plant) -> None:
     """The small model first, until the larger one overtakes it."""
     found = compare([plant(8, 60), plant(16, 20)])
-    told = found.frontier
-    assert told["run"].unique(maintain_order=True).to_list() == ["d8-x60", "d16-x20"]
-    assert told["flops"].is_sorted()
-    assert told["value"][-1] == pytest.approx(found.curves.filter(run="d16-x20")["y"][-1], abs=0.01)
+    result = found.frontier
+    assert result["run"].unique(maintain_order=True).to_list() == ["d8-x60", "d16-x20"]
+    assert result["flops"].is_sorted()
+    assert result["value"][-1] == pytest.approx(found.curves.filter(run="d16-x20")["y"][-1], abs=0.01)
 
 
 def test_with_three_sizes_there_is_no_law(plant: Plant) -> None:
@@ -201,18 +201,18 @@ def test_with_three_sizes_there_is_no_law(plant: Plant) -> None:
 
 def test_law_leaves_out_a_run_that_is_still_running(plant: Plant) -> None:
     runs = [*(plant(depth, 20) for depth in (8, 12, 16)), plant(20, 20, until=0.4)]
-    told = compare(runs).scaling
-    assert told.law is None
-    assert told.why is not None
-    assert told.why.endswith("there are 3; not counted, as still running or cut off: d20-x20")
-    assert told.unfinished == ["d20-x20"]
+    result = compare(runs).scaling
+    assert result.law is None
+    assert result.why is not None
+    assert result.why.endswith("there are 3; not counted, as still running or cut off: d20-x20")
+    assert result.unfinished == ["d20-x20"]
 
 
 def test_losses_that_rise_have_no_law(plant: Plant) -> None:
     runs = [plant(depth, 20) for depth in (8, 12, 16, 20)]
-    told = compare(runs, metric="tok_per_sec").scaling
-    assert told.law is None
-    assert told.why == "a scaling law needs a falling loss, and tok_per_sec should rise"
+    result = compare(runs, metric="tok_per_sec").scaling
+    assert result.law is None
+    assert result.why == "a scaling law needs a falling loss, and tok_per_sec should rise"
 
 
 def test_sizes_at_three_ratios_that_follow_from_the_size_are_a_law_of_compute(plant: Plant) -> None:
@@ -220,8 +220,8 @@ def test_sizes_at_three_ratios_that_follow_from_the_size_are_a_law_of_compute(pl
         plant(depth, times)
         for depth, times in zip((6, 8, 12, 16, 20, 24), (2, 4, 8, 12, 20, 30), strict=True)
     ]
-    told = compare(runs).scaling
-    assert told.formula == "L = E + A/C^a"
+    result = compare(runs).scaling
+    assert result.formula == "L = E + A/C^a"
 
 
 def test_tables_of_a_law_say_what_the_next_depth_costs(plant: Plant) -> None:

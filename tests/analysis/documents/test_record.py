@@ -12,12 +12,12 @@ from gputel.analysis.documents.record import record_document
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 COLUMNS = (
-    GpuColumn("power_w", "W", 1000, "0"),
-    GpuColumn("energy_j", "J", 1000, "0"),
-    GpuColumn("temp_c", "°C", 1, "0"),
+    TierColumn("power_w", "W", 1000, "0"),
+    TierColumn("energy_j", "J", 1000, "0"),
+    TierColumn("temp_c", "°C", 1, "0"),
 )
 STATISTICS = {
     "ticks": 1000,

@@ -18,7 +18,7 @@ from gputel.analysis.report import make_report
 from gputel.analysis.runs import RunData, read_run
 from gputel.telemetry import run_folder
 from gputel.telemetry.store import frames, parquet
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import SECOND, START, clock, fill, step, validation
 
 BEGUN = 10**18  # when the clock of `compose` began
@@ -26,7 +26,7 @@ LENGTH_S = 200
 FAST = Tier(
     "fast",
     10.0,
-    tuple(GpuColumn(name, "W", 1000, gpu) for gpu in ("0", "1") for name in ("power_w", "temp_c")),
+    tuple(TierColumn(name, "W", 1000, gpu) for gpu in ("0", "1") for name in ("power_w", "temp_c")),
 )
 PEAK_W = 915.0
 
@@ -85,12 +85,12 @@ def test_events_are_markers_in_the_telemetry_at_their_time(subject: RunData) -> 
 
 
 def test_idle_ends_are_cut_and_shown_when_asked_for(subject: RunData) -> None:
-    told = make_report(subject)
-    cut, whole = (curves(report_document(told, keep_idle=keep), "power") for keep in (False, True))
+    result = make_report(subject)
+    cut, whole = (curves(report_document(result, keep_idle=keep), "power") for keep in (False, True))
     lengths = [float(np.ptp(panel.series[0].x["time"])) for panel in (cut, whole)]
     assert lengths[1] == pytest.approx(LENGTH_S, abs=0.2)
     assert 140 < lengths[0] < 185
-    said = [section.text for section in report_document(told).sections if section.title == "GPUs"]
+    said = [section.text for section in report_document(result).sections if section.title == "GPUs"]
     assert said[0].startswith("Idle time is left out: ")
     assert said[0].endswith("after the run; --keep-idle shows it.\n")
 
@@ -154,10 +154,10 @@ def test_document_without_panels_has_the_same_facts_and_tables(subject: RunData)
 
 
 def test_bars_add_up_to_the_run(subject: RunData) -> None:
-    told = make_report(subject)
-    spent = panels(report_document(told))["time-spent"]
+    result = make_report(subject)
+    spent = panels(report_document(result))["time-spent"]
     assert isinstance(spent, Bars)
-    assert np.nansum(spent.values) == pytest.approx(told.totals["duration_s"].sum())
+    assert np.nansum(spent.values) == pytest.approx(result.totals["duration_s"].sum())
 
 
 def test_long_recording_is_reduced_without_losing_an_extreme_or_a_joule(

@@ -13,12 +13,12 @@ from gputel.analysis.logs.incremental import Increment
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import output_index
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 STEP = "step {:05d}/00400 (0.1%) | loss: {:.6f} | lrm: 1.00 | dt: 500.00ms | total time: {:.2f}m\n"
 TRACEBACK = "Traceback (most recent call last):\n  File 'a'\nRuntimeError: CUDA out of memory.\n"
 START = 1_800_000_000 * SECOND
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("util", "%", 1, "0")))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("util", "%", 1, "0")))
 
 
 def log_of(steps: range) -> str:

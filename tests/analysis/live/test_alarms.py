@@ -19,7 +19,7 @@ from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.store import parquet
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,10 +115,10 @@ def test_end_of_a_log_is_judged_though_no_line_follows(scene: Scene) -> None:
     scene.write(3.0, 2.9, start=0)
     scene.look()
     scene.say("Traceback (most recent call last):\n  File 'a'\nRuntimeError: CUDA out of memory.\n")
-    told = scene.look()
+    result = scene.look()
     scene.now += alarms.QUIET_S
-    told += scene.look()
-    assert ("oom", "on") in told
+    result += scene.look()
+    assert ("oom", "on") in result
     scene.say("bye\nbye\n")
     assert scene.look() == []
 
@@ -194,10 +194,10 @@ def of_a_recording(folder: Path, seconds: float) -> tuple[str, float, bool]:
     follower.read()
     (followed,) = follower.runs
     view = followed.state.view()
-    told = RunAlarms(followed, rules.load(), time.time).look(view)
+    result = RunAlarms(followed, rules.load(), time.time).look(view)
     follower.close()
     assert view.elapsed_s is not None
-    return view.status, round(view.elapsed_s, -2), "stalled" in [alarm.rule for alarm in told]
+    return view.status, round(view.elapsed_s, -2), "stalled" in [alarm.rule for alarm in result]
 
 
 def test_recording_without_a_command_misses_no_step(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_nothing_is_written_beside_a_log_and_one_that_was_replaced_is_another(tm
 
 
 def test_alarms_of_a_pipe_are_kept_in_memory() -> None:
-    told = AlarmLog(None)
-    assert [told.is_new(ALARM), told.is_new(ALARM)] == [True, False]
+    result = AlarmLog(None)
+    assert [result.is_new(ALARM), result.is_new(ALARM)] == [True, False]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -266,7 +266,7 @@ def test_gpus_are_judged_while_a_run_goes_on_and_not_after_its_end(
     run_folder.create(folder, {"run": "d16", "started": {"wall_ns": 10**18}, "gpus": [gpu]})
     if ended:
         run_folder.update(folder, ended={"wall_ns": 10**18 + 700 * SECOND})
-    memory = Tier("slow", 1.0, (GpuColumn("mem_used_mib", "MiB", 1, "0"),))
+    memory = Tier("slow", 1.0, (TierColumn("mem_used_mib", "MiB", 1, "0"),))
     compose(folder / "gpu", [memory], [(0, at * SECOND, (999,)) for at in range(700)])
     parquet.compact(folder / "gpu", everything=ended)
     follower = Follower([str(folder)])
@@ -275,6 +275,6 @@ def test_gpus_are_judged_while_a_run_goes_on_and_not_after_its_end(
     judge = RunAlarms(followed, rules.load(), lambda: 1e9 + 700)
     for one in news:
         judge.take(one)
-    told = [alarm.rule for alarm in judge.look(followed.state.view())]
-    assert ("memory" in told) is not ended
+    result = [alarm.rule for alarm in judge.look(followed.state.view())]
+    assert ("memory" in result) is not ended
     follower.close()

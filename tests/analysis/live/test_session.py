@@ -66,8 +66,8 @@ def test_run_that_has_completed_misses_no_step(tmp_path: Path) -> None:
 def test_second_session_does_not_repeat_an_alarm(tmp_path: Path) -> None:
     log = tmp_path / "d16.log"
     write(log, 3.0, math.nan, math.nan)
-    for told in (1, 0):
+    for result in (1, 0):
         session = Session(Follower([str(log)]), rules.load())
         _, notices = turns(session, 2)
         session.follower.close()
-        assert len(notices) == told
+        assert len(notices) == result

@@ -115,8 +115,10 @@ def assert_same(data: bytes, cuts: list[int]) -> None:
             ours, theirs = (frame.with_columns(pl.col("time").dt.time()) for frame in (ours, theirs))
         assert_frame_equal(ours, theirs, check_exact=True)
     assert growing.cause == (None if log.status == "unknown" else log.cause)  # a growing log is not cut off
-    told = [reject for increment in found for reject in increment.rejects]
-    assert sorted(told, key=lambda reject: reject.line)[-len(log.rejects) :] == log.rejects or not log.rejects
+    answer = [reject for increment in found for reject in increment.rejects]
+    assert (
+        sorted(answer, key=lambda reject: reject.line)[-len(log.rejects) :] == log.rejects or not log.rejects
+    )
 
 
 scraps = st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join)

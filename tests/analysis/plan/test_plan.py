@@ -107,9 +107,9 @@ def test_without_a_batch_the_largest_that_fits_is_taken(ask: Ask, plan: Plan) ->
 
 
 def test_batch_that_does_not_divide_a_step_is_reported_with_one_that_does(plan: Plan) -> None:
-    with pytest.raises(GputelError) as told:
+    with pytest.raises(GputelError) as result:
         plan(16, "2xH100", device_batch=7)
-    assert str(told.value) == (
+    assert str(result.value) == (
         "--device-batch-size 7: 7 x 2048 x 2 GPUs = 28,672 do not divide 524,288 tokens per step; "
         "take another batch, or --total-batch-size 516096"
     )

@@ -162,10 +162,10 @@ def test_pointer_shows_every_digit_with_its_unit(chromium: Browser, tmp_path: Pa
     assert hover(tab) is None
     across = "(c => (c.frame.xs.at(800) / c.frame.size.width))(charts[0])"
     tab.point(OVER.format(0), tab.evaluate(across))
-    told = hover(tab) or ""
-    assert "step 800" in told
-    assert "9.2 W" in told
-    assert "8.4 W" in told
+    result = hover(tab) or ""
+    assert "step 800" in result
+    assert "9.2 W" in result
+    assert "8.4 W" in result
 
 
 def test_switch_of_the_axis_changes_the_curves_and_their_labels(chromium: Browser, tmp_path: Path) -> None:

@@ -152,9 +152,9 @@ def test_rows_of_a_heat_map_have_the_names_of_its_gpus(chromium: Browser, tmp_pa
     )  # fmt: skip
     tab = opened(chromium, tmp_path, heat)
     tab.point('[data-panel="0"] .over', 0.5, 0.3)
-    told = tab.evaluate("document.getElementById('hover').innerText")
-    assert "GPU " in told
-    assert "600 W" in told
+    result = tab.evaluate("document.getElementById('hover').innerText")
+    assert "GPU " in result
+    assert "600 W" in result
 
 
 def test_readings_and_losses_lie_on_energy_and_the_wall_clock(chromium: Browser, tmp_path: Path) -> None:

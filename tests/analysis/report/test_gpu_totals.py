@@ -12,13 +12,13 @@ import pytest
 from gputel.analysis.report.gpu_totals import folder_totals, gpu_totals
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.run_folder import Segment
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 Compose = Callable[..., None]
 COLUMNS = (
-    GpuColumn("power_w", "W", 1000, "0"),
-    GpuColumn("energy_j", "J", 1000, "0"),
-    GpuColumn("throttle", "", 1, "0"),
+    TierColumn("power_w", "W", 1000, "0"),
+    TierColumn("energy_j", "J", 1000, "0"),
+    TierColumn("throttle", "", 1, "0"),
 )
 FAST = Tier("fast", 10.0, COLUMNS)
 HW_SLOWDOWN = 0x8

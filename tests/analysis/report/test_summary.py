@@ -19,7 +19,7 @@ from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.process import output_index
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import clock
 
 Compose = Callable[..., None]
@@ -51,7 +51,7 @@ def recorded(tmp_path: Path, compose: Compose) -> Path:
     }
     segment = run_folder.create(tmp_path / "d12", facts)
     segment.gpu.rmdir()
-    tier = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"),))
+    tier = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"),))
     compose(segment.gpu, [tier], [(0, n * SECOND // 10, [300_000]) for n in range(200)])
     segment.output.write_text("step 1\n")
     segment.index.write_bytes(output_index.pack(None, 7))

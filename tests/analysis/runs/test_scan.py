@@ -14,7 +14,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.readings import BY_NAME, READINGS
 from gputel.telemetry.store import parquet
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import clock
 from tests.telemetry.host.machine import MachineRecording, write_process
 
@@ -28,11 +28,11 @@ KINDS = {
 
 def tiers(gpus: int, names: tuple[str, ...]) -> list[Tier]:
     by_rate = {"fast": 10.0, "gpm": 5.0, "slow": 1.0}
-    columns: dict[str, list[GpuColumn]] = {}
+    columns: dict[str, list[TierColumn]] = {}
     for gpu in range(gpus):
         for name in names:
             reading = BY_NAME[name]
-            column = GpuColumn(name, reading.unit, reading.per_unit, str(gpu))
+            column = TierColumn(name, reading.unit, reading.per_unit, str(gpu))
             columns.setdefault(reading.pace.tier, []).append(column)
     return [Tier(name, by_rate[name], tuple(of_tier)) for name, of_tier in columns.items()]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gputel.analysis.report.gpu_totals import gpu_totals
 from gputel.analysis.runs import sensors
 from gputel.telemetry.run_folder import Segment
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = 10**18
 Compose = Callable[..., None]
@@ -124,13 +124,13 @@ FAST = Tier(
     "fast",
     100.0,
     (
-        GpuColumn("power_w", "W", 1000, "0"),
-        GpuColumn("energy_j", "J", 1000, "0"),
-        GpuColumn("throttle", None, 1, "0"),
-        GpuColumn("power_w", "W", 1000, "1"),
+        TierColumn("power_w", "W", 1000, "0"),
+        TierColumn("energy_j", "J", 1000, "0"),
+        TierColumn("throttle", None, 1, "0"),
+        TierColumn("power_w", "W", 1000, "1"),
     ),
 )
-SLOW = Tier("slow", 1.0, (GpuColumn("mem_used_mib", "MiB", 1024, "0"),))
+SLOW = Tier("slow", 1.0, (TierColumn("mem_used_mib", "MiB", 1024, "0"),))
 
 
 def square_wave(seconds: float) -> list[tuple[int, int, list[int | None]]]:

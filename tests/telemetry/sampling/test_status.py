@@ -10,7 +10,7 @@ from gputel.telemetry.machine import Gpu
 from gputel.telemetry.readings import MIB
 from gputel.telemetry.sampling.plan import PlannedTier, SamplingPlan
 from gputel.telemetry.sampling.status import Board, StatusWriter
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 
 def test_board_shows_a_child_to_its_parent() -> None:
@@ -53,9 +53,9 @@ def test_reader_keeps_the_last_message_while_the_next_is_half_written() -> None:
 
 GPU = Gpu("0", "H100", "GPU-0", None, memory_total_mib=81_920)
 COLUMNS = (
-    GpuColumn("power_w", "W", 1000, "0"),
-    GpuColumn("throttle", None, 1, "0"),
-    GpuColumn("mem_used_mib", "MiB", MIB, "0"),
+    TierColumn("power_w", "W", 1000, "0"),
+    TierColumn("throttle", None, 1, "0"),
+    TierColumn("mem_used_mib", "MiB", MIB, "0"),
 )
 
 

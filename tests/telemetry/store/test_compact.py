@@ -8,12 +8,12 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import compact, frames
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 
 
-SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
 
 
 Compose = Callable[..., None]

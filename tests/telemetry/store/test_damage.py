@@ -11,10 +11,10 @@ import pytest
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.store import frames, parquet, parts
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
-SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
+SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
 
 
 def truncated(path: Path) -> None:
@@ -140,7 +140,7 @@ def test_reading_named_with_half_a_surrogate_pair_is_read_with_a_question_mark(
     tmp_path: Path, compose: Callable[..., None]
 ) -> None:
     """The name cannot be encoded, so no table could hold it."""
-    tier = Tier("fast", 10.0, (GpuColumn("power\ud83d_w", "W", 1, "0"),))
+    tier = Tier("fast", 10.0, (TierColumn("power\ud83d_w", "W", 1, "0"),))
     compose(tmp_path, [tier], [(0, n * SECOND // 10, [n]) for n in range(40)])
     assert frames.ticks(tmp_path)["power?_w"].to_list() == list(range(40))
     parquet.compact(tmp_path, everything=True)

@@ -17,12 +17,12 @@ import pytest
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.store import blocks, frames, journal, parts
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.conftest import GivenClock
 from tests.recordings import until
 
-FAST = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("temp_c", "°C", 1, "0")))
-SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+FAST = Tier("fast", 100.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("temp_c", "°C", 1, "0")))
+SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
 PERIOD = FAST.period_ns
 
 
@@ -89,7 +89,7 @@ def test_compactor_is_called_when_a_part_is_sealed(tmp_path: Path, compose: Call
 
 
 def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None:
-    told: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
 
     def compactor(folder: Path) -> None:
         raise RuntimeError("no polars here")
@@ -98,7 +98,7 @@ def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None
         tmp_path,
         [FAST],
         SystemClock(),
-        on_trouble=lambda *said: told.append(said),
+        on_trouble=lambda *said: result.append(said),
         compactor=compactor,
         seal_after_s=0,
     )
@@ -106,7 +106,7 @@ def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None
     for second in range(3):
         writer.append(0, start + second * SECOND, start + second * SECOND, [1, 2])
     writer.close()
-    assert set(told) == {("compaction", "no polars here")}
+    assert set(result) == {("compaction", "no polars here")}
     assert ticks_in(tmp_path) == 3
 
 
@@ -193,10 +193,10 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
         return write(file, data)
 
     monkeypatch.setattr("gputel.telemetry.store.part_writer.os.write", hanging)
-    told: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     monkeypatch.setattr(journal, "MAX_PENDING", 20 * 108 * 32)
     writer = journal.Writer(
-        tmp_path, [FAST], SystemClock(), on_trouble=lambda *said: told.append(said), compactor=None
+        tmp_path, [FAST], SystemClock(), on_trouble=lambda *said: result.append(said), compactor=None
     )
     start = time.monotonic_ns()
     for n in range(3000):
@@ -206,9 +206,9 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
     released.set()
     writer.close()
     assert ticks_in(tmp_path) + writer.dropped == 3000
-    assert told
-    assert all(kind == "gap" for kind, _ in told)
-    assert sum(int(text.split(": ")[1].split()[0]) for _, text in told) == writer.dropped
+    assert result
+    assert all(kind == "gap" for kind, _ in result)
+    assert sum(int(text.split(": ")[1].split()[0]) for _, text in result) == writer.dropped
 
 
 FULL_DISK = """
@@ -216,10 +216,10 @@ import resource, signal, sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import TierColumn, Tier
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-tier = Tier("fast", 100.0, (GpuColumn("power_w", "W", 1000, "0"),))
+tier = Tier("fast", 100.0, (TierColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
 start = time.monotonic_ns()
 for n in range(20_000):
@@ -376,8 +376,8 @@ import sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
-tier = Tier("fast", 200.0, (GpuColumn("power_w", "W", 1000, "0"),))
+from gputel.telemetry.store.tiers import TierColumn, Tier
+tier = Tier("fast", 200.0, (TierColumn("power_w", "W", 1000, "0"),))
 writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
 tick = 0
 while True:

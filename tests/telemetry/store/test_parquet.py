@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import blocks, frames, journal, parquet, parts, ticks
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
-FAST = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+FAST = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 
 
-SLOW = Tier("slow", 1.0, (GpuColumn("fan", "%", 1, "0"),))
+SLOW = Tier("slow", 1.0, (TierColumn("fan", "%", 1, "0"),))
 
 
 Compose = Callable[..., None]
@@ -164,7 +164,7 @@ def test_any_readings_survive_writing_and_compaction(
     tmp_path_factory: pytest.TempPathFactory, compose: Compose, rows: list[tuple[int | None, int | None]]
 ) -> None:
     folder = tmp_path_factory.mktemp("gpu")
-    tier = Tier("fast", 10.0, (GpuColumn("ecc", None, 1, "0"), GpuColumn("pstate", None, 1, "0")))
+    tier = Tier("fast", 10.0, (TierColumn("ecc", None, 1, "0"), TierColumn("pstate", None, 1, "0")))
     compose(folder, [tier], [(0, n * SECOND // 10, row) for n, row in enumerate(rows)], seal_after_s=1)
     assert frames.ticks(folder).select("ecc", "pstate").rows() == rows
     parquet.compact(folder, everything=True)
@@ -206,6 +206,6 @@ def test_every_integer_of_the_driver_comes_back_from_units(counts: list[int | No
     deadlines = np.arange(len(counts), dtype=np.int64) * SECOND
     valid = np.array([[count is not None] for count in counts])
     block = blocks.Ticks(Stamp(0, 0, 0), deadlines, deadlines * 0, values, valid)
-    tier = Tier("fast", 1.0, (GpuColumn("x", None, per_unit, "0"),))
+    tier = Tier("fast", 1.0, (TierColumn("x", None, per_unit, "0"),))
     frame = ticks.from_journal(journal.Journal(Path(), tier, [block], []))
     assert [None if x is None else round(x * per_unit) for x in frame["x"]] == counts

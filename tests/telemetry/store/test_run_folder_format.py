@@ -14,7 +14,7 @@ import pytest
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.readings import READINGS
 from gputel.telemetry.store import frames, parquet, parts
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 PAGE = (Path(__file__).parents[3] / "docs" / "run-folder.md").read_text()
 READER = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -49,9 +49,9 @@ TIER = Tier(
     "fast",
     100.0,
     (
-        GpuColumn("power_w", "W", 1000, "0"),
-        GpuColumn("energy_j", "J", 1000, "0"),
-        GpuColumn("ecc", None, 1, "1"),
+        TierColumn("power_w", "W", 1000, "0"),
+        TierColumn("energy_j", "J", 1000, "0"),
+        TierColumn("ecc", None, 1, "1"),
     ),
 )
 

@@ -9,10 +9,10 @@ import pytest
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import frames, parquet
 from gputel.telemetry.store.journal import Writer
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
-HOST = Tier("fast", 10.0, (GpuColumn("load", None, 100),), "host")
-DISK = Tier("fast", 10.0, tuple(GpuColumn("reads_total", None, 1, disk) for disk in ("sda", "sdb")), "disk")
+HOST = Tier("fast", 10.0, (TierColumn("load", None, 100),), "host")
+DISK = Tier("fast", 10.0, tuple(TierColumn("reads_total", None, 1, disk) for disk in ("sda", "sdb")), "disk")
 
 
 class StandingClock:

@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from gputel.telemetry.store import frames, journal, ticks
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 
 MS = 1_000_000
 
 
-def column(name: str, gpu: str = "0", per_unit: int = 1) -> GpuColumn:
-    return GpuColumn(name, None, per_unit, gpu)
+def column(name: str, gpu: str = "0", per_unit: int = 1) -> TierColumn:
+    return TierColumn(name, None, per_unit, gpu)
 
 
 FAST = Tier("fast", 100.0, (column("power_w", "0", 1000), column("power_w", "1", 1000)))

@@ -5,10 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputel.telemetry.store.tiers import GpuColumn, Tier, tier_from_json
+from gputel.telemetry.store.tiers import Tier, TierColumn, tier_from_json
 
 COLUMNS = st.builds(
-    GpuColumn,
+    TierColumn,
     st.text(max_size=9),
     st.none() | st.text(max_size=9),
     st.integers(1, 10**9),
@@ -31,7 +31,7 @@ def test_tier_is_the_sum_of_its_gpus(tier: Tier) -> None:
 
 
 def test_tier_of_some_readings_keeps_their_order() -> None:
-    tier = Tier("fast", 100.0, tuple(GpuColumn(name, None, 1, "0") for name in ("c", "a", "b")))
+    tier = Tier("fast", 100.0, tuple(TierColumn(name, None, 1, "0") for name in ("c", "a", "b")))
     assert [column.name for column in tier.only(["b", "c", "x"]).columns] == ["c", "b"]
     assert tier.only(["b"], "1").columns == ()
     assert tier.period_ns == 10_000_000

@@ -14,13 +14,13 @@ from gputel.analysis.documents.report import report_document
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
 from gputel.telemetry import run_folder
-from gputel.telemetry.store.tiers import GpuColumn, Tier
+from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.recordings.printed import SECOND, START, clock, fill, step
 
 BEGUN = 10**18  # when the clock of `compose` began
 LENGTH_S = 100
 WATTS = 500.0
-POWER = Tier("fast", 10.0, (GpuColumn("power_w", "W", 1000, "0"), GpuColumn("power_w", "W", 1000, "1")))
+POWER = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"), TierColumn("power_w", "W", 1000, "1")))
 BATCH = "Total batch size 524,288 => gradient accumulation steps: 1"
 SHAPE = "Estimated FLOPs per token: 1.000000e+09"
 

@@ -37,10 +37,10 @@ def curve(values: list[float], first: int = 0) -> Points:
     return grown.points()
 
 
-def applied(before: dict[Any, Any], told: list[list[Any]]) -> dict[Any, Any]:
+def applied(before: dict[Any, Any], result: list[list[Any]]) -> dict[Any, Any]:
     """As the page does it."""
     known = dict(before)
-    for run, kind, name, *rest in told:
+    for run, kind, name, *rest in result:
         key = run, kind, name
         if len(rest) == 3:
             drop, keep, more = rest
@@ -55,8 +55,8 @@ def applied(before: dict[Any, Any], told: list[list[Any]]) -> dict[Any, Any]:
 
 def data(message: bytes) -> list[list[Any]]:
     (line,) = [line for line in message.decode().split("\n") if line.startswith("data: ")]
-    told: list[list[Any]] = json.loads(line.removeprefix("data: "))
-    return told
+    result: list[list[Any]] = json.loads(line.removeprefix("data: "))
+    return result
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.lists(VALUES, max_size=12), st.booleans()), max_size=6))
@@ -94,8 +94,8 @@ def test_strip_that_moves_on_costs_what_is_new() -> None:
 
 def test_run_that_is_gone_is_removed_by_a_message() -> None:
     before = page_parts([(view(curves={"loss": curve([3.0])}), judge())])
-    told = messages.changes(before, page_parts([(view(), judge())]))
-    assert [0, "curve", "loss", None] in told
+    result = messages.changes(before, page_parts([(view(), judge())]))
+    assert [0, "curve", "loss", None] in result
 
 
 def test_thinned_curve_keeps_every_extreme_and_its_beginning_stands_while_it_grows() -> None:

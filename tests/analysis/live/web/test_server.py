@@ -87,8 +87,8 @@ def event(file: BinaryIO) -> tuple[str, str, list[list[Any]]]:
     return facts["event"], facts["id"], json.loads(facts["data"])
 
 
-def steps(told: list[list[Any]]) -> list[int]:
-    return [part[3]["step"] for part in told if part[1] == "facts"]
+def steps(result: list[list[Any]]) -> list[int]:
+    return [part[3]["step"] for part in result if part[1] == "facts"]
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,11 @@ def test_each_start_has_a_token_of_its_own_and_this_machine_alone_needs_none() -
 def test_visitor_gets_all_that_stands_and_then_what_changes(page: LivePage) -> None:
     with watching(page) as file:
         page.show(views(1))
-        kind, _, told = event(file)
-        assert (kind, steps(told)) == ("whole", [1])
+        kind, _, result = event(file)
+        assert (kind, steps(result)) == ("whole", [1])
         page.show(views(2))
-        kind, _, told = event(file)
-        assert (kind, steps(told), len(told)) == ("news", [2], 1)
+        kind, _, result = event(file)
+        assert (kind, steps(result), len(result)) == ("news", [2], 1)
 
 
 def test_viewer_that_comes_back_gets_what_it_missed_and_one_of_another_server_everything(
@@ -216,8 +216,8 @@ def test_viewer_that_comes_back_gets_what_it_missed_and_one_of_another_server_ev
         _, identity, _ = event(file)
     with watching(page, identity) as file:
         page.show(views(2))
-        kind, _, told = event(file)
-        assert (kind, steps(told)) == ("news", [2])
+        kind, _, result = event(file)
+        assert (kind, steps(result)) == ("news", [2])
     for foreign in ("feedbeef-1", "1", "x-²", identity + "9"):
         with watching(page, foreign) as file:
             page.show(views(3))
