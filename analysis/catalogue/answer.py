@@ -43,17 +43,22 @@ class RunsQuestion:
 def refreshed(
     question: RunsQuestion, file: Path, show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale
 ) -> index.Changes:
-    """Makes the index true of the places that are asked about: those named, else all that ever were, and ./runs."""
+    """Makes the index true of the places that are asked about."""
     with index.opened(file) as connection:
-        places = list(question.places) or index.known_roots(connection)
-        if not question.places and Path("runs").is_dir() and Path("runs").resolve() not in places:
-            places.append(Path("runs").resolve())
+        places = _places(question, connection)
         if not places:
             hint = "name a folder once: gputel runs FOLDER"
             raise GputelError(
                 "gputel runs", "no runs are known, and there is no runs/ here", hint, exit_code=2
             )
         return index.update(connection, places, show) if question.updates else index.Changes()
+
+
+def _places(question: RunsQuestion, connection: Any) -> list[Path]:
+    """Those that are named, else all that ever were, and ./runs."""
+    places = list(question.places) or index.known_roots(connection)
+    here = Path("runs").resolve()
+    return [*places, here] if not question.places and here.is_dir() and here not in places else places
 
 
 def chosen_paths(where: str, places: Sequence[Path], file: Path) -> list[Path]:
@@ -79,6 +84,8 @@ def totals(
 
 def answer(question: RunsQuestion, file: Path) -> RunRows:
     """Answers the question from the index."""
+    with index.opened(file) as connection:
+        places = _places(question, connection)
     with questions.reading(file) as connection:
         if question.sql:
             return questions.ask(connection, question.sql)
@@ -89,7 +96,7 @@ def answer(question: RunsQuestion, file: Path) -> RunRows:
             names,
             question.where,
             question.sort,
-            question.places,
+            places,
             None if question.by else question.limit,
         )
         if not question.by:

@@ -12,11 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gputel.analysis.catalogue.names import KnownNames, condition, expression
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.file_names import natural_order
 
 LONGEST_S = 10.0
 LOOK_EVERY = 20_000  # steps of SQLite's machine
@@ -50,7 +52,17 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.set_authorizer(_may)
+        connection.create_collation("natural_order", _compare)
         yield connection
+
+
+def _compare(path: str, other: str) -> int:
+    """Sorts run2 before run10."""
+    one, two = _natural_order(path), _natural_order(other)
+    return (one > two) - (one < two)
+
+
+_natural_order = lru_cache(maxsize=100_000)(natural_order)
 
 
 def _may(
@@ -110,7 +122,7 @@ def rows_of(
         for place in below:
             start = f"{place}/"
             values += [str(place), len(start), start]
-    order.append("r.started, r.path")
+    order.append("r.started, r.path COLLATE natural_order")
     sql = (
         f"SELECT {', '.join(chosen)} FROM runs r WHERE {' AND '.join(conditions)} ORDER BY {', '.join(order)}"
     )

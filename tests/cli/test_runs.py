@@ -88,3 +88,16 @@ def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_d
     done = gputel(str(folder), command="compare")
     assert "54 runs: totals, by their facts; curves are drawn of at most 50" in done.stderr
     assert "more50" in done.stdout
+    assert (
+        "--target needs the curves"
+        in gputel(str(folder), "--target", "loss=2", command="compare", code=2).stderr
+    )
+    here = folder / "runs"
+    here.mkdir()
+    (folder / "more10.log").rename(here / "run10.log")
+    (folder / "more2.log").rename(here / "run2.log")
+    os.chdir(here.parent)
+    assert [row["run"] for row in runs()] == [
+        "run2",
+        "run10",
+    ]  # compare adds no place to those that are known

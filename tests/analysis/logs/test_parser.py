@@ -61,7 +61,7 @@ def parsed(data: bytes, cuts: list[int], read: Engine = read) -> Log:
     return result.conclude(parser, "x", "x.log", LATEST)
 
 
-def told(log: Log) -> object:
+def answers(log: Log) -> object:
     rejects = [(reject.line, reject.reason) for reject in log.rejects]
     return summary.run(log), list(summary.rows(log)), rejects
 
@@ -72,19 +72,19 @@ logs = st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs, st.lists(st.integers(0, 10_000), max_size=6))
 def test_parser_gives_the_same_for_pieces_of_any_size(data: bytes, cuts: list[int]) -> None:
-    assert told(parsed(data, cuts)) == told(parsed(data, []))
+    assert answers(parsed(data, cuts)) == answers(parsed(data, []))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs)
 def test_parser_gives_the_same_byte_by_byte(data: bytes) -> None:
-    assert told(parsed(data[:600], list(range(600)))) == told(parsed(data[:600], []))
+    assert answers(parsed(data[:600], list(range(600)))) == answers(parsed(data[:600], []))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(logs)
 def test_engines_give_the_same_log(data: bytes) -> None:
-    assert told(parsed(data, [], regex_engine.read)) == told(parsed(data, []))
+    assert answers(parsed(data, [], regex_engine.read)) == answers(parsed(data, []))
 
 
 @settings(max_examples=200, deadline=None)
