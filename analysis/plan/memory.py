@@ -45,7 +45,7 @@ Memory = dict[str, Estimate]
 
 @dataclass(frozen=True)
 class Precision:
-    """Bytes per number of each kind; `copy` is the 16-bit copy of the weights that autocast keeps."""
+    """Bytes per number of each kind; `copy` is the 16-bit copy of the weights that multiply."""
 
     weight: int
     copy: int

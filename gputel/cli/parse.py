@@ -248,10 +248,7 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
         for note in log.notes:
             show.note(f"{log.source}: {note}")
         if log.rejects:
-            what = (
-                "damaged records," if log.lines is None else "lines look like records and could not be read;"
-            )
-            show.note(f"{log.source}: {len(log.rejects)} {what} see --rejects")
+            show.note(f"{log.source}: {_refused(log)}, see --rejects")
     empty = [log for log in logs if log.is_empty]
     if len(empty) <= FEW or verbose:
         for log in empty:
@@ -265,6 +262,15 @@ def _print_notes(logs: list[Log], skipped: list[Skipped], *, verbose: bool) -> N
 
 def _in_lines(log: Log) -> str:
     return "" if log.lines is None else f" in {log.lines} lines"
+
+
+def _refused(log: Log) -> str:
+    """How many lines of a log, or records of a store, were not taken."""
+    count = len(log.rejects)
+    if log.lines is None:
+        return f"{count:,} damaged record{'s' * (count > 1)}"
+    many = "lines look like records" if count > 1 else "line looks like a record"
+    return f"{count:,} {many} and could not be read"
 
 
 def _exit_code(logs: list[Log], errors: list[dict[str, str]], *, strict: bool) -> int:

@@ -96,7 +96,9 @@ GROUPS: Groups = {
     help="How it trains, for the memory that its state takes.  [default: adamw]",
 )
 @option(
-    "--dtype", type=click.Choice(["bf16", "fp32", "pure-bf16"]), help="bf16 is autocast.  [default: bf16]"
+    "--dtype",
+    type=click.Choice(["bf16", "fp32", "pure-bf16"]),
+    help="bf16 keeps weights in fp32.  [default: bf16]",
 )
 @option(
     "--shard",
