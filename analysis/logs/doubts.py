@@ -24,6 +24,7 @@ MOST_BARE = 0.1  # share of records without a step and a loss
 WHOLE = 0.6  # of the cells of records that are whole have a value
 MOST_UNREAD = 0.02  # share of lines like records that were not read
 LEAST_UNREAD = 3
+MOST_REPEATED = 0.25  # share of records that repeat the one before
 FAR = 0.5  # how far, by its share, a first loss may be from ln(vocabulary)
 LOSSES = re.compile(r"(?i)loss|nll|\bce\b|xent|entropy|objective|cost|ppl|mse|mae|error|elbo|bp[bc]")
 
@@ -155,6 +156,24 @@ def _constant(log: ParsedRows) -> Iterator[Doubt]:
             yield _doubt("copied-loss", evidence, "one figure was read as two", {"copy": name}, line)
 
 
+def _repeats(log: ParsedRows) -> Iterator[Doubt]:
+    """Records that repeat the one before: its step and all of its figures."""
+    rows = log.records
+    if rows.height < FEWEST:
+        return
+    place = [name for name in ("phase", "attempt", "rank", "epoch", "step") if name in rows.columns]
+    same = [pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*place, *log.metrics())]
+    again = rows.filter(pl.all_horizontal(pl.col("step").is_not_null(), *same))
+    if again.height > MOST_REPEATED * rows.height:
+        yield _doubt(
+            "repeated-records",
+            f"{again.height:,} of {rows.height:,} records repeat the step and all figures of the one before",
+            "two handlers print each line; `steps` counts each once",
+            {"repeated": again.height, "records": rows.height},
+            again["line"][0],
+        )
+
+
 def _evaluations(log: ParsedRows) -> Iterator[Doubt]:
     """More evaluations than records: what trains was read as an evaluation, or the other way round."""
     records = log.records.height
@@ -271,6 +290,7 @@ CHECKS: tuple[Callable[[ParsedRows], Iterator[Doubt]], ...] = (
     _totals,
     _far_from_vocabulary,
     _constant,
+    _repeats,
     _evaluations,
     _spacing,
     _unread,
