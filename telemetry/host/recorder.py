@@ -25,6 +25,8 @@ from gputel.telemetry.store.tiers import PROCESS, Tier, TierColumn
 
 BUDGET = 0.005
 """Of a core, for all reads together."""
+ROOM = 0.7
+"""Of the budget: a source is read as often as before where all of it would take no more than this."""
 PERIOD = round(SECOND / HZ[FAST])
 CATCH_UP = SECOND
 """A thread that is later than this leaves out the ticks that it missed."""
@@ -46,9 +48,15 @@ class PacedLook:
     """Something that is read every so many ticks, and the CPU time of a read."""
 
     name: str = "processes"
-    every: int = round(SECOND / HZ[SLOW]) // PERIOD
+    usual: int = round(SECOND / HZ[SLOW]) // PERIOD
     cost_ns: int = 0
-    lowered: bool = False
+
+    def __post_init__(self) -> None:
+        self.every = self.usual
+
+    @property
+    def lowered(self) -> bool:
+        return self.every > self.usual
 
     @property
     def share(self) -> float:
@@ -211,19 +219,27 @@ class HostRecorder:
             self._looked.cost_ns = time.thread_time_ns() - began
 
     def judge(self, now: int) -> None:
-        """Lower the dearest source while the thread takes more than the budget."""
+        """Read the dearest source more rarely over the budget, and more often again where there is room."""
         spent = time.thread_time_ns()
         share = (spent - self._spent_ns) / (now - self._judged_ns)
         self._spent_ns, self._judged_ns = spent, now
-        dearest = max([*self._paced, self._looked], key=lambda paced: paced.share)
-        if share <= self._budget or dearest.every >= RAREST:
+        looks = [*self._paced, self._looked]
+        took = f"the host's sources took {share:.2%} of a core"
+        if share > self._budget:
+            dearest = max(looks, key=lambda look: look.share)
+            self._pace(dearest, min(RAREST, dearest.every * 2), f"{took}, more than {self._budget:.1%}")
+        elif lowered := [look for look in looks if look.lowered]:
+            cheapest = min(lowered, key=lambda look: look.share)
+            if share + cheapest.share <= ROOM * self._budget:
+                self._pace(cheapest, max(cheapest.usual, cheapest.every // 2), f"{took}: there is room again")
+
+    def _pace(self, look: PacedLook, every: int, why: str) -> None:
+        if every == look.every:
             return
-        before = dearest.every
-        dearest.every, dearest.lowered = min(RAREST, before * 2), True
-        hz, slower = SECOND / (before * PERIOD), SECOND / (dearest.every * PERIOD)
-        why = f"the host's sources took {share:.2%} of a core, more than {self._budget:.1%}"
-        text = f"{dearest.name} is read at {slower:g} Hz instead of {hz:g}: {why}"
-        self._report("rate", text, tier=dearest.name, **{"from": hz, "to": slower, "why": why})
+        before, after = SECOND / (look.every * PERIOD), SECOND / (every * PERIOD)
+        look.every = every
+        text = f"{look.name} is read at {after:.3g} Hz instead of {before:.3g}: {why}"
+        self._report("rate", text, tier=look.name, **{"from": before, "to": after, "why": why})
 
 
 def _paced(tier: Tier, sources: Sequence[HostSource]) -> HostTier:

@@ -8,6 +8,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.host import seconds
+from gputel.telemetry.host.recorder import JUDGE_EVERY
 from gputel.telemetry.store import parquet
 from tests.telemetry.host import machine
 from tests.telemetry.host.machine import MachineRecording
@@ -76,6 +77,21 @@ def test_source_that_takes_more_than_the_budget_is_read_more_rarely(tmp_path: Pa
     recording.recorder.close()
     assert "instead of" in dearest
     assert "more than 0.0%" in dearest
+
+
+def test_source_is_read_as_often_as_before_when_there_is_room_again(tmp_path: Path) -> None:
+    recording = MachineRecording(tmp_path, budget=0.0)
+    recording.run(20)
+    for budget in (0.0, 0.0, 1e9, 1e9, 1e9):
+        recording.recorder._budget = budget
+        recording.clock.advance(JUDGE_EVERY)
+        recording.recorder.judge(recording.clock.now)
+    rates = [facts for kind, facts in recording.events if kind == "rate"]
+    recording.recorder.close()
+    assert len(rates) == 4
+    assert all("there is room again" in text for text in rates[2:])
+    sources = recording.recorder.as_json()["sources"]
+    assert not any("lowered" in source for source in sources.values())  # type: ignore[attr-defined]
 
 
 def test_table_that_was_not_recorded_has_columns_and_no_rows(tmp_path: Path) -> None:
