@@ -138,6 +138,7 @@ class Sampler:
         for descriptor in stop_fds:
             poll.register(descriptor, select.POLLIN | select.POLLHUP)
         published, described = 0, self._clock.monotonic()
+        self._board.beat(described)
         if self._host is not None:
             self._host.start()
         self._publish("probing")

@@ -44,7 +44,7 @@ def test_terminal_shows_a_line_for_each_machine(recording: MachineRecording) -> 
     recording.change("proc/stat", "cpu  40 0 0 60 0 0 0 0 0 0\n")
     recording.run(10)
     (shown,) = machines([after_the_end(recording)], 120, 5)
-    words = "machine 1 CPU 40 % · memory 3.8/15 GiB · waited for core 0 %, disk 0 %, memory 0 %"
+    words = "machine 1 CPU 40 % · memory 3.8 GiB of 15.3 GiB · waited for core 0 %, disk 0 %, memory 0 %"
     assert shown.plain.strip() == words
 
 

@@ -19,6 +19,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.keeper import KeeperState, OutputPipe
 from gputel.telemetry.sampling.status import Board
+from gputel.telemetry.store.journal import read
 from tests.recordings import Recorder, children, is_alive, until
 from tests.recordings.kills import kill_round
 from tests.telemetry.process.conftest import SIMULATED
@@ -35,8 +36,9 @@ def numbers(lines: int, pause_s: float) -> tuple[str, ...]:
 
 
 def sampled(recorder: Recorder) -> int:
-    """Bytes of telemetry at the full rate."""
-    return sum(journal.stat().st_size for journal in recorder.folder.glob("gpu/fast*"))
+    """Blocks of ticks at the full rate."""
+    journals = [read(path) for path in recorder.folder.glob("gpu/fast*.gtb")]
+    return sum(len(journal.ticks) for journal in journals if journal)
 
 
 def expected(lines: int) -> bytes:
