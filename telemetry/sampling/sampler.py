@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import queue
 import select
 import sys
 import threading
@@ -17,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gputel.telemetry import events, run_folder
+from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.host.recorder import HostRecorder
@@ -27,6 +26,7 @@ from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
 from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
+from gputel.telemetry.sampling.folder_writer import FolderWriter
 from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
@@ -40,8 +40,6 @@ START_LIMIT = 90 * SECOND
 """A driver without persistence mode takes seconds to start; calls that hung for 45 s have been seen."""
 DESCRIBE_EVERY = 60 * SECOND
 PUBLISH_EVERY = SECOND
-MOST_WAITING = 1000
-"""Events and facts that wait for room on a full disk."""
 GIL_WAIT_S = 0.0005
 """How long another thread may keep the sampling one waiting: Python's own 5 ms are half a period at 100 Hz."""
 
@@ -357,45 +355,3 @@ def _sampling_so_far(folder: Path) -> dict[str, object]:
     except GputelError:
         return {}
     return sampling if isinstance(sampling, dict) else {}
-
-
-class FolderWriter:
-    """Writes events and run.json in a thread of its own; neither raises nor makes the caller wait.
-
-    What a full disk does not take is tried again with what comes next, and lost if it is still full at the end.
-    """
-
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder, self._clock = folder, clock
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: list[Callable[[], None]] = []
-        self._thread = threading.Thread(target=self._write, name="folder-writer", daemon=True)
-        self._thread.start()
-
-    def event(self, kind: str, text: str, **facts: object) -> None:
-        wall = self._clock.stamp().wall
-        self._tasks.put(lambda: events.append(self._folder, wall, kind, text, **facts))
-
-    def describe(self, **facts: object) -> None:
-        self._tasks.put(lambda: run_folder.update(self._folder, **facts))
-
-    def describe_end(self, **facts: object) -> None:
-        """On a full disk, in the room that was reserved for the end."""
-        self._tasks.put(lambda: run_folder.update_end(self._folder, facts))
-
-    def close(self, patience_s: float = 30.0) -> None:
-        self._tasks.put(None)
-        self._thread.join(patience_s)
-
-    def _write(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            self._waiting.append(task)
-            waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                try:
-                    each()
-                except OSError as error:
-                    if error.errno in run_folder.NO_ROOM and len(self._waiting) < MOST_WAITING:
-                        self._waiting.append(each)
-                except GputelError:
-                    continue
