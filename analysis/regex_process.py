@@ -27,23 +27,28 @@ class SearchProcess:
         self._connection: Connection | None = None
 
     def ends(self, question: Question) -> bool:
-        """Whether the search ends within its limit."""
+        """Whether the search ends within its limit; one whose process ended for another reason is made again."""
         with self._lock:
-            connection = self._connection or self._start()
-            try:
-                connection.send(question)
-                connection.recv_bytes()
-            except (EOFError, OSError):
-                self.close()
-                return False
-            return True
+            while True:
+                connection = self._connection or self._start()
+                try:
+                    connection.send(question)
+                    connection.recv_bytes()
+                except (EOFError, OSError):
+                    if self.close() == -signal.SIGPROF:
+                        return False
+                else:
+                    return True
 
-    def close(self) -> None:
+    def close(self) -> int | None:
+        """Ends the process; returns how it ended."""
         atexit.unregister(self.close)
+        ended = None
         if self._connection and self._process:
             self._connection.close()
-            self._process.wait()
+            ended = self._process.wait()
         self._process = self._connection = None
+        return ended
 
     def _start(self) -> Connection:
         ours, theirs = Pipe()
@@ -70,7 +75,7 @@ def _serve(connection: Connection) -> None:
         source, flags, method, line, start, end, limit_s = question
         regex = re.compile(source, flags)
         signal.setitimer(
-            signal.ITIMER_REAL, limit_s
+            signal.ITIMER_PROF, limit_s
         )  # its signal has no handler and ends the process, in `re` too
         found = getattr(regex, method)(line, start, end)
         if method == "finditer":

@@ -12,6 +12,7 @@ import pytest
 
 from gputel.analysis import timed_regex
 from gputel.analysis.logs import formats
+from gputel.analysis.regex_process import PROCESS
 from gputel.analysis.runs.paths import parse
 from gputel.telemetry.errors import GputelError
 
@@ -55,6 +56,16 @@ def test_search_in_a_thread_answers_as_ever() -> None:
             assert found
             assert found["n"] == line.split()[-1]
         assert [match["n"] for match in threads.submit(regex.finditer, b"a 12 3", 4).result()] == [b"3"]
+
+
+def test_search_whose_process_was_killed_meanwhile_is_made_by_another() -> None:
+    regex = timed_regex.timed(re.compile(rb"\d+"), "n", "own.toml")
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(regex.search, b"a 12").result()
+        assert PROCESS._process
+        PROCESS._process.kill()
+        PROCESS._process.wait()
+        assert thread.submit(regex.search, b"a 13").result()
 
 
 def test_search_that_ends_answers_as_ever() -> None:

