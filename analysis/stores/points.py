@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
 
-UNKNOWN_TIME = 0
 MOST = 2**62  # a larger step is none
 DEEPEST = 8  # levels of a configuration
 NUMERIC = re.compile(r"[-+]?(?:\d[\d_]{0,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?")
@@ -60,11 +59,6 @@ class StoredRun:
     started: int | None = None
     ended: int | None = None
     notes: tuple[str, ...] = ()  # what was counted and left aside
-
-
-def no_points() -> TagValues:
-    whole, numbers = np.zeros(0, np.int64), np.zeros(0, np.float64)
-    return TagValues((), whole, whole, whole, numbers, whole)
 
 
 def joined(several: Sequence[TagValues]) -> TagValues:

@@ -27,7 +27,6 @@ AXES = (
     "total_timesteps",
     "epoch",
 )
-LONGEST_CELL = 1 << 16
 NAME = re.compile(r"[^\W\d][\w./ @():%+-]*")
 
 

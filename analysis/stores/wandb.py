@@ -18,7 +18,7 @@ from typing import Any
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.patterns import Reject
 from gputel.analysis.stores.points import StoredRun, TagValues, from_rows, number, settings
-from gputel.analysis.stores.wandb_log import FORMAT, MAGIC, RecordReader
+from gputel.analysis.stores.wandb_log import FORMAT, RecordReader
 from gputel.analysis.stores.wire import BYTES, DOUBLE, VARINT, WireError, fields, signed, text, varint
 
 PIECE = 8 << 20
@@ -28,10 +28,6 @@ HISTORY, SUMMARY, CONFIG, METRIC, RUN, EXIT = 2, 3, 5, 12, 17, 18
 UNKNOWN = "_step"
 JSON_TEXT = b"\x82\x01"  # the key of a value
 SIZES = {1: 8, 5: 4}  # of fields of fixed size
-
-
-def is_wandb(head: bytes) -> bool:
-    return head.startswith(MAGIC) and len(head) >= 7
 
 
 @dataclass

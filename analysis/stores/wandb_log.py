@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from gputel.analysis.logs.patterns import Reject
 
-MAGIC = b":W&B"
 START = 7  # bytes before the first record
 BLOCK, HEADER = 1 << 15, 7
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
