@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gputel.analysis import progress, spread
 from gputel.analysis.logs.files import DEFAULT, Limits
-from gputel.analysis.runs.paths import read_logs
+from gputel.analysis.runs.paths import bytes_of, read_logs
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def read_many(
     paths: Sequence[Path], formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT
 ) -> Iterator[Log | GputelError]:
     """Yields each log, or the error that reading it raised, in the order of the paths."""
-    sums = [0, *accumulate(_size(path) for path in paths)]
+    sizes = {path: bytes_of(path) for path in paths}
+    sums = [0, *accumulate(sizes[path] for path in paths)]
     done, workers = 0, spread.workers_for(sums[-1] / FASTEST)
     if workers == 1:
         begun = time.process_time()
@@ -41,9 +42,9 @@ def read_many(
         else:
             return
     read, left = partial(_read, formats=formats, limits=limits), paths[done:]
-    for path, log in zip(left, spread.spread(read, left, workers, _size, _killed), strict=True):
-        with progress.stage(path.name, _size(path), progress.BYTES) as advance:
-            advance(_size(path))
+    for path, log in zip(left, spread.spread(read, left, workers, sizes.__getitem__, _killed), strict=True):
+        with progress.stage(path.name, sizes[path], progress.BYTES) as advance:
+            advance(sizes[path])
         yield log
 
 
@@ -57,12 +58,3 @@ def _read(
 
 def _killed(path: Path) -> GputelError:
     return GputelError(str(path), "reading it killed the process that read it", "is there memory enough?")
-
-
-def _size(path: Path) -> int:
-    """Bytes to read; of a run folder, those of what it printed."""
-    try:
-        files = path.glob("**/output*.log*") if path.is_dir() else [path]
-        return 1 + sum(file.stat().st_size for file in files)
-    except OSError:
-        return 1

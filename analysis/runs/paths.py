@@ -152,6 +152,16 @@ class _Walk:
         return first is path
 
 
+def bytes_of(path: Path) -> int:
+    """Bytes to read of a log, or of what a run printed; 0 where that cannot be known."""
+    try:
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.rglob("output.log"))
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
+
+
 def read_log(path: Path, formats: tuple[Format, ...] | None = None, limits: Limits = DEFAULT) -> Log:
     """Reads a run folder, a store, a log file or a FIFO; raises GputelError if it cannot be opened."""
     if _is_store(path, formats):

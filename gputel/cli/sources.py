@@ -71,21 +71,13 @@ def in_natural_order(words: Sequence[str]) -> list[str]:
 @contextmanager
 def reading(named: Sequence[RunSource]) -> Iterator[None]:
     """Counts the bytes of several runs as one piece of work."""
+    from gputel.analysis.runs import paths
+
     label = (
         f"reading {len(named)} runs" if len(named) > 1 else f"reading {named[0].path.name}" if named else ""
     )
-    with progress.stage(label, sum(map(_bytes_of, named)), progress.BYTES):
+    with progress.stage(label, sum(paths.bytes_of(source.path) for source in named), progress.BYTES):
         yield
-
-
-def _bytes_of(source: RunSource) -> int:
-    """Of a log, or of what a run has printed; 0 where that cannot be known."""
-    try:
-        if source.kind == "run":
-            return sum(path.stat().st_size for path in source.path.rglob("output.log"))
-        return source.path.stat().st_size if source.path.is_file() else 0
-    except OSError:
-        return 0
 
 
 def without_copies(read: Sequence[tuple[RunSource, Log]]) -> tuple[list[Log], list[Skipped]]:
