@@ -74,16 +74,15 @@ class _Pools(Generic[Item, Result]):
         self._batches = batches
         self._workers = workers
         self._broken = 0
-        self._futures: list[Future[Answer[Result]] | None] = [None] * len(batches)
+        self._futures: dict[int, Future[Answer[Result]]] = {}
         self._pool = _pool(workers)
         self._submit(0)
 
     def result(self, place: int) -> list[Result] | None:
         """The results of a batch; None if the pools broke too often to know them."""
         while self._broken < POOLS:
-            future = self._futures[place]
             try:
-                return _heard(future.result()) if future else None
+                return _heard(self._futures[place].result())
             except BrokenExecutor:
                 self._broken += 1
                 self._pool.shutdown()
@@ -97,7 +96,7 @@ class _Pools(Generic[Item, Result]):
     def _submit(self, first: int) -> None:
         """Submits each batch from `first` on that has no result."""
         for place in range(first, len(self._batches)):
-            future = self._futures[place]
+            future = self._futures.get(place)
             if not (future and future.done() and not future.exception()):
                 self._futures[place] = self._pool.submit(_all, self._work, self._batches[place])
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from gputel.telemetry.host.columns import DISK, DISKS, FAST
 from gputel.telemetry.host.kept_file import KeptFile
-from gputel.telemetry.host.source import Contents, HostSource, Values
+from gputel.telemetry.host.source import HostSource, Values, parser_of_lines
 
 NO_DISK = re.compile(r"(loop|ram|zram|fd|sr)\d+")
 PARTITION = re.compile(r"((nvme|mmcblk)\w*p|[a-z]+)\d+")
 """How partitions are named, where /sys does not list the whole disks."""
 MOST = 64
 FIELDS = 13
-BLANK: Values = (None,) * len(DISKS)
 
 
 def disks(root: Path) -> HostSource:
@@ -23,14 +22,8 @@ def disks(root: Path) -> HostSource:
     rows = (line.split() for line in (file.read() or b"").splitlines())
     listed = [fields[2].decode() for fields in rows if len(fields) >= FIELDS]
     names = tuple(name for name in listed if _is_whole(root, name))[:MOST]
-
     lines = [re.compile(rb" " + re.escape(name.encode()) + rb" (.*)") for name in names]
-
-    def parse(contents: Contents) -> Values:
-        content = contents[0] or b""
-        matches = [line.search(content) for line in lines]
-        return tuple(value for match in matches for value in (_row(match[1]) if match else BLANK))
-
+    parse = parser_of_lines(lines, _row, len(DISKS))
     return HostSource("diskstats", DISK, FAST, DISKS, (file,), parse, names)
 
 

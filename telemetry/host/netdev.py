@@ -7,10 +7,9 @@ from pathlib import Path
 
 from gputel.telemetry.host.columns import FAST, NET, NETWORKS
 from gputel.telemetry.host.kept_file import KeptFile
-from gputel.telemetry.host.source import Contents, HostSource, Values
+from gputel.telemetry.host.source import HostSource, Values, parser_of_lines
 
 MOST = 32
-BLANK: Values = (None,) * len(NETWORKS)
 
 
 def networks(root: Path) -> HostSource:
@@ -19,14 +18,8 @@ def networks(root: Path) -> HostSource:
     rows = [line.rpartition(b":") for line in (file.read() or b"").splitlines()[2:]]
     counted = [(name.strip().decode(), _row(counts)) for name, _, counts in rows if counts]
     names = tuple(name for name, row in counted if row[0] or row[1] or _is_device(root, name))[:MOST]
-
     lines = [re.compile(rb"^ *" + re.escape(name.encode()) + rb":(.*)", re.MULTILINE) for name in names]
-
-    def parse(contents: Contents) -> Values:
-        content = contents[0] or b""
-        matches = [line.search(content) for line in lines]
-        return tuple(value for match in matches for value in (_row(match[1]) if match else BLANK))
-
+    parse = parser_of_lines(lines, _row, len(NETWORKS))
     return HostSource("net/dev", NET, FAST, NETWORKS, (file,), parse, names)
 
 

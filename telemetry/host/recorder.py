@@ -194,8 +194,8 @@ class HostRecorder:
         self._spent_ns = time.thread_time_ns()
         while not self._stopping.is_set():
             self.tick(tick, deadline)
-            self._spent_so_far, self._ticked_ns = time.thread_time_ns(), clock.monotonic()
             now = clock.monotonic()
+            self._spent_so_far, self._ticked_ns = time.thread_time_ns(), now
             if now - self._judged_ns >= JUDGE_EVERY:
                 self.judge(now)
             missed = (now - deadline) // PERIOD if now - deadline > CATCH_UP else 0

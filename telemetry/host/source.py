@@ -5,6 +5,7 @@ Bytes that are those of the last read are not parsed again: most of what the ker
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -55,6 +56,20 @@ def by_subject(rows: Mapping[bytes, Sequence[int | None]], subjects: Sequence[st
     """The rows of these subjects one after the other; nulls for one that is gone."""
     blank = (None,) * columns
     return tuple(value for subject in subjects for value in rows.get(subject.encode(), blank))
+
+
+def parser_of_lines(
+    lines: Sequence[re.Pattern[bytes]], row: Callable[[bytes], Values], columns: int
+) -> Callable[[Contents], Values]:
+    """A parser of a file with a line for each subject: `row` reads its first group; nulls for one that is gone."""
+    blank: Values = (None,) * columns
+
+    def parse(contents: Contents) -> Values:
+        content = contents[0] or b""
+        matches = [line.search(content) for line in lines]
+        return tuple(value for match in matches for value in (row(match[1]) if match else blank))
+
+    return parse
 
 
 def numbers_by_name(content: bytes) -> dict[bytes, int]:
