@@ -150,6 +150,11 @@ def size(count: float) -> str:
     return f"{count:,.1f} {SIZES[-1]}"
 
 
+def mebibytes(count: float) -> str:
+    """Formats a number of MiB: `812.0 KiB`, `20.7 GiB`."""
+    return size(count * 2**20)
+
+
 def money(dollars: float, error: float | None = None) -> str:
     """Formats `$0.012`, `$12.50`, `$12.5 ±0.3`, `$1,235`: cents below a thousand dollars."""
     if 0 < abs(dollars) < 0.1:

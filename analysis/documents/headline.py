@@ -10,7 +10,6 @@ from gputel.analysis.align import errors
 from gputel.analysis.align.join import WHOLE
 from gputel.analysis.document import FactList, rows
 from gputel.analysis.documents.parse import best_evaluation
-from gputel.analysis.documents.record import MIB
 from gputel.analysis.logs import summary
 from gputel.analysis.report.verdicts import MFU_QUESTION, UNKNOWN
 
@@ -94,7 +93,7 @@ def _peaks(report: Report) -> str | None:
     gpu_rows = list(rows(report.gpus))
     memory = [row["mem_peak_mib"] for row in gpu_rows if row.get("mem_peak_mib") is not None]
     heat = [row["temp_peak_c"] for row in gpu_rows if row.get("temp_peak_c") is not None]
-    parts = [f"{text.size(max(memory) * MIB)} memory"] if memory else []
+    parts = [f"{text.mebibytes(max(memory))} memory"] if memory else []
     parts += [f"{text.number(max(heat), 0)} °C"] if heat else []
     return _joined(parts)
 

@@ -9,7 +9,6 @@ from gputel.analysis import text
 from gputel.analysis.document import FactList
 from gputel.analysis.report.machine import MachineSummary
 
-MIB = 2**20
 FEW = 4
 """Disks, interfaces and processes that are named; the rest are in the JSON."""
 STILL_MIB = 0.5
@@ -63,9 +62,11 @@ def _pressure(summary: MachineSummary) -> str | None:
 def _memory(summary: MachineSummary) -> str | None:
     if summary.mem_used_max_mib is None or summary.mem_total_mib is None:
         return None
-    words = f"at most {text.size(summary.mem_used_max_mib * MIB)} used of {text.size(summary.mem_total_mib * MIB)}"
+    words = (
+        f"at most {text.mebibytes(summary.mem_used_max_mib)} used of {text.mebibytes(summary.mem_total_mib)}"
+    )
     if summary.swap_used_max_mib:
-        words += f", {text.size(summary.swap_used_max_mib * MIB)} of swap"
+        words += f", {text.mebibytes(summary.swap_used_max_mib)} of swap"
     if summary.oom_kills:
         words += f"; {summary.oom_kills:.0f} killed for want of memory"
     return words
@@ -82,10 +83,9 @@ def _limits(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             )
         if memory is not None:
             used, hits = group["mem_used_mib_max"], group["mem_limit_hits"]
-            words = "" if used is None else f", at most {text.size(used * MIB)} used"
+            words = "" if used is None else f", at most {text.mebibytes(used)} used"
             parts.append(
-                f"{text.size(memory * MIB)} of memory{words}"
-                + (f", reached {hits:.0f} times" if hits else "")
+                f"{text.mebibytes(memory)} of memory{words}" + (f", reached {hits:.0f} times" if hits else "")
             )
         if parts:
             yield f"{group['cgroup']}: {'; '.join(parts)}"
@@ -101,7 +101,7 @@ def _processes(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         waited = process["main_wait_mean"]
         if waited is not None and waited >= 1:
             words += f", its main thread waited for a core {waited:.0f} % of the time"
-        yield f"{words}, {text.size(process['rss_max_mib'] * MIB)}"
+        yield f"{words}, {text.mebibytes(process['rss_max_mib'])}"
     rest = len(processes) - len(measured[:FEW])
     if measured and rest:
         yield f"and {rest:,} more"
@@ -117,7 +117,7 @@ def _moved(
         if amount < STILL_MIB:
             continue
         parts = [
-            f"{text.size(subject[f'{way}_mib'] * MIB)} {word} (at most {subject[f'{way}_mib_s_max']:.1f} MiB/s)"
+            f"{text.mebibytes(subject[f'{way}_mib'])} {word} (at most {subject[f'{way}_mib_s_max']:.1f} MiB/s)"
             for way, word in zip(ways, words, strict=True)
             if subject[f"{way}_mib_s_max"] is not None
         ]

@@ -20,7 +20,6 @@ from gputel.analysis.report.summary import (
     refreshed,
 )
 
-MIB = 2**20
 TOO_FEW = "too few changes to tell"
 COVERED = 0.995  # of the time, below which the covered share is mentioned
 SHORTFALL = 0.95  # of the rate asked for, below which the difference is mentioned
@@ -147,7 +146,7 @@ def _gpu(gpu: GpuTotals) -> str:
         _unit(gpu.power_mean_w, "{:.0f} W mean"),
         _unit(gpu.power_peak_w, "{:.0f} W peak"),
         energies(gpu),
-        None if gpu.mem_peak_mib is None else f"{text.size(gpu.mem_peak_mib * MIB)} peak",
+        None if gpu.mem_peak_mib is None else f"{text.mebibytes(gpu.mem_peak_mib)} peak",
         _unit(gpu.temp_peak_c, "{:.0f} °C peak"),
         *(f"{text.duration(seconds)} throttled: {reason}" for reason, seconds in gpu.throttle_s.items()),
     ]
@@ -161,7 +160,7 @@ def _overhead(sampling: SamplingSummary | None) -> str | None:
     share, start = sampling.cpu_share, f"{sampling.startup_cpu_s:.2f} s of CPU to start"
     driver = f"{100 * sampling.driver_share:.2f} % of the time in calls into the driver"
     parts = [start, driver] if share is None else [f"{100 * share:.1f} % of a core", driver, f"after {start}"]
-    words = f"{', '.join(parts)}; {text.size(sampling.resident_mib * MIB)} resident"
+    words = f"{', '.join(parts)}; {text.mebibytes(sampling.resident_mib)} resident"
     lowered = [
         f"{' and '.join(part['readings']) if 'readings' in part else part['tier']} to {part['hz']:g} Hz"
         for part in sampling.lowered

@@ -28,7 +28,7 @@ from gputel.analysis.documents.headline import (
 from gputel.analysis.documents.machine import machine_facts
 from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
-from gputel.analysis.documents.record import MIB, SENSORS, TOO_FEW, sensor_refresh
+from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.report.checkup import counted
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
@@ -354,7 +354,7 @@ ENERGY: tuple[Column, ...] = (
 TEMPERATURE: Column = ("peak\ntemp.", _rounded("temp_peak_c", "°C"))
 UTILIZATION: Column = ("utilization", _rounded("util", "%"))
 MEMORY: tuple[Column, ...] = (
-    ("peak\nmemory", _written("mem_peak_mib", lambda mib: text.size(mib * MIB))),
+    ("peak\nmemory", _written("mem_peak_mib", text.mebibytes)),
     ("tensor cores\nactive", _written("tensor_active", lambda share: f"{share:.1f} %")),
     ("DRAM\nactive", _written("dram_active", lambda share: f"{share:.1f} %")),
 )

@@ -34,7 +34,6 @@ NEAR = 0.15  # relative distance from a factor that explains a disagreement
 HEADROOM_QUESTION = "headroom"
 RESERVE = 0.95  # of the memory; the rest is for fragmentation and other processes
 WORTH = 1.1  # least factor that is worth trying
-MIB = 2**20
 
 STRAGGLER_QUESTION = "stragglers"
 SLOWER = 0.95  # of the median clock of the other GPUs
@@ -152,7 +151,7 @@ def headroom_verdict(case: Case) -> Verdict:
     peak = float(peaks.max())  # type: ignore[arg-type]
     fits = RESERVE * total / peak if peak else None
     facts = {"mem_peak_mib": peak, "mem_total_mib": total, "fits": fits}
-    usage = f"the fullest GPU used {text.size(peak * MIB)} of {text.size(total * MIB)} at its peak"
+    usage = f"the fullest GPU used {text.mebibytes(peak)} of {text.mebibytes(total)} at its peak"
     if fits is None or fits < WORTH:
         return Verdict(HEADROOM_QUESTION, "no", (usage,), facts)
     caveat = "assumes memory scales with batch or model size; memory that PyTorch caches counts as used"

@@ -19,7 +19,6 @@ from gputel.analysis.live.terminal.snapshots import RunSnapshot
 from gputel.analysis.live.terminal.text import clean, clock, event_time, fit, flow, line, moment
 from gputel.analysis.live.view import GpuView, MachineView, View
 
-MIB = 2**20
 STYLES = {"running": "green", "completed": "cyan", "failed": "bold red", "interrupted": "yellow"}
 LABELS = {"tok_per_sec": "tok/s", "mfu": "MFU", "grad_norm": "grad norm", "dt_ms": "ms a step"}
 FIRST = ("loss", "tok_per_sec", "mfu", "grad_norm")
@@ -259,7 +258,7 @@ def _machine(machine: MachineView) -> Text:
     if "cpu_busy" in host:
         parts.append(f"CPU {host['cpu_busy']:.0f} %")
     if "mem_used_mib" in host and "mem_total_mib" in host:
-        used, total = (text.size(host[name] * MIB) for name in ("mem_used_mib", "mem_total_mib"))
+        used, total = (text.mebibytes(host[name]) for name in ("mem_used_mib", "mem_total_mib"))
         parts.append(f"memory {used} of {total}")
     waits = (("psi_cpu_some", "core"), ("psi_io_some", "disk"), ("psi_memory_some", "memory"))
     waited = [f"{name} {host[column]:.0f} %" for column, name in waits if column in host]
