@@ -94,7 +94,7 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
 def totals(spans: pl.DataFrame, by: Sequence[str] = ("kind",)) -> pl.DataFrame:
     """Sums by kind, or by kind and phase, in the order of KINDS; adds the shares of time and energy.
 
-    `contains` is the kind that could not be told from the training.
+    `contains` is the kind that nothing separates from the training.
     """
     node = ["node"] if "node" in spans.columns else []
     inseparable = pl.when(pl.col("kind") == "train").then("text").alias("contains")

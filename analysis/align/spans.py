@@ -82,7 +82,7 @@ def log_marks(subject: RunData, tables: timestamps.TimedLog) -> dict[str | None,
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in ns of the mark `of`; `text` of training is the kind that could not be told from it."""
+    """A stretch of time in ns of the mark `of`; `text` of training is what nothing separates from it."""
 
     kind: str
     start: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ class RunsQuestion:
 
 def refreshed(
     question: RunsQuestion, file: Path, show: Callable[[list[Path]], Iterable[Path]] = lambda stale: stale
-) -> index.Changes:
-    """Makes the index true of the places that are asked about."""
+) -> tuple[RunsQuestion, index.Changes]:
+    """Makes the index true of the places that are asked about; the question comes back with their names."""
     with index.opened(file) as connection:
         places = _places(question, connection)
         if not places:
@@ -51,7 +51,8 @@ def refreshed(
             raise GputelError(
                 "gputel runs", "no runs are known, and there is no runs/ here", hint, exit_code=2
             )
-        return index.update(connection, places, show) if question.updates else index.Changes()
+        changes = index.update(connection, places, show) if question.updates else index.Changes()
+        return replace(question, places=tuple(places)), changes
 
 
 def _places(question: RunsQuestion, connection: Any) -> list[Path]:
@@ -63,8 +64,7 @@ def _places(question: RunsQuestion, connection: Any) -> list[Path]:
 
 def chosen_paths(where: str, places: Sequence[Path], file: Path) -> list[Path]:
     """The runs that meet a condition, the oldest first; all that are known if no places are named."""
-    question = RunsQuestion(tuple(places), where=where, columns=("path",))
-    refreshed(question, file)
+    question, _ = refreshed(RunsQuestion(tuple(places), where=where, columns=("path",)), file)
     return [Path(path) for (path,) in answer(question, file).rows]
 
 
@@ -83,9 +83,7 @@ def totals(
 
 
 def answer(question: RunsQuestion, file: Path) -> RunRows:
-    """Answers the question from the index."""
-    with index.opened(file) as connection:
-        places = _places(question, connection)
+    """Answers a question, as `refreshed` gave it back, from the index."""
     with questions.reading(file) as connection:
         if question.sql:
             return questions.ask(connection, question.sql)
@@ -96,7 +94,7 @@ def answer(question: RunsQuestion, file: Path) -> RunRows:
             names,
             question.where,
             question.sort,
-            places,
+            question.places,
             None if question.by else question.limit,
         )
         if not question.by:

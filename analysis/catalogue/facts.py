@@ -101,7 +101,7 @@ def computed(path: Path) -> CatalogueRow | None:
 
 
 def read_facts(folder: Path) -> CatalogueRow | None:
-    """Returns the row of a recording's facts.json; None if there is none, or its files have other sizes now."""
+    """Returns the row in a recording's facts.json; None without that file, or if others have changed in size."""
     try:
         with (folder / NAME).open("rb") as file:
             said = json.loads(file.read(LARGEST))

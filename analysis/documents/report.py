@@ -56,7 +56,7 @@ COUNTER_NOTE = "counter vs integral: integrated power against the driver's energ
 
 
 def phase_name(row: Row) -> str:
-    """`training`, or `training and evaluation` where the two could not be told apart."""
+    """`training`, or `training and evaluation` where nothing separates the two."""
     contained = row.get("contains")
     return " and ".join(PHASES[kind] for kind in (row["kind"], contained) if kind)
 

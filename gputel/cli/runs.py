@@ -78,10 +78,12 @@ def command(paths: tuple[str, ...], out: Path, force: bool, as_json: bool, **ask
         raise click.UsageError("--sql says all of it; leave out --where, --by, --columns and --sort")
     places = tuple(Path(path).resolve() for path in paths)
     updates = not asked.pop("no_update")
-    question = answer.RunsQuestion(places, updates=updates, **asked)
-    _note(
-        answer.refreshed(question, index.default_file(), lambda stale: progress.each(stale, "reading runs"))
+    question, changes = answer.refreshed(
+        answer.RunsQuestion(places, updates=updates, **asked),
+        index.default_file(),
+        lambda stale: progress.each(stale, "reading runs"),
     )
+    _note(changes)
     found = answer.answer(question, index.default_file())
     if any(flags.values()):
         _write(found, flags, out, force=force)

@@ -123,7 +123,7 @@ class Board:
         MESSAGE.pack_into(self._memory, BEAT.size, len(text), zlib.crc32(text))
 
     def read(self) -> dict[str, object] | None:
-        """The last message; None if there is none or it is half written. The caller must not change it."""
+        """The last message; None before the first, or if it is half written. The caller must not change it."""
         head = self._memory[BEAT.size : HEAD.size]
         if head != self._read_head:
             length, crc = MESSAGE.unpack(head)
