@@ -1,6 +1,6 @@
-"""The rates that fit into the budget for calls into the driver (`--max-overhead`).
+"""The rates that fit into the budget for calls into the driver (`--max-overhead`, for each GPU).
 
-When they cost too much, the budget moves the readings of the dearest calls to 10 Hz, and lowers the rates of tiers
+When they cost too much, the budget moves the readings of the dearest calls to 20 Hz, and lowers the rates of tiers
 if that is not enough. When there is room again, first the rates come back and then the readings. It uses the median
 read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was preempted during a
 read, only its processor time counts.
@@ -17,13 +17,19 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.machine import Report
 from gputel.telemetry.readings import ReadingRate
 from gputel.telemetry.sampling.cost import Durations
-from gputel.telemetry.sampling.plan import STAYS, PlannedTier, SamplingPlan, with_waiting
+from gputel.telemetry.sampling.plan import (
+    SLOWER,
+    STAYS,
+    WORTH_MOVING,
+    PlannedTier,
+    SamplingPlan,
+    budget_of,
+    with_slower,
+)
 
 WINDOW = 10 * SECOND
 FEWEST_READS = 5
 """A tier with fewer reads in a window is judged in a later one, by all reads since the last time."""
-WORTH_LOWERING = 0.1
-"""A tier is lowered only if it costs this share of the budget; otherwise slow readings would be lost in vain."""
 ROOM = 0.8
 """A rate is raised again only if all tiers then take less than this share of the budget."""
 SLOWEST_S = 10
@@ -70,6 +76,7 @@ class Budget:
 
     def __init__(self, plan: SamplingPlan, report: Report, spending: Spending = thread_usage) -> None:
         self._plan, self._report, self._spending = plan, report, spending
+        self._limit = budget_of(plan.findings, plan.max_overhead)
         self._tiers = [TierBudget(planned, planned.every, planned.every) for planned in plan.tiers]
         self._waiting: set[tuple[str, ...]] = set()
         """Calls whose readings were moved from the fast tier to the medium one."""
@@ -131,9 +138,9 @@ class Budget:
 
     def _move_down(self) -> None:
         """Move the dearest readings to the medium tier until the costs are within the budget."""
-        limit = self._plan.max_overhead
+        limit = self._limit
         while self._total() > limit and (fast := self._tier("fast")) is not None:
-            worth = WORTH_LOWERING * limit * SECOND / self._hz(fast.every)
+            worth = WORTH_MOVING * limit * SECOND / self._hz(fast.every)
             movable = [call for call, ns in fast.costs.items() if ns >= worth and not STAYS & set(call)]
             if not movable or self._plan.hz <= MEDIUM_HZ:
                 return
@@ -146,12 +153,12 @@ class Budget:
             return
         for call in sorted(self._waiting & medium.costs.keys(), key=lambda call: medium.costs[call]):
             more = medium.costs[call] * (self._hz(fast.every) - self._hz(medium.every)) / SECOND
-            if self._total() + more <= ROOM * self._plan.max_overhead:
+            if self._total() + more <= ROOM * self._limit:
                 self._move(call, waits=False)
 
     def _move(self, call: tuple[str, ...], waits: bool) -> None:
         share, before = self._total(), {tier.planned.tier.name: tier for tier in self._tiers}
-        self._plan = with_waiting(self._plan, call, waits)
+        self._plan = with_slower(self._plan, call, SLOWER[ReadingRate.FAST] if waits else None)
         self._tiers = [
             replace(before[planned.tier.name], planned=planned)
             if planned.tier.name in before
@@ -184,9 +191,7 @@ class Budget:
     def _lowered(self) -> list[int] | None:
         """Rates within the budget; None if they already are, or if no tier can be lowered."""
         every, slowest = list(self.every), max(1, round(SLOWEST_S * self._plan.hz))
-        while (
-            tier := tier_to_lower(every, self._shares(every), self._plan.max_overhead, slowest)
-        ) is not None:
+        while (tier := tier_to_lower(every, self._shares(every), self._limit, slowest)) is not None:
             every[tier] *= 2
         return every if every != self.every else None
 
@@ -196,7 +201,7 @@ class Budget:
         for number in sorted(range(len(every)), key=lambda number: self._tiers[number].planned.every):
             trial = list(every)
             trial[number] = max(self._tiers[number].planned.every, every[number] // 2)
-            if sum(self._shares(trial)) <= ROOM * self._plan.max_overhead:
+            if sum(self._shares(trial)) <= ROOM * self._limit:
                 every = trial
         return every
 
@@ -230,7 +235,8 @@ class Budget:
 
     def _why(self, share: float, lower: bool) -> str:
         limit = "more than" if lower else "which leaves room within"
-        budget = f"the {100 * self._plan.max_overhead:g} % of --max-overhead"
+        gpus = round(self._limit / self._plan.max_overhead)
+        budget = f"the {100 * self._limit:g} % of --max-overhead" + (f" for {gpus} GPUs" if gpus > 1 else "")
         return f"calls into the driver take {_percent(share)} of a core, {limit} {budget}"
 
     def _hz(self, every: int) -> float:
@@ -253,7 +259,5 @@ def tier_to_lower(every: Sequence[int], costs: Sequence[float], budget: float, s
     """
     if sum(costs) <= budget:
         return None
-    costly = [
-        i for i, cost in enumerate(costs) if cost >= WORTH_LOWERING * budget and every[i] * 2 <= slowest
-    ]
+    costly = [i for i, cost in enumerate(costs) if cost >= WORTH_MOVING * budget and every[i] * 2 <= slowest]
     return max(costly, key=lambda i: (every[i], i), default=None)

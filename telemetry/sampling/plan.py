@@ -6,12 +6,13 @@ answer during probing keeps all its columns, because it may come back.
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from gputel.telemetry.clock import Clock
+from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
 from gputel.telemetry.readings import READINGS, Reading, ReadingRate
 from gputel.telemetry.store.tiers import Tier, TierColumn
@@ -22,10 +23,13 @@ PROBES = 5
 SLOWER_THAN_FAST_NS = 500_000
 SLOWER_THAN_MEDIUM_NS = 5_000_000
 TOO_SLOW_NS = 100_000_000
-CAN_WAIT = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
-"""Readings that lose least at 10 Hz instead of `--hz`, in that order. Power, energy and temperature stay."""
-STAYS = frozenset({"power_w", "power_avg_w", "energy_j", "temp_c"})
+LOSES_LEAST = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
+"""Of readings that cost about the same, the first of these goes to a slower tier before the others."""
+STAYS = frozenset({"power_w", "power_avg_w", "temp_c"})
 """Readings that are never moved to a slower tier."""
+SLOWER = {ReadingRate.FAST: ReadingRate.MEDIUM, ReadingRate.MEDIUM: ReadingRate.SLOW}
+WORTH_MOVING = 0.1
+"""A reading is moved only if it costs this share of the budget; otherwise cheap readings would be lost in vain."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Probe:
     answer: Answer
     latency_ns: int | None = None
     lost: bool = False
-    waits: bool = False
-    """Sampled at 10 Hz, because all readings at the full rate would exceed the budget."""
+    slower: ReadingRate | None = None
+    """The rate to which it was moved, because all readings at their own rates would exceed the budget."""
 
     @property
     def pace(self) -> ReadingRate | None:
@@ -46,16 +50,22 @@ class Probe:
         cost, pace = self.latency_ns or 0, self.reading.pace
         if (self.answer.fault is not None and not self.lost) or cost > TOO_SLOW_NS:
             return None
+        if self.slower is not None:
+            return self.slower
         if cost > SLOWER_THAN_MEDIUM_NS:
             return ReadingRate.SLOW
-        slow = cost > SLOWER_THAN_FAST_NS or self.waits
-        return ReadingRate.MEDIUM if slow and pace is ReadingRate.FAST else pace
+        return ReadingRate.MEDIUM if cost > SLOWER_THAN_FAST_NS and pace is ReadingRate.FAST else pace
+
+    @property
+    def is_field(self) -> bool:
+        """Whether it is read with other fields in one call."""
+        return (self.answer.source or "").startswith("field")
 
     @property
     def call(self) -> str:
-        """The driver call behind the reading. Readings of one call cost only once, and all fields are one call."""
+        """What is read together: readings of one call cost only once, and each field costs by itself."""
         source = self.answer.source or ""
-        return "fields" if source.startswith("field") else source.split(" ")[0]
+        return source if self.is_field else source.split(" ")[0]
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -134,17 +144,23 @@ def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock, calling: 
 
 
 def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) -> SamplingPlan:
-    """Arrange readings into tiers. Over budget, readings in CAN_WAIT are sampled at 10 Hz."""
-    for name in CAN_WAIT:
-        if fast_cost(findings) * hz <= max_overhead:
-            break
-        findings = [replace(f, waits=f.waits or f.reading.name == name) for f in findings]
+    """Arrange readings into tiers. Over budget, those of the dearest call go to a slower tier, then the next."""
+    limit = budget_of(findings, max_overhead)
+    shares = _shares(findings, hz)
+    while sum(shares.values()) > limit and (moved := _to_move(findings, shares, WORTH_MOVING * limit)):
+        findings = [_moved(finding) if finding.call == moved else finding for finding in findings]
+        shares = _shares(findings, hz)
     return _planned(findings, hz, max_overhead)
 
 
-def with_waiting(plan: SamplingPlan, readings: Collection[str], waits: bool) -> SamplingPlan:
-    """The plan with these readings of all GPUs at 10 Hz, or back at the full rate."""
-    findings = [replace(f, waits=waits) if f.reading.name in readings else f for f in plan.findings]
+def budget_of(findings: Sequence[Probe], max_overhead: float) -> float:
+    """The share of a core that calls into the driver may take: `max_overhead` for each GPU."""
+    return max_overhead * len({finding.gpu for finding in findings})
+
+
+def with_slower(plan: SamplingPlan, readings: Collection[str], slower: ReadingRate | None) -> SamplingPlan:
+    """The plan with these readings of all GPUs at a slower rate, or with None back at their own."""
+    findings = [replace(f, slower=slower) if f.reading.name in readings else f for f in plan.findings]
     return _planned(findings, plan.hz, plan.max_overhead)
 
 
@@ -155,19 +171,46 @@ def _planned(findings: Sequence[Probe], hz: float, max_overhead: float) -> Sampl
     )
 
 
-def fast_cost(findings: Sequence[Probe]) -> float:
-    """Seconds that one tick of the fast tier spends inside the driver."""
-    calls: dict[tuple[str, str], int] = {}
+def _shares(findings: Sequence[Probe], hz: float) -> dict[str, float]:
+    """The share of a core that each call takes over all GPUs; a field counts with what it adds to a call."""
+    costs: dict[tuple[str, Gpu], float] = {}
     for finding in findings:
-        if finding.pace is ReadingRate.FAST:
-            key = finding.gpu.index, finding.call
-            calls[key] = max(calls.get(key, 0), finding.latency_ns or 0)
-    return sum(calls.values()) / 1e9
+        if finding.pace is not None and finding.latency_ns is not None:
+            key = finding.call, finding.gpu
+            cost = finding.latency_ns * min(hz, finding.pace.value or hz) / SECOND
+            costs[key] = max(costs.get(key, 0), cost)
+    shares: dict[str, float] = {}
+    for (call, _), cost in costs.items():
+        shares[call] = shares.get(call, 0) + cost
+    return shares
+
+
+def _to_move(findings: Sequence[Probe], shares: Mapping[str, float], worth: float) -> str | None:
+    """The dearest call that can go to a slower tier and is worth it; of equals the one that loses least."""
+    stays = {finding.call for finding in findings if finding.reading.name in STAYS}
+    movable = {
+        finding.call: finding.reading.name
+        for finding in findings
+        if finding.pace in SLOWER and finding.call not in stays and shares.get(finding.call, 0) >= worth
+    }
+    return max(movable, key=lambda call: (_magnitude(shares[call]), -_loss(movable[call])), default=None)
+
+
+def _magnitude(share: float) -> int:
+    return math.frexp(share)[1]
+
+
+def _loss(reading: str) -> int:
+    return LOSES_LEAST.index(reading) if reading in LOSES_LEAST else len(LOSES_LEAST)
+
+
+def _moved(finding: Probe) -> Probe:
+    return replace(finding, slower=SLOWER[finding.pace]) if finding.pace in SLOWER else finding
 
 
 def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:
     parts: dict[Gpu, list[Reading]] = {}
-    in_memory_order = sorted(findings, key=lambda f: f.call != "fields")  # saves reordering at each tick
+    in_memory_order = sorted(findings, key=lambda f: not f.is_field)  # saves reordering at each tick
     for finding in in_memory_order:
         if finding.pace is pace:
             parts.setdefault(finding.gpu, []).append(finding.reading)

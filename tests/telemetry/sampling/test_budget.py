@@ -172,7 +172,7 @@ def columns(recording: FakeRecording) -> dict[str, set[str]]:
 
 
 @pytest.mark.needs("cc")
-def test_dearest_call_moves_to_10_hz_before_the_rate_falls_and_comes_back_when_it_has_recovered(
+def test_dearest_call_moves_to_20_hz_before_the_rate_falls_and_comes_back_when_it_has_recovered(
     fake: MakeFake,
 ) -> None:
     driver = fake(H100, H100)
@@ -184,16 +184,16 @@ def test_dearest_call_moves_to_10_hz_before_the_rate_falls_and_comes_back_when_i
     assert columns(recording)["medium"] == {"util", "mem_util"}
     assert "power_w" in columns(recording)["fast"]
     (event,) = recording.rates
-    assert (event["readings"], event["from"], event["to"]) == (["util", "mem_util"], 100.0, 10.0)
+    assert (event["readings"], event["from"], event["to"]) == (["util", "mem_util"], 100.0, 20.0)
     assert event["why"] == (
-        "calls into the driver take 8.2 % of a core, more than the 2 % of --max-overhead; "
+        "calls into the driver take 8.2 % of a core, more than the 4 % of --max-overhead for 2 GPUs; "
         "8.0 % are the calls for these"
     )
-    assert recording.budget.lowered() == [{"readings": ["util", "mem_util"], "hz": 10.0, "planned_hz": 100.0}]
-    assert recording.budget.every == [1, 10, 20, 100]
+    assert recording.budget.lowered() == [{"readings": ["util", "mem_util"], "hz": 20.0, "planned_hz": 100.0}]
+    assert recording.budget.every == [1, 5, 20, 100]
     driver.slow("Utilization", 0)
     recording.run(30)
-    assert [(event["from"], event["to"]) for event in recording.rates] == [(100.0, 10.0), (10.0, 100.0)]
+    assert [(event["from"], event["to"]) for event in recording.rates] == [(100.0, 20.0), (20.0, 100.0)]
     assert "medium" not in columns(recording)
     assert {"util", "mem_util"} <= columns(recording)["fast"]
 
@@ -212,9 +212,9 @@ def test_rows_of_a_tier_that_came_and_went_are_counted_by_the_minute(fake: MakeF
     assert isinstance(tiers, dict)
     assert tiers["fast"]["rows"] == 31_000
     assert tiers["fast"]["minutes"] == [(0, 100.0)]
-    assert 1150 <= tiers["medium"]["rows"] <= 1250
+    assert 2300 <= tiers["medium"]["rows"] <= 2500
     minutes = dict(tiers["medium"]["minutes"])
-    assert minutes[2] == 10.0
+    assert minutes[2] == 20.0
     assert minutes[max(minutes)] == 0.0
 
 
