@@ -206,12 +206,14 @@ def _integrate_ticks(sums: _Sums, ticks: pl.DataFrame) -> None:
 
 
 def _unseen(counter: Numbers, power: Numbers, holds: SampleAndHold) -> float:
-    """Returns the growth of the counter across gaps and ticks without power, beyond what the last tick held."""
-    rows = np.flatnonzero(~np.isnan(counter) & ~np.isnan(power))
-    before, after = rows[:-1], rows[1:]
-    torn = (after - before > 1) | (holds.ends[before] < holds.times[after])
-    grown = (counter[after] - counter[before] - power[before] * holds.widths[before] / SECOND)[torn]
-    return float(grown[grown > 0].sum())
+    """Returns the growth of the counter across gaps and ticks without power, beyond what was integrated there."""
+    rows = np.flatnonzero(~np.isnan(counter))
+    integrated = np.insert(np.cumsum(np.nan_to_num(power * holds.widths / SECOND)), 0, 0.0)
+    lacks = np.isnan(power) | (holds.ends < np.append(holds.times[1:], holds.ends[-1]))
+    lacking = np.insert(np.cumsum(lacks), 0, 0)
+    grown = np.diff(counter[rows]) - np.diff(integrated[rows])
+    torn = np.diff(lacking[rows]) > 0
+    return float(grown[torn & (grown > 0)].sum())
 
 
 def _add(sums: _Sums, seconds: pl.DataFrame) -> None:

@@ -110,6 +110,20 @@ def test_integral_is_compared_with_the_counter_outside_of_a_gap(tmp_path: Path, 
     assert row.covered == pytest.approx(0.5, abs=0.01)
 
 
+def test_counter_that_is_read_once_a_second_is_compared_with_power_of_every_tick(
+    tmp_path: Path, compose: Compose
+) -> None:
+    """The power differs from tick to tick, so no single reading stands for a second."""
+    power = [200_000 + 100_000 * (n % 10 == 0) for n in range(400)]
+    tiers = [Tier("fast", 10.0, COLUMNS[:1]), Tier("slow", 1.0, COLUMNS[1:2])]
+    fast = [(0, n * SECOND // 10, [watts]) for n, watts in enumerate(power)]
+    slow = [(1, n * SECOND, [n * 210_000]) for n in range(40)]
+    compose(tmp_path, tiers, [*fast, *slow])
+    (row,) = folder_totals(tmp_path)
+    assert row.energy_integral_j == pytest.approx(40 * 210)
+    assert row.unseen_j == pytest.approx(0, abs=1)
+
+
 def test_few_rows_of_a_constant_power_have_no_difference(tmp_path: Path, compose: Compose) -> None:
     """Three rows: the integral holds the last one, of which the counter knows nothing yet."""
     compose(tmp_path, [FAST], [(0, n * SECOND // 10, [300_000, n * 30_000, 0]) for n in range(3)])
