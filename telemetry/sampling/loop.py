@@ -68,6 +68,8 @@ class TierLoop:
     due: int
     every: int
     """Ticks between two reads."""
+    long_read: int
+    """A read that takes longer is of no known moment, and the watchdog may have given it up."""
     parts: list[GpuShare]
     counted: TierCount
     judged: int = 0
@@ -129,7 +131,6 @@ class Loop:
         self._rearranged = rearranged
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
-        self._long_read = min(self._period // 4, watchdog.LIMIT)
         self._tick = 0
         self._looked = clock.monotonic()
         self._judge_every = max(1, round(plan.hz / JUDGED_HZ))
@@ -209,7 +210,7 @@ class Loop:
     def _ask(self, tier_loop: TierLoop, now: int) -> int:
         """Ask all GPUs of a tier from `now` on; returns when that ended."""
         monotonic, turn, generation = self._clock.monotonic, self._turn, self._generation
-        times, long_read = tier_loop.times, self._long_read
+        times, long_read = tier_loop.times, tier_loop.long_read
         for place, gpu, reader, calls in tier_loop.work:
             turn.entered = generation, gpu, now
             for function, arguments in calls:
@@ -244,7 +245,7 @@ class Loop:
                 costs[readings] = costs.get(readings, 0) + ended - now
                 now = ended
             now = tier_loop.times[place] = monotonic()
-            if now - began >= self._long_read:
+            if now - began >= tier_loop.long_read:
                 self._took_long(tier_loop, place, gpu, now)
             tier_loop.failed |= reader.failed
         turn.entered = None
@@ -355,7 +356,9 @@ class Loop:
             for gpu, readings in planned.parts
         ]
         due = number if planned.every > number else 0
-        return TierLoop(number, due, self._budget.every[number], parts, self._cost.tiers[planned.tier.name])
+        long_read = min(self._period * planned.every // 4, watchdog.LIMIT)
+        counted = self._cost.tiers[planned.tier.name]
+        return TierLoop(number, due, self._budget.every[number], long_read, parts, counted)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""

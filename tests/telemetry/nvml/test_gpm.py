@@ -6,7 +6,7 @@ from tests.fake_nvml import (
     MS,
 )
 from tests.telemetry.conftest import MakeFake
-from tests.telemetry.nvml.driver import sample
+from tests.telemetry.nvml.driver import Recording, sample
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -30,3 +30,15 @@ def test_mig_activity_is_sampled_from_the_gpu_that_it_is_part_of(fake: MakeFake)
     driver.state.gpus[0].mig_count = 1
     driver.power([(150 * MS, 700_000), (50 * MS, 100_000)])
     assert sample(driver, 0.6, ["sm_active"], hz=5, gpu=1) == [[None], [7500], [7500]]
+
+
+def test_gpm_that_takes_longer_than_a_tick_of_the_fastest_tier_still_gives_activity(fake: MakeFake) -> None:
+    driver = fake()
+    driver.power([(150 * MS, 700_000), (50 * MS, 100_000)])
+    recording = Recording(driver, hz=1000)
+    driver.slow("GpmSample", MS)
+    recording.run(2)
+    number = next(n for n, planned in enumerate(recording.plan.tiers) if planned.tier.name == "gpm")
+    column = [values[0] for tier, _, _, values in recording.rows.rows if tier == number]
+    assert len(column) >= 9
+    assert None not in column[1:]
