@@ -16,6 +16,7 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.process import output_index
 from gputel.telemetry.store import parquet
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = 10**18
@@ -66,7 +67,7 @@ def recording(folder: Path, *, compacted: bool) -> None:
         folder, {**facts, "sampling": {"hz": 10, "statistics": None}, "tags": {"lr": "1"}}
     )
     clock = GivenClock()
-    writer = Writer(segment.gpu, TIERS, clock, on_trouble=print, compactor=None, seal_after_s=4)
+    writer = Writer(PartWriter(segment.gpu, TIERS, clock, on_trouble=print, compactor=None, seal_after_s=4))
     for n in range(120):
         clock.now = n * SECOND // 10
         writer.append(0, clock.now, clock.now, [300_000 + n, n * 30_000, 50, n % 4] * 2)

@@ -21,6 +21,7 @@ from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store import journal, parquet, parts, ticks
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.seconds import one_second_rows
 from gputel.telemetry.store.tiers import Tier
 
@@ -88,7 +89,9 @@ def _ten_minutes(folder: Path, machine: str) -> list[tuple[Tier, pl.DataFrame]]:
     simulated = open_machine(machine, clock)
     plan = planning.make(simulated, simulated.gpus, float(HZ), clock)
     readers = [[simulated.reader(gpu, wanted) for gpu, wanted in planned.parts] for planned in plan.tiers]
-    writer = Writer(folder, [planned.tier for planned in plan.tiers], clock, on_trouble=print, compactor=None)
+    writer = Writer(
+        PartWriter(folder, [planned.tier for planned in plan.tiers], clock, on_trouble=print, compactor=None)
+    )
     chance = random.Random(7)
     for n in range(600 * HZ):
         at, late = n * SECOND // HZ, int(chance.lognormvariate(11, 0.4))

@@ -26,6 +26,7 @@ import polars as pl
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import compact, frames, parquet, parts
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 STEP = SECOND // 100
@@ -137,7 +138,7 @@ def scaled_integers(log: Path) -> pl.DataFrame:
 
 def write(folder: Path, tier: Tier, rows: Iterator[Row]) -> None:
     clock = GivenClock()
-    writer = Writer(folder, [tier], clock, on_trouble=failed, compactor=None)
+    writer = Writer(PartWriter(folder, [tier], clock, on_trouble=failed, compactor=None))
     for at, values in rows:
         clock.now = at
         writer.append(0, at, at, values)
@@ -160,7 +161,7 @@ def recording(hours: float, folder: Path, tiers: list[Tier], minutes: list[Tick]
         subprocess.run(compact.command([part_of]), env=compact.environment(), check=True)
         children.append(time.perf_counter() - start)
 
-    writer = Writer(folder, tiers, clock, on_trouble=failed, compactor=compactor)
+    writer = Writer(PartWriter(folder, tiers, clock, on_trouble=failed, compactor=compactor))
     rounds = round(hours * 6)
     start = time.perf_counter()
     worst = 0
@@ -198,7 +199,7 @@ def day_of_seconds(folder: Path, tiers: list[Tier], minutes: list[Tick]) -> Iter
     """The same readings at 1 Hz: their tables of seconds are as long and as wide as those of any rate."""
     clock = GivenClock()
     slow = [replace(tier, hz=1.0) for tier in tiers]
-    writer = Writer(folder, slow, clock, on_trouble=failed, compactor=None)
+    writer = Writer(PartWriter(folder, slow, clock, on_trouble=failed, compactor=None))
     for number in range(144):
         for tier, late, at, row in minutes:
             if at % SECOND == 0:

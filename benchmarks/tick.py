@@ -138,6 +138,7 @@ def looped(machine, made, clock, place: str | None) -> Callable[[float], None]: 
     from gputel.telemetry.sampling.cost import SamplingCost
     from gputel.telemetry.sampling.loop import Loop, Turn
     from gputel.telemetry.store.journal import Writer
+    from gputel.telemetry.store.part_writer import PartWriter
 
     def silent(*_: object, **__: object) -> None:
         pass
@@ -148,7 +149,11 @@ def looped(machine, made, clock, place: str | None) -> Callable[[float], None]: 
     if place:
         Path(place).mkdir()
     tiers = [tier.tier for tier in made.tiers]
-    store = Writer(Path(place), tiers, clock, on_trouble=silent, compactor=None) if place else Nothing()
+    store = (
+        Writer(PartWriter(Path(place), tiers, clock, on_trouble=silent, compactor=None))
+        if place
+        else Nothing()
+    )
     cost, budget = SamplingCost(round(1e9 / made.hz)), Budget(made, silent)
     loop = Loop(machine, made, store, clock, cost=cost, budget=budget, turn=Turn(), report=silent)
     return lambda seconds: loop.run(clock.monotonic() + round(seconds * 1e9))

@@ -22,6 +22,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process import keeper
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 START = datetime(2026, 10, 3, 7, 3, 19, tzinfo=timezone.utc)
@@ -242,7 +243,7 @@ def _recording(case: Case, folder: Path) -> Path:
         TierColumn(name, unit, per, str(gpu)) for gpu in range(case.gpus) for name, unit, per in READINGS
     )
     tier, now = Tier("fast", case.hz, columns), Clock()
-    writer = Writer(segment.gpu, [tier], now, on_trouble=print, compactor=None)
+    writer = Writer(PartWriter(segment.gpu, [tier], now, on_trouble=print, compactor=None))
     for at, rows in sampled(case):
         now.now = round(at * SECOND)
         values = [

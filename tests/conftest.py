@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,7 +117,7 @@ def compose() -> Compose:
         troubles: list[tuple[str, str]] = []
         clock = GivenClock()
         options = {"on_trouble": lambda *said: troubles.append(said), "compactor": None, **options}
-        writer = Writer(folder, tiers, clock, **options)
+        writer = Writer(PartWriter(folder, tiers, clock, **options))
         for tier, at, values in ticks:
             clock.now = at
             writer.append(tier, at, at, values)

@@ -21,6 +21,7 @@ from gputel.telemetry.host.sources import arrange, open_sources
 from gputel.telemetry.machine import Report
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import PROCESS, Tier, TierColumn
 
 BUDGET = 0.005
@@ -172,7 +173,7 @@ class HostRecorder:
             raise_file_limit()
             self._names = ProcessNames(self._folder / PROCESS, self._root, self._clock)
             self._tree = ProcessTree(self._root, self._command, self._names)
-        self._store = Writer(
+        parts = PartWriter(
             self._folder,
             self._stored(),
             self._clock,
@@ -180,6 +181,7 @@ class HostRecorder:
             compactor=self._compact,
             by_table=True,
         )
+        self._store = Writer(parts)
 
     def _stored(self) -> list[Tier]:
         tiers = [host_tier.tier for host_tier in self._tiers]

@@ -34,6 +34,7 @@ from gputel.telemetry.sampling.turn import Stale, Turn
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 
 SIMULATE, REPLAY = "simulate:", "replay:"
 START_LIMIT = 90 * SECOND
@@ -248,10 +249,10 @@ class Sampler:
         self._describe_gpus(prober)
         self._folder_writer.describe(simulated=prober.machine.simulated)
         tiers = [planned.tier for planned in plan.tiers]
-        store = Writer(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
+        parts = PartWriter(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         prober.machine.listen(report)
         budget, status = Budget(plan, report), StatusWriter(prober.gpus, plan, report)
-        return Ready(prober.machine, plan, budget, store, status, facts)
+        return Ready(prober.machine, plan, budget, Writer(parts), status, facts)
 
     def _event(self, kind: str, text: str, **facts: object) -> None:
         """Write an event. A GPU that is back may have become known only now."""

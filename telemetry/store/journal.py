@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gputel.telemetry.characters import parse_json
-from gputel.telemetry.clock import SECOND, Clock
+from gputel.telemetry.clock import SECOND
 from gputel.telemetry.store import blocks
 from gputel.telemetry.store.blocks import Fault, JournalBlock, Ticks
-from gputel.telemetry.store.part_writer import SEAL_AFTER_S, EncodedSecond, PartWriter
+from gputel.telemetry.store.part_writer import EncodedSecond, PartWriter
 from gputel.telemetry.store.second import Decode, RunningSecond, pack, unpack
 from gputel.telemetry.store.tiers import Tier, tier_from_json
 
@@ -83,44 +83,20 @@ def tier_of(journal_blocks: Iterable[JournalBlock]) -> Tier | None:
 
 
 class Writer:
-    """Takes ticks and encodes them by the second, which a `PartWriter` writes into the journals of all tiers.
+    """Takes ticks and encodes them by the second, which its `PartWriter` writes into the journals of all tiers."""
 
-    Calls `on_trouble(kind, text)` from threads of its own: disk_full, disk_error, gap, compaction. Calls
-    `compactor` with the folder after each sealed part; without one, journals stay as they are.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        tiers: Sequence[Tier],
-        clock: Clock,
-        *,
-        on_trouble: Callable[[str, str], None],
-        compactor: Callable[[Path], None] | None,
-        seal_after_s: int = SEAL_AFTER_S,
-        by_table: bool = False,
-    ) -> None:
-        """With `by_table`, the journals of each table are in its own folder within `folder`."""
+    def __init__(self, parts: PartWriter) -> None:
         self.dropped = 0
-        self._clock, self._on_trouble = clock, on_trouble
+        self._parts, self._clock, self._on_trouble = parts, parts.clock, parts.on_trouble
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._open = [RunningSecond(index, tier) for index, tier in enumerate(tiers)]
+        self._open = [RunningSecond(index, tier) for index, tier in enumerate(parts.tiers)]
         self._cut: deque[RunningSecond | Sequence[Tier]] = deque()
         """Ended seconds, and tiers that begin after them."""
         self._raw_bytes = 0
         self._reported_drops = 0
         self._closing = False
         self._not_kept: Counter[str] = Counter()
-        self._parts = PartWriter(
-            folder,
-            tiers,
-            clock,
-            on_trouble=on_trouble,
-            compactor=compactor,
-            seal_after_s=seal_after_s,
-            by_table=by_table,
-        )
         self._thread = threading.Thread(target=self._guarded, name="gputel-journal", daemon=True)
         self._thread.start()
 

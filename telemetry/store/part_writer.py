@@ -41,7 +41,11 @@ class EncodedSecond(NamedTuple):
 
 
 class PartWriter:
-    """Writes the journals of all tiers. Calls `on_trouble(kind, text)` and `compactor` from its own threads."""
+    """Writes the journals of all tiers; with `by_table`, those of each table into a folder of its own.
+
+    Calls `on_trouble(kind, text)` from threads of its own: disk_full, disk_error, gap, compaction. Calls
+    `compactor` with the folder after each sealed part; without one, journals stay as they are.
+    """
 
     def __init__(
         self,
@@ -59,8 +63,9 @@ class PartWriter:
         self.dead = False
         self.not_kept: Counter[str] = Counter()
         """Rows by tier that the disk did not take."""
-        self._folder, self._clock, self._tiers, self._by_table = folder, clock, tiers, by_table
-        self._on_trouble, self._compactor, self._seal_after_ns = on_trouble, compactor, seal_after_s * SECOND
+        self.tiers, self.clock, self.on_trouble = tiers, clock, on_trouble
+        self._folder, self._by_table = folder, by_table
+        self._compactor, self._seal_after_ns = compactor, seal_after_s * SECOND
         self._tasks: queue.SimpleQueue[Sequence[EncodedSecond | Sequence[Tier]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -89,12 +94,12 @@ class PartWriter:
         self._tasks.put(None)
         self._thread.join(patience_s)
         if self._thread.is_alive() or not self._syncer.close(patience_s):
-            self._on_trouble("gap", f"the disk hangs: the last {self._waiting} blocks were not written")
+            self.on_trouble("gap", f"the disk hangs: the last {self._waiting} blocks were not written")
 
     def fail(self, error: Exception) -> None:
         """End telemetry with an event, and nothing else."""
         self.dead = True
-        self._on_trouble("disk_error", f"telemetry stops here: {type(error).__name__}: {error}")
+        self.on_trouble("disk_error", f"telemetry stops here: {type(error).__name__}: {error}")
 
     def _guarded(self) -> None:
         try:
@@ -117,25 +122,25 @@ class PartWriter:
 
     def _write(self, second: EncodedSecond) -> None:
         if self._seal_at is not None and second.anchor.monotonic >= self._seal_at and not self._full:
-            self._next_part(self._tiers)
-        if self.dead or not (self._journals or self._begin(self._tiers)):
+            self._next_part(self.tiers)
+        if self.dead or not (self._journals or self._begin(self.tiers)):
             self._give_up(second.tier, second.rows)
             return
         if self._seal_at is None:
             self._seal_at = second.anchor.monotonic + self._seal_after_ns
-        self._values += second.rows * len(self._tiers[second.tier].columns)
+        self._values += second.rows * len(self.tiers[second.tier].columns)
         if self._values >= SEAL_VALUES:
             self._seal_at = min(self._seal_at, second.ends)
         self._put(self._journals[second.tier], second.payload, second.flags, second.rows, second.anchor)
 
     def _begin(self, tiers: Sequence[Tier]) -> bool:
         """Begin a part, whose number belongs to the process that creates its first file; False if it cannot."""
-        self._values, self._tiers, self._seal_at = 0, tiers, None
+        self._values, self.tiers, self._seal_at = 0, tiers, None
         try:
             folders = [self._folder / tier.table if self._by_table else self._folder for tier in tiers]
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            begun = _create(folders, tiers, self._clock.stamp())
+            begun = _create(folders, tiers, self.clock.stamp())
         except OSError as error:
             self._refused(error)
             return False
@@ -169,7 +174,7 @@ class PartWriter:
                 self._go_on()
 
     def _give_up(self, tier: int, rows: int) -> None:
-        self.not_kept[self._tiers[tier].name] += rows
+        self.not_kept[self.tiers[tier].name] += rows
         self._lost_to_full += rows
 
     def _refused(self, error: OSError) -> None:
@@ -177,18 +182,18 @@ class PartWriter:
         kept = f", {self._folder}: {error.strerror}; what was written is kept"
         if error.errno not in NO_SPACE:
             self.dead = True
-            self._on_trouble("disk_error", f"telemetry stops here{kept}")
+            self.on_trouble("disk_error", f"telemetry stops here{kept}")
         elif not self._paused:
             self._paused = True
-            self._on_trouble("disk_full", f"telemetry pauses here{kept}")
+            self.on_trouble("disk_full", f"telemetry pauses here{kept}")
 
     def _go_on(self) -> None:
         if self._paused and not self._full:
             lost, self._lost_to_full, self._paused = self._lost_to_full, 0, False
-            self._on_trouble("gap", f"the disk has room again: {lost} ticks were not kept while it was full")
+            self.on_trouble("gap", f"the disk has room again: {lost} ticks were not kept while it was full")
 
     def _seal(self) -> None:
-        stamp = self._clock.stamp()
+        stamp = self.clock.stamp()
         for journal in self._journals:
             self._put(journal, b"", blocks.SEAL, 0, stamp)
         with self._lock:
@@ -201,7 +206,7 @@ class PartWriter:
         try:
             self._compactor(self._folder)
         except (OSError, RuntimeError) as error:
-            self._on_trouble("compaction", str(error))
+            self.on_trouble("compaction", str(error))
 
     def _copies(self) -> list[int]:
         with self._lock:

@@ -12,6 +12,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.process.viewer import CommandEnd
 from gputel.telemetry.run_folder import Segment
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.telemetry.conftest import SteppedClock
 
@@ -33,7 +34,7 @@ def segment(tmp_path: Path) -> Segment:
     """A recording of three seconds whose telemetry is a journal."""
     clock = SteppedClock()
     segment = run_folder.create(tmp_path / "run", {"name": "run", "started": clock.stamp().as_json()})
-    writer = Writer(segment.gpu, [FAST], clock, on_trouble=print, compactor=None)
+    writer = Writer(PartWriter(segment.gpu, [FAST], clock, on_trouble=print, compactor=None))
     for tick in range(30):
         clock.advance(SECOND // 10)
         writer.append(0, clock.now, clock.now, [tick])

@@ -27,6 +27,7 @@ from gputel.telemetry.sampling.turn import Turn
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from tests.fake_nvml import GPU_IS_LOST, FakeNvml
 from tests.soak.plan import Fault, SoakPlan, plan_from_json
 from tests.soak.virtual_time import VirtualTime
@@ -59,7 +60,9 @@ class Life:
         self._plan = planning.make(self._machine, self._machine.gpus, soak.hz, clock)
         tiers = [planned.tier for planned in self._plan.tiers]
         self._store = Writer(
-            self._folder / "run" / "gpu", tiers, clock, on_trouble=self._report, compactor=compact.start
+            PartWriter(
+                self._folder / "run" / "gpu", tiers, clock, on_trouble=self._report, compactor=compact.start
+            )
         )
         self._cost, self._turn = SamplingCost(round(SECOND / soak.hz)), Turn()
         self._budget = Budget(self._plan, self._report)

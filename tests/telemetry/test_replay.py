@@ -17,6 +17,7 @@ from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.turn import Turn
 from gputel.telemetry.simulated import open_machine
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 
 SECOND = 1_000_000_000
@@ -67,7 +68,9 @@ def test_run_folder_replayed_gives_what_it_holds(tmp_path: Path) -> None:
     clock.advance(10 * SECOND)
     made = plan.make(simulated, simulated.gpus, 100, clock)
     store = Writer(
-        segment.gpu, [planned.tier for planned in made.tiers], clock, on_trouble=print, compactor=None
+        PartWriter(
+            segment.gpu, [planned.tier for planned in made.tiers], clock, on_trouble=print, compactor=None
+        )
     )
     kept = Rows()
     for destination in (store, kept):

@@ -8,6 +8,7 @@ import pytest
 
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import frames, journal, parquet
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 MS = 1_000_000
@@ -142,7 +143,7 @@ class SteppingClock:
 
 def test_wall_clock_that_is_set_back_shows_as_it_was_and_rows_keep_their_order(tmp_path: Path) -> None:
     clock = SteppingClock()
-    writer = journal.Writer(tmp_path, [FAST], clock, on_trouble=print, compactor=None)
+    writer = journal.Writer(PartWriter(tmp_path, [FAST], clock, on_trouble=print, compactor=None))
     for second in range(4):
         clock.sleep_until(second * SECOND)
         writer.append(0, clock.now, clock.now, [second, 0])

@@ -17,6 +17,7 @@ import pytest
 from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import DamagedFile
 from gputel.telemetry.store import blocks, frames, journal, parts
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 from tests.conftest import GivenClock
 from tests.recordings import until
@@ -95,12 +96,14 @@ def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None
         raise RuntimeError("no polars here")
 
     writer = journal.Writer(
-        tmp_path,
-        [FAST],
-        SystemClock(),
-        on_trouble=lambda *said: result.append(said),
-        compactor=compactor,
-        seal_after_s=0,
+        PartWriter(
+            tmp_path,
+            [FAST],
+            SystemClock(),
+            on_trouble=lambda *said: result.append(said),
+            compactor=compactor,
+            seal_after_s=0,
+        )
     )
     start = time.monotonic_ns()
     for second in range(3):
@@ -111,7 +114,7 @@ def test_failing_compactor_is_reported_and_stops_nothing(tmp_path: Path) -> None
 
 
 def test_running_second_is_written_without_another_tick(tmp_path: Path) -> None:
-    writer = journal.Writer(tmp_path, [FAST], SystemClock(), on_trouble=print, compactor=None)
+    writer = journal.Writer(PartWriter(tmp_path, [FAST], SystemClock(), on_trouble=print, compactor=None))
     now = time.monotonic_ns()
     writer.append(0, now, now, [1, 2])
     until(lambda: ticks_in(tmp_path) == 1, "the tick on disk")
@@ -122,7 +125,7 @@ def test_reading_that_moves_to_another_tier_begins_a_part_and_loses_no_row(tmp_p
     power, temperature = FAST.columns
     medium = Tier("medium", 10.0, (temperature,))
     clock = GivenClock()
-    writer = journal.Writer(tmp_path, [FAST, SLOW], clock, on_trouble=print, compactor=None)
+    writer = journal.Writer(PartWriter(tmp_path, [FAST, SLOW], clock, on_trouble=print, compactor=None))
     for n in range(155):
         clock.now = n * PERIOD
         writer.append(0, clock.now, clock.now, [n, 50])
@@ -196,7 +199,9 @@ def test_write_that_hangs_does_not_hold_up_the_sampler(
     result: list[tuple[str, str]] = []
     monkeypatch.setattr(journal, "MAX_PENDING", 20 * 108 * 32)
     writer = journal.Writer(
-        tmp_path, [FAST], SystemClock(), on_trouble=lambda *said: result.append(said), compactor=None
+        PartWriter(
+            tmp_path, [FAST], SystemClock(), on_trouble=lambda *said: result.append(said), compactor=None
+        )
     )
     start = time.monotonic_ns()
     for n in range(3000):
@@ -216,11 +221,13 @@ import resource, signal, sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import TierColumn, Tier
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 tier = Tier("fast", 100.0, (TierColumn("power_w", "W", 1000, "0"),))
-writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
+parts = PartWriter(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=lambda *said: print(*said), compactor=None)
+writer = Writer(parts)
 start = time.monotonic_ns()
 for n in range(20_000):
     writer.append(0, start + n * 10_000_000, start + n * 10_000_000, [n * n * 7919 % 100_003])
@@ -260,7 +267,9 @@ def test_telemetry_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gputel.telemetry.store.part_writer.os.write", refusing)
         writer = journal.Writer(
-            tmp_path, [FAST, SLOW], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
+            PartWriter(
+                tmp_path, [FAST, SLOW], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
+            )
         )
         for second in range(10):
             until(lambda: not writer.pending_bytes, "the disk")
@@ -308,7 +317,7 @@ def test_tiers_that_change_while_the_disk_is_full_begin_when_there_is_room(
     disk, clock = SmallDisk(monkeypatch), GivenClock()
     troubles: list[tuple[str, str]] = []
     writer = journal.Writer(
-        tmp_path, [FAST], clock, on_trouble=lambda *said: troubles.append(said), compactor=None
+        PartWriter(tmp_path, [FAST], clock, on_trouble=lambda *said: troubles.append(said), compactor=None)
     )
     feed(writer, clock, range(2), 2)
     until(lambda: ticks_in(tmp_path) == 20, "two seconds on disk")
@@ -337,7 +346,7 @@ def test_recording_that_begins_on_a_full_disk_goes_on_when_there_is_room(
     disk.full.set()
     kinds: list[str] = []
     writer = journal.Writer(
-        tmp_path, [FAST], clock, on_trouble=lambda kind, _: kinds.append(kind), compactor=None
+        PartWriter(tmp_path, [FAST], clock, on_trouble=lambda kind, _: kinds.append(kind), compactor=None)
     )
     feed(writer, clock, range(2), 2)
     assert list(tmp_path.iterdir()) == []
@@ -354,7 +363,7 @@ def test_seconds_wait_encoded_for_a_disk_that_hangs(tmp_path: Path, monkeypatch:
     row = bytes(1000)
     monkeypatch.setattr(journal, "MAX_PENDING", 8 * 10 * len(row))
     disk, clock = SmallDisk(monkeypatch), GivenClock()
-    writer = journal.Writer(tmp_path, [FAST], clock, on_trouble=print, compactor=None)
+    writer = journal.Writer(PartWriter(tmp_path, [FAST], clock, on_trouble=print, compactor=None))
     disk.free.clear()
 
     def decode(rows: Sequence[bytes]) -> tuple[blocks.Integers, None]:
@@ -376,9 +385,11 @@ import sys, time
 from pathlib import Path
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import TierColumn, Tier
 tier = Tier("fast", 200.0, (TierColumn("power_w", "W", 1000, "0"),))
-writer = Writer(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
+parts = PartWriter(Path(sys.argv[1]), [tier], SystemClock(), on_trouble=print, compactor=None, seal_after_s=2)
+writer = Writer(parts)
 tick = 0
 while True:
     time.sleep(0.005)

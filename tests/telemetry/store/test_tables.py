@@ -9,6 +9,7 @@ import pytest
 from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.store import frames, parquet
 from gputel.telemetry.store.journal import Writer
+from gputel.telemetry.store.part_writer import PartWriter
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 HOST = Tier("fast", 10.0, (TierColumn("load", None, 100),), "host")
@@ -34,12 +35,14 @@ class StandingClock:
 def test_two_tables_of_one_writer_are_read_each_from_its_folder(tmp_path: Path, compacted: bool) -> None:
     clock, faults = StandingClock(), list[str]()
     writer = Writer(
-        tmp_path,
-        [HOST, DISK],
-        clock,
-        on_trouble=lambda kind, text: faults.append(f"{kind}: {text}"),
-        compactor=None,
-        by_table=True,
+        PartWriter(
+            tmp_path,
+            [HOST, DISK],
+            clock,
+            on_trouble=lambda kind, text: faults.append(f"{kind}: {text}"),
+            compactor=None,
+            by_table=True,
+        )
     )
     for tick in range(20):
         clock.now = 5 * SECOND + tick * SECOND // 10
