@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gputel.telemetry.errors import GputelError, reason
+from gputel.telemetry.user_folders import user_folder
 
 LARGEST = 1 << 18  # bytes
 MOST_DOTS = 500  # between words of one line
@@ -96,10 +97,8 @@ def _record(path: Path, tables: Mapping[str, Any]) -> Path:
     import hashlib
     import json
 
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    home = state if state.is_absolute() else Path("~/.local/state").expanduser()
     content = json.dumps([str(path.resolve()), tables], sort_keys=True, default=str)
-    return home / "gputel" / "trusted" / hashlib.sha256(content.encode(errors="replace")).hexdigest()
+    return user_folder("STATE") / "trusted" / hashlib.sha256(content.encode(errors="replace")).hexdigest()
 
 
 def _is_at_home(path: Path, folder: Path) -> bool:
@@ -111,9 +110,8 @@ def _is_at_home(path: Path, folder: Path) -> bool:
 
 
 def user_file() -> Path:
-    """`gputel/config.toml` under XDG_CONFIG_HOME, or under ~/.config if that is not an absolute path."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (home if home.is_absolute() else Path("~/.config").expanduser()) / "gputel" / "config.toml"
+    """The user's own settings: `gputel/config.toml`."""
+    return user_folder("CONFIG") / "config.toml"
 
 
 def _unspoiled(path: Path, unread: list[str]) -> dict[str, Any] | None:

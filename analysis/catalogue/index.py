@@ -22,6 +22,7 @@ from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, NAME,
 from gputel.analysis.runs import paths
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.user_folders import user_folder
 
 BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
@@ -36,9 +37,8 @@ ENDED = "ended"  # how the signature of a recording begins that will not change 
 
 
 def default_file() -> Path:
-    """`gputel/catalogue.db` under XDG_CACHE_HOME, or under ~/.cache if that is not an absolute path."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else Path.home() / ".cache") / "gputel" / "catalogue.db"
+    """The user's index: `gputel/catalogue.db`."""
+    return user_folder("CACHE") / "catalogue.db"
 
 
 @dataclass

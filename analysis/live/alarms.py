@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import shutil
 import time
 import warnings
@@ -35,6 +34,7 @@ from gputel.analysis.alarms.watch import Alarm, RuleEngine
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.events import ALARM
+from gputel.telemetry.user_folders import user_folder
 
 if TYPE_CHECKING:
     from gputel.analysis.alarms.rules import Rule
@@ -276,12 +276,7 @@ def folder_for(source: Path, state: Path | None = None) -> Path | None:
     except OSError:
         return None
     identity = f"{source.resolve()}\0{facts.st_dev}\0{facts.st_ino}"
-    return (state or _state()) / "alarms" / hashlib.sha256(identity.encode()).hexdigest()[:24]
-
-
-def _state() -> Path:
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "gputel"
+    return (state or user_folder("STATE")) / "alarms" / hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
 def _alarm_key(facts: dict[str, object]) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 from gputel.analysis.live.files import FilePosition
 from gputel.analysis.live.replays import Replays
 from gputel.telemetry.errors import reason
+from gputel.telemetry.user_folders import user_folder
 from gputel.telemetry.whole_files import write_whole
 
 VERSION = 1
@@ -120,8 +121,7 @@ def open_positions(words: Sequence[str], *, fresh: bool = False) -> Positions:
     Raises BlockingIOError if another follower of the same words runs, another OSError if none can be saved.
     """
     name = hashlib.blake2b(json.dumps(list(words)).encode(), digest_size=10).hexdigest()
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    folder = home / "gputel" / "tail" / name
+    folder = user_folder("STATE") / "tail" / name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return Positions(folder, fresh=fresh)
 

@@ -95,11 +95,11 @@ def test_damaged_positions_are_a_line_and_all_rows_are_printed() -> None:
 def test_state_that_cannot_be_written_costs_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").write_text("no folder")
     Path("a.log").write_text(printed(3.0, math.nan))
-    monkeypatch.setenv("XDG_STATE_HOME", "file")
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("file").absolute()))
     answer = tail("a.log", "--exit-on-alarm")
     assert "loss is NaN" in answer.stdout
     assert answer.returncode == 4
-    place, reason = Path("file/gputel"), "Not a directory"
+    place, reason = Path("file/gputel").absolute(), "Not a directory"
     positions, alarms = answer.stderr.splitlines()
     assert positions.endswith(f"{reason}: all rows are shown, and no position is saved")
     assert alarms.startswith(f"warning: {place / 'alarms'}")
