@@ -16,6 +16,8 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from itertools import accumulate, groupby
 from typing import Generic, TypeVar
 
+from gputel.telemetry.host.cgroup import usable_cores
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Sequence[Item]], Iterable[Result]]
@@ -27,14 +29,9 @@ START_S = 0.7  # CPU that a worker spends before its first item, most of it to i
 MOST_WASTED = 0.15  # of the work, for starting workers
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def workers_for(cpu_s: float) -> int:
     """How many workers pay for themselves in work of so many seconds of CPU; 1 if none does."""
-    return max(1, min(cores(), int(cpu_s * MOST_WASTED / START_S)))
+    return max(1, min(usable_cores(), int(cpu_s * MOST_WASTED / START_S)))
 
 
 def spread(

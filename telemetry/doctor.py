@@ -6,7 +6,6 @@ as in every recording.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import resource
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from gputel.telemetry import filesystem
+from gputel.telemetry.host import cgroup
 from gputel.telemetry.priority import SCHED_RESET_ON_FORK
 
 MIB = 1024 * 1024
@@ -147,20 +147,17 @@ def disk_space(folder: Path) -> Check:
 
 
 def container_cpu() -> Check:
-    cores = len(os.sched_getaffinity(0))
-    quota = _control("cpu.max")
-    share = None if quota is None or quota.startswith("max") else _ratio(quota)
-    text = f"{cores} cores" + (f", of which the container may use {share:g}" if share else "")
-    if cores < 2 or (share and share < 2):
+    cores, allowed = cgroup.cores(), cgroup.allowance().cores
+    text = f"{cores} cores" + ("" if allowed is None else f", of which the container may use {allowed:g}")
+    if cores < 2 or (allowed is not None and allowed < 2):
         return Check("cores", "poor", text, "give it two cores or more: the sampler needs one at times")
     return Check("cores", "good", text)
 
 
 def container_memory() -> Check:
-    limit = _control("memory.max")
-    if limit is None or limit == "max":
+    room = cgroup.allowance().memory_left
+    if room is None:
         return Check("memory", "good", "no container limit")
-    room = int(limit) - int(_control("memory.current") or 0)
     text = f"{room / 2**20:,.0f} MiB left under the container's limit"
     if room < 512 * MIB:
         return Check("memory", "poor", text, "raise the container's memory limit")
@@ -170,18 +167,6 @@ def container_memory() -> Check:
 def _existing(folder: Path) -> Path:
     """The folder, or its nearest parent that exists."""
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-
-
-def _control(name: str) -> str | None:
-    """A cgroup v2 file of this process's group, as a container sees it."""
-    with contextlib.suppress(OSError):
-        return (Path("/sys/fs/cgroup") / name).read_text().strip()
-    return None
-
-
-def _ratio(quota: str) -> float:
-    microseconds, period = quota.split()
-    return int(microseconds) / int(period)
 
 
 def _median_ns(call: Callable[[], object], times: int) -> float:

@@ -6,8 +6,10 @@ container the path of the host is not there, and the group is the root of what i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from gputel.telemetry.host import pressure
 from gputel.telemetry.host.columns import CGROUP, CGROUPS, SLOW
@@ -60,11 +62,51 @@ def cgroups(root: Path, pid: int | None = None) -> HostSource:
     return HostSource(CGROUP, CGROUP, SLOW, CGROUPS, files, parse_all, tuple(limited))
 
 
+class Allowance(NamedTuple):
+    """The tightest limits of this process's groups; None without one."""
+
+    cores: float | None
+    memory_left: int | None
+    """Bytes."""
+
+
+def allowance(root: Path = Path("/")) -> Allowance:
+    source = cgroups(root)
+    values = source.read()
+    source.close()
+    groups = [
+        _named(values[at : at + len(CGROUPS)])
+        for at in range(0, len(CGROUPS) * len(source.subjects), len(CGROUPS))
+    ]
+    cores = [limit / 1000 for group in groups if (limit := group["cpu_limit_cores"]) is not None]
+    left = [
+        limit - (group["mem_used_mib"] or 0)
+        for group in groups
+        if (limit := group["mem_limit_mib"]) is not None
+    ]
+    return Allowance(min(cores, default=None), min(left, default=None))
+
+
+def cores() -> int:
+    """The cores that this process may schedule on, whatever its groups allow of their time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """How many processes of this one's groups can run at once; at least 1."""
+    allowed = allowance(root).cores
+    return cores() if allowed is None else max(1, min(cores(), int(allowed)))
+
+
+def _named(values: Values) -> dict[str, int | None]:
+    return dict(zip((column.name for column in CGROUPS), values, strict=True))
+
+
 def _matters(name: str, values: Values) -> bool:
     """Whether something of its own group is known, or a group above it has a limit."""
-    named = dict(zip((column.name for column in CGROUPS), values, strict=True))
     if name == SELF:
         return any(value is not None for value in values)
+    named = _named(values)
     return named["cpu_limit_cores"] is not None or named["mem_limit_mib"] is not None
 
 

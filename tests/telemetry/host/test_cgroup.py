@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputel.telemetry.host.cgroup import cgroups
+from gputel.telemetry.host.cgroup import allowance, cgroups, cores, usable_cores
 from gputel.telemetry.host.source import HostSource
 
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"
@@ -75,6 +75,26 @@ def test_group_above_stands_beside_it_if_it_has_a_limit(tmp_path: Path) -> None:
     found = by_name(cgroups(tmp_path, 7))
     assert list(found) == ["self", "/kube"]
     assert (found["/kube"]["cpu_limit_cores"], found["/kube"]["mem_limit_mib"]) == (None, 1048576)
+
+
+def test_allowance_is_the_tightest_of_all_groups(tmp_path: Path) -> None:
+    version_2(tmp_path)
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/kube/pod\n",
+            "sys/fs/cgroup/kube/cpu.max": "400000 100000\n",
+            "sys/fs/cgroup/kube/memory.max": "2147483648\n",
+            "sys/fs/cgroup/kube/memory.current": "2147479552\n",
+        },
+    )
+    assert allowance(tmp_path) == (1.5, 4096)
+    assert usable_cores(tmp_path) == 1
+
+
+def test_machine_without_groups_allows_all_its_cores(tmp_path: Path) -> None:
+    assert allowance(tmp_path) == (None, None)
+    assert usable_cores(tmp_path) == cores()
 
 
 def test_path_of_the_host_that_a_container_does_not_have_is_the_root(tmp_path: Path) -> None:
