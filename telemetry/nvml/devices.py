@@ -1,7 +1,8 @@
 """The real machine: its GPUs, and MIG instances as GPUs of their own.
 
 Identifies a GPU by its UUID, because a driver restart changes its handle and may change its index. Opens each GPU
-in a thread of its own: a GPU whose call hangs or fails is left out, and joins when it answers.
+in a thread of its own: a GPU whose call hangs or fails is left out, and joins when it answers. One that the driver
+refuses to this user is not of the machine: a batch system gives a job some of a node's GPUs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from gputel.telemetry.nvml.counters import PCIE_BYTES_S, link_bytes_s
 from gputel.telemetry.nvml.library import (
     INT64,
     LOST,
+    NO_PERMISSION,
     OK,
     UNAVAILABLE,
     UNINITIALIZED,
@@ -94,6 +96,7 @@ class Nvml:
     def __init__(self, nvml: Library) -> None:
         self._library = nvml
         self._silent: list[str] = []
+        self._refused: list[str] = []
         self._openings: dict[str, Opening] = {}
         self._devices = {device.gpu.index: device for device in self._find()}
         self._sources: dict[tuple[str, str], Source | None] = {}
@@ -139,6 +142,9 @@ class Nvml:
         reader.answer(0)
 
     def listen(self, report: Report) -> None:
+        if gpus := sorted(self._refused, key=int):
+            text = f"not recorded: GPU {', '.join(gpus)}, which the driver refuses to this user"
+            report("gpu_refused", text, gpus=gpus)
         for index in self._silent:
             report("gpu_lost", f"GPU {index} does not answer", gpu=index)
         for index in self._openings.keys() - set(self._silent):
@@ -165,7 +171,7 @@ class Nvml:
         if device.handle.value is None:
             raise GpuLost("it is not open")
         if isinstance(source, Gpm):
-            status = gpm.support(self._library, device.parent or device.handle)
+            status = gpm.support(self._library, device.parent or device.handle, device.instance)
             value = None
         else:
             reader = CallReader(self._library, device.handle, [(reading, source)])
@@ -208,6 +214,7 @@ class Nvml:
         for opening in openings:
             if opening.devices:
                 yield from opening.devices
+            if opening.devices or opening.index in self._refused:
                 continue
             self._openings[opening.index] = opening
             self._silent += [] if opening.devices is None else [opening.index]
@@ -221,7 +228,10 @@ class Nvml:
     def _open(self, i: int, driver: str | None) -> Iterator[Device]:
         """The GPU and its MIG instances; none if it does not answer."""
         handle = Handle()
-        if self._library.function("nvmlDeviceGetHandleByIndex_v2", c_uint, c_void_p)(i, byref(handle)) == OK:
+        status = self._library.function("nvmlDeviceGetHandleByIndex_v2", c_uint, c_void_p)(i, byref(handle))
+        if status == NO_PERMISSION:
+            self._refused.append(str(i))
+        elif status == OK:
             yield Device(self._gpu(str(i), handle, driver), handle, pcie_bytes_s=self._link(handle))
             yield from self._instances(i, handle, driver)
 

@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
+from functools import partial
 
 import numpy as np
 
@@ -39,11 +40,20 @@ APART_NS = 95_000_000
 """Samples closer than this, as after a late tick, give no metric; the driver needs 100 ms."""
 
 
-def support(library: Library, handle: Handle) -> int:
-    """OK if the GPU has GPM metrics, otherwise the return code that says why not."""
+def support(library: Library, handle: Handle, instance: int | None) -> int:
+    """OK if the GPU gives GPM samples, otherwise the return code that says why not.
+
+    Takes one: a GPU may support them, and its driver refuse them to this user.
+    """
     answer = (c_uint * 2)(VERSION, 0)
     status = library.function("nvmlGpmQueryDeviceSupport", c_void_p, c_void_p)(handle, answer)
-    return status or (OK if answer[1] else NOT_SUPPORTED)
+    if status != OK or not answer[1]:
+        return status or NOT_SUPPORTED
+    status, sample = _allocate(library)
+    if status == OK:
+        status = _sampler(library, handle, instance)(sample)
+        library.function("nvmlGpmSampleFree", c_void_p)(sample)
+    return status
 
 
 class GpmReader:
@@ -52,13 +62,11 @@ class GpmReader:
     def __init__(
         self, library: Library, handle: Handle, wanted: Sequence[tuple[Reading, Gpm]], instance: int | None
     ) -> None:
-        self._handle, self._instance = handle, instance
         self._readings = [reading for reading, _ in wanted]
         self._per_unit = np.array([reading.per_unit for reading in self._readings])
-        self._get = library.function("nvmlGpmSampleGet", c_void_p, c_void_p)
-        self._get_mig = library.function("nvmlGpmMigSampleGet", c_void_p, c_uint, c_void_p)
+        self._sample = _sampler(library, handle, instance)
         self._compare = library.function("nvmlGpmMetricsGet", c_void_p)
-        self._old, self._new = _allocate(library), _allocate(library)
+        self._old, self._new = _kept_sample(library), _kept_sample(library)
         self._sampled_at = 0
         self._asked = self.failed = False
         self.prepared = ()
@@ -72,7 +80,7 @@ class GpmReader:
 
     def ask(self) -> None:
         self._old, self._new = self._new, self._old
-        took = self._sample()
+        took = self._sample(self._new)
         HEAD.pack_into(
             self._buffer, 0, VERSION, len(self._readings), self._old.value or 0, self._new.value or 0
         )
@@ -128,21 +136,28 @@ class GpmReader:
         """Nothing: GPM metrics are no counters."""
         return {}
 
-    def _sample(self) -> int:
-        if self._instance is None:
-            return self._get(self._handle, self._new)
-        return self._get_mig(self._handle, self._instance, self._new)
-
     def _apart(self, now: int) -> bool:
         """Whether the sample taken at `now` is far enough from the one before."""
         before, self._sampled_at = self._sampled_at, now
         return before > 0 and now - before >= APART_NS
 
 
-def _allocate(library: Library) -> c_void_p:
-    """A sample buffer. It is never freed: a call that hangs may write into it at any later time."""
+def _sampler(library: Library, handle: Handle, instance: int | None) -> Callable[[c_void_p], int]:
+    """Takes a sample of the GPU, or of a MIG instance of it."""
+    if instance is None:
+        return partial(library.function("nvmlGpmSampleGet", c_void_p, c_void_p), handle)
+    return partial(library.function("nvmlGpmMigSampleGet", c_void_p, c_uint, c_void_p), handle, instance)
+
+
+def _allocate(library: Library) -> tuple[int, c_void_p]:
+    """The return code and a sample buffer."""
     sample = c_void_p()
-    status = library.function("nvmlGpmSampleAlloc", c_void_p)(byref(sample))
+    return library.function("nvmlGpmSampleAlloc", c_void_p)(byref(sample)), sample
+
+
+def _kept_sample(library: Library) -> c_void_p:
+    """A sample buffer that is never freed: a call that hangs may write into it at any later time."""
+    status, sample = _allocate(library)
     if status != OK:
         raise GpuLost(error_name(status))
     return sample

@@ -21,6 +21,7 @@ OK = pynvml.NVML_SUCCESS
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 NOT_FOUND = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
 UNINITIALIZED = pynvml.NVML_ERROR_UNINITIALIZED
+NO_PERMISSION = pynvml.NVML_ERROR_NO_PERMISSION
 UNKNOWN = pynvml.NVML_ERROR_UNKNOWN
 TIMEOUT = pynvml.NVML_ERROR_TIMEOUT
 LOST = frozenset(
@@ -44,7 +45,7 @@ FAULTS = {
         "the driver in the kernel and its library have different versions",
         "reboot, or reload the driver: it was updated under a running system",
     ),
-    pynvml.NVML_ERROR_NO_PERMISSION: (
+    NO_PERMISSION: (
         "no permission to talk to the driver",
         "check who may read /dev/nvidiactl and /dev/nvidia0",
     ),

@@ -33,7 +33,8 @@ ERRORS = sorted(
 NOT_SUPPORTED, TIMEOUT = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_TIMEOUT
 NEWER = (
     "nvmlDeviceGetTemperatureV nvmlDeviceGetMemoryInfo_v2 nvmlDeviceGetCurrentClocksEventReasons "
-    "nvmlGpmQueryDeviceSupport nvmlGpmSampleAlloc nvmlGpmSampleGet nvmlGpmMigSampleGet nvmlGpmMetricsGet"
+    "nvmlGpmQueryDeviceSupport nvmlGpmSampleAlloc nvmlGpmSampleFree nvmlGpmSampleGet "
+    "nvmlGpmMigSampleGet nvmlGpmMetricsGet"
 ).split()
 """What drivers before R525 lack."""
 
@@ -76,6 +77,7 @@ OUTPUTS = {  # f: bytes of `fill`, at an argument and from an offset; h: a handl
     "nvmlEventSetWait_v2": "f1 0 32",
     "nvmlGpmQueryDeviceSupport": f"v1 {pynvml.NVML_GPM_SUPPORT_VERSION} f1 4 4",
     "nvmlGpmSampleAlloc": "h0",
+    "nvmlGpmSampleFree": "",
     "nvmlGpmSampleGet": "",
     "nvmlGpmMigSampleGet": "",
     "nvmlGpmMetricsGet": f"v0 {pynvml.NVML_GPM_METRICS_GET_VERSION} metrics",

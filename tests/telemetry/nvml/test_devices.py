@@ -196,6 +196,19 @@ def test_gpu_that_does_not_answer_when_it_is_opened_joins_when_it_does(fake: Mak
     recording.machine.close()
 
 
+def test_gpus_that_the_driver_refuses_to_this_user_are_named_once_and_left_alone(fake: MakeFake) -> None:
+    driver = fake(H100, A100, H100)
+    driver.state.gpus[0].gone = driver.state.gpus[2].gone = NO_PERMISSION
+    recording = Recording(driver)
+    recording.machine.listen(lambda kind, text, **_: recording.events.append((kind, text)))
+    recording.run(3)
+    assert [gpu.name for gpu in recording.machine.gpus] == [A100]
+    assert recording.events == [
+        ("gpu_refused", "not recorded: GPU 0, 2, which the driver refuses to this user")
+    ]
+    recording.machine.close()
+
+
 def test_machine_of_which_no_gpu_answers_has_none(fake: MakeFake) -> None:
     driver = fake(H100, A100)
     for gpu in driver.gpus:

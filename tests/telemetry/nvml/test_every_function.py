@@ -73,7 +73,13 @@ class Run:
 
     def close(self) -> None:
         self.machine.close()
-        assert {kind for kind, _ in self.events} <= {"gpu_lost", "gpu_back", "xid", "unknown_rate"}
+        assert {kind for kind, _ in self.events} <= {
+            "gpu_lost",
+            "gpu_back",
+            "gpu_refused",
+            "xid",
+            "unknown_rate",
+        }
         assert all(re.match(r"GPU [\d:, ]+|Xid \d+ on ", text) for _, text in self.events)
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.fake_nvml import (
-    MS,
-)
+from gputel.telemetry.readings import BY_NAME
+from tests.fake_nvml import MS, NO_PERMISSION
 from tests.telemetry.conftest import MakeFake
 from tests.telemetry.nvml.driver import Recording, sample
 
@@ -42,3 +41,11 @@ def test_gpm_that_takes_longer_than_a_tick_of_the_fastest_tier_still_gives_activ
     column = [values[0] for tier, _, _, values in recording.rows.rows if tier == number]
     assert len(column) >= 9
     assert None not in column[1:]
+
+
+def test_gpm_that_the_driver_supports_and_refuses_is_missing_with_its_reason(fake: MakeFake) -> None:
+    driver = fake()
+    driver.fault("GpmSample", NO_PERMISSION)
+    machine = driver.open()
+    answer = machine.probe(machine.gpus[0], BY_NAME["sm_active"])
+    assert (answer.source, answer.fault) == (None, "NoPermission")
