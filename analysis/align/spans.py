@@ -10,18 +10,21 @@ time before the first record of an attempt is its `start`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from gputel.analysis.align import timestamps
-from gputel.analysis.align.timestamps import timed_log, usual_near
+from gputel.analysis.align.step_time import LONG, step_ns_near, step_times
+from gputel.analysis.align.timestamps import timed_log
 
 if TYPE_CHECKING:
+    from gputel.analysis.align.step_time import StepTime
     from gputel.analysis.align.windows import Numbers
     from gputel.analysis.runs import RunData
 
@@ -39,10 +42,7 @@ SCHEMA: dict[str, Any] = {
 }
 PRINTED = ("eval", "checkpoint")  # kinds that a line names; the others are inferred
 STALL_NS = 1_000_000_000  # a gap holds idle time if it is twice as long as its steps, and this much longer
-LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
 LONGER = 1.05  # times the usual: a step of which something else may be part
-COARSE = 0.02  # of a step: times that are coarser than this say little of one step
-FARTHEST = 3  # times the resolution, that a printed and a stamped time of the same steps differ
 ROUGHLY = 0.1  # of the training in a gap: less than this before an evaluation is an error of the estimate
 
 
@@ -102,7 +102,10 @@ def cut_spans(subject: RunData) -> pl.DataFrame:
     """Cuts a run into spans; with a column `node` if several nodes printed records."""
     tables = timed_log(subject)
     resolution_ns = round(tables.resolution_s * 1e9)
-    frames = {node: of_marks(marks, resolution_ns) for node, marks in log_marks(subject, tables).items()}
+    times = step_times(tables) if resolution_ns else {}
+    frames = {
+        node: of_marks(marks, resolution_ns, times) for node, marks in log_marks(subject, tables).items()
+    }
     if len(frames) == 1:
         return next(iter(frames.values()))
     return pl.concat(
@@ -110,9 +113,14 @@ def cut_spans(subject: RunData) -> pl.DataFrame:
     )
 
 
-def of_marks(marks: Sequence[LogMark], resolution_ns: int = 0) -> pl.DataFrame:
-    """Cuts the marks of one node, with times of a given resolution, into a frame of spans."""
-    rows = [span.row() for span in _merged(_cut(marks, resolution_ns))]
+def of_marks(
+    marks: Sequence[LogMark], resolution_ns: int = 0, times: Mapping[str, StepTime] = MappingProxyType({})
+) -> pl.DataFrame:
+    """Cuts the marks of one node, with times of a given resolution, into a frame of spans.
+
+    `times` are those of a step of each phase.
+    """
+    rows = [span.row() for span in _merged(_cut(marks, resolution_ns, times))]
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return frame.with_columns(pl.col("start", "end").cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
 
@@ -233,24 +241,22 @@ def _first_line(subject: RunData, cut_ns: int) -> Iterator[LogMark]:
         yield LogMark("began", began + cut_ns)
 
 
-def _cut(marks: Sequence[LogMark], resolution_ns: int) -> Iterator[Span]:
+def _cut(marks: Sequence[LogMark], resolution_ns: int, times: Mapping[str, StepTime]) -> Iterator[Span]:
     """Cuts gap by gap: from a record, or the beginning, to the next record, or the end."""
     records = [place for place, mark in enumerate(marks) if mark.kind == "train"]
     if not records:
         return
-    usual = _usual(marks, records, resolution_ns)
+    usual = _usual(marks, records, resolution_ns, times)
     for before, record, usual_ns in zip([0, *records], records, usual.tolist(), strict=False):
         yield from _gap(marks[before : record + 1], usual_ns)
     for left, right in pairwise(marks[records[-1] :]):
         yield _rest(left, right, None)
 
 
-def _usual(marks: Sequence[LogMark], records: Sequence[int], resolution_ns: int) -> Numbers:
-    """Returns ns per step: the median of gaps without other lines around a record, else the printed step time.
-
-    A median of coarse times is as coarse as they are: then it is the mean of the gaps without a stall, or the usual
-    printed time if the two agree.
-    """
+def _usual(
+    marks: Sequence[LogMark], records: Sequence[int], resolution_ns: int, times: Mapping[str, StepTime]
+) -> Numbers:
+    """Returns ns per step near each record, by the gaps between two records without another line."""
     clean = [
         marks[record].time - marks[before].time if record == before + 1 and not marks[record].first else None
         for before, record in zip([-1, *records], records, strict=False)
@@ -261,27 +267,10 @@ def _usual(marks: Sequence[LogMark], records: Sequence[int], resolution_ns: int)
             "steps": pl.Series([float(marks[record].steps) for record in records]),
             "printed": pl.Series([marks[record].dt_ns for record in records], dtype=pl.Float64),
             "first": pl.Series([marks[record].first for record in records]),
+            "phase": pl.Series([marks[record].phase for record in records], dtype=pl.String),
         }
     )
-    median = usual_near(pl.col("width") / pl.col("steps"))
-    coarse = resolution_ns > COARSE * median * pl.col("steps")
-    near = pl.when(coarse).then(_coarse_usual(median, resolution_ns)).otherwise(median)
-    near = near.fill_null(strategy="forward").fill_null(strategy="backward")
-    usual = pl.coalesce(near.over(pl.col("first").cum_sum()), "printed").fill_null(np.nan)
-    usual_ns: Numbers = rows.select(usual.alias("usual"))["usual"].to_numpy()
-    return usual_ns
-
-
-def _coarse_usual(median: pl.Expr, resolution_ns: int) -> pl.Expr:
-    """Returns ns per step by the gaps around a record, of which only the two ends have the clock's error."""
-    steady = pl.col("width") <= LONG * median * pl.col("steps") + 2 * resolution_ns
-
-    def around(name: str) -> pl.Expr:
-        return pl.when(steady).then(name).rolling_sum(timestamps.AROUND, min_samples=1, center=True)
-
-    mean, printed = around("width") / around("steps"), usual_near(pl.col("printed"))
-    agree = (printed - mean).abs() <= FARTHEST * resolution_ns / around("steps")
-    return pl.when(agree).then(printed).otherwise(mean)
+    return step_ns_near(rows, resolution_ns, times)
 
 
 def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:

@@ -1,21 +1,22 @@
-"""Measured steps -> the time of a step with its error, by the estimate whose error is smallest.
+"""Measured steps -> the time of a step of a phase, with its error, and the usual one near each record.
 
-Timestamps of whole seconds say little of one step and much of two hundred: the time from the first to the last line
-of a stretch without other lines, divided by its steps. The log's own step times are finer, but may leave out part
-of a step; what they differ from the timestamps counts as their error.
+The estimate with the smallest error counts. Timestamps of whole seconds say little of one step and much of two
+hundred: the time from the first to the last line of a stretch without other lines, divided by its steps. The log's
+own step times are finer, but may leave out part of a step; what they differ from the timestamps counts as their
+error. Near a record the time of the phase holds too, unless finer stamps, or the gaps there, tell another.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from gputel.analysis.align.spans import LONG
-from gputel.analysis.align.timestamps import usual_near
+from gputel.analysis.align.timestamps import AROUND, usual_near
 from gputel.analysis.runs.record_gaps import (
     SURE,
     StepTime,
@@ -27,9 +28,21 @@ from gputel.analysis.runs.record_gaps import (
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timestamps import TimedLog
+    from gputel.analysis.align.windows import Numbers
     from gputel.analysis.logs.log import Log
 
-__all__ = ["SURE", "StepTime", "contains_others", "logged_step_time", "step_time"]
+__all__ = [
+    "SURE",
+    "StepTime",
+    "contains_others",
+    "logged_step_time",
+    "step_ns_near",
+    "step_time",
+    "step_times",
+]
+
+LONG = 1.5  # times the usual step time: a step that an evaluation or a checkpoint is part of
+COARSE = 0.02  # of a gap: times that are coarser than this say little of it
 
 
 def step_time(gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) -> StepTime | None:
@@ -46,7 +59,17 @@ def step_time(gaps: pl.DataFrame, dt_ms: pl.Series | None, resolution_s: float) 
     return min(stamped, printed, key=lambda estimate: estimate.error_s)
 
 
-def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, placed: TimedLog) -> StepTime | None:
+def step_times(placed: TimedLog, steps: pl.DataFrame | None = None) -> dict[str, StepTime]:
+    """Returns the time of a step of each phase; `steps` as in `logged_step_time`."""
+    times = {}
+    for (phase,), records in placed.records.group_by("phase", maintain_order=True):
+        rows = None if steps is None else steps.filter(pl.col("phase") == phase)
+        if time := logged_step_time(records, rows, placed):
+            times[str(phase)] = time
+    return times
+
+
+def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame | None, placed: TimedLog) -> StepTime | None:
     """Returns the time of a step by the gaps between records and by the step times that they print, if they do.
 
     `steps` are their rows as `align.per_step` returns them: used if no two records follow each other.
@@ -55,12 +78,46 @@ def logged_step_time(records: pl.DataFrame, steps: pl.DataFrame, placed: TimedLo
     timed = placed.records.filter(pl.col("line").is_in(records["line"].implode()))
     saved = placed.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(timed, placed.evals, saved)
-    if gaps.is_empty():
+    if gaps.is_empty() and steps is not None:
         gaps = steps.select(
             pl.int_range(pl.len()).alias("chain"), "steps", pl.col("duration_s") * pl.col("steps")
         )
         gaps = gaps.rename({"duration_s": "seconds"})
     return step_time(gaps, dt_ms, placed.resolution_s)
+
+
+def step_ns_near(gaps: pl.DataFrame, resolution_ns: int, times: Mapping[str, StepTime]) -> Numbers:
+    """Returns ns per step near each record: the median of the gaps around it, else the printed step time.
+
+    `gaps` have a row for each record: `width` in ns, null where another line lies in the gap; `steps`, `phase`,
+    whether it is the `first` of its attempt, and its `printed` ns. A median of coarse times is as coarse as they
+    are: then it is that of `times` by phase, unless the gaps around contradict it by more than their ends may.
+    """
+    width, steps = pl.col("width"), pl.col("steps")
+    median = usual_near(width / steps)
+    steady = width <= LONG * median * steps + 2 * resolution_ns
+
+    def around(value: pl.Expr) -> pl.Expr:
+        return pl.when(steady).then(value).rolling_sum(AROUND, min_samples=1, center=True)
+
+    mean = around(width) / around(steps)
+    stretches = around((width.is_not_null() & width.shift().is_null()).cast(pl.Int64)) + 1
+    phase, error = (
+        pl.col("phase").replace_strict(
+            {name: 1e9 * getattr(time, field) for name, time in times.items()},
+            default=None,
+            return_dtype=pl.Float64,
+        )
+        for field in ("seconds", "error_s")
+    )
+    agree = (phase - mean).abs() <= error + resolution_ns * stretches / around(steps)
+    near = (
+        pl.when(resolution_ns <= COARSE * median * steps).then(median).when(agree).then(phase).otherwise(mean)
+    )
+    near = near.fill_null(strategy="forward").fill_null(strategy="backward")
+    usual = pl.coalesce(near.over(pl.col("first").cum_sum()), "printed").fill_null(np.nan)
+    usual_ns: Numbers = gaps.select(usual.alias("usual"))["usual"].to_numpy()
+    return usual_ns
 
 
 def contains_others(records: pl.DataFrame, log: Log | TimedLog) -> pl.Series:

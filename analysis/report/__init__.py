@@ -29,13 +29,14 @@ from gputel.analysis.align.errors import IN_TABLES, RECORDED, PowerSensor, with_
 from gputel.analysis.align.offsets import overlap
 from gputel.analysis.align.samples import gpu_samples
 from gputel.analysis.align.spans import cut_spans
+from gputel.analysis.align.step_time import step_times
 from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
 from gputel.analysis.report.overfitting import overfitting_verdict
-from gputel.analysis.report.phases import phase_table, phases_border, step_times
+from gputel.analysis.report.phases import phase_table, phases_border
 from gputel.analysis.report.summary import RecordingSummary, recording_summary
 from gputel.analysis.report.verdicts import (
     UNKNOWN,
@@ -104,7 +105,7 @@ def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     tokens = subject.facts.tokens_per_step
     steps = join.of_spans(measured, float(tokens.value) if tokens else None)
     placed = timed_log(subject)
-    times = step_times(subject, placed, steps)
+    times = step_times(placed, steps)
     account = recording_summary(subject.recording.path) if subject.recording else None
     sensor = _sensor(account)
     return Report(

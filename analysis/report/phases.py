@@ -13,7 +13,7 @@ import polars as pl
 from gputel.analysis.align import join
 from gputel.analysis.align.errors import BorderError, PowerSensor, border_error, with_errors
 from gputel.analysis.align.join import JOULES
-from gputel.analysis.align.step_time import StepTime, logged_step_time
+from gputel.analysis.align.step_time import StepTime
 
 if TYPE_CHECKING:
     from gputel.analysis.align.timestamps import TimedLog
@@ -102,16 +102,6 @@ def _printed_rates(subject: RunData) -> pl.DataFrame:
     is_rate = "tok_per_sec" in records.columns and subject.step_tokens.rate_scale == 1
     rate = pl.col("tok_per_sec") if is_rate else pl.lit(None, pl.Float64)
     return records.group_by("phase").agg(rate.filter(rate.is_finite()).mean().alias("tok_per_sec_printed"))
-
-
-def step_times(subject: RunData, placed: TimedLog, steps: pl.DataFrame) -> dict[str, StepTime]:
-    """Returns the time of a step of each phase, with its error and where it comes from."""
-    records, times = subject.log.records, {}
-    for (phase,), mine in steps.group_by("phase", maintain_order=True):
-        time = logged_step_time(records.filter(pl.col("phase") == phase), mine, placed)
-        if time:
-            times[str(phase)] = time
-    return times
 
 
 def _known(values: pl.Expr) -> pl.Expr:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gputel.analysis.align.step_time import contains_others, step_time
+from gputel.analysis.align.step_time import StepTime, contains_others, step_ns_near, step_time
 from gputel.analysis.runs import read_run
 from tests.analysis.align.conftest import evaluated_every_20
 
@@ -59,3 +59,30 @@ def test_checkpoints_outside_of_step_times_do_not_hide_evaluations_inside(tmp_pa
     path.write_text(evaluated_every_20(60, lambda step: step % 10 == 5, rate=True))
     log = read_run(path).log
     assert log.records.filter(contains_others(log.records, log))["step"].to_list() == [20, 40]
+
+
+def gaps_of_ten_steps(seconds: list[float | None]) -> pl.DataFrame:
+    """A record every ten steps; None where an evaluation lies in the gap."""
+    return pl.DataFrame(
+        {
+            "width": [None if gap is None else gap * 1e9 for gap in seconds],
+            "steps": 10.0,
+            "printed": 1.2268e9,
+            "first": [place == 0 for place in range(len(seconds))],
+            "phase": "train",
+        },
+        schema_overrides={"width": pl.Float64},
+    )
+
+
+def test_usual_step_time_is_that_of_the_phase_where_evaluations_fill_every_second_gap() -> None:
+    """Gaps of 12.268 s that a clock of whole seconds shows as 13 s more often than not."""
+    gaps = gaps_of_ten_steps([None, 13.0, None, 13.0, None, 12.0, None, 13.0, None, 13.0])
+    phase = StepTime(1.2268, 0.004, "printed step times")
+    assert step_ns_near(gaps, 10**9, {"train": phase}) == pytest.approx([1.2268e9] * 10)
+
+
+def test_usual_step_time_is_that_of_the_gaps_around_if_their_ends_cannot_explain_the_difference() -> None:
+    gaps = gaps_of_ten_steps([None, *[25.0] * 60])
+    phase = StepTime(1.2268, 0.004, "printed step times")
+    assert step_ns_near(gaps, 10**9, {"train": phase}) == pytest.approx([2.5e9] * 61)
