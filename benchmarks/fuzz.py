@@ -31,7 +31,7 @@ from fuzz_changes import changed, changed_toml, damage, recording
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # where the tests are, which compose stores
-TAIL_S = 1.5  # of a run whose end is damaged, tail waits for more
+TAIL_S = 0.5  # after which tail gets a Ctrl-C, as it waits for more of a damaged run
 COMMAND_S = 60.0
 MEMORY = 16 << 30  # bytes of addresses, of which polars reserves many
 LINES = 150  # of a sample log
@@ -39,8 +39,8 @@ LINES = 150  # of a sample log
 Commands = list[list[str]]
 
 
-class InTime(BaseException):
-    """The time of a command is over."""
+class Overdue(BaseException):
+    """A command has run for a minute."""
 
 
 def a_run_folder(home: Path, chance: random.Random) -> tuple[list[str], Commands]:
@@ -215,32 +215,33 @@ def fault_of(arguments: list[str]) -> str | None:
     from gputel.cli import main
 
     shown = io.TextIOWrapper(io.BytesIO())
-    time_is_over = False
+    is_tail = arguments[0] == "tail"
+    end = time.monotonic() + COMMAND_S
 
-    def interrupt(*_: object) -> None:
-        nonlocal time_is_over
-        time_is_over = True
-        raise InTime
+    def look(*_: object) -> None:
+        if time.monotonic() > end:
+            raise Overdue
+        if is_tail and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            signal.raise_signal(signal.SIGINT)  # which ends tail as Ctrl-C does, and raises nothing
 
-    signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, TAIL_S if arguments[0] == "tail" else COMMAND_S)
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, TAIL_S if is_tail else COMMAND_S + 1, 1.0)
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
             main(arguments)
     except SystemExit:
         return None
-    except InTime:
-        return None if arguments[0] == "tail" else f"{arguments[0]}: takes over a minute"
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        if time_is_over and arguments[0] == "tail":  # raised within polars, which makes another error of it
-            return None
+        if time.monotonic() > end:  # polars makes another error of Overdue
+            return f"{arguments[0]}: takes over a minute"
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "gputel" in f.filename]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
         return f"{arguments[0]}: {type(error).__name__} at {place}: {str(error).splitlines()[:1]}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gputel.analysis.live.follower import Follower
 from tests.command import gputel
 from tests.sources import ROOT
 
@@ -18,6 +19,18 @@ def test_commands_survive_all_that_is_read_damaged_at_random() -> None:
     command = [sys.executable, str(FUZZER), "--seconds", "15", "--seed", "7"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout
+
+
+def test_fault_of_tail_after_its_time_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fuzzer ends `tail` by a signal, which raises nothing that could be taken for a fault or hide one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(FUZZER.parent)
+    fault_of = runpy.run_path(str(FUZZER))["fault_of"]
+    (tmp_path / "train.log").write_text("step 1 loss 2.5\n")
+    command = ["tail", "--plain", str(tmp_path / "train.log")]
+    assert fault_of(command) is None
+    monkeypatch.setattr(Follower, "close", lambda _follower: 1 / 0)
+    assert fault_of(command).startswith("tail: ZeroDivisionError at ")
 
 
 @pytest.fixture
