@@ -19,7 +19,7 @@ from gputel.analysis import text
 from gputel.analysis.logs import summary
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.secrets import mask
+from gputel.telemetry.secrets import mask, mask_value
 from gputel.telemetry.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def computed(path: Path) -> CatalogueRow | None:
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     metrics = {name: _kept(figures) for name, figures in _metrics(log)}
-    return CatalogueRow(_typed(facts), _settings(subject), metrics)
+    return CatalogueRow(_typed(facts), settings(subject), metrics)
 
 
 def read_facts(folder: Path) -> CatalogueRow | None:
@@ -261,14 +261,17 @@ def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
             yield said if isinstance(said, dict) else {}
 
 
-def _settings(subject: RunData) -> dict[str, float | str]:
+def settings(subject: RunData) -> dict[str, float | str]:
     """Settings by prefixed name: printed configuration, recorded tags, environment and packages."""
     found: dict[str, Any] = {f"{CONFIG}.{name}": value for name, value in subject.log.config.items()}
     for description in subject.recording.descriptions if subject.recording else ():
         found |= {f"{TAGS}.{name}": value for name, value in (description.get("tags") or {}).items()}
         found |= {f"{ENVIRONMENT}.{name}": value for name, value in (description.get("env") or {}).items()}
         found |= {f"{PACKAGES}.{name}": value for name, value in (description.get("packages") or {}).items()}
-    return {name: mask(value) if isinstance(value, str) else value for name, value in _usable(found.items())}
+    return {
+        name: mask_value(name.partition(".")[2], value) if isinstance(value, str) else value
+        for name, value in _usable(found.items())
+    }
 
 
 def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str]]:

@@ -25,7 +25,7 @@ REFUSED = {
     "gate": "baseline junit force",
     "plan": "like check out force",
     "info": "",
-    "export": "csv parquet force",
+    "export": "csv parquet to out force",
     "mark": "run",
     "formats": "",
     "doctor": "simulate out",

@@ -1,0 +1,16 @@
+"""Libraries of other tools that the user has, imported when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gputel.telemetry.errors import GputelError
+
+
+def library(name: str) -> Any:
+    """Imports a library; raises GputelError with the command that installs it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise GputelError(f"--to {name}", f"needs {name}: {error}", f"pip install {name}") from None
