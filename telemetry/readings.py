@@ -16,7 +16,7 @@ class ReadingRate(Enum):
     """How often a reading is sampled, in Hz; the fast ones follow `--hz`."""
 
     FAST = None
-    MEDIUM = 20.0  # the PCIe counters of Gen5 x16 may wrap every 67 ms
+    MEDIUM = 100 / 3  # the PCIe counters of Gen5 x16 may wrap every 67 ms: two reads fit in between
     GPM = 5.0  # the driver needs 100 ms between two samples; other tools use 200
     SLOW = 1.0
 

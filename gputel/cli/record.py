@@ -96,9 +96,8 @@ GROUPS: Groups = {
 @click.option(
     "--max-overhead",
     type=options.share,
-    default="2%",
-    show_default=True,
-    help="How much of a core calls into the driver may take.",
+    metavar="SHARE",
+    help="How much of a core calls into the driver may take per GPU [5%; above 100 Hz in proportion].",
 )
 @guard.guard_options
 @options.options

@@ -1,6 +1,6 @@
 """The rates that fit into the budget for calls into the driver (`--max-overhead`, for each GPU).
 
-When they cost too much, the budget moves the readings of the dearest calls to 20 Hz, and lowers the rates of tiers
+When they cost too much, the budget moves the readings of the dearest calls to 33 Hz, and lowers the rates of tiers
 if that is not enough. When there is room again, first the rates come back and then the readings. It uses the median
 read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was preempted during a
 read, only its processor time counts.
@@ -240,7 +240,7 @@ class Budget:
         return f"calls into the driver take {_percent(share)} of a core, {limit} {budget}"
 
     def _hz(self, every: int) -> float:
-        return round(self._plan.hz / every, 4)
+        return float(f"{self._plan.hz / every:.3g}")
 
 
 def _percent(share: float) -> str:

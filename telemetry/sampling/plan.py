@@ -106,7 +106,12 @@ class SamplingPlan:
 
 
 def make(
-    machine: Machine, gpus: Sequence[Gpu], hz: float, clock: Clock, *, max_overhead: float = 0.02
+    machine: Machine,
+    gpus: Sequence[Gpu],
+    hz: float,
+    clock: Clock,
+    *,
+    max_overhead: float | None = None,
 ) -> SamplingPlan:
     """Probe the GPUs and arrange their readings."""
     findings = [finding for gpu in gpus for finding in probe(machine, gpu, clock)]
@@ -143,14 +148,20 @@ def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock, calling: 
     return Probe(gpu, reading, answer, round(statistics.median(latencies)))
 
 
-def arrange(findings: Sequence[Probe], hz: float, max_overhead: float = 0.02) -> SamplingPlan:
+def arrange(findings: Sequence[Probe], hz: float, max_overhead: float | None = None) -> SamplingPlan:
     """Arrange readings into tiers. Over budget, those of the dearest call go to a slower tier, then the next."""
+    max_overhead = max_overhead or usual_overhead(hz)
     limit = budget_of(findings, max_overhead)
     shares = _shares(findings, hz)
     while sum(shares.values()) > limit and (moved := _to_move(findings, shares, WORTH_MOVING * limit)):
         findings = [_moved(finding) if finding.call == moved else finding for finding in findings]
         shares = _shares(findings, hz)
     return _planned(findings, hz, max_overhead)
+
+
+def usual_overhead(hz: float) -> float:
+    """Returns the share of a core that is spent where none was asked for: a higher rate may cost more."""
+    return 0.05 * max(1.0, hz / 100)
 
 
 def budget_of(findings: Sequence[Probe], max_overhead: float) -> float:

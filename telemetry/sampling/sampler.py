@@ -54,7 +54,8 @@ class Spec:
     """`nvml`, `simulate:2xH100`, or `replay:` and a run folder."""
     hz: float
     gpus: tuple[str, ...] | None
-    max_overhead: float = 0.02
+    max_overhead: float | None = None
+    """Of a core and for each GPU, for calls into the driver; None is the usual share for this rate."""
     host: bool = False
     """Whether the machine around the GPUs is recorded, too."""
 

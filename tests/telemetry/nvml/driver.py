@@ -73,7 +73,7 @@ class Recording:
         self.rates: list[dict[str, object]] = []
         """The facts of each change of a rate."""
         self.machine: Nvml = driver.open()
-        self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock)
+        self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock, max_overhead=0.02)
         self.cost = SamplingCost(round(SECOND / hz))
         self.budget = Budget(self.plan, self._report, Spending())
         self.loop = Loop(
