@@ -6,11 +6,6 @@ thousands. Other control characters, which no program prints, do.
 
 from __future__ import annotations
 
-import os
-import stat
-from functools import lru_cache
-from pathlib import Path
-
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 LOOK = 4096  # bytes of a file that are looked at
 MOST_CONTROLS = 0.02  # of a text; random bytes have 0.08
@@ -58,29 +53,3 @@ def kind(head: bytes) -> str | None:
         return None
     controls = len(text) - len(text.translate(None, _CONTROLS))
     return "binary data" if controls > MOST_CONTROLS * len(text) else None
-
-
-def kind_of_file(path: Path) -> str | None:
-    """The kind of a file that is no text; opens regular files only, each once if it has LOOK bytes."""
-    try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        if facts.st_size < LOOK:
-            return _look(str(path))
-        return _looked(str(path), facts.st_dev, facts.st_ino)
-    except OSError:
-        return None  # reading it says why
-
-
-@lru_cache(maxsize=1 << 16)
-def _looked(path: str, _device: int, _inode: int) -> str | None:
-    return _look(path)
-
-
-def _look(path: str) -> str | None:
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        return kind(os.read(handle, LOOK))
-    finally:
-        os.close(handle)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis import stores
-from gputel.analysis.logs import binary, files
+from gputel.analysis.logs import files
 from gputel.analysis.logs.files import DEFAULT, Limits, read_file, read_files
 from gputel.telemetry import own_files, run_folder
 from gputel.telemetry.errors import GputelError
@@ -131,13 +131,10 @@ class _Walk:
                 self.paths.append(path)
         elif path.name.endswith(PAGES):
             self._skipped.append(Skipped(path, "page or picture"))
-        elif stores.kind(path):
-            if self._is_new(path):
-                self.paths += stores.runs_of_file(path)
-        elif kind := binary.kind_of_file(path):
-            self._skipped.append(Skipped(path, kind))
+        elif (seen := stores.look(path)).binary and not seen.store:
+            self._skipped.append(Skipped(path, seen.binary))
         elif self._is_new(path):
-            self.paths.append(path)
+            self.paths += stores.runs_of_file(path) if seen.store else [path]
 
     def _is_new(self, path: Path) -> bool:
         """Whether nothing else that was found is the same file or folder; a broken link is skipped, too."""

@@ -20,14 +20,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gputel.analysis.stores.find import in_folder, kind, runs_of_file, split
+from gputel.analysis.stores.find import in_folder, kind, look, runs_of_file, split
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.stores.points import StoredRun
 
-__all__ = ["StoreReader", "in_folder", "kind", "read", "runs_of_file", "split", "store_reader", "stored_run"]
+__all__ = [
+    "StoreReader",
+    "in_folder",
+    "kind",
+    "look",
+    "read",
+    "runs_of_file",
+    "split",
+    "store_reader",
+    "stored_run",
+]
 
 
 class StoreReader(Protocol):

@@ -8,16 +8,24 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from gputel.analysis.logs import binary
 from gputel.telemetry import run_folder
 
 StoreKind: TypeAlias = Literal["tensorboard", "wandb", "hf-trainer", "csv", "dvclive", "mlflow", "database"]
-HEAD = 4096
 LEAST = 24  # bytes of a file that can be a store
 RUN_MARK = "#"  # before the name of a run in a file that holds several
 WANDB_FOLDERS = ("files", "logs", "tmp")  # beside a `.wandb`: copies of what is in it, and W&B's own logs
+
+
+class Look(NamedTuple):
+    """What the first bytes of a file say: which store it is, or which kind of file that is no text."""
+
+    store: StoreKind | None = None
+    binary: str | None = None
 
 
 @dataclass
@@ -33,7 +41,7 @@ def kind(path: Path) -> StoreKind | None:
     if path.is_dir():
         return None if run_folder.is_run(path) else _kind_of_folder(path)
     file, run = split(path)
-    found = kind_of_file(file)
+    found = look(file).store
     return found if run is None or found == "database" else None
 
 
@@ -45,20 +53,38 @@ def split(path: Path) -> tuple[Path, str | None]:
     return path.with_name(name) if name else path, run
 
 
-def kind_of_file(path: Path) -> StoreKind | None:
-    """Returns which kind of store a file is, by its content."""
-    start = head(path)
-    if start.startswith(b"SQLite format 3\x00"):
+def look(path: Path) -> Look:
+    """Judges a regular file by its first bytes, which are read once until it changes; opens no other."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            return Look()
+        seen = _judged(str(path), facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    except OSError:
+        return Look()  # reading it says why
+    if seen.store == "database":
         from gputel.analysis.stores import databases
 
-        return "database" if databases.tool(path) else None
-    return kind_of_head(start)
+        return seen if databases.tool(path) else Look(None, seen.binary)
+    return seen
 
 
-def kind_of_head(start: bytes) -> StoreKind | None:
-    """Returns which kind of store a file is that begins with these bytes; a database needs to be opened."""
+@lru_cache(maxsize=1 << 16)
+def _judged(path: str, _device: int, _inode: int, _size: int, _changed_ns: int) -> Look:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        start = os.read(handle, binary.LOOK)
+    finally:
+        os.close(handle)
+    return Look(_store(start), binary.kind(start))
+
+
+def _store(start: bytes) -> StoreKind | None:
+    """Returns which kind of store a file may be that begins with these bytes."""
     if len(start) < LEAST:
         return None
+    if start.startswith(b"SQLite format 3\x00"):
+        return "database"
     if start[3:8] == bytes(5):
         from gputel.analysis.stores.event_files import is_event_file
 
@@ -76,20 +102,9 @@ def kind_of_head(start: bytes) -> StoreKind | None:
     return None
 
 
-def head(path: Path) -> bytes:
-    """Reads the first bytes of a regular file; nothing of one that cannot be read."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return b""
-        with path.open("rb", buffering=0) as file:
-            return file.read(HEAD)
-    except OSError:
-        return b""
-
-
 def runs_of_file(path: Path) -> list[Path]:
     """The addresses of the runs in a file; the file itself if it is a store of one run, or none."""
-    if kind_of_file(path) != "database":
+    if look(path).store != "database":
         return [path]
     from gputel.analysis.stores import databases
 
@@ -127,7 +142,7 @@ def _claimed_beside(folder: Path) -> set[Path]:
     _, repeated = trainer_state.newest(folder)
     claimed = set(repeated)
     for path in folder.glob("*.wandb"):
-        if kind_of_head(head(path)) == "wandb":
+        if look(path).store == "wandb":
             claimed |= {folder / name for name in WANDB_FOLDERS}
     if mlruns.is_deleted(folder):
         claimed |= set(folder.iterdir())
@@ -161,7 +176,7 @@ def _holds_event_files(folder: Path, taken: set[Path]) -> bool:
         return False
     children = [Path(entry.path) for entry in entries if is_part(entry.name) and entry.is_dir()]
     files = [Path(entry.path) for entry in entries if entry.is_file() and not entry.name.startswith(".")]
-    if any(path not in taken and kind_of_head(head(path)) == "tensorboard" for path in files):
+    if any(path not in taken and look(path).store == "tensorboard" for path in files):
         return True
     return any(_event_file_in(child, taken) for child in children)
 
@@ -171,4 +186,4 @@ def _event_file_in(folder: Path, taken: set[Path]) -> bool:
         files = [Path(entry.path) for entry in os.scandir(folder) if entry.is_file()]
     except OSError:
         return False
-    return any(path not in taken and kind_of_head(head(path)) == "tensorboard" for path in files)
+    return any(path not in taken and look(path).store == "tensorboard" for path in files)

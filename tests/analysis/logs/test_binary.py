@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import pickle
 import random
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -105,16 +103,3 @@ def test_file_that_is_no_text_has_its_kind(data: bytes, kind: str) -> None:
 )
 def test_text_in_any_encoding_has_none(text: bytes) -> None:
     assert binary.kind(text) is None
-
-
-def test_pipe_without_a_writer_is_not_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert binary.kind_of_file(tmp_path / "pipe") is None
-
-
-def test_file_that_grows_into_a_log_is_looked_at_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(b"\x01\x02")
-    assert binary.kind_of_file(path) == "binary data"
-    path.write_text(LINES)
-    assert binary.kind_of_file(path) is None

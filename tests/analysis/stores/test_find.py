@@ -1,4 +1,7 @@
+import os
 from pathlib import Path
+
+import pytest
 
 from gputel.analysis import stores
 from gputel.analysis.runs import paths
@@ -37,3 +40,37 @@ def test_folder_that_lies_in_itself_ends(tmp_path: Path) -> None:
     write(tmp_path / "run", EVENTS)
     (tmp_path / "run" / "again").symlink_to(tmp_path)
     assert [path.name for path in paths.walk(tmp_path)] == ["run"]
+
+
+def test_pipe_without_a_writer_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert stores.look(tmp_path / "pipe") == (None, None)
+
+
+def test_file_that_grows_into_a_log_is_looked_at_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\x01\x02")
+    assert stores.look(path).binary == "binary data"
+    path.write_text("step 1 loss 2.0\n")
+    assert stores.look(path) == (None, None)
+
+
+def test_walk_opens_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a.log", "b.log", "metrics.csv", "model.pt"]
+    for name in names:
+        (tmp_path / name).write_bytes(
+            b"PK\x03\x04" if name == "model.pt" else b"epoch,step,loss\n1,1,2.0\n2,2,1.0\n"
+        )
+    opened: list[str] = []
+    really_open = os.open
+
+    def counted(path: str, *how: int) -> int:
+        opened.append(Path(path).name)
+        return really_open(path, *how)
+
+    monkeypatch.setattr(os, "open", counted)
+    monkeypatch.setattr(Path, "open", None)
+    found = list(paths.walk(tmp_path))
+    assert [path.name for path in found] == names[:3]
+    assert [stores.kind(path) for path in found] == ["csv"] * 3
+    assert sorted(opened) == names
