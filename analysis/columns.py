@@ -98,6 +98,9 @@ MEASURES = (
 )
 """The measured columns of a span, a step, or a sum of either."""
 
+VALIDATION = ("val_loss", "val_bpb")
+MAIN = ("loss", *VALIDATION)
+"""The metrics that come first wherever several are shown."""
 FIRST_USERS = ("step", "loss", "grad_norm", "lrm", "dt_ms", "tok_per_sec", "mfu", "total_time_min")
 """The columns that the first users' scripts write, in their order; `--csv` writes them first."""
 

@@ -22,8 +22,7 @@ from typing import Literal
 from gputel.telemetry import filesystem
 from gputel.telemetry.host import cgroup
 from gputel.telemetry.priority import SCHED_RESET_ON_FORK
-
-MIB = 1024 * 1024
+from gputel.telemetry.readings import MIB
 
 
 @dataclass(frozen=True)

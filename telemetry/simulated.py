@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gputel.telemetry.clock import Clock
+from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
 
-SECOND = 1_000_000_000
 MS = 1_000_000
 
 

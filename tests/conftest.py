@@ -70,12 +70,20 @@ def no_columns() -> None:
     os.unsetenv("COLUMNS")
 
 
+def _nothing(_number: int, _frame: object) -> None:
+    pass
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
-    """A shell starts `pytest &` with Ctrl-C and Ctrl-\\ ignored; recorders would inherit that."""
-    ignored = [n for n in (signal.SIGINT, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    """Recorders would inherit that `pytest &` ignores Ctrl-C and Ctrl-\\, and `nohup pytest` hangups."""
+    ignored = [
+        number
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_IGN
+    ]
+    for number in ignored:  # a handler of ours is not inherited by another program
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _nothing)
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)

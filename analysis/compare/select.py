@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gputel.analysis import progress, text
+from gputel.analysis.columns import MAIN
 from gputel.analysis.compare import axes, curves, settings
 from gputel.analysis.compare.axes import AXES, Prices
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve, run_phase
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 SEE = "see what each holds: gputel parse RUN"
 
-FIRST = ("loss", "val_loss", "val_bpb")
 BITS = "bpb"
 LOSS = re.compile(r"(?:^|_)loss(?:_avg)?$")
 
@@ -108,7 +108,7 @@ def metric(tracks: Sequence[RunPhase], asked: str | None, tokenizers: str | None
             )
         return MetricChoice(asked, [])
     evaluated = {name for track in tracks for name in curves.evaluated(track)}
-    ranked = [*FIRST, *(n for n in every if n not in FIRST and (LOSS.search(n) or n in evaluated))]
+    ranked = [*MAIN, *(n for n in every if n not in MAIN and (LOSS.search(n) or n in evaluated))]
     best = max(ranked, key=lambda name: sum(name in names for names in have))
     return MetricChoice(best, [])
 

@@ -30,6 +30,7 @@ from gputel.analysis.documents.panels import gpus
 from gputel.analysis.documents.panels.over_time import machine_section, telemetry_sections
 from gputel.analysis.documents.record import SENSORS, TOO_FEW, sensor_refresh
 from gputel.analysis.report.checkup import counted
+from gputel.analysis.report.doubts import from_to
 from gputel.analysis.report.verdicts import MFU_QUESTION
 from gputel.analysis.runs.facts import distinct_gpus
 from gputel.analysis.runs.sensors import FEW_REFRESHES
@@ -171,14 +172,10 @@ def _overlap(shared: dict[str, Any] | None) -> str | None:
         return None
     if shared["shared_s"]:
         return f"{text.duration(shared['shared_s'])}, {100 * shared['share']:.1f} % of the log"
-    none = f"none: the log is of {_span(shared['log'])}, the readings of {_span(shared['gpu'])}"
+    none = f"none: the log is of {from_to(shared['log'])}, the readings of {from_to(shared['gpu'])}"
     if shared["offset_s"] is None:
         return none
     return f"{none}; if that is a time zone, add --offset={shared['offset_s'] / 3600:g}h"
-
-
-def _span(edges: Sequence[Any]) -> str:
-    return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
 
 
 def _nothing(report: Report) -> str:

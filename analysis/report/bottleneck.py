@@ -72,7 +72,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "power_mean_w": power,
         "power_limit_w": limit,
         "power_share": power / limit if power is not None and limit else None,
-        "mfu": _printed(case, "mfu"),
+        "mfu": case.printed("mfu"),
         "data_share": _data(case),
     }
 
@@ -84,14 +84,6 @@ def _mean(steps: pl.DataFrame, name: str) -> float | None:
     weight = measured["duration_s"] * measured["steps"]
     total = float(weight.sum())
     return float((measured[name] * weight).sum()) / total if total else None
-
-
-def _printed(case: Case, name: str) -> float | None:
-    records = case.subject.log.records
-    if name not in records.columns:
-        return None
-    middle: Any = records.filter(pl.col(name).is_finite())[name].median()
-    return None if middle is None else float(middle)
 
 
 def _data(case: Case) -> float | None:

@@ -78,13 +78,14 @@ def _apart(subject: RunData, shared: Mapping[str, Any] | None) -> Iterator[Doubt
     yield Doubt(
         "run",
         "overlap",
-        f"the log is of {_stretch(shared['log'])}, the readings of {_stretch(shared['gpu'])}: they share no time",
+        f"the log is of {from_to(shared['log'])}, the readings of {from_to(shared['gpu'])}: they share no time",
         f"{likely}; {hint}",
         {"shared_s": 0.0, "offset_s": offset_s},
     )
 
 
-def _stretch(edges: list[str]) -> str:
+def from_to(edges: Sequence[object]) -> str:
+    """Begin and end to the second, without their day's zone."""
     return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
 
 

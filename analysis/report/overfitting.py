@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from gputel.analysis.columns import VALIDATION
 from gputel.analysis.logs.saved_steps import has_weights, saved_path
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
 
 QUESTION = "overfitting"
-METRICS = ("val_loss", "val_bpb")
 FEWEST = 4  # validation losses; with fewer there is no verdict
 RISEN = 0.005  # of the best value: a smaller rise does not count
 SAME = 1  # step: a save that names none stands behind the record of the step before
@@ -63,7 +63,7 @@ def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
         (str(name), str(phase)): _of_one_training(rows, _begins(log, str(phase)))
         for (name, phase), rows in _known(log).group_by("name", "phase", maintain_order=True)
     }
-    order = sorted(curves, key=lambda key: (-len(curves[key]), METRICS.index(key[0])))
+    order = sorted(curves, key=lambda key: (-len(curves[key]), VALIDATION.index(key[0])))
     if not order or len(curves[order[0]]) < FEWEST:
         return None
     return (*order[0], curves[order[0]])
@@ -71,7 +71,7 @@ def _validation(log: Log) -> tuple[str, str, pl.DataFrame] | None:
 
 def _known(log: Log) -> pl.DataFrame:
     return log.evals.filter(
-        pl.col("name").is_in(METRICS) & pl.col("value").is_finite() & pl.col("step").is_not_null()
+        pl.col("name").is_in(VALIDATION) & pl.col("value").is_finite() & pl.col("step").is_not_null()
     )
 
 

@@ -68,11 +68,19 @@ class Case:
     gpus: pl.DataFrame
     clock_error_s: float = 0.0
 
+    def printed(self, name: str) -> float | None:
+        """The median of a figure that the log prints."""
+        records = self.subject.log.records
+        if name not in records.columns:
+            return None
+        middle: Any = records.filter(pl.col(name).is_finite())[name].median()
+        return None if middle is None else float(middle)
+
 
 def mfu_verdict(case: Case) -> Verdict:
     """Returns the MFU as printed, else as computed; the two may differ."""
     facts = case.subject.facts
-    printed, rate = _median(case, "mfu"), _printed_rate(case) or _rate(case)
+    printed, rate = case.printed("mfu"), _printed_rate(case) or _rate(case)
     computed, formula = _computed(facts, rate)
     error = _mfu_error(case, printed, computed)
     figures: dict[str, Any] = {
@@ -183,17 +191,9 @@ def straggler_verdict(case: Case) -> Verdict:
     return Verdict(STRAGGLER_QUESTION, "none", (f"nothing stands out in {', and '.join(seen)}",))
 
 
-def _median(case: Case, name: str) -> float | None:
-    records = case.subject.log.records
-    if name not in records.columns:
-        return None
-    middle: Any = records.filter(pl.col(name).is_finite())[name].median()
-    return None if middle is None else float(middle)
-
-
 def _printed_rate(case: Case) -> float | None:
     """Returns the median of the printed throughput, in the unit that fits tokens and step times."""
-    rate = _median(case, "tok_per_sec")
+    rate = case.printed("tok_per_sec")
     return None if rate is None else rate * case.subject.step_tokens.rate_scale
 
 

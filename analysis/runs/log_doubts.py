@@ -16,6 +16,7 @@ from gputel.analysis.doubts import Doubt
 from gputel.analysis.runs.batch import unit_factor
 from gputel.analysis.runs.record_gaps import StepTime, record_gaps, time_by_gaps
 from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 FEWEST_GAPS = 3  # between records, that tell the time of a step
 LONGER = 1.15  # times the time between records, above which a printed step time cannot be
 SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
-SECOND_NS = 1_000_000_000
 SET_S, SLEWED = 1.0, 0.001  # difference of two clocks that is none: NTP slews by 0.05 % at most
 
 
@@ -64,7 +64,7 @@ def _between_records(subject: RunData) -> StepTime | None:
     """Returns the time of a step by timestamps; None of too few records."""
     log = subject.log
     stamps = log.records["time"].drop_nulls().dt.epoch("ns")
-    whole = subject.recording is None and bool((stamps % SECOND_NS == 0).all())
+    whole = subject.recording is None and bool((stamps % SECOND == 0).all())
     saved = log.events.filter(pl.col("kind") == "checkpoint")
     gaps = record_gaps(log.records, log.evals, saved)
     return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
@@ -127,7 +127,7 @@ def _total_time(subject: RunData) -> Iterator[Doubt]:
     if rows.height < 3:
         return
     totals, times = rows["total_time_min"], rows["time"].dt.epoch("ns")
-    grown, passed = 60 * float(totals[-1] - totals[0]), (int(times[-1]) - int(times[0])) / SECOND_NS
+    grown, passed = 60 * float(totals[-1] - totals[0]), (int(times[-1]) - int(times[0])) / SECOND
     if grown > LONGER * passed + 1:
         yield Doubt(
             "run",

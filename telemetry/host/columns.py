@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.readings import MIB
 from gputel.telemetry.store.tiers import PROCESS
 
 HOST, CORE, DISK, NET, CGROUP = "host", "core", "disk", "net", "cgroup"
@@ -17,7 +19,6 @@ TABLES = (HOST, CORE, DISK, NET, CGROUP, PROCESS)
 FAST, SLOW = "fast", "slow"
 HZ = {FAST: 10.0, SLOW: 1.0}
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-MIB = 1024 * 1024
 KIB_A_MIB = 1024
 MICROSECONDS = 1_000_000
 
@@ -144,7 +145,6 @@ CGROUPS = (
         "psi_memory_some_s_total", "s", MICROSECONDS, "time in which some task of it waited for memory"
     ),
 )
-NANOSECONDS = 1_000_000_000
 PROCESSES = (
     HostColumn("pid", None, 1, "number of the process"),
     HostColumn("start", None, 1, "when it was started, in clock ticks since the machine was"),
@@ -156,7 +156,7 @@ PROCESSES = (
     HostColumn("storage_read_mib_total", "MiB", MIB, "read from storage, also by children that have ended"),
     HostColumn("storage_write_mib_total", "MiB", MIB, "written to storage, also by children that have ended"),
     HostColumn("call_read_mib_total", "MiB", MIB, "read by calls, from storage or not"),
-    HostColumn("main_wait_s_total", "s", NANOSECONDS, "time in which the main thread waited for a core"),
+    HostColumn("main_wait_s_total", "s", SECOND, "time in which the main thread waited for a core"),
     HostColumn("state", None, 1, "code of the state's letter, as in `ps`; X once it has ended"),
     HostColumn("wait_channel", None, 1, "what it waits for: a number of names.jsonl; 0 is not known"),
 )

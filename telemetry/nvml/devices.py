@@ -44,12 +44,11 @@ from gputel.telemetry.nvml.library import (
     error_name,
 )
 from gputel.telemetry.nvml.xid import XidListener
-from gputel.telemetry.readings import READINGS, Gpm, Reading, Source
+from gputel.telemetry.readings import MIB, READINGS, Gpm, Reading, Source
 
 MIG_ENABLED = 1
 SLOWDOWN, SHUTDOWN = 1, 0
 SM, MEMORY = 1, 2
-MIB = 1024 * 1024
 OPENING_S = 1.0
 """A GPU that is not open this long after the others is left out; the first may take as long as it needs."""
 

@@ -243,10 +243,10 @@ def energy_panels(
         return
     x = {
         "time": np.round((steps["end"].dt.epoch("ns").to_numpy() - time.start_ns) / 1e9, 3),
-        "step": _numbers(steps["step"]),
+        "step": numbers(steps["step"]),
     }
     for name, title, unit, column in COSTS:
-        y = _numbers(steps.select(column.alias("value"))["value"])
+        y = numbers(steps.select(column.alias("value"))["value"])
         if np.isfinite(y).any():
             axes = (time, PlotAxis("step", "step"))
             series = (Series(run, x, y, run=run),)
@@ -254,9 +254,9 @@ def energy_panels(
             yield replace(curves, noisy=True, steady=True, link=link)
 
 
-def _numbers(column: pl.Series) -> Numbers:
-    numbers: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return numbers
+def numbers(column: pl.Series) -> Numbers:
+    values: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return values
 
 
 def time_panels(totals: pl.DataFrame, run: str) -> Iterator[Bars]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from gputel.analysis.columns import MAIN, VALIDATION
 from gputel.analysis.compare import curves
 from gputel.analysis.compare.curves import MetricCurve, RunPhase, metric_curve
 from gputel.analysis.document import Curves, Level, Marker, Numbers, PlotAxis, Series, Style
@@ -51,8 +52,7 @@ KNOWN: Mapping[str, MetricPanel] = {
     "core_metric": MetricPanel("CORE metric", style="dots", noisy=False),
     "hellaswag": MetricPanel("HellaSwag", style="dots", noisy=False),
 }
-TIMED = ("loss", "val_loss", "val_bpb", "tok_per_sec", "mfu")
-EVALUATED = ("val_loss", "val_bpb")
+TIMED = (*MAIN, "tok_per_sec", "mfu")
 SO_FAR = frozenset(("epoch", "total_time_min", "tokens", "eta_min"))
 """Places rather than measurements."""
 
@@ -106,7 +106,7 @@ def over_time(
 ) -> Iterator[Curves]:
     """What was printed, where it was printed on a recording's axis of time; by step, tokens and FLOPs too."""
     for name in TIMED:
-        evaluated = name in EVALUATED
+        evaluated = name in VALIDATION
         rows = evals.filter(name=name) if evaluated else records
         column = "value" if evaluated else name
         if column not in rows.columns or time.start_ns is None:
@@ -199,7 +199,13 @@ def differences(comparison: Comparison) -> Curves | None:
         pl.col("difference").is_not_null() & (pl.col("run") != comparison.runs[0])
     )
     series = [
-        Series(run, {comparison.by: _numbers(rows["x"])}, _numbers(rows["difference"]), run=run, tint=tint)
+        Series(
+            run,
+            {comparison.by: gpus.numbers(rows["x"])},
+            gpus.numbers(rows["difference"]),
+            run=run,
+            tint=tint,
+        )
         for tint, run in enumerate(comparison.runs)
         if len(rows := common.filter(pl.col("run") == run))
     ]
@@ -224,11 +230,11 @@ def bands(comparison: Comparison) -> Curves | None:
     series = []
     for tint, group in enumerate(comparison.runs):
         rows = comparison.common.filter(pl.col("run") == group)
-        mean, off = _numbers(rows["value"]), np.nan_to_num(_numbers(rows["deviation"]))
+        mean, off = gpus.numbers(rows["value"]), np.nan_to_num(gpus.numbers(rows["deviation"]))
         series.append(
             Series(
                 group,
-                {comparison.by: _numbers(rows["x"])},
+                {comparison.by: gpus.numbers(rows["x"])},
                 mean,
                 mean - off,
                 mean + off,
@@ -245,8 +251,3 @@ def bands(comparison: Comparison) -> Curves | None:
         note=f"The band is one standard deviation; smoothed over {comparison.smoothing:,.0f} steps.",
         link="runs",
     )
-
-
-def _numbers(column: pl.Series) -> Numbers:
-    numbers: Numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return numbers

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gputel.analysis.columns import MAIN
 from gputel.analysis.documents.panels import metrics
 from gputel.analysis.live.gpus import STRIPS
 from gputel.analysis.live.series import Points
@@ -37,7 +38,6 @@ Parts: TypeAlias = dict[Key, Any]
 DIGITS = 9  # per number: more than any log prints
 MOST_DROPPED = 16  # columns that move by more are sent as a whole
 PAGE = -1  # run number of parts that concern all runs
-FIRST = ("loss", "val_loss", "val_bpb")
 MOST_METRICS = 12
 MOST_POINTS = 48_000
 FEWEST, MOST = 64, 1024  # points of a curve
@@ -185,7 +185,7 @@ def _shown(views: Sequence[View]) -> list[str]:
         if name not in metrics.SO_FAR
     )
     return [
-        *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in FIRST) if name in names),
+        *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in MAIN) if name in names),
         *(n for n in names if n not in metrics.KNOWN),
     ][:MOST_METRICS]
 
