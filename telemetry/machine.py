@@ -43,6 +43,35 @@ class Gpu:
         return {"gpu": self.index, **{key: value for key, value in asdict(self).items() if key != "index"}}
 
 
+COMMAND = 0
+"""Stands for the recorded command where a GPU is simulated: no process has this number."""
+
+
+class GpuUser(NamedTuple):
+    """A process on a GPU, with what it uses of it; None where the driver does not say."""
+
+    pid: int
+    """By the driver: in a container it may be a number of the host."""
+    memory: int | None
+    """Bytes."""
+    share: int | None
+    """Of the time, in %: a kernel of it ran."""
+
+
+class GpuUsers(NamedTuple):
+    """Who uses a GPU; `fault` says why that is not known."""
+
+    users: tuple[GpuUser, ...] = ()
+    fault: str | None = None
+
+
+class UserLook(NamedTuple):
+    """What the driver said of one GPU's users, and until when it stands (monotonic ns)."""
+
+    users: GpuUsers
+    until: int
+
+
 class GpuLost(Exception):  # noqa: N818 - a state of the machine, not a mistake
     """This GPU no longer answers; the others may."""
 
@@ -148,6 +177,9 @@ class Machine(Protocol):
 
     def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader:
         """A reader with buffers of its own. Raises GpuLost."""
+
+    def users(self, gpu: Gpu, now: int) -> GpuUsers:
+        """Who uses this GPU at `now` (monotonic ns). Raises GpuLost."""
 
     def revive(self, gpu: Gpu) -> None:
         """Try a lost GPU again. Raises GpuLost while it still does not answer."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuUsers, Prepared, Report, Values
 from gputel.telemetry.readings import BY_NAME, Reading
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class Replay:
 
     def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> ReplayReader:
         return ReplayReader(self._tracks[gpu], self._start, [reading.name for reading in readings])
+
+    def users(self, gpu: Gpu, now: int) -> GpuUsers:
+        return GpuUsers((), "NotRecorded")
 
     def revive(self, gpu: Gpu) -> None:
         """Does nothing: a replayed GPU is never lost."""

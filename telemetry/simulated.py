@@ -19,7 +19,17 @@ from itertools import accumulate
 
 from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
+from gputel.telemetry.machine import (
+    COMMAND,
+    Answer,
+    CounterState,
+    Gpu,
+    GpuUser,
+    GpuUsers,
+    Prepared,
+    Report,
+    Values,
+)
 from gputel.telemetry.readings import BY_NAME, MIB, Reading
 
 MS = 1_000_000
@@ -176,6 +186,11 @@ class Simulated:
 
     def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> SimulatedReader:
         return SimulatedReader(self._models[gpu.index], readings)
+
+    def users(self, gpu: Gpu, now: int) -> GpuUsers:
+        """The command, on every GPU."""
+        memory, share = self.reader(gpu, [BY_NAME["mem_used_mib"], BY_NAME["util"]]).answer(now)
+        return GpuUsers((GpuUser(COMMAND, memory, share),))
 
     def revive(self, gpu: Gpu) -> None:
         """Does nothing: a simulated GPU is never lost."""

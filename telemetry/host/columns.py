@@ -159,6 +159,9 @@ PROCESSES = (
     HostColumn("main_wait_s_total", "s", SECOND, "time in which the main thread waited for a core"),
     HostColumn("state", None, 1, "code of the state's letter, as in `ps`; X once it has ended"),
     HostColumn("wait_channel", None, 1, "what it waits for: a number of names.jsonl; 0 is not known"),
+    HostColumn("gpu", None, 1, "GPUs that it uses: a bit for each number of names.jsonl"),
+    HostColumn("gpu_mem_mib", "MiB", MIB, "their memory that it uses, added up"),
+    HostColumn("gpu_sm", "%", 1, "share of time in which a kernel of it ran, added up over these GPUs"),
 )
 STORED: dict[str, dict[str, tuple[HostColumn, ...]]] = {
     HOST: {FAST: (*STAT, *PRESSURE), SLOW: (*MEMINFO, *VMSTAT, *LOAD, *TCP)},

@@ -2,7 +2,8 @@
 
 Environment and command line need a lock of the process, which may be held for long: a thread reads them that may
 be lost. Secrets are masked. A line each: `process` (pid and start) when it begins or becomes another program, the
-same with `ended` when it has ended, and `wait_channel` with its number.
+same with `ended` when it has ended, `wait_channel` with its number, and `gpu` with its number. A process that is
+not the command's has a `role`, and no command line.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ class ProcessNames:
 
     def __init__(self, folder: Path, root: Path, clock: Clock) -> None:
         self._path, self._proc, self._clock = folder / NAMES, root / "proc", clock
-        self._channels = _channels(self._path)
+        self._channels = {
+            name.encode(): number for name, number in _numbers(self._path, "wait_channel").items()
+        }
+        self._gpus = _numbers(self._path, "gpu")
+        self._strangers: set[str] = set()
         self._lead = "" if _ends_whole(self._path) else "\n"
         self._tasks: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="process-names", daemon=True)
@@ -56,6 +61,20 @@ class ProcessNames:
             number = self._channels[content] = max(self._channels.values(), default=0) + 1
             self._put(wait_channel=number, name=_text(content))
         return number
+
+    def gpu(self, index: str) -> int:
+        """The number of a GPU, from 0 on."""
+        if index not in self._gpus:
+            self._gpus[index] = len(self._gpus)
+            self._put(gpu=self._gpus[index], name=index)
+        return self._gpus[index]
+
+    def stranger(self, pid: int, start: int, name: str | None, role: str) -> None:
+        """Note once who uses a GPU beside the command."""
+        process = process_name(pid, start)
+        if process not in self._strangers:
+            self._strangers.add(process)
+            self._put(process=process, name=name, role=role)
 
     def close(self, patience_s: float = 2.0) -> None:
         self._tasks.put(None)
@@ -96,9 +115,9 @@ class ProcessNames:
         }
 
 
-def _channels(path: Path) -> dict[bytes, int]:
-    """The numbers that an earlier recorder of the same rows has given; its last line may be torn."""
-    numbers: dict[bytes, int] = {}
+def _numbers(path: Path, key: str) -> dict[str, int]:
+    """The numbers by name that an earlier recorder of the same rows has given; its last line may be torn."""
+    numbers: dict[str, int] = {}
     try:
         lines = path.read_bytes().splitlines()
     except OSError:
@@ -106,7 +125,7 @@ def _channels(path: Path) -> dict[bytes, int]:
     for line in lines:
         try:
             facts = json.loads(line)
-            numbers[str(facts["name"]).encode()] = int(facts["wait_channel"])
+            numbers[str(facts["name"])] = int(facts[key])
         except (ValueError, LookupError, TypeError):
             continue
     return numbers

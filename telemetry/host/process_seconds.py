@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from gputel.telemetry.characters import parse_json
+from gputel.telemetry.host.gpu_users import OTHER, UNSEEN
 from gputel.telemetry.host.process_names import NAMES
 from gputel.telemetry.own_files import is_foreign
 from gputel.telemetry.store.tiers import PROCESS
@@ -20,18 +21,19 @@ LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
     "local_rank": pl.Int64,
     "role": pl.String,
 }
-WORDS = ("state", "wait_channel")
+WORDS = ("state", "wait_channel", "gpu")
 """Columns of numbers that become words."""
 RANK, WORKER = "rank", "worker"
 
 
 def labelled(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
     """`frame` has `process`; adds the other LABELS and turns WORDS into words."""
-    names, channels = _known(folder)
+    names, channels, gpus = _known(folder)
     known = pl.DataFrame(list(names.values()), schema=LABELS)
     return frame.join(known, on=PROCESS, how="left", maintain_order="left").with_columns(
         pl.col("state").cast(pl.Int64).map_elements(chr, pl.String),
         pl.col("wait_channel").cast(pl.Int64).replace_strict(channels, default=None, return_dtype=pl.String),
+        pl.col("gpu").cast(pl.Int64).map_elements(lambda bits: _gpus(bits, gpus), pl.String),
     )
 
 
@@ -44,16 +46,27 @@ def commands(folder: Path) -> dict[str, str]:
     }
 
 
-def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str]]:
-    """The labels by process, in their last state, and the names of wait channels by number."""
+def _gpus(bits: int, names: Mapping[int, str]) -> str:
+    """The GPUs of a process, as in `0,1`."""
+    return ",".join(names.get(number, "?") for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str], dict[int, str]]:
+    """The labels by process, in their last state, and the names of wait channels and of GPUs by number."""
     names: dict[str, dict[str, Any]] = {}
     channels: dict[int, str] = {}
+    gpus: dict[int, str] = {}
     by_pid: dict[int, dict[str, Any]] = {}
     for line in _lines(folder):
         process, channel, name = line.get(PROCESS), line.get("wait_channel"), line.get("name")
         if isinstance(channel, int) and isinstance(name, str):
             channels[channel] = name
-        if isinstance(process, str) and isinstance(name, str):
+        if (gpu := _whole(line, "gpu")) is not None and isinstance(name, str):
+            gpus[gpu] = name
+        if isinstance(process, str) and line.get("role") in (OTHER, UNSEEN):
+            names[process] = {**dict.fromkeys(LABELS), PROCESS: process, "role": line["role"]}
+            names[process]["name"] = name if isinstance(name, str) else None
+        elif isinstance(process, str) and isinstance(name, str):
             pid, rank, parent = process.partition(".")[0], _whole(line, "rank"), _whole(line, "parent")
             above = by_pid.get(parent) if parent is not None else None
             labels = {
@@ -66,7 +79,7 @@ def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str]]:
             names[process] = labels
             if pid.isdigit():
                 by_pid[int(pid)] = labels
-    return names, channels
+    return names, channels, gpus
 
 
 def _role(rank: int | None, above: Mapping[str, Any] | None) -> str | None:

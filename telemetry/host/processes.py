@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gputel.telemetry.host.columns import PROCESSES
+from gputel.telemetry.host.gpu_users import NO_USE, GpuUsage, GpuUse, Process
 from gputel.telemetry.host.process_names import ProcessNames
 from gputel.telemetry.host.source import Values
 
@@ -52,6 +53,7 @@ class ProcessFiles:
     descriptors: tuple[int, int, int, int]
     name: bytes
     last: Contents = field(default=())
+    use: GpuUse = NO_USE
 
     def read(self) -> Contents | None:
         """Its files, those that are refused as None; None once it has ended.
@@ -78,8 +80,9 @@ class ProcessFiles:
 class ProcessTree:
     """The command and its descendants; `rows` looks at them once."""
 
-    def __init__(self, root: Path, command: int, names: ProcessNames) -> None:
-        self._proc, self._command, self._names = root / "proc", command, names
+    def __init__(self, root: Path, command: int, names: ProcessNames, usage: GpuUsage) -> None:
+        self._proc, self._command, self._names, self._usage = root / "proc", command, names, usage
+        self._strangers: dict[Process, GpuUse] = {}
         self._processes: dict[int, ProcessFiles] = {}
         self._others: set[int] = set()
         """Processes that are not the command's."""
@@ -88,27 +91,38 @@ class ProcessTree:
 
     def rows(self) -> Iterator[Values]:
         self._join()
+        uses = self._usage.look({pid: process.start for pid, process in self._processes.items()})
         for pid, process in list(self._processes.items()):
-            contents = process.read()
-            if contents == process.last and pid != self._command:
+            contents, use = process.read(), uses.get(pid, NO_USE)
+            if contents == process.last and use == process.use and pid != self._command:
                 continue
             stat = _parse(contents[0]) if contents and contents[0] else None
             if contents is None or stat is None or stat.state in ZOMBIES:
                 del self._processes[pid]
                 process.close()
                 self._names.end(process.pid, process.start)
-                yield pid, process.start, *(None,) * (len(PROCESSES) - 4), ENDED, None
+                yield _last_row(pid, process.start)
                 continue
-            process.last = contents
+            process.last, process.use = contents, use
             if stat.name != process.name:  # it has become another program
                 process.name = stat.name
                 self._names.begin(pid, process.start, stat.parent, stat.name)
-            yield self._row(process, stat, contents)
+            yield *self._row(process, stat, contents), *use
+        yield from self._rows_of_strangers()
 
     def close(self) -> None:
         for process in self._processes.values():
             process.close()
         self._processes.clear()
+
+    def _rows_of_strangers(self) -> Iterator[Values]:
+        """Of those who use a GPU beside the command: what they use of it, and their end."""
+        before, self._strangers = self._strangers, dict(self._usage.strangers)
+        for process, use in self._strangers.items():
+            if before.get(process) != use:
+                yield *process, *(None,) * (len(PROCESSES) - 2 - len(use)), *use
+        for process in before.keys() - self._strangers.keys():
+            yield _last_row(*process)
 
     def _row(self, process: ProcessFiles, stat: Stat, contents: Contents) -> Values:
         called, read, written = _io(contents[2])
@@ -166,6 +180,10 @@ class ProcessTree:
             return _parse((self._proc / str(pid) / "stat").read_bytes())
         except OSError:
             return None
+
+
+def _last_row(pid: int, start: int) -> Values:
+    return tuple({"pid": pid, "start": start, "state": ENDED}.get(column.name) for column in PROCESSES)
 
 
 def raise_file_limit() -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gputel.telemetry.clock import SECOND, Clock
 from gputel.telemetry.host.columns import FAST, HZ, PROCESSES, SLOW
+from gputel.telemetry.host.gpu_users import GpuUsage
 from gputel.telemetry.host.process_names import ProcessNames
 from gputel.telemetry.host.processes import ProcessTree, raise_file_limit
 from gputel.telemetry.host.source import HostSource, Values
 from gputel.telemetry.host.sources import arrange, open_sources
-from gputel.telemetry.machine import Report
+from gputel.telemetry.machine import Report, UserLook
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
 from gputel.telemetry.store.part_writer import PartWriter
@@ -114,14 +115,16 @@ class HostRecorder:
         *,
         root: Path = Path("/"),
         command: int | None = None,
+        gpu_users: Mapping[str, UserLook] | None = None,
         budget: float = BUDGET,
     ) -> None:
-        """`command` is the process whose tree is recorded."""
+        """`command` is the process whose tree is recorded; `gpu_users` has what the driver says of each GPU."""
         self._folder, self._clock, self._report, self._budget = folder, clock, report, budget
         self._tiers = [_paced(tier, sources) for tier, sources in arrange(open_sources(root, command))]
         self._paced = [paced for host_tier in self._tiers for paced in host_tier.sources]
-        self._root, self._command = root, command
+        self._root, self._command, self._gpu_users = root, command, gpu_users or {}
         self._tree: ProcessTree | None = None
+        self._usage: GpuUsage | None = None
         self._names: ProcessNames | None = None
         self._looked = PacedLook()
         self._stopping = threading.Event()
@@ -154,8 +157,10 @@ class HostRecorder:
     def as_json(self) -> dict[str, object]:
         looked = [] if self._tree is None else [self._looked]
         took = self._ticked_ns - self._began_ns
+        fault = self._usage.faults() if self._usage is not None else None
+        unread = {"GPU users": {"table": PROCESS, "fault": fault}} if fault else {}
         return {
-            "sources": {paced.name: paced.as_json() for paced in [*self._paced, *looked]},
+            "sources": {paced.name: paced.as_json() for paced in [*self._paced, *looked]} | unread,
             "cpu_share": round(self._spent_so_far / took, 6) if took else None,
         }
 
@@ -172,7 +177,8 @@ class HostRecorder:
         if self._command is not None:
             raise_file_limit()
             self._names = ProcessNames(self._folder / PROCESS, self._root, self._clock)
-            self._tree = ProcessTree(self._root, self._command, self._names)
+            usage = GpuUsage(self._root, self._clock, self._command, self._names, self._gpu_users)
+            self._tree, self._usage = ProcessTree(self._root, self._command, self._names, usage), usage
         parts = PartWriter(
             self._folder,
             self._stored(),

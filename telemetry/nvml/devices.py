@@ -22,6 +22,7 @@ from gputel.telemetry.machine import (
     BufferedReader,
     Gpu,
     GpuLost,
+    GpuUsers,
     Integers,
     Prepared,
     RawRows,
@@ -43,6 +44,7 @@ from gputel.telemetry.nvml.library import (
     Library,
     error_name,
 )
+from gputel.telemetry.nvml.users import UserReader
 from gputel.telemetry.nvml.xid import XidListener
 from gputel.telemetry.readings import MIB, READINGS, Gpm, Reading, Source
 
@@ -99,6 +101,7 @@ class Nvml:
         self._openings: dict[str, Opening] = {}
         self._devices = {device.gpu.index: device for device in self._find()}
         self._sources: dict[tuple[str, str], Source | None] = {}
+        self._users: dict[str, UserReader] = {}
         self._listener: XidListener | None = None
 
     @property
@@ -126,6 +129,14 @@ class Nvml:
         if len(wanted) < len(readings):
             return Sparse(self._reader(gpu, wanted), [source is not None for source in sources])
         return self._reader(gpu, wanted)
+
+    def users(self, gpu: Gpu, now: int) -> GpuUsers:
+        device = self._devices[gpu.index]
+        if any(other.gpu.parent == gpu.index for other in self._devices.values()):
+            return GpuUsers((), "asked of its MIG instances")
+        if device.handle.value is None:
+            raise GpuLost("it is not open")
+        return self._users.setdefault(gpu.index, UserReader(self._library)).read(device.handle)
 
     def revive(self, gpu: Gpu) -> None:
         device = self._devices[gpu.index]

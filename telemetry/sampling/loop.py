@@ -29,6 +29,7 @@ from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost, TierCount
 from gputel.telemetry.sampling.rows import RawTier
 from gputel.telemetry.sampling.turn import Stale, Turn
+from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.store.second import Decode
 from gputel.telemetry.store.tiers import Tier
 
@@ -124,11 +125,12 @@ class Loop:
         report: Report,
         latest: MutableMapping[int, tuple[Values | bytes, RawTier | None]] | None = None,
         rearranged: Callable[[planning.SamplingPlan], None] | None = None,
+        users: UserLooks | None = None,
     ) -> None:
         self._machine, self._plan, self._store, self._clock = machine, plan, store, clock
         self._cost, self._budget, self._turn = cost, budget, turn
         self._report, self._latest = report, {} if latest is None else latest
-        self._rearranged = rearranged
+        self._rearranged, self._users = rearranged, users
         self._generation = turn.generation
         self._period = round(SECOND / plan.hz)
         self._tick = 0
@@ -312,6 +314,9 @@ class Loop:
                 self._check(tier_loop)
             if any(reader.prepared for reader in tier_loop.asked):
                 tier_loop.arrange()
+        if self._users is not None and (asked := self._users.due(now, self._absent())) is not None:
+            with self._turn.calling(asked, self._generation, self._clock):
+                self._users.ask(asked)
 
     def look_at_counters(self) -> None:
         """Note how often each counter is refreshed, and report once those that give no rate."""

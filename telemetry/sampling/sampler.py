@@ -20,7 +20,7 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND, Clock, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.host.recorder import HostRecorder
-from gputel.telemetry.machine import Machine, choose
+from gputel.telemetry.machine import Machine, UserLook, choose
 from gputel.telemetry.priority import raise_priority
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import probing, watchdog
@@ -31,6 +31,7 @@ from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.probing import Prober
 from gputel.telemetry.sampling.status import Board, StatusWriter
 from gputel.telemetry.sampling.turn import Stale, Turn
+from gputel.telemetry.sampling.users import UserLooks
 from gputel.telemetry.sampling.watchdog import LOOK_EVERY_S, Watchdog
 from gputel.telemetry.store import compact
 from gputel.telemetry.store.journal import Writer
@@ -98,6 +99,7 @@ class Ready:
     budget: Budget
     store: Writer
     news: StatusWriter
+    users: UserLooks | None
     facts: dict[str, object]
     """The facts of `sampling` in run.json that are known at the start."""
 
@@ -116,8 +118,11 @@ class Sampler:
         self._ready: Ready | None = None
         self._loop: Loop | None = None
         self._fault: GputelError | None = None
+        self._users: dict[str, UserLook] = {}
         self._host = (
-            HostRecorder(spec.folder, clock, self._event, command=board.command) if spec.host else None
+            HostRecorder(spec.folder, clock, self._event, command=board.command, gpu_users=self._users)
+            if spec.host
+            else None
         )
         self._fault_reported = False
         self._thread = self._thread_for(self._start)
@@ -253,7 +258,9 @@ class Sampler:
         parts = PartWriter(spec.folder / "gpu", tiers, clock, on_trouble=report, compactor=compact.start)
         prober.machine.listen(report)
         budget, status = Budget(plan, report), StatusWriter(prober.gpus, plan, report)
-        return Ready(prober.machine, plan, budget, Writer(parts), status, facts)
+        asked = self._host is not None and self._board.command is not None
+        users = UserLooks(prober.machine, prober.gpus, clock, self._users) if asked else None
+        return Ready(prober.machine, plan, budget, Writer(parts), status, users, facts)
 
     def _event(self, kind: str, text: str, **facts: object) -> None:
         """Write an event. A GPU that is back may have become known only now."""
@@ -294,6 +301,7 @@ class Sampler:
             report=self._event,
             latest=ready.news.latest,
             rearranged=self._rearranged,
+            users=ready.users,
         )
 
     def _rearranged(self, plan: planning.SamplingPlan) -> None:

@@ -33,12 +33,18 @@ NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST, VERSION_MISMATCH, 
 CALLS = (
     "Init FieldValues PowerUsage TotalEnergy TemperatureV Temperature Utilization MemoryInfo MemoryInfo_v2 "
     "ClockInfo PerformanceState EventReasons ThrottleReasons PowerLimit FanSpeed EccErrors RemappedRows GpmSample "
-    "GpmMetrics EventWait Facts"
+    "GpmMetrics EventWait Facts Processes ProcessUtilization"
 ).split()
 
 
 class Sensor(ctypes.Structure):
     _fields_ = [("window_ns", c_int64), ("refresh_ns", c_int64), ("phase_ns", c_int64)]
+
+
+class User(ctypes.Structure):
+    """A process on a GPU."""
+
+    _fields_ = [("memory", c_uint64), *[(name, c_uint32) for name in ("pid", "share", "graphics", "unused")]]
 
 
 class Gpu(ctypes.Structure):
@@ -60,7 +66,8 @@ class Gpu(ctypes.Structure):
         ("call_status", c_int32 * 32),
         ("field_status", c_int32 * 320),
         ("stall_ns", c_int64),
-        *[(name, c_uint32) for name in ("stall_call", "unused")],
+        *[(name, c_uint32) for name in ("stall_call", "user_count")],
+        ("users", User * 8),
     ]
 
 
@@ -177,6 +184,14 @@ class FakeNvml:
     def xid(self, number: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number
         self.state.gpus[gpu].xid_count += 1
+
+    def use(self, pid: int, memory: int, share: int = 0, gpu: int = 0, *, graphics: bool = False) -> None:
+        """Let a process use bytes of a GPU's memory and % of its time from now on."""
+        users = self.state.gpus[gpu].users
+        taken = [user.pid for user in users[: self.state.gpus[gpu].user_count]]
+        place = taken.index(pid) if pid in taken else len(taken)
+        users[place] = User(memory, pid, share, graphics)
+        self.state.gpus[gpu].user_count = max(place + 1, len(taken))
 
     def restart_driver(self) -> None:
         """Every handle is stale until the library is started again."""

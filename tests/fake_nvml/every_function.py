@@ -38,7 +38,10 @@ NEWER = (
 ).split()
 """What drivers before R525 lack."""
 
-OUTPUTS = {  # f: bytes of `fill`, at an argument and from an offset; h: a handle; t: a text; n: this number
+PROCESS_BYTES = ctypes.sizeof(pynvml.c_nvmlProcessInfo_v2_t)
+SAMPLE_BYTES = ctypes.sizeof(pynvml.c_nvmlProcessUtilizationSample_t)
+# f: bytes of `fill`, at an argument and from an offset; h: a handle; t: a text; n: this number; list: one record
+OUTPUTS = {
     "nvmlInit_v2": "",
     "nvmlShutdown": "",
     "nvmlSystemGetDriverVersion": "t0",
@@ -72,6 +75,12 @@ OUTPUTS = {  # f: bytes of `fill`, at an argument and from an offset; h: a handl
     "nvmlDeviceGetMigDeviceHandleByIndex": "h2",
     "nvmlDeviceGetGpuInstanceId": "f1 0 4",
     "nvmlDeviceGetFieldValues": "fields",
+    **{
+        f"nvmlDeviceGet{kind}RunningProcesses_v{version}": f"list a1 a2 {PROCESS_BYTES}"
+        for kind in ("Compute", "Graphics", "MPSCompute")
+        for version in (2, 3)
+    },
+    "nvmlDeviceGetProcessUtilization": f"list a2 a1 {SAMPLE_BYTES}",
     "nvmlDeviceRegisterEvents": "",
     "nvmlEventSetCreate": "h0",
     "nvmlEventSetWait_v2": "f1 0 32",
@@ -107,6 +116,10 @@ static void fields(uint64_t count, uint8_t *field) {
         memset(field + 32, (int)state->fill, 8);
     }
 }
+static void list(uint32_t *count, uint8_t *records, unsigned size) {
+    if (*count) memset(records, (int)state->fill, size);
+    *count = state->fill == 255 ? ~0u : 1;
+}
 static void metrics(uint8_t *all) {
     for (uint32_t i = 0; i < *(uint32_t *)(all + 4); i++) {
         memcpy(all + 24 + 40 * i + 4, &state->field_status, 4);
@@ -136,6 +149,7 @@ def _body(outputs: str) -> str:
     text = re.sub(r"h(\d)\b", r"*(void **)a\1 = &gpu; ", text)
     text = re.sub(r"t(\d)\b", r"memset((char *)a\1, (int)state->fill, 95); ((char *)a\1)[95] = 0; ", text)
     text = re.sub(r"\bfields\b", "fields(a1, (void *)a2); ", text)
+    text = re.sub(r"list (a\d) (a\d) (\d+)", r"list((void *)\1, (void *)\2, \3); ", text)
     return re.sub(r"\bmetrics\b", "metrics((void *)a0); ", text)
 
 

@@ -19,16 +19,19 @@
 #define STRETCHES 64
 #define FIELDS 320
 #define XIDS 16
+#define USERS 8
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TIMEOUT = 10, MISMATCH = 25 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT = 7, TIMEOUT = 10, MISMATCH = 25 };
 
 #define CALLS(X) X(Init) X(FieldValues) X(PowerUsage) X(TotalEnergy) X(TemperatureV) X(Temperature) X(Utilization) \
     X(MemoryInfo) X(MemoryInfo_v2) X(ClockInfo) X(PerformanceState) X(EventReasons) X(ThrottleReasons) X(PowerLimit) \
-    X(FanSpeed) X(EccErrors) X(RemappedRows) X(GpmSample) X(GpmMetrics) X(EventWait) X(Facts)
+    X(FanSpeed) X(EccErrors) X(RemappedRows) X(GpmSample) X(GpmMetrics) X(EventWait) X(Facts) X(Processes) X(ProcessUtilization)
 #define NAME(n) CALL_##n,
 enum { CALLS(NAME) CALL_COUNT };
 
 typedef struct { int64_t window_ns, refresh_ns, phase_ns; } Sensor;
+
+typedef struct { uint64_t memory; uint32_t pid, share, graphics, unused; } User; /* share: % of the time */
 
 typedef struct {
     char name[64], uuid[80];
@@ -44,7 +47,8 @@ typedef struct {
     int64_t durations_ns[STRETCHES], levels_mw[STRETCHES];
     int32_t call_status[32], field_status[FIELDS];
     int64_t stall_ns;                                                  /* of the next call of this kind, once */
-    uint32_t stall_call, unused;                                       /* n + 1: call n */
+    uint32_t stall_call, user_count;                                   /* n + 1: call n */
+    User users[USERS];
 } Gpu;
 
 typedef struct {
@@ -396,6 +400,42 @@ int nvmlGpmMetricsGet(Metrics *metrics) {
     return OK;
 }
 #endif
+
+typedef struct { uint32_t pid; uint64_t memory; uint32_t gi, ci; } ProcessInfo;
+static int listed(void *d, int graphics, unsigned *count, ProcessInfo *infos) {
+    ENTER(d, Processes);
+    unsigned room = *count, found = 0;
+    for (uint32_t i = 0; i < GPU(d)->user_count; i++) {
+        User *user = &GPU(d)->users[i];
+        if ((int)user->graphics != graphics) continue;
+        if (found < room) infos[found] = (ProcessInfo){user->pid, user->memory, ~0u, ~0u};
+        found++;
+    }
+    *count = found;
+    return found > room ? INSUFFICIENT : OK;
+}
+int nvmlDeviceGetComputeRunningProcesses_v2(void *d, unsigned *count, ProcessInfo *infos) { return listed(d, 0, count, infos); }
+int nvmlDeviceGetGraphicsRunningProcesses_v2(void *d, unsigned *count, ProcessInfo *infos) { return listed(d, 1, count, infos); }
+#ifndef OLD_DRIVER
+int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *count, ProcessInfo *infos) { return listed(d, 0, count, infos); }
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *d, unsigned *count, ProcessInfo *infos) { return listed(d, 1, count, infos); }
+#endif
+
+typedef struct { uint32_t pid; uint64_t stamp; uint32_t sm, memory, encoder, decoder; } ProcessSample;
+int nvmlDeviceGetProcessUtilization(void *d, ProcessSample *samples, unsigned *count, uint64_t since) { /* one each second */
+    ENTER(d, ProcessUtilization);
+    ON_A_WHOLE_GPU(d);
+    uint64_t last = now_ns() / 1000000000 * 1000000, room = *count, found = 0;
+    for (uint64_t stamp = last > 4000000 ? last - 4000000 : 0; stamp <= last; stamp += 1000000)
+        for (uint32_t i = 0; i < GPU(d)->user_count && stamp > since; i++) {
+            User *user = &GPU(d)->users[i];
+            if (!user->share) continue;
+            if (found < room) samples[found] = (ProcessSample){user->pid, stamp, user->share, 0, 0, 0};
+            found++;
+        }
+    *count = (unsigned)found;
+    return !found ? NOT_FOUND : found > room ? INSUFFICIENT : OK;
+}
 
 int nvmlEventSetCreate(void **set) { static int one; *set = &one; return OK; }
 int nvmlEventSetFree(void *set) { (void)set; return OK; }

@@ -15,8 +15,10 @@ import pytest
 
 from gputel.telemetry.clock import SystemClock
 from gputel.telemetry.host.columns import PROCESSES
+from gputel.telemetry.host.gpu_users import GpuUsage
 from gputel.telemetry.host.process_names import NAMES, ProcessNames
 from gputel.telemetry.host.processes import ENDED, ProcessTree
+from gputel.telemetry.machine import UserLook
 from tests.telemetry.host.machine import write_process as write
 
 Row = dict[str, int | None]
@@ -29,7 +31,9 @@ class Look:
     def __init__(self, folder: Path, command: int, root: Path = Path("/")) -> None:
         self.folder = folder
         self.names = ProcessNames(folder, root, SystemClock())
-        self.tree = ProcessTree(root, command, self.names)
+        self.users: dict[str, UserLook] = {}
+        usage = GpuUsage(root, SystemClock(), command, self.names, self.users)
+        self.tree = ProcessTree(root, command, self.names, usage)
 
     def __call__(self) -> dict[int, Row]:
         names = [column.name for column in PROCESSES]
@@ -86,6 +90,9 @@ def test_row_holds_what_the_files_of_a_process_say(tmp_path: Path) -> None:
             "main_wait_s_total": 5000,
             "state": ord("S"),
             "wait_channel": 1,
+            "gpu": None,
+            "gpu_mem_mib": None,
+            "gpu_sm": None,
         }
     }
 

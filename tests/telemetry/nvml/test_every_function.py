@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.errors import GputelError
-from gputel.telemetry.machine import GpuLost
+from gputel.telemetry.machine import GpuLost, UserLook
 from gputel.telemetry.nvml import devices, library
 from gputel.telemetry.nvml.library import FAULTS, LOST, error_name
 from gputel.telemetry.readings import READINGS
@@ -19,6 +19,7 @@ from gputel.telemetry.sampling.budget import Budget
 from gputel.telemetry.sampling.cost import SamplingCost
 from gputel.telemetry.sampling.loop import Loop
 from gputel.telemetry.sampling.turn import Turn
+from gputel.telemetry.sampling.users import UserLooks
 from tests.fake_nvml.every_function import ERRORS, FUNCTIONS, NEWER, NOT_SUPPORTED, OUTPUTS, EveryFunction
 from tests.telemetry.conftest import Rows, Spending, SteppedClock
 
@@ -49,6 +50,7 @@ class Run:
         self.machine = driver.open()
         self.plan = plan.make(self.machine, self.machine.gpus, 10, self.clock)
         self.machine.listen(self.report)
+        self.users: dict[str, UserLook] = {}
         self.loop = Loop(
             self.machine,
             self.plan,
@@ -58,6 +60,7 @@ class Run:
             budget=Budget(self.plan, self.report, Spending()),
             turn=Turn(),
             report=self.report,
+            users=UserLooks(self.machine, self.machine.gpus, self.clock, self.users),
         )
 
     def report(self, kind: str, text: str, **_: object) -> None:
@@ -110,9 +113,9 @@ def test_each_function_that_is_called_has_its_outputs_declared(driver: EveryFunc
     run.machine.revive(run.machine.gpus[0])
     run.sample(3)
     run.close()
-    never = set(OUTPUTS) - driver.called() - {"nvmlShutdown"}
+    never = {name for name in set(OUTPUTS) - driver.called() if not name.endswith("Processes_v2")}
     assert driver.called() <= set(OUTPUTS)
-    assert never <= {"nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"}
+    assert never <= {"nvmlShutdown", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,8 @@ def test_error_of_a_function_is_a_null_with_its_name_or_a_lost_gpu(
         run.sample(0.5)
         run.close()
         assert faults(run) <= {error_name(status), "NotSupported"}
+        if function == "nvmlDeviceGetComputeRunningProcesses_v3" and run.users:
+            assert {look.users.fault for look in run.users.values()} == {error_name(status)}
         if status not in LOST and function.startswith("nvmlDeviceGetHandle") is False and run.machine.gpus:
             planned = sum(len(tier.tier.columns) for tier in run.plan.tiers)
             assert planned >= 2 * (len(READINGS) - 10), (function, status)

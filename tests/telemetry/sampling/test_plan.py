@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputel.telemetry.machine import Answer, CounterState, Gpu, Prepared, Report, Values
+from gputel.telemetry.machine import Answer, CounterState, Gpu, GpuUsers, Prepared, Report, Values
 from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan
 from tests.telemetry.conftest import SteppedClock
@@ -28,6 +28,9 @@ class Priced:
 
     def reader(self, gpu: Gpu, readings: Sequence[Reading]) -> "PricedReader":
         return PricedReader(self, [reading.name for reading in readings])
+
+    def users(self, gpu: Gpu, now: int) -> GpuUsers:
+        return GpuUsers()
 
     def revive(self, gpu: Gpu) -> None: ...
 
