@@ -8,9 +8,12 @@ from typing import Any
 from gputel.analysis import text
 from gputel.analysis.document import FactList
 from gputel.analysis.report.machine import MachineSummary
+from gputel.telemetry.host.gpu_users import OTHER, UNSEEN
 
 FEW = 4
 """Disks, interfaces and processes that are named; the rest are in the JSON."""
+MOST_USERS = 16
+"""Processes on GPUs that are named."""
 STILL_MIB = 0.5
 """What a disk or interface moved that is not worth a line."""
 
@@ -26,6 +29,7 @@ def machine_facts(summary: MachineSummary) -> FactList:
             "disks": "\n".join(_moved(summary.disks, "disk", ("read", "write"), ("read", "written"))),
             "limits": "\n".join(_limits(summary.cgroups)),
             "processes": "\n".join(_processes(summary.processes)),
+            "on the GPUs": "\n".join(_gpu_users(summary.processes)),
             "networks": "\n".join(_moved(summary.networks, "net", ("rx", "tx"), ("received", "sent"))),
         },
         title=f"{title} over {text.duration(summary.seconds)}",
@@ -95,16 +99,41 @@ def _processes(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The processes of the command that took most of the CPU."""
     measured = [process for process in processes if process["cpu_mean"] is not None]
     for process in measured[:FEW]:
-        rank = "" if process["rank"] is None else f" ({process['role']} {process['rank']})"
         mean, most = process["cpu_mean"], process["cpu_max"]
-        words = f"{process['name']}{rank}: {mean:.0f} % of a core, at most {most:.0f} %"
+        words = f"{_user(process)}: {mean:.0f} % of a core, at most {most:.0f} %"
         waited = process["main_wait_mean"]
         if waited is not None and waited >= 1:
             words += f", its main thread waited for a core {waited:.0f} % of the time"
         yield f"{words}, {text.mebibytes(process['rss_max_mib'])}"
-    rest = len(processes) - len(measured[:FEW])
+    rest = sum(process["role"] not in (OTHER, UNSEEN) for process in processes) - len(measured[:FEW])
     if measured and rest:
         yield f"and {rest:,} more"
+
+
+def _gpu_users(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Who uses which GPU, those with the most of its memory first."""
+    users = [process for process in processes if process["gpus"]]
+    for user in sorted(users, key=lambda user: -(user["gpu_mem_max_mib"] or 0))[:MOST_USERS]:
+        memory, share = user["gpu_mem_max_mib"], user["gpu_sm_mean"]
+        parts = [
+            f"GPU {user['gpus']}: {_user(user)}",
+            "memory not known" if memory is None else f"at most {text.mebibytes(memory)}",
+        ]
+        yield ", ".join(parts + ([] if share is None else [f"busy {share:.0f} % of the time"]))
+    if len(users) > MOST_USERS:
+        yield f"and {len(users) - MOST_USERS:,} more"
+
+
+def _user(process: Mapping[str, Any]) -> str:
+    """What a process is called: one of the command by its rank, another one by its number."""
+    number = str(process["process"]).partition(".")[0]
+    if process["role"] == UNSEEN:
+        return f"a process that cannot be seen from here, number {number} by the driver"
+    if process["role"] == OTHER:
+        return f"another program, {process['name']} ({number})"
+    return str(process["name"]) + (
+        "" if process["rank"] is None else f" ({process['role']} {process['rank']})"
+    )
 
 
 def _moved(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gputel.analysis.live.gpu_users import LiveGpuUsers
 from gputel.analysis.live.view import MachineView
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.host import seconds
 from gputel.telemetry.host.columns import DISK, HOST, NET
 from gputel.telemetry.store import parts, ticks
+from gputel.telemetry.store.tiers import PROCESS
 
 if TYPE_CHECKING:
     from gputel.analysis.live.run_folder import GrowingJournal
@@ -31,9 +33,10 @@ class LiveMachine:
         self._segment, self._node = segment, node
         self._journals: dict[Path, GrowingJournal] = {}
         self._ticks: dict[tuple[str, str], tuple[Tier, pl.DataFrame]] = {}
+        self._gpu_users = LiveGpuUsers(segment / PROCESS)
 
     def read(self) -> MachineView | None:
-        grown = [self._read(table) for table in TABLES]
+        grown = [self._read(table) for table in (*TABLES, PROCESS)]
         if True not in grown:
             return None
         figures: dict[tuple[str, str], dict[str, float]] = {}
@@ -43,7 +46,9 @@ class LiveMachine:
             for subject, at, row in _last(table, loaded):
                 figures[table, subject] = row
                 moments.append(at)
-        return MachineView(self._node, max(moments), figures) if moments else None
+        if not moments:
+            return None
+        return MachineView(self._node, max(moments), figures, self._gpu_users.read())
 
     def _read(self, table: str) -> bool:
         """Whether a journal of the newest part has grown."""
@@ -55,7 +60,10 @@ class LiveMachine:
         for part in (part for part in journals if part.first == newest):
             new = self._journals.setdefault(part.path, GrowingJournal(part.path)).read()
             if new is not None and new[1].height:
-                self._keep(table, *new)
+                if table == PROCESS:
+                    self._gpu_users.take(new[1])
+                else:
+                    self._keep(table, *new)
                 grown = True
         return grown
 

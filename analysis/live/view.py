@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from gputel.analysis import text
+
 if TYPE_CHECKING:
     from gputel.analysis.live.log_state import UpcomingEvent
     from gputel.analysis.live.series import Points
@@ -60,12 +62,38 @@ class GpuView:
 
 
 @dataclass(frozen=True)
+class GpuUserView:
+    """A process on some GPUs."""
+
+    gpus: str
+    """As in `0,1`."""
+    name: str
+    """Of its program; its number, where that is all that is known."""
+    rank: int | None
+    role: str | None
+    memory_mib: float | None
+    share: float | None
+    """Of the time, in %."""
+
+    @property
+    def words(self) -> str:
+        """As in `GPU 0 python (rank 0) 4.0 GiB 95 %`."""
+        known = "" if self.role is None else f" ({self.role}{'' if self.rank is None else f' {self.rank}'})"
+        figures = [
+            *([] if self.memory_mib is None else [text.mebibytes(self.memory_mib)]),
+            *([] if self.share is None else [f"{self.share:.0f} %"]),
+        ]
+        return " ".join([f"GPU {self.gpus} {self.name}{known}", *figures])
+
+
+@dataclass(frozen=True)
 class MachineView:
     """`figures` has a row of a table's last second by table and subject, which is "" for the whole machine."""
 
     node: str
     at: datetime
     figures: dict[tuple[str, str], dict[str, float]]
+    gpu_users: tuple[GpuUserView, ...] = ()
 
     @property
     def host(self) -> dict[str, float]:

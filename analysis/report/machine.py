@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gputel.analysis import document
+from gputel.telemetry.file_names import natural_order
 from gputel.telemetry.host.columns import DISK, NET
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ class MachineSummary:
     """Of each control group: `cgroup`, `cpu_limit_cores`, `throttled_mean`, `mem_limit_mib`, `mem_used_mib_max`,
     and how often it reached the limit of memory, `mem_limit_hits`."""
     processes: Sequence[Mapping[str, Any]]
-    """Of each of the command: `process`, `name`, `rank`, `role`, `seconds`, `cpu_mean`, `cpu_max`,
-    `main_wait_mean`, `rss_max_mib`; those that took most of the CPU first."""
+    """Of each of the command, and of others on its GPUs: `process`, `name`, `rank`, `role`, `seconds`, `cpu_mean`,
+    `cpu_max`, `main_wait_mean`, `rss_max_mib`, `gpus`, `gpu_mem_max_mib`, `gpu_sm_mean`; those that took most CPU
+    first."""
 
     def as_json(self) -> dict[str, Any]:
         return dict(document.as_json(vars(self)))
@@ -144,18 +146,43 @@ def _processes(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Means are over the time from a process's first row to its last but its end: without a row it rested."""
     alive = pl.col("time").filter(pl.col("state") != ENDED)
     lived_s = (alive.max() - pl.col("time").min()).dt.total_seconds().alias("seconds")
-    by_process = rows.group_by("process", maintain_order=True).agg(
-        pl.col("name", "rank", "role").last(),
-        lived_s,
-        pl.col("cpu").sum().alias("_cpu"),
-        pl.col("cpu").max().alias("cpu_max"),
-        pl.col("main_wait").sum().alias("_waited"),
-        pl.col("rss_mib").max().alias("rss_max_mib"),
+    until_next = pl.col("time").shift(-1).over("process") - pl.col("time")
+    held_s = pl.when(pl.col("gpu_sm").is_not_null()).then(until_next.dt.total_seconds().fill_null(1))
+    by_process = (
+        rows.with_columns(held_s.alias("_held_s"))
+        .group_by("process", maintain_order=True)
+        .agg(
+            pl.col("name", "rank", "role").last(),
+            lived_s,
+            pl.col("cpu").sum().alias("_cpu"),
+            pl.col("cpu").max().alias("cpu_max"),
+            pl.col("main_wait").sum().alias("_waited"),
+            pl.col("rss_mib").max().alias("rss_max_mib"),
+            pl.col("gpu")
+            .drop_nulls()
+            .unique(maintain_order=True)
+            .str.split(",")
+            .list.explode()
+            .alias("gpus"),
+            pl.col("gpu_mem_mib").max().alias("gpu_mem_max_mib"),
+            (pl.col("gpu_sm") * pl.col("_held_s")).sum().alias("_sm"),
+            pl.col("_held_s").sum(),
+        )
     )
     lived = pl.when(pl.col("seconds") > 0).then(pl.col("seconds"))
-    means = ((pl.col("_cpu") / lived).alias("cpu_mean"), (pl.col("_waited") / lived).alias("main_wait_mean"))
-    whole = by_process.with_columns(means).drop("_cpu", "_waited")
+    means = (
+        (pl.col("_cpu") / lived).alias("cpu_mean"),
+        (pl.col("_waited") / lived).alias("main_wait_mean"),
+        pl.when(pl.col("_held_s") > 0).then(pl.col("_sm") / pl.col("_held_s")).alias("gpu_sm_mean"),
+        pl.col("gpus").map_elements(_named_once, pl.String),
+    )
+    whole = by_process.with_columns(means).drop("_cpu", "_waited", "_sm", "_held_s")
     return whole.sort("cpu_mean", descending=True, nulls_last=True, maintain_order=True).to_dicts()
+
+
+def _named_once(gpus: pl.Series) -> str | None:
+    """Each GPU of `0` and `0,1`, in their order; None without any."""
+    return ", ".join(sorted({name for names in gpus for name in names.split(",")}, key=natural_order)) or None
 
 
 def _subjects(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -28,12 +28,12 @@ RANK, WORKER = "rank", "worker"
 
 def labelled(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
     """`frame` has `process`; adds the other LABELS and turns WORDS into words."""
-    names, channels, gpus = _known(folder)
+    names, channels, gpus = known_names(folder)
     known = pl.DataFrame(list(names.values()), schema=LABELS)
     return frame.join(known, on=PROCESS, how="left", maintain_order="left").with_columns(
         pl.col("state").cast(pl.Int64).map_elements(chr, pl.String),
         pl.col("wait_channel").cast(pl.Int64).replace_strict(channels, default=None, return_dtype=pl.String),
-        pl.col("gpu").cast(pl.Int64).map_elements(lambda bits: _gpus(bits, gpus), pl.String),
+        pl.col("gpu").cast(pl.Int64).map_elements(lambda bits: gpu_words(bits, gpus), pl.String),
     )
 
 
@@ -46,13 +46,21 @@ def commands(folder: Path) -> dict[str, str]:
     }
 
 
-def _gpus(bits: int, names: Mapping[int, str]) -> str:
+def gpu_words(bits: int, names: Mapping[int, str]) -> str:
     """The GPUs of a process, as in `0,1`."""
     return ",".join(names.get(number, "?") for number in range(bits.bit_length()) if bits >> number & 1)
 
 
-def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str], dict[int, str]]:
+class ProcessLabels(NamedTuple):
     """The labels by process, in their last state, and the names of wait channels and of GPUs by number."""
+
+    processes: dict[str, dict[str, Any]]
+    wait_channels: dict[int, str]
+    gpus: dict[int, str]
+
+
+def known_names(folder: Path) -> ProcessLabels:
+    """What names.jsonl says."""
     names: dict[str, dict[str, Any]] = {}
     channels: dict[int, str] = {}
     gpus: dict[int, str] = {}
@@ -79,7 +87,7 @@ def _known(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[int, str], dic
             names[process] = labels
             if pid.isdigit():
                 by_pid[int(pid)] = labels
-    return names, channels, gpus
+    return ProcessLabels(names, channels, gpus)
 
 
 def _role(rank: int | None, above: Mapping[str, Any] | None) -> str | None:

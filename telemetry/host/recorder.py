@@ -122,7 +122,8 @@ class HostRecorder:
         self._folder, self._clock, self._report, self._budget = folder, clock, report, budget
         self._tiers = [_paced(tier, sources) for tier, sources in arrange(open_sources(root, command))]
         self._paced = [paced for host_tier in self._tiers for paced in host_tier.sources]
-        self._root, self._command, self._gpu_users = root, command, gpu_users or {}
+        self._root, self._command = root, command
+        self._gpu_users = {} if gpu_users is None else gpu_users
         self._tree: ProcessTree | None = None
         self._usage: GpuUsage | None = None
         self._names: ProcessNames | None = None

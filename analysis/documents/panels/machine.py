@@ -61,6 +61,8 @@ KINDS = (
         "%",
         (("main_wait", ""),),
     ),
+    MachinePanel("processes-gpu", "GPU time of processes", "process", "% of a GPU", (("gpu_sm", ""),)),
+    MachinePanel("processes-gpu-memory", "GPU memory of processes", "process", "MiB", (("gpu_mem_mib", ""),)),
     MachinePanel("disks", "Disks", "disk", "MiB/s", (("read_mib_s", "read"), ("write_mib_s", "written"))),
     MachinePanel("networks", "Networks", "net", "MiB/s", (("rx_mib_s", "received"), ("tx_mib_s", "sent"))),
 )

@@ -249,8 +249,10 @@ def gpus(views: Sequence[GpuView], width: int, rows: int) -> list[Text]:
 
 
 def machines(views: Sequence[MachineView], width: int, rows: int) -> list[Text]:
-    """A line for each machine: CPU, memory, and the time in which some task waited."""
-    return [fit(_machine(machine), width) for machine in views[: max(rows, 0)] if machine.host]
+    """A line for each machine: CPU, memory, and the time in which some task waited; and who uses its GPUs."""
+    lines = [fit(_machine(machine), width) for machine in views if machine.host]
+    users = [line((user.words, "dim")) for machine in views for user in machine.gpu_users]
+    return [*lines, *flow(users, width, " · ")][: max(rows, 0)]
 
 
 def _machine(machine: MachineView) -> Text:

@@ -233,7 +233,10 @@ def _facts(view: View, alarms: RunAlarms) -> dict[str, Any]:
         ],
         "cost": _cost(view.cost) if view.cost else None,
         "ranks": [[rank, step, _whole(silent)] for rank, (step, silent) in view.ranks.items()],
-        "machines": [[machine.node, plain(machine.host)] for machine in view.machines],
+        "machines": [
+            [machine.node, plain(machine.host), [user.words for user in machine.gpu_users]]
+            for machine in view.machines
+        ],
         "records": view.records,
         "alarms": [alarm.line for alarm in alarms.active],
     }

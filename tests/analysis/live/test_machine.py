@@ -9,8 +9,9 @@ import pytest
 from gputel.analysis.live.machine import LiveMachine
 from gputel.analysis.live.terminal.panes import machines
 from gputel.analysis.live.view import MachineView
+from gputel.telemetry.machine import GpuUser
 from tests.telemetry.host import machine
-from tests.telemetry.host.machine import MachineRecording
+from tests.telemetry.host.machine import MachineRecording, write_process
 
 
 @pytest.fixture
@@ -46,6 +47,35 @@ def test_terminal_shows_a_line_for_each_machine(recording: MachineRecording) -> 
     (shown,) = machines([after_the_end(recording)], 120, 5)
     words = "machine 1 CPU 40 % · memory 3.8 GiB of 15.3 GiB · waited for core 0 %, disk 0 %, memory 0 %"
     assert shown.plain.strip() == words
+
+
+def test_users_of_gpus_are_shown_until_they_end(tmp_path: Path) -> None:
+    recording = MachineRecording(tmp_path, command=10)
+    write_process(recording.root, 10, 1, name="train")
+    (recording.root / "proc/30").mkdir()
+    recording.use("0", GpuUser(10, 4096 << 20, 80), GpuUser(30, 512 << 20, None))
+    recording.run(20)
+    live = LiveMachine(recording.folder, "")
+    recording.recorder.close()
+    view = live.read()
+    assert view is not None
+    assert [user.words for user in view.gpu_users] == [
+        "GPU 0 train 4.0 GiB 80 %",
+        "GPU 0 30 (unseen) 512.0 MiB",
+    ]
+    assert [shown.plain.strip() for shown in machines([view], 120, 5)][1:] == [
+        "GPU 0 train 4.0 GiB 80 % · GPU 0 30 (unseen) 512.0 MiB"
+    ]
+
+
+def test_user_that_has_left_its_gpu_is_no_longer_shown(tmp_path: Path) -> None:
+    recording = MachineRecording(tmp_path, command=10)
+    write_process(recording.root, 10, 1, name="train")
+    recording.use("0", GpuUser(10, 4096 << 20, 80))
+    recording.run(10)
+    recording.use("0")
+    recording.run(10)
+    assert after_the_end(recording).gpu_users == ()
 
 
 def test_nothing_new_is_nothing(recording: MachineRecording) -> None:

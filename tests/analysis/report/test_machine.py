@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from gputel.analysis.report.machine import machine_summaries
 from gputel.analysis.report.summary import run_contents
 from gputel.analysis.runs.recording import Recording, open_recording
 from gputel.telemetry import run_folder
+from gputel.telemetry.machine import GpuUser
 from tests.telemetry.host import machine
 from tests.telemetry.host.machine import MachineRecording, write_process
 
@@ -127,3 +129,78 @@ def test_limits_of_the_command_are_named_with_what_they_cost(tmp_path: Path) -> 
     assert machine_facts(summary).known()["limits"] == (
         "self: 1.5 cores, stopped in 50 % of periods; 4.0 GiB of memory, at most 1.0 GiB used, reached 40 times"
     )
+
+
+@pytest.fixture
+def on_gpus(tmp_path: Path) -> Recording:
+    """The command and its child use a GPU each, the child the other one for a while; so does another program."""
+    run_folder.create(tmp_path / "run", {"run": "made"})
+    recording = MachineRecording(tmp_path, command=10)
+    write_process(recording.root, 10, 1, name="train")
+    write_process(recording.root, 11, 10, name="worker")
+    write_process(recording.root, 30, 1, name="notebook")
+    (recording.root / "proc/30/comm").write_text("notebook\n")
+    recording.run(10)
+    recording.use("0", GpuUser(10, 4096 << 20, 80), GpuUser(30, 512 << 20, None))
+    recording.use("1", GpuUser(11, 100 << 20, 20))
+    recording.run(30)
+    recording.use("0", GpuUser(10, 2048 << 20, 40), GpuUser(11, 50 << 20, 0))
+    recording.run(10)
+    recording.recorder.close()
+    return open_recording(tmp_path / "run")
+
+
+def test_users_of_gpus_are_named_with_their_memory_and_their_share_of_the_time(on_gpus: Recording) -> None:
+    (summary,) = machine_summaries(on_gpus)
+    users = {process["name"]: process for process in summary.processes}
+    assert (users["train"]["gpus"], users["train"]["gpu_mem_max_mib"]) == ("0", 4096)
+    assert users["train"]["gpu_sm_mean"] == pytest.approx((3 * 80 + 40) / 4)
+    assert (users["worker"]["gpus"], users["worker"]["gpu_mem_max_mib"]) == ("0, 1", 150)
+    assert machine_facts(summary).known()["on the GPUs"].splitlines() == [
+        "GPU 0: train, at most 4.0 GiB, busy 70 % of the time",
+        "GPU 0: another program, notebook (30), at most 512.0 MiB",
+        "GPU 0, 1: worker, at most 150.0 MiB, busy 20 % of the time",
+    ]
+
+
+def test_seconds_of_processes_name_their_gpus_and_end_with_them(on_gpus: Recording) -> None:
+    rows = on_gpus.processes.select("name", "role", "gpu", "gpu_mem_mib", "state").rows()
+    assert [row for row in rows if row[0] == "worker"][1:] == [
+        ("worker", None, "1", 100.0, "S"),
+        ("worker", None, "0,1", 150.0, "S"),
+    ]
+    assert [row for row in rows if row[1] == "other"] == [
+        ("notebook", "other", "0", 512.0, None),
+        ("notebook", "other", None, None, "X"),
+    ]
+
+
+def test_panels_show_what_processes_use_of_gpus(on_gpus: Recording) -> None:
+    whole = panels.whole_time(on_gpus)
+    assert whole is not None
+    named = {panel.name: [series.name for series in panel.series] for panel in panels.panels(on_gpus, *whole)}
+    assert named["processes-gpu"] == ["train 10", "worker 11"]
+    assert named["processes-gpu-memory"] == ["train 10", "worker 11", "notebook 30"]
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("other", "GPU 0: another program, bash (41), memory not known"),
+        (
+            "unseen",
+            "GPU 0: a process that cannot be seen from here, number 41 by the driver, memory not known",
+        ),
+        ("rank", "GPU 0: bash (rank 3), memory not known"),
+    ],
+)
+def test_user_of_a_gpu_is_called_by_what_is_known_of_it(recorded: Recording, role: str, words: str) -> None:
+    (summary,) = machine_summaries(recorded)
+    user = dict.fromkeys(summary.processes[0]) | {
+        "process": "41.7",
+        "name": "bash",
+        "role": role,
+        "gpus": "0",
+    }
+    user["rank"] = 3 if role == "rank" else None
+    assert machine_facts(replace(summary, processes=[user])).known()["on the GPUs"] == words

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from gputel.telemetry.clock import SECOND
 from gputel.telemetry.host import recorder, seconds
+from gputel.telemetry.host.gpu_users import INITIAL
 from gputel.telemetry.host.recorder import HostRecorder
+from gputel.telemetry.machine import GpuUser, GpuUsers, UserLook
 from tests.telemetry.conftest import SteppedClock
 
 STAT = """cpu  1000 10 200 5000 30 4 6 50 0 0
@@ -72,6 +74,8 @@ def make(root: Path) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    (root / "proc/self/ns").mkdir(parents=True, exist_ok=True)
+    (root / "proc/self/ns/pid").symlink_to(INITIAL)
     (root / "sys/block/nvme0n1").mkdir(parents=True, exist_ok=True)
     (root / "sys/block/loop0").mkdir()
     return root
@@ -99,8 +103,15 @@ class MachineRecording:
         self.folder, self.root = tmp_path / "run", make(tmp_path / "machine")
         self.events: list[tuple[str, str]] = []
         self.clock = SteppedClock()
+        self.users: dict[str, UserLook] = {}
         self.recorder = HostRecorder(
-            self.folder, self.clock, self._report, root=self.root, budget=budget, command=command
+            self.folder,
+            self.clock,
+            self._report,
+            root=self.root,
+            budget=budget,
+            command=command,
+            gpu_users=self.users,
         )
         self.recorder.open()
         self.ticks = 0
@@ -113,6 +124,10 @@ class MachineRecording:
             self.recorder.tick(self.ticks, self.clock.now)
             self.ticks += 1
             self.clock.advance(SECOND // 10)
+
+    def use(self, gpu: str, *users: GpuUser) -> None:
+        """Let the driver say from now on that these use a GPU."""
+        self.users[gpu] = UserLook(GpuUsers(users), self.clock.now + 3600 * SECOND)
 
     def change(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)

@@ -53,8 +53,10 @@ function numbersOf(facts) {
   add("epoch", facts.epoch === null ? null : figureOf(facts.epoch));
   if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`, cost.caution || ""].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));
-  for (const [node, host] of facts.machines)
+  for (const [node, host, users] of facts.machines) {
     if ("cpu_busy" in host) add(node ? `CPU of node ${node}` : "CPU", `${Math.round(host.cpu_busy)} %`, memory(host));
+    if (users.length) add(node ? `on the GPUs of node ${node}` : "on the GPUs", exactly(users.length), users.join(", "));
+  }
   if (facts.ranks.length > 1) add("ranks", exactly(facts.ranks.length), ranks(facts.ranks));
   return numbers;
 }
