@@ -22,7 +22,7 @@ from gputel.telemetry.machine import (
     Report,
     Values,
 )
-from gputel.telemetry.readings import Reading
+from gputel.telemetry.readings import Reading, ReadingRate
 from gputel.telemetry.sampling import plan as planning
 from gputel.telemetry.sampling import watchdog
 from gputel.telemetry.sampling.budget import Budget
@@ -35,6 +35,8 @@ from gputel.telemetry.store.tiers import Tier
 
 CATCH_UP = SECOND // 4
 LOOK_AGAIN = SECOND
+APART = SECOND // 10
+"""Between two samples of activity: of closer ones the driver computes nothing."""
 JUDGED_HZ = 2
 """How many reads of a tier the budget sees in a second: asking for the thread's usage costs more than a read."""
 
@@ -73,6 +75,8 @@ class TierLoop:
     """A read that takes longer is of no known moment, and the watchdog may have given it up."""
     parts: list[GpuShare]
     counted: TierCount
+    apart: int = 0
+    """Nanoseconds from the end of a read to the next, at least: a late read delays the one after it."""
     judged: int = 0
     failed: bool = False
     """Whether a call has failed, so that a GPU may be lost."""
@@ -182,8 +186,11 @@ class Loop:
         self._cost.tick(deadline, now)
         for tier_loop in self._tier_loops:
             if self._tick >= tier_loop.due:
-                tier_loop.due = self._tick + tier_loop.every
                 now = self._read(tier_loop, deadline, now)
+                tier_loop.due = self._tick + tier_loop.every
+                if tier_loop.apart:
+                    soonest = now + tier_loop.apart - deadline
+                    tier_loop.due = max(tier_loop.due, self._tick - (-soonest // self._period))
         return now
 
     def _read(self, tier_loop: TierLoop, deadline: int, stamp: int) -> int:
@@ -361,9 +368,10 @@ class Loop:
             for gpu, readings in planned.parts
         ]
         due = number if planned.every > number else 0
+        name, every = planned.tier.name, self._budget.every[number]
         long_read = min(self._period * planned.every // 4, watchdog.LIMIT)
-        counted = self._cost.tiers[planned.tier.name]
-        return TierLoop(number, due, self._budget.every[number], long_read, parts, counted)
+        apart = APART if name == ReadingRate.GPM.tier else 0
+        return TierLoop(number, due, every, long_read, parts, self._cost.tiers[name], apart)
 
     def _reader(self, gpu: Gpu, readings: Sequence[Reading]) -> Reader | None:
         """A reader; None for a GPU that is lost or hangs, which `_chores` tries again."""

@@ -65,10 +65,11 @@ class Excuses:
 def check(folder: Path, to_driver_ns: int, hz: float, excuses: Excuses) -> Soaked:
     """Check a gpu/ folder; `to_driver_ns` is the driver's clock less the recorder's monotonic one."""
     result = Soaked()
-    tiers = dict(_frames(folder, to_driver_ns))
-    fast = tiers["fast"]["at"].unique().sort().to_numpy()
-    _check_ticks(result, tiers["fast"]["due"].unique().sort().to_numpy(), hz, excuses)
-    for name, frame in tiers.items():
+    tiers = list(_frames(folder, to_driver_ns))
+    ticks_of_fast = pl.concat([frame.select("at", "due") for name, frame in tiers if name == "fast"])
+    fast = ticks_of_fast["at"].unique().sort().to_numpy()
+    _check_ticks(result, ticks_of_fast["due"].unique().sort().to_numpy(), hz, excuses)
+    for name, frame in tiers:
         ticks_of_tier = frame["due"].n_unique()
         for (gpu,), rows in frame.group_by("gpu"):
             if len(rows) != ticks_of_tier:
@@ -78,19 +79,20 @@ def check(folder: Path, to_driver_ns: int, hz: float, excuses: Excuses) -> Soake
 
 
 def _frames(folder: Path, to_driver_ns: int) -> Iterator[tuple[str, pl.DataFrame]]:
-    by_tier: dict[str, list[pl.DataFrame]] = {}
+    """Each tier, in several frames where readings had moved to another one, as after a start on a busy machine."""
+    by_tier: dict[tuple[str, ...], list[pl.DataFrame]] = {}
     for part in parts.current(folder):
         tier = ticks.tier_of(part) if part.tier != parts.SECONDS else None
         if tier is not None:
             at = (ticks.STAMP + to_driver_ns).alias("at")
             due = (ticks.STAMP - pl.col("late_us") * 1000 + to_driver_ns).alias("due")
-            by_tier.setdefault(part.tier, []).append(
+            by_tier.setdefault((part.tier, *tier.readings), []).append(
                 ticks.read(part, tier).select(
                     at, due, "gpu", *(pl.col(name).cast(pl.Float64) for name in tier.readings)
                 )
             )
-    for name, frames in by_tier.items():
-        yield name, pl.concat(frames, how="diagonal")
+    for (name, *_), frames in by_tier.items():
+        yield name, pl.concat(frames)
 
 
 def _check_ticks(result: Soaked, due: Moments, hz: float, excuses: Excuses) -> None:

@@ -24,6 +24,20 @@ def test_gpm_samples_that_lie_too_close_give_null(fake: MakeFake) -> None:
     assert sample(driver, 0.1, ["sm_active"], hz=100) == [[None]] * 10
 
 
+@pytest.mark.parametrize("late_ms", [120, 240])
+@pytest.mark.parametrize("tick", [21, 30, 39])
+def test_tick_that_fires_late_costs_no_activity(fake: MakeFake, tick: int, late_ms: int) -> None:
+    """The sample after a late one would come too soon: it waits until the driver can compare the two."""
+    recording = Recording(fake())
+    recording.clock.jumps = [*[0] * tick, late_ms * MS]
+    recording.run(2)
+    activity = [row[0] for tier, _, _, row in recording.rows.rows if tier == 1]
+    assert recording.plan.tiers[1].tier.columns[0].name == "sm_active"
+    assert len(activity) >= 8
+    assert activity[0] is None
+    assert None not in activity[1:]
+
+
 def test_mig_activity_is_sampled_from_the_gpu_that_it_is_part_of(fake: MakeFake) -> None:
     driver = fake()
     driver.state.gpus[0].mig_count = 1
