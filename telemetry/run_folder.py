@@ -196,6 +196,13 @@ def reserve(segment: Path) -> None:
             return
 
 
+def lend(segment: Path) -> None:
+    """Give back half of the reserved room, for a last few lines on a full disk."""
+    path = segment / RESERVE
+    with contextlib.suppress(OSError):
+        os.truncate(path, max(RESERVED_BYTES[-1], path.stat().st_size // 2))
+
+
 def release(segment: Path) -> None:
     """Give the reserved room back."""
     with contextlib.suppress(OSError):

@@ -29,14 +29,13 @@ class StatusReporter:
         self.has_line, self._drawn = status, time.monotonic_ns()
         self._fault_shown = self._disk_shown = False
 
-    def report(self) -> None:
-        """Show what is due; called once a second, and four times where there is a status line."""
+    def report(self, now: int) -> None:
+        """Show what is due at `now` (monotonic ns); called once a second, and four times with a status line."""
         self._screen.write_notes()
         if self.keeper:
             self._note_fault()
             self._note_disk(self.keeper)
-        now = time.monotonic_ns()
-        if self.has_line and now - self._drawn >= STATUS_EVERY:
+        if self.has_line and (now - self._drawn >= STATUS_EVERY or self._screen.lacks_status(now)):
             self._drawn = now
             self._draw((now - self._began.monotonic) / SECOND)
 

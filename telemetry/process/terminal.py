@@ -25,6 +25,8 @@ AT_ONCE = 4096
 END_OF_INPUT = b"\x04"
 SHOWN_AT_ONCE = 1 << 16
 STALL = SECOND // 2
+QUIET = SECOND // 10
+"""Without output, after which a status line that it removed comes back."""
 CLEAR = b"\r\x1b[K"
 
 
@@ -86,7 +88,9 @@ class Screen:
         self._shares_terminal = show is not None and os.isatty(STANDARD_ERROR) and os.isatty(show)
         self._position = 0
         self._at_line_start = True
-        self._drawn = False
+        self._drawn = self._removed = False
+        self._touched = 0
+        """When output was last shown, or the status line removed."""
         self._notes = b""
         self._moved = time.monotonic_ns()
 
@@ -116,7 +120,11 @@ class Screen:
             self._position += taken
             self._state.ledger.shown = self._position
             self._at_line_start = piece[taken - 1] == ord("\n")
-            self._moved = time.monotonic_ns()
+            self._moved = self._touched = time.monotonic_ns()
+
+    def lacks_status(self, now: int) -> bool:
+        """Whether output has removed the status line, and has been quiet since."""
+        return self._removed and now - self._touched >= QUIET
 
     def note(self, line: str) -> None:
         """Show one line beside the output, on standard error."""
@@ -138,11 +146,12 @@ class Screen:
             return
         with contextlib.suppress(OSError):
             self._drawn = self._writer.write(STANDARD_ERROR, CLEAR + status.encode()) > 0
+            self._removed = self._removed and not self._drawn
 
     def clear(self) -> None:
         """Remove the status line."""
         if self._drawn:
-            self._drawn = False
+            self._drawn, self._removed, self._touched = False, True, time.monotonic_ns()
             with contextlib.suppress(OSError):
                 self._writer.write(STANDARD_ERROR, CLEAR)
 

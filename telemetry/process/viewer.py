@@ -228,7 +228,7 @@ class Viewer:
         if self._has_ended():
             self._sampling.finish()
         self._look_at_end()
-        self._reporter.report()
+        self._reporter.report(time.monotonic_ns())
 
     def _wait(self) -> list[int]:
         poll = select.poll()

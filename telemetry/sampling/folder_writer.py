@@ -18,7 +18,7 @@ MOST_WAITING = 1000
 class FolderWriter:
     """Writes events and run.json in a thread of its own; neither raises nor makes the caller wait.
 
-    What a full disk does not take is tried again with what comes next, and lost if it is still full at the end.
+    What a full disk does not take is tried again with what comes next, and at the end in the reserved room.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -46,12 +46,20 @@ class FolderWriter:
     def _write(self) -> None:
         while (task := self._tasks.get()) is not None:
             self._waiting.append(task)
-            waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                try:
-                    each()
-                except OSError as error:
-                    if error.errno in run_folder.NO_ROOM and len(self._waiting) < MOST_WAITING:
-                        self._waiting.append(each)
-                except GputelError:
-                    continue
+            self._work_off()
+        if self._waiting:
+            self._work_off()
+        if self._waiting:
+            run_folder.lend(self._folder)
+            self._work_off()
+
+    def _work_off(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            try:
+                each()
+            except OSError as error:
+                if error.errno in run_folder.NO_ROOM and len(self._waiting) < MOST_WAITING:
+                    self._waiting.append(each)
+            except GputelError:
+                continue

@@ -1,8 +1,18 @@
 """The status line says what was measured, and fits the terminal."""
 
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
-from gputel.telemetry.process.status_line import status_line
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.process.status_line import STATUS_EVERY, StatusReporter, status_line
+from gputel.telemetry.process.terminal import QUIET, Screen
+from gputel.telemetry.sampling.status import Board
+
+if TYPE_CHECKING:
+    from gputel.telemetry.process.children import Supervisor
 
 NEWS: dict[str, object] = {
     "simulated": "2xH100",
@@ -87,3 +97,24 @@ def test_status_line_fits_any_width_and_never_cuts_a_word(news: dict[str, object
         assert set(line.split()) <= words
         longest = len(line) if width < 40 else 0
     assert status_line(NEWS, 0, 0, width=40, color=True).startswith("\x1b[33mSIMULATED \x1b[0m")
+
+
+def test_status_line_that_output_removed_comes_back_before_its_second_is_over(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A command that prints a line a second would hide it nearly all of the time."""
+    screen = Screen(None)
+    sampling = cast("Supervisor", SimpleNamespace(board=Board()))
+    began = SystemClock().stamp()
+    reporter = StatusReporter(screen, sampling, began, status=True)
+    drawn_at = time.monotonic_ns() + STATUS_EVERY
+    reporter.report(drawn_at)
+    assert "MB" in capfd.readouterr().err
+    screen.note("a line")
+    removed_at = time.monotonic_ns()
+    reporter.report(removed_at)
+    assert "MB" not in capfd.readouterr().err
+    reporter.report(removed_at + QUIET)
+    assert "MB" in capfd.readouterr().err
+    reporter.report(removed_at + 2 * QUIET)
+    assert capfd.readouterr().err == ""
