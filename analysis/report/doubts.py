@@ -14,12 +14,12 @@ import polars as pl
 
 from gputel.analysis.doubts import Doubt
 from gputel.analysis.report.verdicts import MFU_QUESTION, Verdict
+from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.log_doubts import log_doubts
 
 if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
-OVER_LIMIT = 1.1  # of the power limit, as a mean over the training
 BUSY = 20.0  # % utilization of a GPU that takes part
 
 
@@ -40,8 +40,7 @@ def report_doubts(subject: RunData, findings: Findings) -> tuple[Doubt, ...]:
     return (
         *_apart(subject, findings.shared),
         *log_doubts(subject),
-        *_power(subject, findings.totals),
-        *_gpus(subject, findings.gpus),
+        *cross_checks(_measured(subject, findings)),
         *([doubt] if doubt else []),
     )
 
@@ -89,38 +88,31 @@ def from_to(edges: Sequence[object]) -> str:
     return " to ".join(str(edge)[:19].replace("T", " ") for edge in edges)
 
 
-def _power(subject: RunData, totals: pl.DataFrame) -> Iterator[Doubt]:
-    """Compares the mean power of the training with what the limit allows."""
-    limit = subject.facts.power_limit_w
-    train = totals.filter(pl.col("kind") == "train")
-    mean = train["power_mean_w"][0] if train.height and "power_mean_w" in train.columns else None
-    if limit is None or mean is None or mean <= OVER_LIMIT * float(limit.value):
-        return
-    yield Doubt(
-        "run",
-        "power",
-        f"the GPUs drew {mean:,.0f} W on average, and their limit is {float(limit.value):,.0f} W",
-        "the readings are in another unit, or of more GPUs than the limit",
-        {"power_mean_w": mean, "power_limit_w": float(limit.value)},
-    )
+def _measured(subject: RunData, findings: Findings) -> dict[str, Figure | None]:
+    """Returns the figures of `cross_checks` that readings of GPUs tell, and those of the log beside them."""
+    train = next(findings.totals.filter(pl.col("kind") == "train").iter_rows(named=True), {})
+    limit, joules = subject.facts.power_limit_w, train.get("energy_counter_j")
+    apart = train.get("energy_difference")  # None unless both cover the same time
+    simulated = subject.recording is not None and subject.recording.simulated
+    printed = None if simulated else subject.log.summary.get("peak_memory_mib")
+    return {
+        "power_mean_w": figure(train.get("power_mean_w")),
+        "power_limit_w": figure(limit and limit.value),
+        "integral_j": None if apart is None or joules is None else Figure((1 + apart) * joules),
+        "counter_j": figure(joules),
+        "printed_mib": figure(printed),
+        "measured_mib": figure(_highest(findings.gpus, "mem_peak_mib")),
+        "ranks": figure(subject.log.config.get("world_size")),
+        "measured": figure(findings.gpus.height or None),
+        "busy": figure(_busy(findings.gpus)),
+    }
 
 
-def _gpus(subject: RunData, gpus: pl.DataFrame) -> Iterator[Doubt]:
-    """Compares the printed number of ranks with the GPUs that were measured, and that were busy."""
-    ranks = subject.log.config.get("world_size")
-    if not isinstance(ranks, (int, float)) or gpus.is_empty():
-        return
-    measured, busy = gpus.height, None
-    if "util" in gpus.columns and not gpus["util"].null_count():
-        busy = gpus.filter(pl.col("util") > BUSY).height
-    if measured < ranks:
-        words, likely = (
-            f"the readings are of {measured}",
-            "other nodes were not recorded: energy is that of a part",
-        )
-    elif busy is not None and busy > ranks:
-        words, likely = f"{busy} GPUs were busy", "other jobs ran beside it: energy is not its own"
-    else:
-        return
-    yield Doubt("run", "gpus", f"the log prints {ranks:,.0f} ranks, and {words}", likely,
-                {"ranks": float(ranks), "measured": float(measured)})  # fmt: skip
+def _highest(gpus: pl.DataFrame, name: str) -> Any:
+    return gpus[name].max() if name in gpus.columns else None
+
+
+def _busy(gpus: pl.DataFrame) -> int | None:
+    if "util" not in gpus.columns or gpus["util"].null_count():
+        return None
+    return gpus.filter(pl.col("util") > BUSY).height

@@ -3,6 +3,7 @@
 RunData      a log, with the recording or the table of GPU readings beside it
 read_run     opens a run folder, a log, or a table of readings
 batch        tokens of a step, by figures that are checked against each other
+cross_checks figures of two sources -> doubts where they contradict each other
 facts        size, batch and GPUs of a run, each with its origin
 output       a run folder's recorded output -> Log
 paths        files and run folders under a path -> logs

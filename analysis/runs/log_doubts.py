@@ -1,19 +1,18 @@
 """A log -> doubts: figures that it prints and that cannot both be right.
 
-Tokens are checked against throughput, step times and total time against timestamps. Doubts about the reading itself
-come first.
+Doubts about the reading itself come first, then tokens against throughput, then the pairs of `runs.cross_checks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from gputel.analysis import text
 from gputel.analysis.doubts import Doubt
-from gputel.analysis.runs.batch import unit_factor
+from gputel.analysis.runs.cross_checks import Figure, cross_checks, figure
 from gputel.analysis.runs.record_gaps import StepTime, record_gaps, time_by_gaps
 from gputel.telemetry import run_folder
 from gputel.telemetry.clock import SECOND
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
 
 FEWEST_GAPS = 3  # between records, that tell the time of a step
-LONGER = 1.15  # times the time between records, above which a printed step time cannot be
-SHORTER = 2.0  # times the printed step time, above which the time between records is not explained by it
 SET_S, SLEWED = 1.0, 0.001  # difference of two clocks that is none: NTP slews by 0.05 % at most
 
 
@@ -31,13 +28,11 @@ def log_doubts(subject: RunData) -> tuple[Doubt, ...]:
     """Returns the doubts about what a run printed: about its reading, then about its figures."""
     if subject.log.records.is_empty():
         return subject.log.doubts
-    between = _between_records(subject)
     return (
         *subject.log.doubts,
         *subject.step_tokens.doubts,
         *_clock_set(subject),
-        *_step_time(subject, between),
-        *_total_time(subject),
+        *cross_checks(log_figures(subject)),
     )
 
 
@@ -60,6 +55,26 @@ def _clock_set(subject: RunData) -> Iterator[Doubt]:
         )
 
 
+def log_figures(subject: RunData) -> dict[str, Figure | None]:
+    """Returns the figures of `cross_checks` that a log has."""
+    return {
+        **_times_of_steps(subject),
+        **_throughput(subject),
+        **_whole_times(subject),
+        **_counts(subject),
+        **_last_words(subject),
+    }
+
+
+def _times_of_steps(subject: RunData) -> dict[str, Figure | None]:
+    """Returns the median of the printed step times, and the time of a step by timestamps."""
+    between, printed = _between_records(subject), _median(subject.log.records, "dt_ms")
+    return {
+        "printed_s": Figure(printed / 1000) if printed else None,
+        "stamped_s": Figure(between.seconds, between.error_s) if between else None,
+    }
+
+
 def _between_records(subject: RunData) -> StepTime | None:
     """Returns the time of a step by timestamps; None of too few records."""
     log = subject.log
@@ -70,69 +85,133 @@ def _between_records(subject: RunData) -> StepTime | None:
     return time_by_gaps(gaps, 1.0 if whole else 0.001) if gaps.height >= FEWEST_GAPS else None
 
 
-def _step_time(subject: RunData, between: StepTime | None) -> Iterator[Doubt]:
-    records = subject.log.records
-    if between is None:
-        return
-    stamped, error_s = between.seconds, between.error_s
-    if "dt_ms" in records.columns:
-        values = records.filter(pl.col("dt_ms").is_finite() & (pl.col("dt_ms") > 0))["dt_ms"]
-        median: Any = values.median()
-        if median is None:
-            return
-        printed = float(median) / 1000
-        if printed > LONGER * stamped + error_s or stamped > SHORTER * printed + error_s:
-            yield Doubt(
-                "run",
-                "step-time",
-                f"a step takes {text.duration(printed)} as printed, and {text.duration(stamped)} by timestamps",
-                _why_of_time(stamped / printed),
-                {"printed_s": printed, "stamped_s": stamped},
-            )
-    elif "tok_per_sec" in records.columns and subject.facts.tokens_per_step:
-        tokens = float(subject.facts.tokens_per_step.value)
-        rates = records.filter(pl.col("tok_per_sec").is_finite() & (pl.col("tok_per_sec") > 0))["tok_per_sec"]
-        rate: Any = rates.median()
-        factor = None if rate is None else unit_factor(tokens / stamped / float(rate))
-        if factor is not None and stamped > 10 * error_s:
-            yield Doubt(
-                "run",
-                "tok-per-sec",
-                f"the log prints {float(rate):,.4g} tok/s, and {tokens:,.0f} tokens in "
-                f"{text.duration(stamped)} are {tokens / stamped:,.4g} tok/s",
-                "it is printed per GPU, or in another unit",
-                {"printed": float(rate), "by_stamps": tokens / stamped, "factor": factor},
-            )
+def _throughput(subject: RunData) -> dict[str, Figure | None]:
+    """Returns tok/s as printed and by timestamps; where step times are printed, they are checked instead."""
+    records, between = subject.log.records, _between_records(subject)
+    batch, rate = subject.facts.tokens_per_step, _median(records, "tok_per_sec")
+    if "dt_ms" in records.columns or between is None or batch is None or rate is None:
+        return {}
+    stamped = float(batch.value) / between.seconds
+    return {
+        "tok_per_sec": Figure(rate),
+        "tok_per_sec_by_stamps": Figure(stamped, stamped * between.error_s / between.seconds),
+    }
 
 
-def _why_of_time(ratio: float) -> str:
-    factor = unit_factor(ratio)
-    if factor in (1000.0, 0.001):
-        return "seconds and milliseconds are mixed up"
-    if factor is not None and factor > 1:
-        return "it is printed for one of several micro-batches"
-    return (
-        "it covers several steps"
-        if ratio < 1
-        else "it leaves out part of each step, such as waiting for data"
-    )
+def _whole_times(subject: RunData) -> dict[str, Figure | None]:
+    """Returns how long the records took: by timestamps, by their step times and by the log's own total time.
+
+    Stamps of several attempts cover the time between two of them.
+    """
+    log = subject.log
+    timed = log.records.filter(pl.col("time").is_not_null())
+    if (subject.recording is None and len(log.places) > 1) or timed.height < FEWEST_GAPS:
+        return {}
+    elapsed = _passed(timed)
+    ended = [frame["time"].drop_nulls() for frame in (timed, log.evals) if frame.height]
+    begun = log.began if log.began is not None else int(timed["time"].dt.epoch("ns")[0])
+    last = max(int(times.dt.epoch("ns")[-1]) for times in ended if len(times))
+    return {
+        "elapsed_s": elapsed,
+        "steps_s": _by_step_times(timed),
+        **_own_clock(timed),
+        "runtime_s": _runtime(log.summary),
+        "whole_s": Figure((last - begun) / SECOND, elapsed.error),
+    }
 
 
-def _total_time(subject: RunData) -> Iterator[Doubt]:
-    """A total time may leave out steps, but cannot be longer than the log."""
-    records = subject.log.records
-    if "total_time_min" not in records.columns or (subject.recording is None and len(subject.log.places) > 1):
-        return
-    rows = records.filter(pl.col("time").is_not_null() & pl.col("total_time_min").is_finite())
-    if rows.height < 3:
-        return
-    totals, times = rows["total_time_min"], rows["time"].dt.epoch("ns")
-    grown, passed = 60 * float(totals[-1] - totals[0]), (int(times[-1]) - int(times[0])) / SECOND
-    if grown > LONGER * passed + 1:
-        yield Doubt(
-            "run",
-            "total-time",
-            f"the log's own time grows by {text.duration(grown)} within {text.duration(passed)} of timestamps",
-            "its unit is another, or lines of several runs are mixed",
-            {"printed_s": grown, "stamped_s": passed},
+def _passed(timed: pl.DataFrame) -> Figure:
+    times = timed["time"].dt.epoch("ns")
+    return Figure((int(times[-1]) - int(times[0])) / SECOND, 1.0)
+
+
+def _by_step_times(timed: pl.DataFrame) -> Figure | None:
+    """Returns the usual step time, for all steps from the first record to the last."""
+    each, steps = _median(timed, "dt_ms"), timed["step"].drop_nulls()
+    return None if each is None or len(steps) < FEWEST_GAPS else Figure(each / 1000 * (steps[-1] - steps[0]))
+
+
+def _own_clock(timed: pl.DataFrame) -> dict[str, Figure | None]:
+    """Returns how much the log's total time grew, and the timestamps between the same records."""
+    if "total_time_min" not in timed.columns:
+        return {}
+    rows = timed.filter(pl.col("total_time_min").is_finite())
+    if rows.height < FEWEST_GAPS:
+        return {}
+    totals = rows["total_time_min"]
+    return {"total_s": Figure(60 * float(totals[-1] - totals[0])), "passed_s": _passed(rows)}
+
+
+def _runtime(summary: Mapping[str, float | str]) -> Figure | None:
+    minutes, seconds = _number(summary, "total_time_min"), _number(summary, "train_runtime")
+    known = seconds if minutes is None else 60 * minutes
+    return None if known is None else Figure(known)
+
+
+def _counts(subject: RunData) -> dict[str, Figure | None]:
+    """Returns steps, tokens and ranks, as counted and as announced."""
+    log, batch = subject.log, subject.facts.tokens_per_step
+    numbered = log.records.filter(pl.col("step").is_not_null())
+    figures: dict[str, Figure | None] = {}
+    if numbered.height:
+        last, total = (
+            numbered["step"].max(),
+            numbered["total_steps"].max() if "total_steps" in numbered.columns else None,
         )
+        figures |= {"last_step": figure(last), "total_steps": figure(total or log.config.get("total_steps"))}
+    if batch and "tokens" in numbered.columns and len(log.places) == 1:
+        figures |= _tokens(numbered.filter(pl.col("tokens").is_not_null()), float(batch.value))
+    ranks = log.records["rank"].drop_nulls().n_unique()
+    return {**figures, "printing": figure(ranks or None), "ranks": figure(log.config.get("world_size"))}
+
+
+def _tokens(counted: pl.DataFrame, batch: float) -> dict[str, Figure | None]:
+    """Returns steps x batch, and how much the printed count grew: rounded by less than it grows at once."""
+    if counted.height < FEWEST_GAPS:
+        return {}
+    at_once: Any = counted["tokens"].diff().max()
+    grown, steps = (float(counted[name][-1] - counted[name][0]) for name in ("tokens", "step"))
+    return {
+        "tokens": Figure(grown, float(at_once)) if grown > 0 else None,
+        "tokens_by_steps": Figure(steps * batch),
+    }
+
+
+def _last_words(subject: RunData) -> dict[str, Figure | None]:
+    """Returns what the end of a log sums up, and the same of its lines."""
+    log = subject.log
+    runtime, rate = _number(log.summary, "train_runtime"), _number(log.summary, "train_steps_per_second")
+    losses = (
+        log.records["loss"].drop_nulls() if "loss" in log.records.columns else pl.Series([], dtype=pl.Float64)
+    )
+    losses = losses.filter(losses.is_finite())
+    steps = log.records["step"].drop_nulls()
+    best = _number(log.summary, "min_val")
+    minima = (
+        log.evals.filter(pl.col("value").is_finite()).group_by("name").agg(pl.col("value").min())["value"]
+    )
+    return {
+        "steps_by_summary": None
+        if runtime is None or rate is None
+        else Figure(runtime * rate, 0.0005 * runtime),
+        "steps": figure(steps.max()) if len(steps) else None,
+        "summary_loss": figure(log.summary.get("train_loss")) if runtime is not None else None,
+        "mean_loss": figure(losses.mean()) if len(losses) else None,
+        "best_printed": figure(best),
+        "best_read": Figure(min(minima, key=lambda value: abs(value - best)))
+        if best is not None and len(minima)
+        else None,
+    }
+
+
+def _number(summary: Mapping[str, float | str], name: str) -> float | None:
+    value = summary.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _median(records: pl.DataFrame, name: str) -> float | None:
+    """Returns the median of what a column has above 0."""
+    if name not in records.columns:
+        return None
+    middle: Any = records.filter(pl.col(name).is_finite() & (pl.col(name) > 0))[name].median()
+    return None if middle is None else float(middle)
