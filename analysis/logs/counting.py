@@ -173,8 +173,14 @@ class Evaluations:
             self.rows.extend(RowBlock(len(numbers), columns, same))
 
     def settle(self, draft: OpenRecord | None) -> None:
-        """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19)."""
-        for waiting in self._waiting:
+        """Gives an evaluation without a step that of the next record, else of the last (docs/parse.md, rule 19).
+
+        A record without a step ends here: only evaluations above it belong to it.
+        """
+        last = float("inf") if draft is None or draft.step is not None else draft.line.number
+        settled = [waiting for waiting in self._waiting if waiting.line.number < last]
+        self._waiting = [waiting for waiting in self._waiting if waiting.line.number >= last]
+        for waiting in settled:
             step = waiting.step
             if step is None and draft and draft.place and waiting.is_left_by(draft.place):
                 self.write(waiting.line, waiting.evals, waiting.last_step, waiting.place)
@@ -183,7 +189,6 @@ class Evaluations:
                 step = draft.step if draft else self._stages.last_step
             place = draft.place if draft and draft.place else self._stages.evaluation(waiting.step)
             self.write(waiting.line, waiting.evals, step, place)
-        self._waiting.clear()
 
     def _settle_tasks(self, step: float) -> None:
         """Gives the tasks of a benchmark the step that its summary names, such as the one after the last record."""

@@ -48,9 +48,15 @@ class OpenRecord:
     )
     place: PhaseAttempt | None = None  # None until a line makes it a record
     kinds: set[Pattern] = field(default_factory=set)  # of its lines
+    end: int = 0  # number of its last line
 
     def __post_init__(self) -> None:
         self.kinds.add(self.line.pattern)
+        self.end = self.line.number
+
+    def ends_above(self, line: ParsedLine) -> bool:
+        """Whether it has several lines and a step, and the line stands right below them."""
+        return len(self.kinds) > 1 and self.step is not None and line.number == self.end + 1
 
     def takes(self, line: ParsedLine, step: float | None) -> bool:
         """Whether a line of another shape reports the same step and adds to the record (docs/parse.md, rule 7).
@@ -75,6 +81,7 @@ class OpenRecord:
 
     def add(self, line: ParsedLine, step: float | None) -> None:
         self.kinds.add(line.pattern)
+        self.end = line.number
         self.cells.update({name: value for name, value in line.metrics().items() if name not in self.cells})
         self.step = step if self.step is None else self.step
         self.evals.update(line.evaluations())

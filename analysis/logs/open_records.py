@@ -42,6 +42,7 @@ class OpenRecords:
     def take(self, line: ParsedLine) -> None:
         step = self._counting.of_record(line)
         draft = self._open_for(line, step)
+        is_placed = draft is not None and draft.step is None and step is not None
         if draft:
             draft.add(line, step)
         elif line.pattern.role == "train":
@@ -49,8 +50,16 @@ class OpenRecords:
             draft = self.drafts[line.rank] = OpenRecord(line, step, line.metrics(), line.evaluations())
         else:
             return
-        if line.shape.record and draft.place is None:
+        if (line.shape.record and draft.place is None) or (is_placed and draft.place):
             self._begin(draft)
+
+    def evaluate(self, line: ParsedLine) -> bool:
+        """Takes an evaluation without a step if it stands right below a record of several lines; returns whether."""
+        blocks = [draft for draft in self.drafts.values() if draft.place and draft.ends_above(line)]
+        for draft in blocks[:1]:
+            draft.end = line.number
+            self._evaluations.write(line, line.evaluations(), draft.step, draft.place or self._stages.here)
+        return bool(blocks)
 
     def redraw(self, line: ParsedLine) -> None:
         """Keeps a progress bar's last redraw per epoch, or per step count if it names no epoch."""
@@ -90,6 +99,8 @@ class OpenRecords:
         if not draft:
             return
         if draft.place:
+            if draft.step is None:
+                self._evaluations.settle(draft)
             self.steps.append(draft.row(draft.place))
             self.at_last_step = self._counting.is_last(draft.cells, draft.line.pattern)
             total = draft.line.cells.get("total", 0.0)
@@ -120,7 +131,8 @@ class OpenRecords:
 
     def _begin(self, draft: OpenRecord) -> None:
         draft.place = self._stages.record(draft.step, draft.line.rank, self._counting.epoch(draft.cells))
-        self._evaluations.settle(draft)
+        if draft.step is not None:  # else a later line of the record may give it
+            self._evaluations.settle(draft)
 
     def _is_another_bar(self, line: ParsedLine) -> bool:
         """Whether a bar after a finished epoch has another length: it is the bar of a test (Keras)."""

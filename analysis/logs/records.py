@@ -39,6 +39,7 @@ class Assembler:
         )
         self._handed_over = False  # whether steps have been handed over
         self._loop = EvaluationLoop()
+        self._leads = False  # whether evaluations stand above the records that they belong to
         self._repeats_after: int | None = (
             None  # a line that announces that the next one repeats earlier figures
         )
@@ -144,13 +145,19 @@ class Assembler:
             case "header":
                 self._records.header = [names.title(word) for word in line.texts["columns"].split()]
             case "eval" | "task":
-                self.evaluations.take(line, self._counting.of_evaluation(line))
+                self._evaluate(line)
             case "bar":
                 self._records.redraw(line)
             case "train" | "part":
                 self._records.take(line)
             case "again":
                 self._repeats_after = line.number
+
+    def _evaluate(self, line: ParsedLine) -> None:
+        step = self._counting.of_evaluation(line)
+        self._leads = self._leads or not (self.begun or self.drafts())
+        if step is not None or self._leads or not self._records.evaluate(line):
+            self.evaluations.take(line, step)
 
     def _evaluates(self, line: ParsedLine) -> bool:
         """Whether it looks like a record, but is of a loop that was announced as evaluation."""

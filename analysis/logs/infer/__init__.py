@@ -175,8 +175,8 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
     body = blocks.members(candidates, above, lines) if above else []
     header = above or _header(candidates, main)
     candidates = [_placed(line, main) for line in candidates]
-    chosen = [replace(main, role="part" if header else _record_role(main))]
-    first = _opening(candidates, header)
+    first = _opening(candidates, header, lines)
+    chosen = [] if main is first else [replace(main, role="part" if header else _record_role(main))]
     if header and first:
         chosen.append(replace(first, role="train"))
         chosen += [replace(header, role="part")] if first is not header else []
@@ -287,16 +287,22 @@ def _says_step(line: Candidate) -> bool:
     )  # `batch = 405` is a setting
 
 
-def _opening(candidates: Sequence[Candidate], header: Candidate | None) -> Candidate | None:
-    """The first line of a record of several lines: the one with the step, or in a box one above it."""
-    if header is None or header.shape.words[0].lstrip()[:1] != b"|":
-        return header
-    boxed = [
-        line
-        for line in candidates
-        if line.place is None and 0.8 <= line.shape.count / header.shape.count <= 1.2
-    ]
-    return min([header, *boxed], key=lambda line: line.shape.first)
+def _opening(
+    candidates: Sequence[Candidate], header: Candidate | None, lines: Sequence[bytes]
+) -> Candidate | None:
+    """The first line of a record of several lines: the one with the step, or one that stands above it.
+
+    Above it may stand other rows of its box, or other pairs of a document: JSON with a pair on each line, YAML.
+    """
+    if header is None:
+        return None
+    is_above = _is_in_box if header.shape.words[0].lstrip()[:1] == b"|" else blocks.stands_above
+    above = [line for line in candidates if line.place is None and is_above(line, header, lines)]
+    return min([header, *above], key=lambda line: line.shape.first)
+
+
+def _is_in_box(line: Candidate, header: Candidate, _: Sequence[bytes]) -> bool:
+    return 0.8 <= line.shape.count / header.shape.count <= 1.2
 
 
 def _record_role(main: Candidate) -> str:

@@ -14,6 +14,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 _INSIDE = lazy_regex(
     rb"\s+\S|\s*(?:[|>*+\xe2]|-+[ >])"
 )  # indented, or behind a bullet; \xe2 begins drawn ones
+_PAIR = lazy_regex(rb"\s*['\"]?[A-Za-z][\w./ -]*['\"]?:\s+[^\s,{}\[\]]+,?\s*")
 _LONGEST = 200  # lines of a body
 _MOSTLY = 0.8
 
@@ -54,8 +55,42 @@ def members(candidates: Sequence[Candidate], header: Candidate, lines: Sequence[
 
 
 def _body(lines: Sequence[bytes], number: int) -> range:
-    """The numbers of the lines below a header that are indented or bulleted."""
-    end = number + 1
-    while end < min(len(lines), number + _LONGEST) and _INSIDE.match(lines[end]):
+    """The numbers of the lines below a header that are indented further or bulleted."""
+    end, margin = number + 1, _margin(lines[number])
+    while end < min(len(lines), number + _LONGEST) and _is_inside(lines[end], margin):
         end += 1
     return range(number + 1, end if end > number + 2 else number + 1)
+
+
+def _is_inside(line: bytes, margin: int) -> bool:
+    return _INSIDE.match(line) is not None and (margin == 0 or _margin(line) > margin)
+
+
+def _margin(line: bytes) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def stands_above(line: Candidate, header: Candidate, lines: Sequence[bytes]) -> bool:
+    """Whether it is a pair of a document, as the header is, and stands above the header in each record."""
+    first, count = line.shape.first, line.shape.count - header.shape.count
+    pairs = [lines[first], lines[header.shape.first]]
+    margin = _margin(pairs[1])
+    if first > header.shape.first or _margin(pairs[0]) != margin or not all(map(_PAIR.fullmatch, pairs)):
+        return False
+    ends = [*line.shape.lines[1:], len(lines)]
+    rows = list(zip(line.shape.lines, header.shape.lines, ends, strict=False))
+    return (
+        count in (0, 1)
+        and all(  # 1: the log ends within a record
+            a < b < c and not _parted(lines[a:b], margin) and (c == len(lines) or _parted(lines[b:c], margin))
+            for a, b, c in rows
+        )
+    )
+
+
+def _parted(between: Sequence[bytes], margin: int) -> bool:
+    """Whether a document ends: a line is blank, stands further left, or is no pair where nothing is indented."""
+    return any(
+        not line.strip() or _margin(line) < margin or (margin == 0 and not _PAIR.fullmatch(line))
+        for line in between
+    )

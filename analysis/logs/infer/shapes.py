@@ -21,10 +21,13 @@ from gputel.analysis.logs.infer.languages import english
 
 _CLOCK = rb"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _DAY = rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d-\d\d-\d\d|\d\d/\d\d/\d{2,4}|\d\d[-/]\d\d|\d\d [A-Z][a-z]{2} \d{4})"
-STAMP = rb"(?:%b(?:[T _,:]{1,2}%b)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)" % (
-    _DAY,
-    _CLOCK,
-    _CLOCK,
+STAMP = (
+    rb"(?:%b(?:[T _,:]{1,2}%b|[T_]\d\d-\d\d-\d\d)|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d\d? (?:\d{4} )?%b(?: \d{4})?)"
+    % (
+        _DAY,
+        _CLOCK,
+        _CLOCK,
+    )
 )
 _PREFIX = re.compile(
     rb"^(?:[\[(<|]*\s*(?:%b(?: [\w./-]+(?=\]))?|%b(?=[\s\]>)|,])"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from gputel.analysis.logs.infer import blocks, candidates, shapes
 
 
@@ -35,3 +40,53 @@ def test_lines_that_are_neither_indented_nor_bulleted_have_no_header() -> None:
     )
     main = next(line for line in made if "loss_0" in line.columns)
     assert blocks.header_above(made, main, lines) is None
+
+
+JSON = "[\n" + "".join(
+    f'    {{\n        "main/loss": {9 / i:.3f},\n        "validation/main/loss": {8 / i:.3f},\n'
+    f'        "iteration": {i * 600},\n        "elapsed_time": {15 * i}.5\n    }}, \n'
+    for i in range(1, 6)
+)
+YAML = "".join(
+    f"Result for PPO_CartPole-v0_00000:\n  date: 2022-07-27_15-41-0{i}\n  done: false\n"
+    f"  episode_reward_mean: 2{i}.5\n  info:\n    learner:\n      total_loss: {9 / i:.3f}\n"
+    f"  training_iteration: {i * 600}\n\n== Status ==\n"
+    for i in range(1, 6)
+)
+
+
+@pytest.mark.parametrize("log", [JSON, YAML])
+def test_step_below_the_figures_of_its_document_is_theirs(log: str, read: Callable[..., Any]) -> None:
+    """A file may begin its records with the loss and say the step further down."""
+    records = read(log).records
+    assert records.select("step", "loss").rows() == [(i * 600, float(f"{9 / i:.3f}")) for i in range(1, 6)]
+    assert "date" not in records.columns
+
+
+def test_evaluation_in_a_document_is_of_its_step(read: Callable[..., Any]) -> None:
+    assert read(JSON).evals.select("step", "value").rows() == [
+        (i * 600, float(f"{8 / i:.3f}")) for i in range(1, 6)
+    ]
+
+
+def test_document_whose_step_falls_starts_the_next_attempt(read: Callable[..., Any]) -> None:
+    assert read(YAML + YAML).records["attempt"].to_list() == 5 * [1] + 5 * [2]
+
+
+def test_step_above_the_figures_stays_theirs(read: Callable[..., Any]) -> None:
+    blocks = "".join(f"iteration: {i * 600}\nloss: {9 / i:.3f}\nlr: 0.{i}\n\n" for i in range(1, 6))
+    records = read("loss: 11.5\n\n" + blocks).records
+    assert records.select("step", "loss").rows() == [(i * 600, float(f"{9 / i:.3f}")) for i in range(1, 6)]
+
+
+BLOCK = "Iteration {}\n  loss: {:.3f}\n  lr: 0.001\n"
+
+
+def test_evaluation_right_below_a_record_of_several_lines_is_of_its_step(read: Callable[..., Any]) -> None:
+    log = "".join(BLOCK.format(i * 100, 9 / i) + f"  val_loss: {8 / i:.3f}\n" for i in range(1, 6))
+    assert read(log).evals["step"].to_list() == [100, 200, 300, 400, 500]
+
+
+def test_evaluation_above_a_record_of_several_lines_is_of_its_step(read: Callable[..., Any]) -> None:
+    log = "".join(f"  val_loss: {8 / i:.3f}\n" + BLOCK.format(i * 100, 9 / i) for i in range(1, 6))
+    assert read(log).evals["step"].to_list() == [100, 200, 300, 400, 500]
