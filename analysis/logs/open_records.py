@@ -54,7 +54,7 @@ class OpenRecords:
             self._begin(draft)
 
     def evaluate(self, line: ParsedLine) -> bool:
-        """Takes an evaluation without a step if it stands right below a record of several lines; returns whether."""
+        """Whether an evaluation without a step stands right below a record of several lines; it takes its step."""
         blocks = [draft for draft in self.drafts.values() if draft.place and draft.ends_above(line)]
         for draft in blocks[:1]:
             draft.end = line.number

@@ -42,6 +42,7 @@ _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _LONGEST_END = 60
 _REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
+_LEARNS = re.compile(r"(?i)\blr\b|learn")
 _EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\bgames?\b")
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
@@ -133,7 +134,8 @@ class Candidate:
         ]
         named = self.place is not None and not self.place.guessed
         recurs = self.shape.count >= _RECURS and len(parts) > 1
-        return self.loses or named or recurs or (self.is_terse and bool(parts))
+        learns = any(n.column == "lr" and _LEARNS.search(n.source) for n in self.metrics)
+        return self.loses or named or recurs or (self.is_terse and (bool(parts) or learns))
 
 
 def make_candidate(shape: LineShape, lines: Sequence[bytes]) -> Candidate | None:

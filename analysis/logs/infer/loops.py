@@ -21,6 +21,7 @@ from gputel.analysis.logs.patterns import lazy_regex
 _ABOVE = 4  # lines between the announcement and the first line of the loop
 _ANNOUNCES = lazy_regex(rb"(?i)(?<![a-z])(?:eval\w*|valid\w*|test\w*|infer\w*|dev)(?![a-z])")
 _FIGURE = lazy_regex(rb"[=:] *\d|\d\.\d")  # an evaluation that gives one is over
+_SIZE = lazy_regex(rb"(?i)(?:samples?|images?|examples?|batches|sentences|size)\s*[=:]\s*\d+(?![\d.])")
 _LONGEST = 200
 _LETTERS = lazy_regex(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*")
 
@@ -32,17 +33,44 @@ def total(candidate: Candidate) -> int | None:
 
 
 def without_evaluations(candidates: Sequence[Candidate], lines: Sequence[bytes]) -> list[Candidate]:
-    """Leaves out shapes whose lines an evaluation announces, if others count to another total unannounced."""
-    counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses and total(c) is not None]
+    """Leaves out shapes whose lines an evaluation announces, where others that are not announced are the records.
+
+    So are running figures of an evaluation that ends with a line of its own: `Sample: 7, pixAcc: 0.4`.
+    """
+    counting = [c for c in candidates if c.role in ("train", "mixed") and c.loses]
     announced = [c for c in counting if "epoch" not in c.columns and _is_announced(c, lines)]
     totals = {total(c) for c in counting if c not in announced}
-    return [c for c in candidates if c not in announced or not totals - {total(c)}]
+    loops = [c for c in announced if totals - {total(c)} or (totals and total(c) is None)]
+    loops += [c for c in candidates if c.role == "eval" and _is_running(c, candidates, lines)]
+    return [c for c in candidates if c not in loops]
 
 
 def _is_announced(candidate: Candidate, lines: Sequence[bytes]) -> bool:
-    """Whether a line above says that an evaluation begins, nearly each time that the count begins anew."""
+    """Whether a line above says that an evaluation begins, nearly each time that the count begins anew.
+
+    Lines that count to no total must always be announced, and more than once.
+    """
     begins = [candidate.shape.lines[row] for row in _beginnings(candidate)]
-    return sum(_announcement(lines, number) is not None for number in begins) >= 0.5 * len(begins)
+    announced = sum(_announcement(lines, number) is not None for number in begins)
+    return announced >= 0.5 * len(begins) if total(candidate) is not None else announced == len(begins) > 1
+
+
+def _is_running(candidate: Candidate, candidates: Sequence[Candidate], lines: Sequence[bytes]) -> bool:
+    """Whether its lines count from 1 within each evaluation, which another line with the same measures ends."""
+    measures = {cell.source.split()[-1] for cell in candidate.metrics if cell.source}
+    ends = [
+        other
+        for other in candidates
+        if other.role == "eval"
+        and 1 < other.shape.count <= candidate.shape.count / 5
+        and not measures.isdisjoint(cell.source.split()[-1] for cell in other.metrics if cell.source)
+    ]
+    counts = integers(candidate.shape.column(0)) or []
+    begins = [row for row, count in enumerate(counts) if count in (0, 1)]
+    rises = [b == a + 1 for a, b in pairwise(counts) if b > a]
+    if not ends or not begins or not all(rises) or len(rises) + len(begins) != len(counts):
+        return False
+    return all(_announcement(lines, candidate.shape.lines[row]) is not None for row in begins)
 
 
 def announcements(main: Candidate, lines: Sequence[bytes]) -> list[LineTable]:
@@ -73,7 +101,7 @@ def _beginnings(candidate: Candidate) -> Iterator[int]:
 def _announcement(lines: Sequence[bytes], number: int) -> str | None:
     """The line above that says that an evaluation begins, and measures nothing itself."""
     for line in lines[max(0, number - _ABOVE) : number][::-1]:
-        if _FIGURE.search(line) or len(line) > _LONGEST:
+        if _FIGURE.search(_SIZE.sub(b"", line)) or len(line) > _LONGEST:
             return None
         if _ANNOUNCES.search(english(line)):
             return line.decode(errors="replace").strip()

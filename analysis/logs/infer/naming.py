@@ -50,8 +50,26 @@ _KNOWN = frozenset("step iteration batch epoch lr lrm grad_norm dt_ms tok_per_se
 
 def name(shape: LineShape, words: Vocabulary) -> list[Named]:
     """Names every value of the shape, in order."""
-    named = [_name(slot, shape, words) for slot in slots.find(find_slots(shape), shape)]
-    return _distinct(_one_time(places.find(_held_out(_loss(_global(named))), shape)))
+    printed = slots.find(find_slots(shape), shape)
+    named = [_name(slot, shape, words) for slot in _spelled_out(printed)]
+    named = _distinct(_one_time(places.find(_held_out(_loss(_global(named, shape))), shape)))
+    is_short = any((slot.key or "")[:2] == "v_" for slot in printed)
+    return [_as_printed(cell, slot) for cell, slot in zip(named, printed, strict=True)] if is_short else named
+
+
+def _as_printed(cell: Named, slot: Slot) -> Named:
+    return replace(cell, source=slot.key or "") if cell.slot.key != slot.key else cell
+
+
+def _spelled_out(row: Sequence[Slot]) -> list[Slot]:
+    """Writes `val_` for `v_` where two measures are printed with and without it; a lone `v_loss` is of a value."""
+    keys = {slot.key for slot in row}
+    pairs = [slot for slot in row if slot.key and slot.key[:2] == "v_" and slot.key[2:] in keys]
+    return [_as_validation(slot) for slot in row] if len(pairs) > 1 else list(row)
+
+
+def _as_validation(slot: Slot) -> Slot:
+    return replace(slot, key=f"val{slot.key[1:]}") if slot.key and slot.key[:2] == "v_" else slot
 
 
 def _held_out(cells: list[Named]) -> list[Named]:
@@ -64,13 +82,20 @@ def _held_out(cells: list[Named]) -> list[Named]:
     return [replace(cell, column="val_loss") if cell in losses else cell for cell in cells]
 
 
-def _global(cells: list[Named]) -> list[Named]:
-    """Keeps the global step where a line has two."""
+def _global(cells: list[Named], shape: LineShape) -> list[Named]:
+    """Keeps the global step where a line has two; one that falls may count since the last report."""
     steps = [cell for cell in cells if cell.column == "step"]
-    best = next((cell for cell in steps if "global" in cell.source.lower()), None)
+    if len(steps) < 2:
+        return cells
+    counted = [cell for cell in steps if "global" in cell.source.lower()]
+    best = next(iter(counted or [cell for cell in steps if not _drops(shape.column(cell.at))]), None)
     return [
         replace(cell, column=None) if best and cell in steps and cell is not best else cell for cell in cells
     ]
+
+
+def _drops(column: Sequence[bytes]) -> bool:
+    return any(b < a for a, b in pairwise(integers(column) or ()))
 
 
 def name_as(shape: LineShape, keys: Sequence[str | None], words: Vocabulary) -> list[Named]:

@@ -192,16 +192,37 @@ def _totals(cells: list[Named]) -> list[Named]:
 
 
 def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
-    """Names the batch: where the epoch is the only place and rarely changes, the counter right behind it."""
+    """Names the batch beside an epoch that is the only place: a counter, if the epoch rarely changes."""
     places = [cell for cell in cells if cell.column in (*PLACES, "index")]
     epochs = shape.column(places[0].at)
-    if [cell.column for cell in places] != ["epoch"] or len(epochs) < 4 or len(set(epochs)) > len(epochs) / 2:
+    if [cell.column for cell in places] != ["epoch"] or len(epochs) < 4:
         return cells
     behind = places[0].at + 1
     behind += behind < len(cells) and cells[behind].column == "epochs"
-    unknown = [cell for cell in cells[behind : behind + 1] if cell.column == legal(cell.source)]
-    at = counter(shape, [cell.slot for cell in unknown])
-    return [replace(cell, column="batch", guessed=True) if at and cell.slot == at else cell for cell in cells]
+    near = [*cells[behind : behind + 1], *cells[: min(places[0].at, 1)]]
+    counts = counter(shape, [cell.slot for cell in near if _is_unknown(cell) or _is_of_set(cell)])
+    at = counts if len(set(epochs)) <= len(epochs) / 2 else None
+    at = at or next((cell.slot for cell in near if _is_index(cell, places[0], shape)), None)
+    return [
+        replace(cell, column="batch", guessed=True, source=cell.source or "#") if cell.slot == at else cell
+        for cell in cells
+    ]
+
+
+def _is_of_set(cell: Named) -> bool:
+    """Whether it is the number in front of a line such as `train: 17 @ epoch:0`."""
+    return cell.column is None and cell.at == 0 and (cell.slot.key or "").lower() in SETS
+
+
+def _is_index(cell: Named, epoch: Named, shape: LineShape) -> bool:
+    """Whether it is the second number of `Epoch: [3][50]`, which falls mostly where the epoch changes."""
+    values, epochs = integers(shape.column(cell.at)), integers(shape.column(epoch.at))
+    nameless = cell.slot.key is None and shape.literals[cell.at].strip() == b"]["
+    if not nameless or not values or not epochs or len(set(values)) == 1:
+        return False
+    pairs = zip(pairwise(values), pairwise(epochs), strict=True)
+    falls = [f != e for (a, b), (e, f) in pairs if b < a]
+    return 2 * sum(falls) >= len(falls)
 
 
 def _is_unknown(cell: Named) -> bool:

@@ -40,6 +40,10 @@ _PREFIX = re.compile(
     rb"|(?:root|__main__|[A-Za-z_]\w*(?:\.\w+)+)(?= - )"
     rb")[\])>|]*[\s:,>-]*)+" % (STAMP, _CLOCK, _CLOCK)
 )
+# A bar that measures nothing, before a line that says its own place
+_DRAWN = re.compile(
+    rb"\s*(?:[A-Za-z ]+:\s*)?(?:\d+%)?\|[^|]*\| *\d+/[\d?]+ \[[^\]=]*\]\s*(?=.*(?i:epoch|step|iter)\w*\W{0,3}\d)"
+)
 _OWN = re.compile(rb"(?:\[[^\]\n]*[A-Za-z][^\]\n]*\]:?|[\w.-]+:|[\w.-]+ *\|)(?= )")
 _PLACE = re.compile(rb"(?i)ep|step|iter|batch|it\b")
 _COMMON = 0.7  # of the lines
@@ -57,6 +61,8 @@ def strip_prefixes(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _strip_known(line: bytes) -> bytes:
+    drawn = _DRAWN.match(line) if b"|" in line else None
+    line = line[drawn.end() :] if drawn else line
     prefix = _PREFIX.match(line)
     rest = line[prefix.end() :] if prefix else line.lstrip()
     return _undivided(line, rest) if rest[:2] == b"| " else rest

@@ -54,3 +54,13 @@ def test_pattern_reads_every_line_of_the_shape_and_not_the_timestamps_before_it(
         assert line[match.start() :].startswith(b"it=")
     assert pattern.looks is not None
     assert pattern.looks.search(b"it=9 >> nll")
+
+
+def test_rates_beside_a_learning_rate_are_of_a_training() -> None:
+    lines = [
+        f"{i}00 - 43.0 sent/s - 1643.1{i} words/s - MLM-en: 1.9{i} - model LR: 1.0e-04" for i in (1, 2, 3)
+    ]
+    made = candidate(*lines)
+    assert made is not None
+    assert made.speaks
+    assert made.columns == ["step", "sent_s", "tok_per_sec", "MLM_en", "lr"]

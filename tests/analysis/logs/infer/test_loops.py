@@ -39,3 +39,38 @@ def test_evaluation_that_has_given_its_figure_announces_nothing() -> None:
     lines = [f"step {i}/60 - loss: {9 / i:.3f}" for i in range(10, 70, 10)]
     made, rows = found(*lines, "eval loss: 0.5", *(line.replace("/60", "/50") for line in lines))
     assert loops.announcements(made[0], rows) == []
+
+
+BLOCKS = ["[train] step: {i}00, time: 6.1", "\tloss: 4.{i}"]
+
+
+def test_steps_of_an_evaluation_that_count_to_no_total_are_left_out() -> None:
+    evaluation = ["Evaluation:", *(f"\tstep {i}00: loss: 2.{i}" for i in (1, 2, 3))]
+    lines = [line.format(i=i) for i in range(1, 9) for line in (*BLOCKS, *(evaluation if i % 4 == 0 else []))]
+    made, rows = found(*lines)
+    assert ["step", "loss"] in [line.columns for line in made]
+    kept = loops.without_evaluations(made, rows)
+    assert ["step", "loss"] not in [line.columns for line in kept]
+    assert ["loss"] in [line.columns for line in kept]
+
+
+def test_records_below_an_evaluation_without_a_figure_stay() -> None:
+    epochs = [[f"step {i}00: loss: {e}.{i}" for i in (1, 2, 3)] + ["Evaluating..."] for e in (5, 4, 3)]
+    made, rows = found(*(line for epoch in epochs for line in epoch))
+    assert loops.without_evaluations(made, rows) == made
+
+
+RUNNING = [f"Sample: {i}, Validation pixAcc: 1.{i}, mIoU: 0.{i}" for i in range(1, 9)]
+
+
+def test_running_figures_of_an_evaluation_are_left_out() -> None:
+    once = ["Iters: {e}0/90 || Lr: 0.{e}", "Start validation, Total sample: 8", *RUNNING]
+    once.append("Overall validation pixAcc: 2.{e}, mIoU: 0.{e}")
+    made, rows = found(*(line.format(e=e) for e in (1, 2, 3) for line in once))
+    kept = [line.shape.count for line in loops.without_evaluations(made, rows) if line.role == "eval"]
+    assert kept == [3]
+
+
+def test_evaluations_that_nothing_sums_up_stay() -> None:
+    made, rows = found(*(line for _ in range(3) for line in ("Start validation", *RUNNING)))
+    assert loops.without_evaluations(made, rows) == made

@@ -44,3 +44,20 @@ def test_values_get_the_columns_that_all_formats_share(line: str, names: list[st
 def test_time_that_runs_on_is_no_step_time() -> None:
     lines = [f"step {i} loss {9 / i:.3f} time {100 * i}.5" for i in range(1, 9)]
     assert "dt_ms" not in columns(*lines)
+
+
+def test_validation_is_known_by_its_letter_where_two_measures_have_it() -> None:
+    line = "Epoch 3: v_recons 4.5e-01 recons 4.6e-01 v_loss 4.5e+00 loss 5.3e+00 v_R10 14.7"
+    assert columns(line) == ["epoch", "val_recons", "recons", "val_loss", "loss", "val_R10"]
+
+
+def test_loss_of_a_value_is_no_validation() -> None:
+    assert columns("iter 3 pg_loss 0.5 v_loss 0.2 loss 0.7") == ["iteration", "pg_loss", "v_loss", "loss"]
+
+
+def test_count_since_the_last_report_is_no_step_beside_the_total() -> None:
+    lines = [
+        f"{{'loss': {9 / i:.3f}, 'updates': {17 + i % 3}, 'total_train_updates': {18 * i}}}"
+        for i in (1, 2, 3, 4)
+    ]
+    assert columns(*lines) == ["loss", None, "step"]

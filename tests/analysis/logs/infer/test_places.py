@@ -44,3 +44,23 @@ def test_count_of_a_bar_is_no_step_of_its_own() -> None:
 def test_number_of_steps_that_stays_the_same_is_a_setting() -> None:
     lines = [f"step {i} of all, warmup steps 100, loss {9 / i:.3f}" for i in range(1, 9)]
     assert columns(*lines)[:2] == ["step", "warmup_steps"]
+
+
+def test_second_bracket_behind_the_epoch_is_the_batch() -> None:
+    lines = [f"Epoch: [{e}][{i}] Loss {9 - e}.{i}" for e in range(6) for i in (0, 50)]
+    assert columns(*lines) == ["epoch", "batch", "loss"]
+
+
+def test_second_bracket_that_falls_within_an_epoch_is_no_batch() -> None:
+    lines = [f"Epoch: [{e}][{i}] Loss {9 - e}.{i}" for e in range(6) for i in (50, 20, 10)]
+    assert columns(*lines) == ["epoch", None, "loss"]
+
+
+def test_counter_in_front_of_the_epoch_is_the_batch() -> None:
+    lines = [f"train: {i} @ epoch:{e}/160 loss: {9 - e}.{i}" for e in (0, 1) for i in range(1, 9)]
+    assert columns(*lines) == ["batch", "epoch", "epochs", "loss"]
+
+
+def test_size_of_a_set_in_front_of_the_epoch_is_no_batch() -> None:
+    lines = [f"train: 113 @ epoch:{e // 4}/160 loss: {9 / (e + 1):.3f}" for e in range(16)]
+    assert columns(*lines) == [None, "epoch", "epochs", "loss"]

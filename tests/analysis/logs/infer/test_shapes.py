@@ -66,3 +66,14 @@ def test_drawn_bar_is_one_sign_however_long() -> None:
 def test_row_between_pipes_is_boxed() -> None:
     (boxed, plain) = shapes_in(b"| loss | 2.5 |", b"loss | 2.5")
     assert (boxed.is_boxed, plain.is_boxed) == (True, False)
+
+
+def test_bar_before_a_line_that_says_its_place_is_a_prefix() -> None:
+    bar = "Validation: |          | 0/? [00:00<?, ?it/s]"
+    lines = [
+        f"{bar}Epoch 3: loss 4.5",
+        f"{bar[:-1]}, loss=4.5]",
+        "Epoch 3: 45%|####  | 45/100 [00:01<00:02, 9it/s] loss 4.5",
+    ]
+    bare = shapes.strip_prefixes([line.encode() for line in lines])
+    assert bare == [b"Epoch 3: loss 4.5", *(line.encode() for line in lines[1:])]
