@@ -27,6 +27,8 @@ _LABEL = lazy_regex(
     rb"(?i)(?:[\s|]|\xe2\x94[\x82\x83])*(?P<set>train(?:ing)?|vali?|valid(?:ation)?|eval(?:uation)?|test|dev)"
     rb"(?:[\s|]|\xe2\x94[\x82\x83])+"
 )
+_TITLE = lazy_regex(rb"[\s|]*(?P<name>[A-Za-z][\w/ -]*?)\s*\|\s*")
+_SET = lazy_regex(r"(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)(?: set)?")
 _LETTER = lazy_regex(rb"[A-Za-z]")
 _WORDS = lazy_regex(rb"[^\s|]+(?: [^\s|]+)*")
 _REDRAWN = lazy_regex(
@@ -39,6 +41,9 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     literals = [without_unit(literal) for literal in shape.literals]
     if shape.slots == len(HEADLESS) and _is_headless(literals):
         return name_as(shape, HEADLESS, words)
+    of_sets = _by_sets(shape, lines)
+    if of_sets:
+        return name_as(shape, of_sets, words)
     label = _LABEL.fullmatch(shape.words[0])
     if label:
         literals[0] = b""
@@ -62,6 +67,20 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
             keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
+    return None
+
+
+def _by_sets(shape: LineShape, lines: Sequence[bytes]) -> list[str] | None:
+    """Names for `loss | 2.876 | 2.958` below a heading of sets: `Training | Validation`."""
+    title = _TITLE.fullmatch(shape.words[0])
+    if title is None or shape.slots < 2 or any(text.strip() not in (b"|", b"") for text in shape.words[1:]):
+        return None
+    for line in _above(lines, shape.lines[0]):
+        sets = [cell.strip().lower() for cell in line.decode(errors="replace").strip(" |").split("|")]
+        if len(sets) == shape.slots and all(_SET.fullmatch(cell) for cell in sets):
+            measure = title["name"].decode()
+            loses = "loss" in measure.lower()
+            return [measure if loses and cell.startswith("train") else f"{cell} {measure}" for cell in sets]
     return None
 
 

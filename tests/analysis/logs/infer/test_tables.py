@@ -45,3 +45,20 @@ def test_row_of_units_names_no_cell() -> None:
     shape.lines = [2]
     cells = tables.column_name(shape, lines, naming.vocabulary())
     assert [cell.source for cell in cells or ()] == ["epoch", "time", "loss"]
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        (b"loss     |     2.876  |     2.958", ["loss", "val_loss"]),
+        (b"accuracy |     0.111  |     0.000", ["training_accuracy", "validation_accuracy"]),
+        (b"loss     |     2.876", None),
+        (b"loss     |     2.876  |     2.958 | 4", None),
+    ],
+)
+def test_heading_of_sets_names_the_cells_of_a_measure(row: bytes, names: list[str] | None) -> None:
+    lines = [b"             Training |  Validation", row]
+    (shape,) = shapes.line_shapes([row], [row])
+    shape.lines = [1]
+    cells = tables.column_name(shape, lines, naming.vocabulary())
+    assert (cells and [cell.column for cell in cells]) == names
