@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -152,6 +153,10 @@ COMPLETED = patterns.lazy_regex(
     rb"|\bdone in [\d.]+ (?:s|m|h)"
     rb'|"percentage": 100(?:\.0)?[,}]'
 )
+DONE = Sign(None, COMPLETED)
+# Digits matter in these: `exit code 0`, `model.h5`
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+_COUNTS = patterns.lazy_regex(rb"xid|code|percentage|oom|usr|\.h\d")
 TRACEBACK = b"Traceback (most recent call last)"
 # Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
 _WORTH = patterns.lazy_regex(
@@ -186,6 +191,21 @@ class Outcome:
         self._best_name = (False, False, False)  # how well a line named the last checkpoint
         self._saving = self._done = False  # whether a checkpoint was announced, and then said to be written
 
+    def worth(self, region: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+        """The lines of a region that may be events, and all lines within a traceback, with their numbers."""
+        lower, number, start = region.lower(), first, 0
+        while start <= len(region):
+            if not self._open:
+                match = _WORTH.search(lower, start)
+                if match is None:
+                    return
+                begin = max(start, region.rfind(b"\n", start, match.start()) + 1)
+                number, start = number + region.count(b"\n", start, begin), begin
+            end = region.find(b"\n", start)
+            line = region[start : end if end >= 0 else len(region)]
+            yield number, line
+            number, start = number + 1, start + len(line) + 1
+
     def read(self, line: bytes, number: int) -> Iterator[LogEvent]:
         """The events of one line."""
         if self._open and (event := self._error(line, number)):
@@ -198,17 +218,15 @@ class Outcome:
             self._open[_prefix(head)] = number
             yield LogEvent("traceback", number, "")
             return
-        for sign in SIGNS:
-            if sign.regex.search(line) and not _is_code(line):
-                if sign is SAVE:
-                    yield from self._save(line, number)
-                    return
-                yield LogEvent(sign.kind or "", number, _text(line), fatal=sign.fatal)
-                if sign.fatal == "interrupted" and SAVE.regex.search(line):
-                    yield from self._save(line, number)
-                return
-        if COMPLETED.search(line):
+        sign = _sign_of(_alike(line))
+        if sign is SAVE:
+            yield from self._save(line, number)
+        elif sign is DONE:
             self.completed = number
+        elif sign:
+            yield LogEvent(sign.kind or "", number, _text(line), fatal=sign.fatal)
+            if sign.fatal == "interrupted" and SAVE.regex.search(line):
+                yield from self._save(line, number)
 
     def recorded(self) -> None:
         """Notes that a record stands here: a checkpoint saved from now on is another one."""
@@ -217,28 +235,28 @@ class Outcome:
 
     def _save(self, line: bytes, number: int) -> Iterator[LogEvent]:
         """The checkpoint that a line reports, or what it says more of the one before."""
-        if _INTENT.search(line):
+        said = _said(_alike(line))
+        if said.intends:
             return
-        text, open_save = _text(line), self._saved is not None
-        again = self._again(line)
-        if not again:
-            self._best_name = naming(text)
-        elif not open_save or naming(text) <= self._best_name:
+        open_save = self._saved is not None
+        again = self._again(line, said)
+        if again and (not open_save or said.names <= self._best_name):
             return
-        self._best_name = max(naming(text), self._best_name)
-        yield LogEvent("checkpoint", number, text, amends=again)
+        self._best_name = said.names
+        yield LogEvent("checkpoint", number, _text(line), amends=again)
 
-    def _again(self, line: bytes) -> bool:
+    def _again(self, line: bytes, said: _Save) -> bool:
         """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.
 
         Between two records only another number makes another checkpoint.
         """
-        if _ANNOUNCES.search(line) and not _IS_DONE.search(line):
+        if said.announces:
             self._saving, self._done = True, False
         elif self._saving:
             self._done = True
             return True
-        numbers = named_numbers(_text(_PREFIX.sub(b"", line)))
+        is_numbered = said.names[-1]
+        numbers = named_numbers(_text(_PREFIX.sub(b"", line))) if is_numbered else set()
         before, self._saved = self._saved, numbers | (self._saved or set())
         late = bool(numbers) and numbers <= self._named  # a rank may print it behind the next record
         repeats = before is not None and not (numbers and before and numbers.isdisjoint(before))
@@ -260,6 +278,35 @@ class Outcome:
                 fatal, kind = sign.fatal or fatal, sign.kind or ""
                 break
         return LogEvent(kind if kind in ("oom", "nccl", "stop") else "", number, text, fatal=fatal)
+
+
+class _Save(NamedTuple):
+    """What the words of a line about saving say."""
+
+    intends: bool  # to save later
+    announces: bool  # and does not say that it is done
+    names: tuple[bool, bool, bool]
+
+
+@lru_cache(maxsize=4096)
+def _said(line: bytes) -> _Save:
+    announces = _ANNOUNCES.search(line) is not None and not _IS_DONE.search(line)
+    return _Save(_INTENT.search(line) is not None, announces, naming(_text(line)))
+
+
+def _alike(line: bytes) -> bytes:
+    """The line with all digits alike, unless they matter: lines that differ in digits only are of one kind."""
+    return line if _COUNTS.search(line.lower()) else line.translate(_ALIKE)
+
+
+@lru_cache(maxsize=4096)
+def _sign_of(line: bytes) -> Sign | None:
+    """The sign that decides what a line is; None: it says nothing."""
+    if not _is_code(line):
+        for sign in SIGNS:
+            if sign.regex.search(line):
+                return sign
+    return DONE if COMPLETED.search(line) else None
 
 
 def _prefix(line: bytes) -> bytes:

@@ -291,7 +291,7 @@ class Parser:
 
     def _events(self, chunk: Chunk, first: int, region: bytes) -> None:
         stamps = self.records.stamps
-        for at, line in enumerate(region.split(b"\n"), start=first):
+        for at, line in self.outcome.worth(region, first):
             for event in self.outcome.read(line, at):
                 number = int(chunk.number(np.array([at]))[0])
                 time = stamps.read(line[:80])

@@ -135,6 +135,7 @@ class Candidate:
         named = self.place is not None and not self.place.guessed
         recurs = self.shape.count >= _RECURS and len(parts) > 1
         learns = any(n.column == "lr" and _LEARNS.search(n.source) for n in self.metrics)
+        learns = learns and self.place is not None and "tok_per_sec" in self.columns
         return self.loses or named or recurs or (self.is_terse and (bool(parts) or learns))
 
 

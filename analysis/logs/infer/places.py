@@ -199,8 +199,9 @@ def _batch_beside(cells: list[Named], shape: LineShape) -> list[Named]:
         return cells
     behind = places[0].at + 1
     behind += behind < len(cells) and cells[behind].column == "epochs"
-    near = [*cells[behind : behind + 1], *cells[: min(places[0].at, 1)]]
-    counts = counter(shape, [cell.slot for cell in near if _is_unknown(cell) or _is_of_set(cell)])
+    near = cells[behind : behind + 1]
+    unknown = [*filter(_is_unknown, near), *filter(_is_of_set, cells[:1])]
+    counts = counter(shape, [cell.slot for cell in unknown])
     at = counts if len(set(epochs)) <= len(epochs) / 2 else None
     at = at or next((cell.slot for cell in near if _is_index(cell, places[0], shape)), None)
     return [

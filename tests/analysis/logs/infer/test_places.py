@@ -64,3 +64,8 @@ def test_counter_in_front_of_the_epoch_is_the_batch() -> None:
 def test_size_of_a_set_in_front_of_the_epoch_is_no_batch() -> None:
     lines = [f"train: 113 @ epoch:{e // 4}/160 loss: {9 / (e + 1):.3f}" for e in range(16)]
     assert columns(*lines) == [None, "epoch", "epochs", "loss"]
+
+
+def test_number_of_something_else_in_front_of_the_epoch_is_no_batch() -> None:
+    lines = [f"Pre-training layer {i // 4}, epoch {i // 2}, cost 0.{i}" for i in range(12)]
+    assert columns(*lines) == ["Pre_training_layer", "epoch", "loss"]
