@@ -37,8 +37,11 @@ ENDED = "ended"  # how the signature of a recording begins that will not change 
 
 
 def default_file() -> Path:
-    """The user's index: `gputel/catalogue.db`."""
-    return user_folder("CACHE") / "catalogue.db"
+    """A file of this version's own in the user's cache folder.
+
+    Several versions may run at once. One that replaced the file would leave the other with one that has no name.
+    """
+    return user_folder("CACHE") / f"catalogue-{FACTS_VERSION}-{LAYOUT:08x}.db"
 
 
 @dataclass
