@@ -101,8 +101,9 @@ class Optimizer:
             scale = max(1.0, whole_rows / parts / columns) ** 0.5
             shared = self._sharded if isinstance(alike[0][1], DTensor) else self._replicated
             for (_, weight), update in zip(alike, shared(updates, whole_rows, parts), strict=True):
-                local(weight).mul_(1 - fine * rate * group.decay)
-                local(weight).sub_(update.float() * (fine * rate * scale))
+                if group.decay:
+                    local(weight).mul_(1 - fine * rate * group.decay)
+                local(weight).addcmul_(update.float(), fine * rate * scale, value=-1)
 
     def _nesterov(self, name: str, weight: nn.Parameter, momentum: float, bad: Tensor) -> Tensor:
         grad, mean = gradient(weight).masked_fill(bad, 0.0), local(self.state[name]["momentum"])
@@ -170,11 +171,26 @@ def orthogonal(matrices: Tensor) -> Tensor:
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.02 + 1e-6)
+    x = _by_squares(x) if x.dtype == torch.float32 and x.shape[-1] >= 2 * x.shape[-2] else _by_products(x)
+    made: Tensor = x.mT if tall else x
+    return made
+
+
+def _by_products(x: Tensor) -> Tensor:
     for a, b, c in POLYNOMIALS:
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
-    made: Tensor = x.mT if tall else x
-    return made
+    return x
+
+
+def _by_squares(x: Tensor) -> Tensor:
+    """The same of a long matrix by its small square alone, half the work; bf16 is not exact enough for it."""
+    square = x @ x.mT
+    whole = one = torch.eye(x.shape[-2], device=x.device)
+    for a, b, c in POLYNOMIALS:
+        factor = a * one + b * square + c * square @ square
+        whole, square = factor @ whole, factor @ square @ factor
+    return whole @ x
 
 
 def local(tensor: Tensor) -> Tensor:

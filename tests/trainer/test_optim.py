@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gputel.trainer import optim
 from gputel.trainer.model import Model
 from gputel.trainer.optim import Group, Optimizer, momentum, orthogonal
 from gputel.trainer.shape import shape_of
@@ -59,6 +60,12 @@ def test_orthogonal_brings_all_singular_values_near_1(shape: tuple[int, ...]) ->
     values = torch.linalg.svdvals(made)
     assert values.min() > 0.85
     assert values.max() < 1.2
+
+
+def test_long_matrix_is_made_orthogonal_by_its_square_as_by_itself() -> None:
+    x = torch.nn.functional.normalize(drawn(0, 3, 16, 64), dim=(-2, -1))
+    x[0, 3] = x[0, 4]  # one without full rank
+    torch.testing.assert_close(optim._by_squares(x), optim._by_products(x), atol=1e-4, rtol=1e-4)
 
 
 def test_q_k_and_v_are_made_orthogonal_one_by_one() -> None:
