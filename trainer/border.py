@@ -1,25 +1,78 @@
-"""What happens between two steps: first the checkpoint, then the evaluation, so that one which fails costs nothing.
+"""The assembled parts of a training, and what happens between two of its steps.
 
-A checkpoint that cannot be written and an evaluation that fails are said, and the training goes on.
+First comes the checkpoint, then the evaluation, so that one which fails costs nothing. A checkpoint that cannot be
+written and an evaluation that fails are reported, and the training goes on.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.checkpoint import export, manifest, write_manifest
+from gputel.trainer.checkpoint import Store, export, manifest, write_manifest
+from gputel.trainer.data import Corpus
 from gputel.trainer.errors import RankError, TrainerError
-from gputel.trainer.evaluate import sampled
-from gputel.trainer.hellaswag import right
-from gputel.trainer.ranks import STOPS, RankWatchdog, at_rest, grace_s
-from gputel.trainer.training_run import TrainingRun
+from gputel.trainer.evaluate import MultipleChoice, Validation, right, sampled
+from gputel.trainer.model import Model
+from gputel.trainer.optim import Optimizer
+from gputel.trainer.options import Progress, TrainingPlan
+from gputel.trainer.ranks import STOPS, RankWatchdog, World, at_rest, grace_s
+from gputel.trainer.rows import Mixture, Source
+from gputel.trainer.say import Voice
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
 VALUES_OF_A_HISTOGRAM = 2**16
+
+
+@dataclass
+class TrainingRun:
+    """`engine` is the model as it trains, behind DDP where there are several ranks; `saved` the checkpoint from
+    which the run goes on, if it is its own; `zero` when it would have begun, had it never been interrupted."""
+
+    plan: TrainingPlan
+    where: World
+    folder: Path
+    voice: Voice
+    corpus: Corpus
+    rows: Source | Mixture
+    validation: Validation | None
+    asked: list[MultipleChoice]
+    model: Model
+    engine: nn.Module
+    optimizer: Optimizer
+    store: Store
+    progress: Progress = field(default_factory=Progress)
+    saved: Path | None = None
+    zero: float = field(default_factory=time.monotonic)
+    known_epoch: int = 0
+
+    def epoch(self) -> int:
+        """That of the next row; where it cannot be read, the last that was known."""
+        with suppress(TrainerError):
+            self.known_epoch = self.rows.epoch(self.progress.position)
+        return self.known_epoch
+
+    def wall_s(self) -> float:
+        return time.monotonic() - self.zero
+
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of the run beside the tensors, and metrics.jsonl at the start."""
+        return {
+            "progress": asdict(self.progress),
+            "shape": asdict(self.plan.shape),
+            "options": asdict(self.plan.options),
+            "data": self.corpus.fingerprint,
+            "tokenizer": self.corpus.tokenizer.recipe if self.corpus.tokenizer else None,
+            "ranks": self.where.size,
+            "torch": torch.__version__,
+        }
 
 
 class Border:

@@ -19,16 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.attention import choose_attention
-from gputel.trainer.border import Border
+from gputel.trainer.border import Border, TrainingRun
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, StampClock, Timeline, Travels
 from gputel.trainer.data import open_corpus
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.evaluate import validation_for
-from gputel.trainer.fp8 import require_fp8
+from gputel.trainer.evaluate import questions, validation_for
 from gputel.trainer.guards import check_corpus
-from gputel.trainer.hellaswag import questions
+from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import built
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, Progress, settled
@@ -43,7 +41,6 @@ from gputel.trainer.ranks import (
 from gputel.trainer.rows import Feed
 from gputel.trainer.say import Voice
 from gputel.trainer.shape import mfu_percent
-from gputel.trainer.training_run import TrainingRun
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")
