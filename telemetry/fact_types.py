@@ -19,6 +19,7 @@ SHAPES: Mapping[str, type | tuple[type, ...]] = {
             "started",
             "ended",
             "stopped",
+            "inside",
         ),
         dict,
     ),

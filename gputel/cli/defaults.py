@@ -36,6 +36,7 @@ HARMLESS: Mapping[str, AbstractSet[str]] = {
     "info": {"json"},
     "settings": {"json"},
     "export": {"layout", "table"},
+    "stacks": {"rounds", "every", "json"},
     "formats": {"json"},
     "doctor": {"json"},
 }

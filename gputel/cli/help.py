@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "plan": "Say what a run will take: memory, time, money, energy.",
     "info": "Say what a run folder holds.",
     "export": "Write a run's GPU telemetry as one wide table.",
+    "stacks": "Say in which line each rank of a running training stands.",
     "mark": "Write a mark into the run that is being recorded.",
     "formats": "List the log formats, or check one on its own samples.",
     "doctor": "Say what keeps this machine from recording well, and how to fix it.",

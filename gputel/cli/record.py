@@ -14,6 +14,7 @@ import click
 
 from gputel.cli import guard, options
 from gputel.cli.help import Command, Groups
+from gputel.telemetry.inside.environment import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ GROUPS: Groups = {
     "The run folder": ("out", "name", "tag", "continue", "share-group", "fsync"),
     "The command": (
         "pty",
+        "inside",
         "stop-on",
         "stop-after",
         ("budget price", "Stop it when so many dollars are spent, at so many for an hour of a GPU."),
@@ -94,6 +96,14 @@ GROUPS: Groups = {
 @click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk, for a power failure.")
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
+    "--inside",
+    type=click.Choice(LEVELS),
+    default="off",
+    show_default=True,
+    envvar="GPUTEL_INSIDE",
+    help="Say of a command that hangs in which line each rank stands.",
+)
+@click.option(
     "--max-overhead",
     type=options.share,
     metavar="SHARE",
@@ -139,17 +149,19 @@ def _record(
     """
     from gputel.telemetry import run_folder
     from gputel.telemetry.errors import GputelError
+    from gputel.telemetry.inside import environment
     from gputel.telemetry.process import spawn, viewer
 
     spawn.require_linux()
     if argv:
         spawn.check(argv)
     path, segment = _folder(argv, asked)
+    inside = environment.enter(asked["inside"] if argv else "off")
     job = viewer.Job(
         segment.path,
         _sampler(segment, asked),
         argv=argv,
-        env=_environment(path),
+        env=inside.environment(_environment(path)),
         follow=Path(asked["follow"]) if asked["follow"] else None,
         pid=asked["pid"],
         duration_s=asked["duration"],
@@ -159,10 +171,14 @@ def _record(
         beside=guard.beside(orders, path, segment.path) if orders else None,
     )
     try:
+        with contextlib.suppress(OSError):
+            run_folder.update(segment.path, inside=inside.as_json())
         outcome = viewer.record(job)
     except GputelError:
         run_folder.discard(segment)
         raise
+    finally:
+        environment.leave(inside.folder)
     if outcome.fault and not (argv or asked["follow"]):
         run_folder.discard(segment)
         usage = outcome.fault["place"].startswith("--")

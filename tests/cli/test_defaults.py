@@ -15,8 +15,8 @@ from tests.command import gputel
 
 # Every option that a folder's file may not set. A new option fails here until it is in one of the two.
 REFUSED = {
-    "record": "gpus for out continue name tag simulate follow pid share-group pty stop-on stop-after budget grace "
-    "then prometheus",
+    "record": "gpus for out continue name tag simulate follow pid share-group pty inside stop-on stop-after budget "
+    "grace then prometheus",
     "parse": "learn out force max-bytes",
     "tail": "from fresh web port host on-alarm webhook notify exit-on-alarm prometheus token token-file",
     "report": "gpu log offset out force",
@@ -27,6 +27,7 @@ REFUSED = {
     "info": "",
     "export": "csv parquet to out force",
     "mark": "run",
+    "stacks": "",
     "formats": "",
     "doctor": "simulate out",
     "demo": "out steps",

@@ -1,0 +1,131 @@
+"""Incidents of a run folder: each `incidents/<stamp>/` holds incident.json and stacks.txt, and is written once."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gputel.analysis.incidents.standing import Standing
+from gputel.analysis.incidents.text import stacks_text
+from gputel.analysis.incidents.verdict import HangVerdict
+from gputel.telemetry.characters import parse_json
+from gputel.telemetry.clock import iso
+from gputel.telemetry.errors import DamagedFile, reason
+from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.secrets import mask
+from gputel.telemetry.whole_files import write_whole
+
+SCHEMA = 1
+FOLDER, FILE, STACKS = "incidents", "incident.json", "stacks.txt"
+KIND = "incident"
+"""The kind of its event."""
+MOST_READ = 1000
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A hang as it was seen: when, since when nothing moved, and the verdict."""
+
+    folder: Path
+    time: str
+    since: str | None
+    sentence: str
+    evidence: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        since = f" since {self.since[11:19]}" if self.since else ""
+        return f"{self.sentence}{since}"
+
+    def as_json(self) -> dict[str, object]:
+        """The incident as reports tell it; the folder is the one to look into."""
+        return {
+            "folder": str(self.folder),
+            "time": self.time,
+            "since": self.since,
+            "text": self.sentence,
+            "evidence": list(self.evidence),
+        }
+
+
+def write(
+    segment: Path, wall_ns: int, since_ns: int | None, verdict: HangVerdict, found: Sequence[Standing]
+) -> Incident:
+    """Writes an incident into the segment's folder. Raises OSError."""
+    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, timezone.utc)
+    folder = segment / FOLDER / f"{moment:%Y%m%d-%H%M%S}"
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {
+        "schema": SCHEMA,
+        "time": iso(wall_ns),
+        "since": since_ns and iso(since_ns),
+        "verdict": verdict_json(verdict),
+        "processes": [process_json(each) for each in found],
+    }
+    write_whole(folder / STACKS, mask(stacks_text(found)).encode(errors="replace"))
+    write_whole(folder / FILE, mask(json.dumps(facts, indent=1)).encode())
+    return _incident(folder, facts)
+
+
+def read(segment: Path) -> Iterator[Incident]:
+    """The incidents of a segment, oldest first; a warning names one that cannot be read."""
+    for folder in sorted((segment / FOLDER).glob("*"))[:MOST_READ]:
+        path = folder / FILE
+        if is_foreign(path) or not path.exists():
+            continue
+        try:
+            yield _incident(folder, parse_json(path.read_bytes()))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            fault = reason(error) if isinstance(error, OSError) else "no incident"
+            warnings.warn(DamagedFile(path, fault), stacklevel=2)
+
+
+def _incident(folder: Path, facts: dict[str, Any]) -> Incident:
+    verdict = facts["verdict"]
+    return Incident(
+        folder,
+        str(facts["time"]),
+        str(facts["since"]) if facts.get("since") else None,
+        mask(str(verdict["text"])),
+        tuple(mask(str(line)) for line in verdict["evidence"]),
+    )
+
+
+def verdict_json(verdict: HangVerdict) -> dict[str, object]:
+    """A verdict as incident.json and `gputel stacks --json` hold it."""
+    return {
+        "kind": verdict.kind,
+        "rank": verdict.rank,
+        "pid": verdict.standing and verdict.standing.look.pid,
+        "place": verdict.place and verdict.place._asdict(),
+        "waiting": list(verdict.waiting),
+        "text": verdict.sentence,
+        "evidence": list(verdict.evidence),
+    }
+
+
+def process_json(each: Standing) -> dict[str, object]:
+    """A process as incident.json and `gputel stacks --json` hold it."""
+    look = each.look
+    return {
+        "pid": look.pid,
+        "rank": look.rank,
+        "role": each.role,
+        "command": look.facts.command,
+        "state": look.facts.state,
+        "wait_channel": look.facts.wait_channel,
+        "answered_by": look.answered_by,
+        "moved": each.moved,
+        "cpu_cores": None if each.cpu_cores is None else round(each.cpu_cores, 3),
+        "waits_in": each.collective,
+        "collectives": [last._asdict() for last in look.collectives],
+        "threads": [
+            {"name": thread.name, "main": thread.main, "frames": [frame._asdict() for frame in thread.frames]}
+            for thread in look.threads
+        ],
+    }

@@ -1,0 +1,80 @@
+"""Where a process stands, by the frames of its main thread: its own line, or what it waits for.
+
+A program's own frames are those outside torch, the standard library and installed packages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gputel.telemetry.inside.stacks import Frame
+
+Frames = Sequence[Frame]
+
+LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/|^<frozen ")
+COLLECTIVES = re.compile(r"/torch/distributed/|/torch/nn/parallel/distributed\.py$")
+LAUNCHERS = re.compile(
+    r"/torch/distributed/(?:elastic/|run\.py|launch\.py)|/torch/multiprocessing/spawn\.py$"
+)
+WRAPPERS = ("wrapper", "_fn", "_call_impl", "_wrapped_call_impl", "decorate_context", "inner")
+BACKWARD = "_engine_run_backward"
+LOADER = "/torch/utils/data/dataloader.py"
+WORKER_LOOP = "_worker_loop"
+
+
+def is_library(frame: Frame) -> bool:
+    return bool(LIBRARY.search(frame.file))
+
+
+def own_place(frames: Frames) -> Frame | None:
+    """The innermost frame of the program's own; of a program without any the innermost one."""
+    own = [frame for frame in _of_worker(frames) if not is_library(frame)]
+    return own[-1] if own else frames[-1] if frames else None
+
+
+def collective(frames: Frames) -> str | None:
+    """The collective in which the innermost own frame waits, as it is called; None if in none.
+
+    Backward counts as one: with several ranks their gradients are reduced in it.
+    """
+    called = _called(frames)
+    if called and _name(called[-1]) == BACKWARD:
+        return "backward"
+    names = [
+        _name(frame) for frame in called if COLLECTIVES.search(frame.file) and _name(frame) not in WRAPPERS
+    ]
+    return names[0] if names else None
+
+
+def is_launcher(frames: Frames) -> bool:
+    """Whether it started the ranks and waits for their end; a rank of `mp.spawn` has that file further out."""
+    called = _called(frames)
+    return any(LAUNCHERS.search(frame.file) and _name(frame) != "_wrap" for frame in called)
+
+
+def waits_for_worker(frames: Frames) -> bool:
+    """Whether it waits for the next batch of its DataLoader's workers."""
+    return any(frame.file.endswith(LOADER) for frame in _called(frames))
+
+
+def is_idle_worker(frames: Frames) -> bool:
+    """Whether it is a DataLoader's worker that waits to be asked for a batch."""
+    below = _of_worker(frames)
+    return len(below) < len(frames) and all(is_library(frame) for frame in below)
+
+
+def _of_worker(frames: Frames) -> Frames:
+    """What a DataLoader's worker does: the frames below its loop, since those above belong to the fork's caller."""
+    loops = [place for place, frame in enumerate(frames) if _name(frame) == WORKER_LOOP]
+    return frames[loops[-1] + 1 :] if loops else frames
+
+
+def _called(frames: Frames) -> Frames:
+    """The frames that the innermost own one has called."""
+    own = [place for place, frame in enumerate(frames) if not is_library(frame)]
+    return frames[own[-1] + 1 :] if own else frames
+
+
+def _name(frame: Frame) -> str:
+    return frame.function.rpartition(".")[2]

@@ -1,0 +1,117 @@
+"""Several looks at the processes of a training -> what each does: its rank and role, its place, if it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gputel.analysis.incidents import places
+from gputel.telemetry.inside.stacks import Collective, Frame, ProcessLook
+
+Role: TypeAlias = Literal["trainer", "worker", "launcher"]
+Looks: TypeAlias = Sequence[ProcessLook]
+
+MOVED_BYTES = 1 << 20
+"""Read or written between the first look and the last, from which on a process is at work."""
+BUSY = 0.5
+"""Of a core, from which on a process in a library is at work."""
+STOPPED, BLOCKED = "Tt", "D"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One process over all looks. `look` is the last one; `moved` is None after a single look."""
+
+    look: ProcessLook
+    role: Role
+    moved: bool | None
+    cpu_cores: float | None
+
+    @property
+    def rank(self) -> int | None:
+        return self.look.rank
+
+    @property
+    def place(self) -> Frame | None:
+        """The innermost line of the program's own."""
+        return places.own_place(self.look.main)
+
+    @property
+    def collective(self) -> str | None:
+        """The collective in which it waits."""
+        name = places.collective(self.look.main)
+        alone = self.look.world is None or self.look.world < 2
+        return None if name == "backward" and alone else name
+
+    @property
+    def collectives(self) -> Mapping[str, Collective]:
+        return {each.group: each for each in self.look.collectives}
+
+    @property
+    def fault(self) -> str | None:
+        """Why it can do nothing, or gave no answer."""
+        state, channel = self.look.facts.state, self.look.facts.wait_channel
+        where = f" in {channel}" if channel and channel != "0" else ""
+        if state in STOPPED:
+            return "is stopped (state T)"
+        if state in BLOCKED:
+            return f"waits for a disk or a file system (state D{where})"
+        return None if self.look.threads else f"does not answer (state {state}{where})"
+
+
+def standings(rounds: Sequence[Looks]) -> list[Standing]:
+    """What each process of the last look did over all of them."""
+    if not rounds:
+        return []
+    last = rounds[-1]
+    earlier = [{_identity(look): look for look in looks} for looks in rounds[:-1]]
+    by_pid = {look.pid: look for look in last}
+    ranked = any(look.rank is not None for look in last)
+    found = []
+    for look in last:
+        before = [looks[_identity(look)] for looks in earlier if _identity(look) in looks]
+        cores = _cores(before, look)
+        moved = None if not earlier else len(before) < len(earlier) or _moved([*before, look], cores)
+        found.append(Standing(look, _role(look, by_pid, ranked=ranked), moved, cores))
+    return found
+
+
+def _identity(look: ProcessLook) -> tuple[int, int]:
+    return look.pid, look.facts.start
+
+
+def _role(look: ProcessLook, by_pid: Mapping[int, ProcessLook], *, ranked: bool) -> Role:
+    """A worker has a parent of its rank that is no launcher; a launcher may have no rank while others have."""
+    if places.is_launcher(look.main) or (ranked and look.rank is None):
+        return "launcher"
+    parent = by_pid.get(look.facts.parent)
+    if parent is not None and parent.rank == look.rank and not places.is_launcher(parent.main):
+        return "worker"
+    return "trainer"
+
+
+def _cores(before: Looks, look: ProcessLook) -> float | None:
+    """How many cores it used since the first look."""
+    if not before:
+        return None
+    seconds = look.at_s - before[0].at_s
+    return (look.facts.cpu_s - before[0].facts.cpu_s) / seconds if seconds > 0 else None
+
+
+def _moved(looks: Looks, cores: float | None) -> bool:
+    """Whether its stack changed, but for the line of the innermost frame: a loop has several.
+
+    Or whether it is at work although its frames stay: it reads or writes, or computes in a library.
+    """
+    if len({_path(look.main) for look in looks}) > 1:
+        return True
+    first, last = looks[0].facts.io_bytes, looks[-1].facts.io_bytes
+    if first is not None and last is not None and last - first >= MOVED_BYTES:
+        return True
+    frames = looks[-1].main
+    return bool(frames) and places.is_library(frames[-1]) and (cores or 0) >= BUSY
+
+
+def _path(frames: Sequence[Frame]) -> tuple[object, ...]:
+    return (*frames[:-1], *(frame[::2] for frame in frames[-1:]))

@@ -1,0 +1,80 @@
+"""`gputel stacks RUN`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gputel.cli import options
+from gputel.cli.help import Command
+
+EXAMPLES = (
+    "gputel stacks",
+    "gputel stacks runs/tiny --rounds 5 --every 10s",
+)
+
+
+@click.command("stacks", cls=Command, examples=EXAMPLES)
+@click.argument("run", default="latest")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="How often to look.",
+    metavar="N",
+)
+@click.option(
+    "--every",
+    type=options.duration,
+    default="2s",
+    show_default=True,
+    help="Time between two looks.",
+    metavar="2s",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, with all threads.")
+def command(run: str, rounds: int, every: float, as_json: bool) -> None:
+    """Say in which line each rank of a running training stands, and who holds up the others.
+
+    RUN is a run folder that is being recorded on this machine with --inside stacks, or `latest`.
+    """
+    from gputel.analysis.incidents import incident, standing, text, verdict
+    from gputel.cli import show, sources
+    from gputel.telemetry.inside import ask
+
+    looks = [ask.rounds(folder, rounds, every) for folder in _folders(sources.one_run(run))]
+    found = standing.standings(
+        [[look for each in turn for look in each] for turn in zip(*looks, strict=True)]
+    )
+    judged = verdict.judge(found)
+    if as_json:
+        processes = [incident.process_json(each) for each in found]
+        show.as_json(
+            {"schema": 1, "verdict": judged and incident.verdict_json(judged), "processes": processes}
+        )
+        return
+    if not found:
+        show.note("no process of the run has imported torch, jax or tensorflow yet")
+    for line in text.overview(found, judged):
+        show.say(line)
+
+
+def _folders(run: Path) -> list[Path]:
+    """The folders in memory of the segments that are being recorded here."""
+    from gputel.telemetry import run_folder
+    from gputel.telemetry.errors import GputelError
+    from gputel.telemetry.inside import environment
+
+    facts = [run_folder.readable_facts(segment.path) for segment in run_folder.open_folder(run).segments]
+    folders = [folder for each in facts if (folder := environment.own_folder(each.get("inside")))]
+    if folders:
+        return folders
+    if all(each.get("ended") for each in facts):
+        raise GputelError(str(run), "has ended", f"what was seen of a hang is in {run}/incidents")
+    reasons = [
+        str(each["inside"].get("reason") or "") for each in facts if isinstance(each.get("inside"), dict)
+    ]
+    why = next(filter(None, reasons), "")
+    fault = "was recorded without stacks" + (f": {why}" if why else "")
+    raise GputelError(str(run), fault, "record with --inside stacks, and ask on the machine where it runs")

@@ -1,0 +1,195 @@
+"""One look at all processes of a training: each is asked for its stacks, and those that are silent are looked at.
+
+A process that does not answer holds the GIL in C, is stopped, or waits for a disk. If it stands still, faulthandler
+writes its stacks; a process that runs never gets a signal, since walking frames that change has ended trainings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gputel.telemetry.characters import parse_json
+from gputel.telemetry.host.process_names import RANKS
+from gputel.telemetry.inside import proc
+from gputel.telemetry.inside.environment import ASKED
+from gputel.telemetry.inside.stacks import (
+    Collective,
+    ProcessFacts,
+    ProcessLook,
+    ThreadStack,
+    parse_fault,
+    parse_flight,
+    parse_threads,
+)
+
+WORLDS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+PATIENCE_S = 3.0
+STILL_S = 1.0
+FLIGHT_S = 5.0
+LOOK_S = 0.01
+LARGEST = 64 << 20
+STOPPED = "Tt"
+OLD_S = 60.0
+
+
+@dataclass(frozen=True)
+class AskedProcess:
+    """A process that is asked, and the file in which it will answer."""
+
+    pid: int
+    facts: ProcessFacts
+    answer: Path
+
+
+def look(folder: Path, *, flight: bool = False, patience_s: float = PATIENCE_S) -> list[ProcessLook]:
+    """All processes that listen in the folder, by rank and process id; `flight` asks for collectives, too."""
+    name = os.urandom(4).hex()
+    questions = list(_ask(folder, name, b"f" if flight else b"s"))
+    waiting = [question for question in questions if question.facts.state not in STOPPED]
+    until = time.monotonic() + patience_s
+    while waiting and time.monotonic() < until:
+        time.sleep(LOOK_S)
+        waiting = [question for question in waiting if not question.answer.exists()]
+    faults = _faults(folder, [question.pid for question in waiting])
+    looks = [_look(question, faults.get(question.pid, ())) for question in questions]
+    _remove_late(folder)
+    return sorted(looks, key=lambda each: (each.rank is None, each.rank or 0, each.pid))
+
+
+def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
+    """Several looks, so that what moves can be told from what stands; the last asks for collectives, too."""
+    looks = []
+    for number in range(count):
+        began = time.monotonic()
+        looks.append(look(folder, flight=number == count - 1))
+        if number < count - 1:
+            time.sleep(max(0.0, every_s - (time.monotonic() - began)))
+    return looks
+
+
+def trouble(folder: Path) -> list[str]:
+    """What failed inside the processes, a line each."""
+    lines: list[str] = []
+    for path in sorted(folder.glob("*.trouble")):
+        with contextlib.suppress(OSError):
+            lines += path.read_text(errors="replace").splitlines()
+    return lines
+
+
+def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
+    """Asks every process that is not stopped; removes the files of those that have ended."""
+    for pipe in folder.glob(f"*{ASKED}"):
+        pid = pipe.name.removesuffix(ASKED)
+        facts = proc.facts(int(pid)) if pid.isdigit() else None
+        if facts is None:
+            for file in folder.glob(f"{pid}.*"):
+                if file.suffix != ".trouble":
+                    file.unlink(missing_ok=True)
+        elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
+            yield AskedProcess(int(pid), facts, folder / f"{pid}.{name}.json")
+
+
+def _write(pipe: Path, question: bytes) -> bool:
+    """Whether a process reads the pipe. A full one is of a process that has not read for long."""
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, question)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _look(question: AskedProcess, fault: tuple[ThreadStack, ...]) -> ProcessLook:
+    answer = _answer(question.answer)
+    threads = parse_threads(answer.get("threads"))
+    return ProcessLook(
+        question.pid,
+        time.monotonic(),
+        proc.facts(question.pid) or question.facts,
+        _whole(answer.get("rank"), proc.number(question.pid, RANKS)),
+        _whole(answer.get("world"), proc.number(question.pid, WORLDS)),
+        "listener" if threads else "faulthandler" if fault else None,
+        threads or fault,
+        _collectives(question.answer.with_suffix(".flight")) if answer.get("flight") is True else (),
+    )
+
+
+def _whole(value: object, otherwise: int | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def _answer(path: Path) -> dict[str, object]:
+    with contextlib.suppress(OSError, ValueError):
+        answer = parse_json(_take(path))
+        return answer if isinstance(answer, dict) else {}
+    return {}
+
+
+def _collectives(path: Path) -> tuple[Collective, ...]:
+    """What the flight recorder wrote, which comes after the stacks."""
+    until = time.monotonic() + FLIGHT_S
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    with contextlib.suppress(OSError):
+        return parse_flight(_take(path))
+    return ()
+
+
+def _take(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(LARGEST)
+    path.unlink(missing_ok=True)
+    return content
+
+
+def _faults(folder: Path, silent: list[int]) -> dict[int, tuple[ThreadStack, ...]]:
+    """What faulthandler writes of silent processes that stand still, and have its handler and file."""
+    began = time.monotonic()
+    before = {pid: proc.activity(pid) for pid in silent}
+    if silent:
+        time.sleep(STILL_S)
+    still = [
+        pid for pid in silent if proc.stands_still(before[pid], proc.activity(pid), time.monotonic() - began)
+    ]
+    texts = {}
+    for pid in still:
+        path = folder / f"{pid}.fault"
+        if proc.catches(pid, signal.SIGURG) and proc.has_open(pid, path):
+            texts[pid] = parse_fault(_provoke(pid, path))
+    return texts
+
+
+def _provoke(pid: int, path: Path) -> str:
+    """Sends the signal, and waits until the text has ended to grow."""
+    begin = size = path.stat().st_size
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGURG)
+    for _ in range(round(STILL_S / LOOK_S / 5)):
+        time.sleep(5 * LOOK_S)
+        last, size = size, path.stat().st_size
+        if size == last > begin:
+            break
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(LARGEST).decode(errors="replace")
+
+
+def _remove_late(folder: Path) -> None:
+    """Removes answers that came too late for their asker."""
+    for path in (*folder.glob("*.json"), *folder.glob("*.flight")):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > OLD_S:
+                path.unlink()

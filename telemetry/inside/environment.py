@@ -1,0 +1,133 @@
+"""The folder in memory where the training and the recorder meet, and the variables that bring the hook in.
+
+In memory alone: a hung disk must not reach the training. Where there is none the run says why, and goes on without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from gputel.telemetry import filesystem
+from gputel.telemetry.errors import reason
+
+Level: TypeAlias = Literal["off", "stacks"]
+LEVELS: tuple[Level, ...] = ("off", "stacks")
+HOOK = Path(__file__).resolve().parent / "hook"
+VARIABLE = "GPUTEL_INSIDE_AT"
+MEMORY = ("tmpfs", "ramfs")
+ROOM = 16 << 20
+ASKED = ".ask"
+"""The ending of the pipe by which a process is asked."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a recording sees inside its command; without a folder it is off, and `reason` says why."""
+
+    level: Level
+    folder: Path | None = None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, str | None]:
+        """What run.json says of it."""
+        folder = None if self.folder is None else str(self.folder)
+        return {"level": self.level, "folder": folder, "reason": self.reason}
+
+    def environment(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The command's environment: the hook first on PYTHONPATH, in place of an outer recording's."""
+        env = {name: value for name, value in before.items() if name != VARIABLE}
+        before_us = env.pop("PYTHONPATH").split(":") if "PYTHONPATH" in env else []
+        path = [entry for entry in before_us if not _is_hook(entry)]
+        if self.folder is not None:
+            env[VARIABLE] = f"{self.level}:{self.folder}"
+            path = [str(HOOK), *path] if any(path) else [str(HOOK)]
+        return {**env, "PYTHONPATH": ":".join(path)} if path else env
+
+
+def enter(level: Level, *, hook: Path = HOOK, roots: tuple[str, ...] | None = None) -> Inside:
+    """Makes a folder of this recording's own, which no other user can read."""
+    if level == "off":
+        return Inside("off")
+    if ":" in str(hook):
+        return Inside("off", reason=f"PYTHONPATH cannot name {hook}: a colon is in it")
+    why = "no folder is in memory"
+    for root in roots if roots is not None else ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")):
+        try:
+            if root and not (why := _refusal(Path(root))):
+                return Inside(level, _make(Path(root)))
+        except OSError as error:
+            why = f"{root}: {reason(error)}"
+    return Inside("off", reason=why)
+
+
+def leave(folder: Path | None) -> None:
+    """Removes the folder; a process that still listens there is silent from then on."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+
+
+def _is_hook(entry: str) -> bool:
+    return entry.endswith("/telemetry/inside/hook")
+
+
+def _refusal(root: Path) -> str:
+    if filesystem.kind(root) not in MEMORY:
+        return f"{root} is not in memory"
+    room = os.statvfs(root)
+    if room.f_bavail * room.f_frsize < ROOM:
+        return f"{root} has less than {ROOM >> 20} MiB free"
+    return ""
+
+
+def _make(root: Path) -> Path:
+    above = root / f"gputel-{os.getuid()}"
+    above.mkdir(mode=0o700, exist_ok=True)
+    status = above.lstat()
+    if above.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(1, "is another user's, or open to others", str(above))
+    _sweep(above)
+    folder = above / f"{os.getpid()}-{os.urandom(6).hex()}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _sweep(above: Path) -> None:
+    """Removes folders of killed recorders in which no process listens any more."""
+    for folder in above.iterdir():
+        recorder = folder.name.partition("-")[0]
+        if not Path("/proc", recorder).exists() and not any(map(_listens, folder.glob(f"*{ASKED}"))):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _listens(pipe: Path) -> bool:
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def own_folder(inside: object) -> Path | None:
+    """The folder that run.json names, if it is one that a recorder of this user has made here."""
+    named = inside.get("folder") if isinstance(inside, dict) else None
+    folder = Path(str(named)) if named else None
+    if (
+        folder is None
+        or folder.parent.name != f"gputel-{os.getuid()}"
+        or filesystem.kind(folder) not in MEMORY
+    ):
+        return None
+    try:
+        status = folder.lstat()
+    except OSError:
+        return None
+    return folder if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() else None

@@ -1,0 +1,118 @@
+"""What /proc says of a process that may be stuck: its state, where the kernel waits, what it has used."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gputel.telemetry.inside.stacks import ProcessFacts
+from gputel.telemetry.secrets import mask, mask_argv
+
+PROC = Path("/proc")
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+LONGEST_COMMAND = 300
+RESTING = "SD"
+MOST_TICKS, MOST_SWITCHES = 5, 400
+"""Of a second, for a thread that waits for the GIL: 200 switches, and a tick or two."""
+
+
+def facts(pid: int, proc: Path = PROC) -> ProcessFacts | None:
+    """None if it has ended, or there is no /proc. Secrets of the command line are masked."""
+    folder = proc / str(pid)
+    stat = _stat(folder / "stat")
+    if stat is None or stat[0] in "ZX":
+        return None
+    words = [word for word in (_text(folder / "cmdline") or "").split("\0") if word]
+    return ProcessFacts(
+        parent=int(stat[1]),
+        start=int(stat[19]),
+        state=stat[0],
+        command=mask(" ".join(mask_argv(words)))[:LONGEST_COMMAND],
+        wait_channel=_text(folder / "wchan") or None,
+        cpu_s=(int(stat[11]) + int(stat[12])) * TICK_S,
+        io_bytes=_io_bytes(_text(folder / "io")),
+    )
+
+
+class Activity(NamedTuple):
+    """What a thread has used so far."""
+
+    ticks: int
+    switches: int
+
+
+def activity(pid: int, proc: Path = PROC) -> dict[str, Activity] | None:
+    """What each thread has used; None as soon as one runs, or cannot be read."""
+    threads: dict[str, Activity] = {}
+    try:
+        tasks = sorted(os.listdir(proc / str(pid) / "task"))  # noqa: PTH208
+    except OSError:
+        return None
+    for task in tasks:
+        stat = _stat(proc / str(pid) / "task" / task / "stat")
+        status = _text(proc / str(pid) / "task" / task / "status")
+        if stat is None or status is None or stat[0] not in RESTING:
+            return None
+        switches = sum(map(int, re.findall(r"ctxt_switches:\s*(\d+)", status)))
+        threads[task] = Activity(int(stat[11]) + int(stat[12]), switches)
+    return threads
+
+
+def stands_still(
+    before: Mapping[str, Activity] | None, after: Mapping[str, Activity] | None, seconds: float
+) -> bool:
+    """Whether a signal finds all frames as they are: one thread holds the GIL and sleeps, the others wait for it.
+
+    A thread that waits for the GIL asks for it every 5 ms, and uses next to nothing.
+    """
+    if not before or not after or before.keys() != after.keys():
+        return False
+    used = [
+        (after[task].ticks - ticks, after[task].switches - switches)
+        for task, (ticks, switches) in before.items()
+    ]
+    most = MOST_TICKS * seconds, MOST_SWITCHES * seconds
+    return (0, 0) in used and all(ticks <= most[0] and switches <= most[1] for ticks, switches in used)
+
+
+def catches(pid: int, number: int, proc: Path = PROC) -> bool:
+    """Whether a process has a handler for a signal."""
+    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _text(proc / str(pid) / "status") or "", re.MULTILINE)
+    return bool(found and int(found[1], 16) >> (number - 1) & 1)
+
+
+def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:
+    """Whether one of its descriptors is this file."""
+    folder = proc / str(pid) / "fd"
+    try:
+        return any(os.readlink(folder / name) == str(path) for name in os.listdir(folder))  # noqa: PTH115, PTH208
+    except OSError:
+        return False
+
+
+def number(pid: int, names: tuple[str, ...], proc: Path = PROC) -> int | None:
+    """The first of these variables that was a number when the process was started."""
+    entries = (_text(proc / str(pid) / "environ") or "").split("\0")
+    variables = dict(entry.partition("=")[::2] for entry in entries)
+    return next((int(variables[name]) for name in names if variables.get(name, "").isdigit()), None)
+
+
+def _stat(path: Path) -> list[str] | None:
+    """The fields of `stat` behind the name, which may hold spaces and brackets."""
+    fields = (_text(path) or "").rpartition(")")[2].split()
+    return fields if len(fields) > 19 else None
+
+
+def _io_bytes(text: str | None) -> int | None:
+    found = re.findall(r"^[rw]char: (\d+)", text or "", re.MULTILINE)
+    return sum(map(int, found)) if found else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return None

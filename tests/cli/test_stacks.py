@@ -1,0 +1,73 @@
+"""`gputel stacks` asks a training that is being recorded, and says why where it cannot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import gputel
+from tests.recordings import Recorder
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
+
+TRAINING = """
+import sys, time, torch
+def slow_read(api_key="x"):
+    print("step 1", flush=True)
+    sys.stdin = None
+    time.sleep(1000)
+slow_read()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "stub").mkdir()
+    (tmp_path / "stub" / "torch.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stub"))
+    (tmp_path / "train.py").write_text(TRAINING)
+    return tmp_path / "train.py"
+
+
+@pytest.fixture
+def recorder(script: Path, tmp_path: Path) -> Iterator[Recorder]:
+    words = (sys.executable, str(script), "--token", "hunter2hunter2")
+    recorder = Recorder(tmp_path / "run", *words, options=("--no-host", "--inside", "stacks"))
+    recorder.printed(b"step 1")
+    yield recorder
+    recorder.stop()
+
+
+def test_stacks_of_a_recorded_training_name_its_line(recorder: Recorder) -> None:
+    answer = gputel("stacks", recorder.folder, "--every", "100ms")
+    assert answer.stdout.startswith("the process stands in train.py:6 slow_read\n")
+    assert "train.py:6 slow_read\n" in answer.stdout
+    described = json.loads(gputel("stacks", recorder.folder, "--rounds", "1", "--json").stdout)
+    assert described["verdict"] is None
+    (process,) = described["processes"]
+    assert process["answered_by"] == "listener"
+    assert process["command"].endswith("train.py --token ***")
+
+
+def test_recording_without_stacks_says_how_to_have_them(script: Path, tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run", sys.executable, str(script), options=("--no-host",))
+    try:
+        recorder.printed(b"step 1")
+        answer = gputel("stacks", recorder.folder)
+        assert recorder.facts()["inside"] == {"level": "off", "folder": None, "reason": ""}
+    finally:
+        recorder.stop()
+    assert answer.returncode == 1
+    assert "was recorded without stacks; record with --inside stacks" in answer.stderr
+
+
+def test_run_that_has_ended_has_no_stacks_and_leaves_no_folder(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run", "true", options=("--no-host", "--inside", "stacks"))
+    assert recorder.wait() == 0
+    answer = gputel("stacks", recorder.folder)
+    assert "has ended; what was seen of a hang is in" in answer.stderr
+    assert not Path(recorder.facts()["inside"]["folder"]).exists()

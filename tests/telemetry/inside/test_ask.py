@@ -1,0 +1,194 @@
+"""A process answers with its stacks wherever it stands; one that cannot is looked at from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry.inside import ask, proc
+from gputel.telemetry.inside.stacks import ProcessLook
+from tests.recordings import is_stopped, until
+from tests.telemetry.inside.pythons import environment, every_python, start
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+SLEEPS = """
+import time, torch
+def slow_read():
+    print("here", flush=True)
+    time.sleep(1000)
+slow_read()
+"""
+HOLDS_THE_GIL = """
+import ctypes, os, torch
+def in_c():
+    print("here", flush=True)
+    ctypes.PyDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)
+in_c()
+"""
+
+
+@pytest.fixture
+def started(meeting: Path, stub: Path) -> Iterator[Start]:
+    """Starts a script, and waits until it says that it is where it will stay."""
+    processes = []
+
+    def begin(python: Path, script: str) -> subprocess.Popen[str]:
+        process = start(python, script, environment(meeting, stub), cwd=stub.parent)
+        processes.append(process)
+        assert process.stdout
+        assert process.stdout.readline() == "here\n"
+        return process
+
+    yield begin
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _at(meeting: Path, where: tuple[int, str]) -> ProcessLook | None:
+    """The one process, once it stands there: saying so takes a moment itself."""
+    looks = ask.look(meeting, patience_s=0.2)
+    return next((look for look in looks if look.threads and place(look) == where), None)
+
+
+def place(look: ProcessLook) -> tuple[int, str]:
+    """The line and function of its main thread."""
+    return look.main[-1].line, look.main[-1].function
+
+
+@every_python
+def test_sleeping_process_answers_with_its_line(python: Path, meeting: Path, started: Start) -> None:
+    process = started(python, SLEEPS)
+    look = until(lambda: _at(meeting, (5, "slow_read")), "a process that sleeps")
+    assert look
+    assert (look.pid, look.answered_by) == (process.pid, "listener")
+    assert look.facts.state == "S"
+    assert look.facts.command.endswith("train.py")
+
+
+@every_python
+def test_process_that_holds_the_gil_is_answered_by_faulthandler(
+    python: Path, meeting: Path, started: Start
+) -> None:
+    started(python, HOLDS_THE_GIL)
+    look = until(lambda: _at(meeting, (5, "in_c")), "a process in C")
+    assert look
+    assert look.answered_by == "faulthandler"
+
+
+def test_stopped_process_is_silent_and_answers_once_it_goes_on(
+    meeting: Path, started: Start, this_python: Path
+) -> None:
+    process = started(this_python, SLEEPS)
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: is_stopped(process.pid), "a stopped process")
+    (look,) = ask.look(meeting)
+    assert (look.facts.state, look.answered_by, look.threads) == ("T", None, ())
+    process.send_signal(signal.SIGCONT)
+    until(lambda: not is_stopped(process.pid), "a process that goes on")
+    assert ask.look(meeting)[0].answered_by == "listener"
+
+
+def test_process_that_runs_gets_no_signal(meeting: Path, started: Start, this_python: Path) -> None:
+    """It has the GIL in C and runs: walking its frames could end it."""
+    script = "import torch\nprint('here', flush=True)\nnumber = 7 ** 10 ** 8"
+    process = started(this_python, script)
+    look = until(lambda: _silent(meeting), "a process that computes")
+    assert look
+    assert (look.facts.state, look.threads) == ("R", ())
+    assert (meeting / f"{process.pid}.fault").stat().st_size == 0
+
+
+def _silent(meeting: Path) -> ProcessLook | None:
+    return next((look for look in ask.look(meeting, patience_s=0.2) if look.answered_by is None), None)
+
+
+def test_process_whose_descriptors_were_closed_answers_and_keeps_its_files(
+    meeting: Path, stub: Path, started: Start, this_python: Path
+) -> None:
+    """Its own file has the number of ours."""
+    started(
+        this_python,
+        "import fcntl, os, time, torch\n"
+        "os.closerange(3, 4096)\n"
+        "file = open('mine', 'w')\n"
+        "for number in range(690, 720): os.dup2(file.fileno(), number)\n"
+        "pid = os.fork()\n"
+        "print('here', flush=True) if pid else None\n"
+        "time.sleep(1000) if pid else os._exit(0)\n",
+    )
+    for _ in range(3):
+        answers = [look.answered_by for look in ask.look(meeting)]
+        assert answers == ["listener"]
+    assert (stub.parent / "mine").read_bytes() == b""
+
+
+def test_forked_worker_has_an_answer_of_its_own(meeting: Path, started: Start, this_python: Path) -> None:
+    started(
+        this_python,
+        "import os, time, torch\n"
+        "def work():\n"
+        "    print('here', flush=True)\n"
+        "    time.sleep(1000)\n"
+        "child = os.fork()\n"
+        "if not child: work()\n"
+        "os.wait()\n",
+    )
+    looks = until(lambda: _two(meeting), "two answers")
+    (parent,) = (look for look in looks if look.facts.parent == os.getpid())
+    (child,) = (look for look in looks if look.facts.parent == parent.pid)
+    assert place(child)[1] == "work"
+    assert place(parent)[1] == "<module>"
+
+
+def _two(meeting: Path) -> list[ProcessLook]:
+    looks = ask.look(meeting)
+    return looks if len([look for look in looks if look.answered_by]) == 2 else []
+
+
+def test_files_of_a_process_that_has_ended_are_removed(
+    meeting: Path, started: Start, this_python: Path
+) -> None:
+    process = started(this_python, SLEEPS)
+    assert list(meeting.iterdir())
+    process.kill()
+    process.wait()
+    assert ask.look(meeting) == []
+    assert list(meeting.iterdir()) == []
+
+
+def test_full_memory_leaves_the_training_alone(meeting: Path, stub: Path, this_python: Path) -> None:
+    """A file of 0 bytes is the largest that may be written: the answer fails, and the program goes on."""
+    script = (
+        "import resource, signal, sys, torch\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "print('here', flush=True)\n"
+        "sys.exit(5 if sys.stdin.readline() else 6)\n"
+    )
+    (stub.parent / "train.py").write_text(script)
+    process = subprocess.Popen(
+        [this_python, "train.py"],
+        env=environment(meeting, stub),
+        cwd=stub.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "here\n"
+    ask.look(meeting, patience_s=0.2)
+    out, _ = process.communicate("go on\n")
+    assert (process.returncode, out) == (5, "")
+
+
+def test_activity_of_a_process_that_runs_is_unknown() -> None:
+    assert proc.activity(os.getpid()) is None

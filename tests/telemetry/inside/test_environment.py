@@ -1,0 +1,69 @@
+"""The folder in memory, and the variables of the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry.inside import environment
+from gputel.telemetry.inside.environment import HOOK, Inside
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, f"{HOOK}"),
+        ({"PYTHONPATH": ""}, f"{HOOK}"),
+        ({"PYTHONPATH": "."}, f"{HOOK}:."),
+        ({"PYTHONPATH": ":u:"}, f"{HOOK}::u:"),
+        ({"PYTHONPATH": f"{HOOK}:u", "GPUTEL_INSIDE_AT": "stacks:/outer"}, f"{HOOK}:u"),
+    ],
+)
+def test_hook_is_first_on_the_path_and_nothing_else_is_added(before: dict[str, str], after: str) -> None:
+    env = Inside("stacks", Path("/dev/shm/x")).environment({**before, "HOME": "/me"})
+    assert env == {"HOME": "/me", "PYTHONPATH": after, "GPUTEL_INSIDE_AT": "stacks:/dev/shm/x"}
+
+
+def test_outer_recording_is_left_when_the_inner_one_is_off() -> None:
+    outer = Inside("stacks", Path("/dev/shm/x")).environment({"PYTHONPATH": "u"})
+    assert Inside("off").environment(outer) == {"PYTHONPATH": "u"}
+    assert Inside("off").environment({"PYTHONPATH": ""}) == {"PYTHONPATH": ""}
+
+
+def test_folder_is_of_its_user_alone_and_gone_at_the_end() -> None:
+    folder = environment.enter("stacks").folder
+    assert folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert environment.own_folder({"folder": str(folder)}) == folder
+    environment.leave(folder)
+    assert not folder.exists()
+    assert environment.own_folder({"folder": str(folder)}) is None
+
+
+def test_folder_that_is_not_in_memory_is_refused_with_the_reason() -> None:
+    inside = environment.enter("stacks", roots=("/proc",))
+    assert (inside.level, inside.folder, inside.reason) == ("off", None, "/proc is not in memory")
+
+
+def test_installation_with_a_colon_in_its_path_is_refused_with_the_reason() -> None:
+    inside = environment.enter("stacks", hook=Path("/a:b/hook"))
+    assert inside.reason == "PYTHONPATH cannot name /a:b/hook: a colon is in it"
+
+
+def test_folder_of_a_killed_recorder_is_removed_by_the_next() -> None:
+    folder = environment.enter("stacks").folder
+    assert folder
+    left = folder.with_name("999999999-left")
+    left.mkdir()
+    second = environment.enter("stacks").folder
+    assert not left.exists()
+    assert folder.exists()
+    for each in (folder, second):
+        environment.leave(each)
+
+
+@pytest.mark.parametrize("named", ["/etc", "/dev/shm", "/dev/shm/gputel-0/../..", None, 7])
+def test_folder_that_no_recorder_of_this_user_made_is_not_asked(named: object) -> None:
+    """run.json may be anybody's."""
+    assert environment.own_folder({"folder": named}) is None
