@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
 from gputel.analysis.logs import summary
-from gputel.telemetry import run_folder
+from gputel.telemetry import run_folder, source
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.secrets import mask, mask_value
 from gputel.telemetry.whole_files import write_whole
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
     from gputel.analysis.runs import RunData
 
-SCHEMA, FACTS_VERSION = 1, 1
+SCHEMA, FACTS_VERSION = 1, 2
 NAME = "facts.json"
 NOT_COUNTED = (NAME, ".html", ".png", ".svg", ".pdf", ".lock")  # files that facts are not made from
 LARGEST = 16 << 20  # bytes of a facts.json that are read
@@ -41,7 +41,7 @@ TYPED = (
     ("number", "duration_s downtime_s"),
     ("text", "status cause"),
     ("whole", "exit_code"),
-    ("text", "simulated host gpu gpu_name driver command commit branch"),
+    ("text", "simulated host gpu gpu_name driver command commit branch diff"),
     ("whole", "gpus dirty steps total_steps tokens parameters depth"),
     ("number", "loss loss_min val_loss val_loss_min"),
     ("whole", "val_loss_min_step"),
@@ -239,6 +239,7 @@ def _of_recording(path: Path, subject: RunData) -> dict[str, Any]:
         "commit": git.get("commit"),
         "branch": git.get("branch"),
         "dirty": git.get("dirty"),
+        "diff": source.describe(recording.folder.segments[0].path).get("diff") or None,
         "energy_j": said.energy_j,
         "energy_counter_j": _sum(gpu.energy_counter_j for gpu in gpus),
         "measured": statistics.fmean(measured) if measured else None,

@@ -8,6 +8,7 @@ curves      one metric of one run along an axis
 uncertainty the errors of that row
 summary     a row per run; milestones, validations, values at equal cost, targets
 settings    settings that differ; caveats
+source      which files of the recorded source differ, and where
 groups      runs that share a setting -> mean and deviation
 scaling     the scaling law across sizes, and the next size
 power_law   the fit of that law
@@ -28,7 +29,7 @@ import polars as pl
 
 from gputel.analysis import columns
 from gputel.analysis.columns import Direction
-from gputel.analysis.compare import curves, groups, scaling, select, settings, summary
+from gputel.analysis.compare import curves, groups, scaling, select, settings, source, summary
 from gputel.analysis.compare.axes import AXES, Prices
 from gputel.analysis.compare.curves import MetricCurve
 from gputel.analysis.compare.scaling import fit_scaling
@@ -205,7 +206,8 @@ def _tabled(
         targets = {name: value for name, value in targets.items() if not depends_on_tokenizer(name)}
     rows = summarize_runs(tracks)
     evaluated = summary.validations(tracks, chosen.metric, asked)
-    stated = {track.name: run_settings(track.subject) for track in tracks}
+    code = source.differing({track.name: track.subject for track in tracks})
+    stated = {track.name: run_settings(track.subject) | code.get(track.name, {}) for track in tracks}
     members = groups.by(group, stated) if group else None
     return Comparison(
         by=by,

@@ -107,7 +107,8 @@ def command(
         _compare_totals(named, kinds, out, force=force, as_json=as_json)
         return
     place = " ".join(runs) or f"--where {where}"
-    comparison = compare.compare(_read(named, place, skipped), target=dict(asked.pop("target")), **asked)
+    subjects = _read(named, place, skipped)
+    comparison = compare.compare(subjects, target=dict(asked.pop("target")), **asked)
     document = comparison_document(comparison, drawn=bool(kinds))
     if flags["csv"]:
         _wrote(csv.write(comparison, out, force=force))
@@ -118,7 +119,17 @@ def command(
     if as_json:
         show.as_json(comparison_json(comparison))
     else:
-        show.document(document)
+        _print(document, subjects)
+
+
+def _print(document: Document, subjects: Sequence[RunData]) -> None:
+    """Prints the tables, then where the recorded source of two runs differs; that stands in no file."""
+    from gputel.analysis.compare import source
+
+    show.document(document)
+    lines = source.pieces({subject.name: subject for subject in subjects})
+    if lines:
+        show.say("\n".join(["", "Code that differs", *lines]))
 
 
 def _write_markdown(document: Document, out: Path, *, force: bool) -> list[Path]:

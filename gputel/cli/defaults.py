@@ -20,7 +20,7 @@ from gputel.telemetry.errors import GputelError
 
 PICTURES = frozenset("html png svg pdf panel width font style dpi".split())
 HARMLESS: Mapping[str, AbstractSet[str]] = {
-    "record": PICTURES | {"hz", "max-overhead", "no-host", "price", "fsync", "json"},
+    "record": PICTURES | {"hz", "max-overhead", "no-host", "no-source", "price", "fsync", "json"},
     "parse": PICTURES | {"format", "csv", "parquet", "json", "rows", "rejects", "strict", "verbose"},
     "tail": {"format", "plain", "json", "price", "gpus", "budget", "hours", "preset", "bell"},
     "report": PICTURES | {"keep-idle", "price", "json"},

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ GROUPS: Groups = {
         "follow",
         ("pid for", "Without a command: end with this process, or after this time."),
     ),
-    "The run folder": ("out", "name", "tag", "continue", "share-group", "fsync"),
+    "The run folder": ("out", "name", "tag", "continue", "no-source", "share-group", "fsync"),
     "The command": (
         "pty",
         "inside",
@@ -84,6 +85,9 @@ GROUPS: Groups = {
     "--name", help="What the run is called; otherwise as its --out, or the command.", metavar="NAME"
 )
 @click.option("--tag", "tags", type=options.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
+@click.option(
+    "--no-source", is_flag=True, help="Save neither uncommitted changes nor files that COMMAND names."
+)
 @click.option("--simulate", help="Record a simulated machine.", metavar="2xH100")
 @click.option(
     "--follow",
@@ -147,7 +151,7 @@ def _record(
 
     A run folder that was made for a recording in which nothing happened is removed again.
     """
-    from gputel.telemetry import run_folder
+    from gputel.telemetry import run_folder, source
     from gputel.telemetry.errors import GputelError
     from gputel.telemetry.inside import environment
     from gputel.telemetry.process import spawn, viewer
@@ -157,6 +161,7 @@ def _record(
         spawn.check(argv)
     path, segment = _folder(argv, asked)
     inside = environment.enter(asked["inside"] if argv else "off")
+    saves_source = argv and not asked["no_source"]
     job = viewer.Job(
         segment.path,
         _sampler(segment, asked),
@@ -169,6 +174,7 @@ def _record(
         fsync=asked["fsync"],
         show=show,
         beside=guard.beside(orders, path, segment.path) if orders else None,
+        save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
     )
     try:
         with contextlib.suppress(OSError):

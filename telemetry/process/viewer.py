@@ -31,6 +31,8 @@ DESCRIPTORS = 10
 """How many descriptors a recording opens at most, in this process."""
 FAULTS_AT_END = 20
 """How many turns in a row may fail once the command has ended, before the closing is given up."""
+LONGEST_SAVE = 10 * SECOND
+"""How long the end waits for the source to be saved."""
 FIRST_REPORT = 2 * SECOND
 """How long a command that ends at once waits for the sampler to report whether there is a GPU."""
 
@@ -55,6 +57,8 @@ class Job:
     """The descriptor for the command's output."""
     beside: Callable[[int], Sequence[str]] | None = None
     """The argv of a process to start beside the recording, from the command's process id or 0."""
+    save_source: Callable[[], int] | None = None
+    """Forks a process that saves what the code was, and returns its process id."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Viewer:
         self._reporter = StatusReporter(self._screen, self._sampling, self._began, status=status)
         self._keeper: children.KeeperHandle | None = None
         self._forwarder: Forwarder | None = None
+        self._saving: int | None = None
         self._stopped: Stamp | None = None
         self._cut = False
         self._faults = 0
@@ -142,6 +147,9 @@ class Viewer:
                 spawn.start_beside(job.beside((keeper and keeper.command) or 0), job.env)
             except (OSError, MemoryError) as error:
                 self._screen.note(f"the guard cannot start, and will stop nothing: {error}")
+        if job.save_source:
+            with contextlib.suppress(OSError, MemoryError):
+                self._saving = job.save_source()
 
     def view(self) -> CommandEnd:
         """Run until everything has ended."""
@@ -294,7 +302,9 @@ class Viewer:
                 return
             if pid == 0:
                 return
-            if pid == self._sampling.pid:
+            if pid == self._saving:
+                self._saving = None
+            elif pid == self._sampling.pid:
                 self._sampling.died(status, over=self._has_ended())
             elif self._keeper:
                 self._keeper.reaped(pid, status)
@@ -324,9 +334,12 @@ class Viewer:
         return (time.monotonic_ns() - self._began.monotonic) / SECOND
 
     def _close(self) -> None:
-        """Wait for the sampler's seal; another Ctrl-C waits no longer."""
+        """Wait for the sampler's seal and for the source; another Ctrl-C waits no longer."""
         self._sampling.finish()
-        while not self._cut and self._sampling.pid is not None and self._faults <= FAULTS_AT_END:
+        latest = time.monotonic_ns() + LONGEST_SAVE
+        while not self._cut and self._faults <= FAULTS_AT_END:
+            if self._sampling.pid is None and (self._saving is None or time.monotonic_ns() > latest):
+                return
             self._try_turn()
 
     def _outcome(self) -> CommandEnd:

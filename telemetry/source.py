@@ -1,0 +1,210 @@
+"""What the code was: the uncommitted changes and the files that the command names -> `source/` in the run folder.
+
+A process of its own saves them once the command runs, since a large diff takes seconds to mask. Everything is
+bounded, and masked line by line; files that are called like secrets are never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gputel.telemetry.file_names import file_names
+from gputel.telemetry.process import spawn
+from gputel.telemetry.secrets import MASK, is_secret_name, mask
+
+FOLDER, DIFF, STAT, UNTRACKED, CONTENTS = "source", "diff.patch", "diff.stat", "untracked.txt", "source.json"
+KEYS = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+CODE = frozenset(".py .sh .md .c .cc .cpp .cu .cuh .h .hpp .rs .go .js .ts".split())
+ENDINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".py", ".sh", ".cfg", ".ini"})
+LARGEST_DIFF, LARGEST_FILE, LARGEST_FILES, LARGEST_NAMES = 1 << 20, 256 << 10, 1 << 20, 64 << 10
+SSH_KEYS = frozenset({"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
+CPU_S, GIT_S = 20, 10.0
+DIFF_WORDS = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
+SCHEMA = 1
+
+
+class LeftOut(NamedTuple):
+    """What was not saved, and why."""
+
+    name: str
+    why: str
+
+
+def start(segment: Path, argv: Sequence[str], cwd: Path) -> int:
+    """Forks a process that saves the source into the segment, and returns its process id."""
+    spawn.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        spawn.keep_only(set())
+        os.nice(19)
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+        save(segment, argv, cwd)
+    finally:
+        os._exit(0)
+
+
+def save(segment: Path, argv: Sequence[str], cwd: Path) -> None:
+    """Writes `source/`, which appears when it is whole; outside a repository only if the command names files."""
+    draft = segment / f".{FOLDER}.{os.urandom(4).hex()}.part"
+    draft.mkdir()
+    try:
+        left_out: list[LeftOut] = []
+        diff = _save_diff(draft, cwd, left_out)
+        files = _save_files(draft, argv, cwd, left_out)
+        if diff is None and not (files or left_out):
+            return
+        contents = {
+            "schema": SCHEMA,
+            "diff": diff,
+            "files": files,
+            "left_out": [each._asdict() for each in left_out],
+        }
+        (draft / CONTENTS).write_text(json.dumps(contents, indent=1))
+        draft.rename(segment / FOLDER)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def describe(segment: Path) -> dict[str, Any]:
+    """The saved `source.json` of a segment; empty where there is none, or none that can be read."""
+    try:
+        with (segment / FOLDER / CONTENTS).open("rb") as file:
+            said = json.loads(file.read(LARGEST_NAMES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def is_secret_file(name: str) -> bool:
+    """Whether a file is called like secrets: `.env`, `prod.env`, `credentials.json`; `secrets.py` is code."""
+    path = Path(name)
+    if path.name.startswith(".env") or path.suffix in (".env", ".pem", ".key"):
+        return True
+    return path.suffix not in CODE and (path.stem in SSH_KEYS or is_secret_name(path.stem))
+
+
+def _save_diff(folder: Path, cwd: Path, left_out: list[LeftOut]) -> str | None:
+    """Saves the uncommitted changes and the names of untracked files.
+
+    Returns the digest of the changes, "" if there are none, None if they are not known or not saved.
+    """
+    names = _git(cwd, LARGEST_NAMES, "ls-files", "--others", "--exclude-standard", "--directory")
+    if names:
+        ours = os.path.relpath(folder.parent, cwd)
+        shown = names[:LARGEST_NAMES].decode(errors="replace").splitlines(keepends=True)
+        kept = [mask(name) for name in shown if not f"{name.strip().rstrip('/')}/".startswith(f"{ours}/")]
+        if kept:
+            (folder / UNTRACKED).write_text("".join(kept))
+        if len(names) > LARGEST_NAMES:
+            left_out.append(LeftOut(UNTRACKED, f"cut at {LARGEST_NAMES >> 10} KiB"))
+    diff = _git(cwd, LARGEST_DIFF, *DIFF_WORDS, "HEAD")
+    if not diff:
+        return None if diff is None else ""
+    if len(diff) > LARGEST_DIFF:
+        left_out.append(LeftOut(DIFF, f"over {LARGEST_DIFF >> 20} MiB"))
+        counts = _git(cwd, LARGEST_NAMES, *DIFF_WORDS, "--stat", "HEAD") or b""
+        (folder / STAT).write_text(mask(counts[:LARGEST_NAMES].decode(errors="replace")))
+        return None
+    text = _masked("".join(_without_secrets(diff.decode(errors="replace"), left_out)))
+    (folder / DIFF).write_text(text)
+    return sha256(text.encode()).hexdigest()
+
+
+def _without_secrets(diff: str, left_out: list[LeftOut]) -> Iterator[str]:
+    """The lines of a diff, without the changes of files that are called like secrets."""
+    leaves_out = False
+    for line in diff.splitlines(keepends=True):
+        if line.startswith("diff --git "):
+            name = line.rstrip().rpartition(" b/")[2].rstrip('"')
+            leaves_out = is_secret_file(name)
+            if leaves_out:
+                left_out.append(LeftOut(name, "called like secrets"))
+        if not leaves_out:
+            yield line
+
+
+def _masked(text: str) -> str:
+    """Masks line by line, which takes a time in proportion to the text; a private key is one piece."""
+    without_keys = KEYS.sub(rf"\1{MASK}\2", text)
+    return "".join(mask(line) for line in without_keys.splitlines(keepends=True))
+
+
+def _save_files(
+    folder: Path, argv: Sequence[str], cwd: Path, left_out: list[LeftOut]
+) -> list[dict[str, str]]:
+    """Saves the files that the command names, masked; returns what each was called and where its text lies."""
+    named = list(dict.fromkeys(_named(argv, cwd)))
+    room, saved = LARGEST_FILES, []
+    for name, place in zip(named, file_names([name.replace("/", "-") for name in named]), strict=True):
+        if is_secret_file(name) or is_secret_file(str((cwd / name).resolve())):
+            left_out.append(LeftOut(name, "called like secrets"))
+            continue
+        content = _content(cwd / name, min(LARGEST_FILE, room))
+        if content is None:
+            left_out.append(
+                LeftOut(name, f"over {LARGEST_FILE >> 10} KiB, or {LARGEST_FILES >> 20} MiB in all")
+            )
+            continue
+        room -= len(content)
+        text = _masked(content.decode(errors="replace"))
+        (folder / "files").mkdir(exist_ok=True)
+        (folder / "files" / place).write_text(text)
+        saved.append(
+            {"name": mask(name), "file": f"files/{place}", "sha256": sha256(text.encode()).hexdigest()}
+        )
+    return saved
+
+
+def _named(argv: Sequence[str], cwd: Path) -> Iterator[str]:
+    """The files among the command's words, also behind `--config=`."""
+    for word in argv:
+        name = word.partition("=")[2] if word.startswith("-") and "=" in word else word
+        with contextlib.suppress(OSError, ValueError):
+            if Path(name).suffix.lower() in ENDINGS and stat.S_ISREG((cwd / name).stat().st_mode):
+                yield name
+
+
+def _content(path: Path, most: int) -> bytes | None:
+    """The bytes of a file; None of one that is larger, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError:
+        return None
+    return content if len(content) <= most else None
+
+
+def _git(cwd: Path, most: int, *words: str) -> bytes | None:
+    """What git answers, one byte more than `most` at most; None outside a repository or after GIT_S."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["timeout", f"{GIT_S:.0f}", "git", "-C", str(cwd), *words]
+    try:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        ) as process:
+            assert process.stdout
+            answer = process.stdout.read(most + 1)
+            if len(answer) > most:
+                process.kill()
+                return answer
+            return answer if process.wait() == 0 else None
+    except OSError:
+        return None
