@@ -71,6 +71,7 @@ def output(command: str, where: Path | None = None) -> str:
         tools = Path(sys.executable).parent
         env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
         env.pop("COLUMNS", None)
+        env["XDG_CACHE_HOME"] = empty
         shell = ("bash", "-c", command)
         return subprocess.run(
             shell,
