@@ -47,7 +47,7 @@ GROUPS: Groups = {
         "inside",
         "stop-on",
         "stop-after",
-        ("budget price", "Stop it when so many dollars are spent, at so many for an hour of a GPU."),
+        ("budget price", "Stop it when this is spent, at this price of a GPU for an hour."),
         "grace",
         "then",
         "prometheus",
@@ -80,10 +80,8 @@ GROUPS: Groups = {
     metavar="30s",
 )
 @click.option("--out", help="The run folder itself; otherwise runs/<stamp>-<name>.", metavar="DIR")
-@click.option("--continue", "onto", help="Go on with this run in a new segment.", metavar="RUN")
-@click.option(
-    "--name", help="What the run is called; otherwise as its --out, or the command.", metavar="NAME"
-)
+@click.option("--continue", "onto", help="Add a segment to this run: a job that resumed.", metavar="RUN")
+@click.option("--name", help="Name of the run; else that of --out, or of the command.", metavar="NAME")
 @click.option("--tag", "tags", type=options.tag, multiple=True, help="A fact for run.json.", metavar="K=V")
 @click.option(
     "--no-source", is_flag=True, help="Save neither uncommitted changes nor files that COMMAND names."
@@ -97,7 +95,9 @@ GROUPS: Groups = {
 )
 @click.option("--pid", type=click.IntRange(1), help="End when this process ends.", metavar="N")
 @click.option("--share-group", is_flag=True, help="Let your group read the run folder.")
-@click.option("--fsync", is_flag=True, help="Sync output and run.json to the disk, for a power failure.")
+@click.option(
+    "--fsync", is_flag=True, help="Sync output and run.json to the disk: they survive a power failure."
+)
 @click.option("--pty", is_flag=True, help="Give the command a terminal of its own.")
 @click.option(
     "--inside",
@@ -120,7 +120,7 @@ GROUPS: Groups = {
 def command(argv: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Sample the GPUs until Ctrl-C; with a COMMAND, run it and keep its output beside them.
 
-    The command's exit code is ours, and nothing that goes wrong here harms it.
+    Ends with the command's exit code, whatever goes wrong in the recording.
     """
     _refuse_nonsense(argv, asked)
     orders = guard.instructions(asked, has_command=bool(argv))
@@ -201,7 +201,7 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
     from gputel.telemetry.clock import SystemClock
 
     out_name = Path(asked["out"]).resolve().name if asked["out"] else ""
-    name = asked["name"] or out_name or _default_name(argv, asked["follow"])
+    name = asked["name"] or out_name or default_name(argv, asked["follow"])
     facts = identity.facts(argv, env=os.environ, cwd=Path.cwd(), name=name, tags=dict(asked["tags"]))
     node = identity.node(os.environ).rank
     if asked["onto"]:
@@ -212,7 +212,7 @@ def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segm
     return path, run_folder.create(path, facts, node=node, mode=mode)
 
 
-def _default_name(argv: tuple[str, ...], follow: str | None) -> str:
+def default_name(argv: Sequence[str], follow: str | None) -> str:
     """Named after the script that runs, or the module (`python -m gputel.trainer`), or the log."""
     scripts = [word for word in argv if word.endswith((".py", ".sh"))]
     modules = [name.rpartition(".")[2] for option, name in pairwise(argv) if option == "-m"]

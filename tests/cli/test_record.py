@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gputel
+from gputel.cli.record import default_name
 
 Answer = subprocess.CompletedProcess[str]
 
@@ -18,7 +20,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def call(*words: str, env: dict[str, str] | None = None) -> Answer:
+def call(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Answer:
     return subprocess.run(
         [sys.executable, "-m", "gputel", *words],
         stdin=subprocess.DEVNULL,
@@ -26,6 +28,7 @@ def call(*words: str, env: dict[str, str] | None = None) -> Answer:
         text=True,
         check=False,
         env={**os.environ, **(env or {})},
+        cwd=cwd,
     )
 
 
@@ -38,28 +41,94 @@ def test_recording_for_a_time_ends_by_itself() -> None:
     facts = json.loads(Path("run/run.json").read_text())
     assert facts["exit_code"] == 0
     assert facts["ended"]["monotonic_ns"] - facts["started"]["monotonic_ns"] >= 1.2e9
-    ticks = facts["sampling"]["statistics"]["ticks"]
-    assert gputel.open_run("run").gpu.height == 2 * ticks > 0
 
 
-def test_default_folder_is_named_after_the_script() -> None:
-    Path("train.py").write_text("print('hello')")
-    assert call("record", "--simulate", "H100", "--", sys.executable, "train.py").returncode == 0
-    (run,) = Path("runs").iterdir()
-    assert run.name.endswith("-train")
+SCRIPT = """
+import os, subprocess, sys
+print("hello")
+os.chdir("/")
+subprocess.run([sys.executable, "-m", "gputel", "mark", "warm-up over"], check=True, capture_output=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a script's run, with tags and a secret."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "train.py").write_text(SCRIPT)
+    words = ("record", "--simulate", "H100", "--tag", "lr=3e-4", "--tag", "api_key=abc", "--", sys.executable)
+    answer = call(*words, "train.py", "--token", "hunter2", cwd=folder)
+    assert (answer.returncode, answer.stdout) == (0, "hello\n"), answer.stderr
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+@pytest.fixture
+def run(recorded: Path) -> Path:
+    """A copy of that run, to go on with."""
+    return shutil.copytree(recorded, Path("run"))
+
+
+def test_default_folder_is_named_after_the_script(recorded: Path) -> None:
+    assert recorded.name.endswith("-train")
+    assert (recorded / "output.log").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [(("--out", "here"), "here"), (("--out", "x", "--name", "mine"), "mine")]
+)
+def test_run_is_named_by_its_option_or_its_folder(words: tuple[str, ...], name: str) -> None:
+    assert call("record", *words, "--no-host", "--", "true").returncode == 0
+    assert json.loads(Path(words[1], "run.json").read_text())["run"] == name
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("python -m gputel.trainer --steps 3", "trainer"), ("bash jobs/d16.sh", "d16"), ("./train", "train")],
+)
+def test_run_without_a_name_has_that_of_its_module_or_script(command: str, name: str) -> None:
+    assert default_name(command.split(), None) == name
+
+
+def test_marks_from_inside_find_the_run(recorded: Path) -> None:
+    events = [json.loads(line) for line in (recorded / "events.jsonl").read_text().splitlines()]
+    assert [event["text"] for event in events if event["kind"] == "mark"] == ["warm-up over"]
+
+
+def test_tags_are_kept_and_secrets_masked(recorded: Path) -> None:
+    facts = json.loads((recorded / "run.json").read_text())
+    assert facts["tags"] == {"lr": "3e-4", "api_key": "***"}
+    assert facts["argv"][1:] == ["train.py", "--token", "***"]
+
+
+def test_run_folder_is_for_its_user_alone_unless_shared(recorded: Path) -> None:
+    assert recorded.stat().st_mode & 0o777 == 0o700
+    assert call("record", "--out", "run", "--share-group", "--no-host", "--", "true").returncode == 0
+    assert Path("run").stat().st_mode & 0o777 == 0o750
+
+
+def test_run_is_never_overwritten(run: Path) -> None:
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    answer = call("record", "--simulate", "H100", "--out", "run", "--", "echo", "second")
+    assert answer.returncode == 1
+    assert "this folder already holds a run" in answer.stderr
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_continued_run_has_another_segment(run: Path) -> None:
+    answer = call(
+        "record", "--simulate", "H100", "--continue", "run", "--", "bash", "-c", "echo second; exit 2"
+    )
+    assert answer.returncode == 2
+    assert "in 2 segments" in answer.stderr
     assert (run / "output.log").read_text() == "hello\n"
+    assert (run / "segments/2/output.log").read_text() == "second\n"
+    assert gputel.open_run("run").segments.height == 2
 
 
-def test_run_is_named_by_its_option_its_folder_or_its_module() -> None:
-    module = (sys.executable, "-m", "this")
-    for words, name in (
-        (("--out", "here"), "here"),
-        (("--out", "x", "--name", "mine"), "mine"),
-        ((), "this"),
-    ):
-        assert call("record", "--simulate", "H100", *words, "--", *module).returncode == 0
-        path = Path(words[1]) if words else next(Path("runs").iterdir())
-        assert json.loads((path / "run.json").read_text())["run"] == name
+def test_continued_recording_has_one_thread_which_gets_every_signal(run: Path) -> None:
+    look = "p=$(grep PPid: /proc/$PPID/status | cut -f2); ls /proc/$p/task | wc -l"
+    assert call("record", "--continue", str(run), "--", "bash", "-c", look).stdout == "1\n"
 
 
 def test_json_stands_alone_on_standard_output() -> None:
@@ -116,12 +185,6 @@ def test_start_that_fails_leaves_no_folder(words: tuple[str, ...]) -> None:
     assert [path.name for path in Path().rglob("*")] == ["mine", "notes.txt"]
 
 
-def test_run_folder_is_for_its_user_alone_unless_shared() -> None:
-    for words, mode in (((), 0o700), (("--share-group",), 0o750)):
-        assert call("record", "--out", f"run{mode}", *words, "--", "true").returncode == 0
-        assert Path(f"run{mode}").stat().st_mode & 0o777 == mode
-
-
 @pytest.mark.parametrize(
     "limit", ["-n 15", "-n 16", pytest.param("-v 300000", marks=pytest.mark.long), "-v 500000"]
 )
@@ -171,15 +234,12 @@ def test_output_and_exit_code_are_kept_without_proc() -> None:
 
 
 def test_continue_is_refused_while_the_run_is_recorded() -> None:
-    go_on = "record --simulate H100 --continue run -- true"
-    inner = f"{sys.executable} -m gputel {go_on}; echo $?"
-    answer = call("record", "--simulate", "H100", "--out", "run", "--", "bash", "-c", inner)
+    inner = f"{sys.executable} -m gputel record --continue run -- true; echo $?"
+    answer = call("record", "--out", "run", "--", "bash", "-c", inner)
     assert answer.stdout.splitlines()[-1] == "1"
     assert "error: run: is still being recorded by process " in answer.stdout
     assert "; wait for its end, or stop it" in answer.stdout
-    answer = call(*go_on.split())
-    assert answer.returncode == 0
-    assert Path("run/segments").is_dir()
+    assert not Path("run/segments").exists()
 
 
 def test_without_a_gpu_a_plain_recording_is_one_line_and_leaves_nothing() -> None:
@@ -202,33 +262,6 @@ def test_without_a_gpu_the_output_is_recorded_all_the_same() -> None:
         assert ": output, its times and the exit code are recorded, GPUs are not; " in first
 
 
-def test_run_is_never_overwritten() -> None:
-    assert call("record", "--simulate", "H100", "--out", "run", "--", "echo", "first").returncode == 0
-    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
-    answer = call("record", "--simulate", "H100", "--out", "run", "--", "echo", "second")
-    assert answer.returncode == 1
-    assert "this folder already holds a run" in answer.stderr
-    assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
-
-
-def test_continued_run_has_another_segment() -> None:
-    assert call("record", "--simulate", "H100", "--out", "run", "--", "echo", "first").returncode == 0
-    answer = call(
-        "record", "--simulate", "H100", "--continue", "run", "--", "bash", "-c", "echo second; exit 2"
-    )
-    assert answer.returncode == 2
-    assert "in 2 segments" in answer.stderr
-    assert Path("run/output.log").read_text() == "first\n"
-    assert Path("run/segments/2/output.log").read_text() == "second\n"
-    assert gputel.open_run("run").segments.height == 2
-
-
-def test_continued_recording_has_one_thread_which_gets_every_signal() -> None:
-    assert call("record", "--out", "run", "--", "true").returncode == 0
-    look = "p=$(grep PPid: /proc/$PPID/status | cut -f2); ls /proc/$p/task | wc -l"
-    assert call("record", "--continue", "run", "--", "bash", "-c", look).stdout == "1\n"
-
-
 def test_nodes_record_side_by_side() -> None:
     for rank in ("0", "1"):
         env = {"NODE_RANK": rank, "NNODES": "2"}
@@ -236,24 +269,6 @@ def test_nodes_record_side_by_side() -> None:
         assert call(*words, env=env).returncode == 0
     assert Path("run/nodes/0/output.log").read_text() == "node 0\n"
     assert Path("run/nodes/1/output.log").read_text() == "node 1\n"
-
-
-def test_marks_from_inside_find_the_run() -> None:
-    mark = f"{sys.executable} -m gputel mark 'warm-up over'"
-    assert (
-        call("record", "--simulate", "H100", "--out", "run", "--", "bash", "-c", f"cd /; {mark}").returncode
-        == 0
-    )
-    events = [json.loads(line) for line in Path("run/events.jsonl").read_text().splitlines()]
-    assert [event["text"] for event in events if event["kind"] == "mark"] == ["warm-up over"]
-
-
-def test_tags_are_kept_and_secrets_masked() -> None:
-    words = ("record", "--simulate", "H100", "--out", "run", "--tag", "lr=3e-4", "--tag", "api_key=abc")
-    assert call(*words, "--", "echo", "--token", "hunter2").returncode == 0
-    facts = json.loads(Path("run/run.json").read_text())
-    assert facts["tags"] == {"lr": "3e-4", "api_key": "***"}
-    assert facts["argv"] == ["echo", "--token", "***"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from gputel.cli import group
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.store.tiers import Tier, TierColumn
+from tests.command import gputel
 from tests.recordings.printed import SECOND, clock, fill, saved, step, validation
 
 BEGUN = 10**9  # seconds; when the clock of `compose` began
@@ -316,6 +317,5 @@ def test_report_of_a_store_begins_with_how_the_run_ended(tmp_path: Path) -> None
         "log_history": [{"step": n, "loss": 4.0 - n} for n in range(1, 4)],
     }
     (tmp_path / "trainer_state.json").write_text(json.dumps(state))
-    command = [sys.executable, "-m", "gputel", "report", str(tmp_path / "trainer_state.json")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = gputel("report", tmp_path / "trainer_state.json")
     assert "completed" in done.stdout.splitlines()[0]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +12,7 @@ import pytest
 
 from tests.analysis.stores.compose_events import losses, version
 from tests.analysis.stores.test_tensorboard import write
+from tests.command import gputel as in_process
 
 
 @pytest.fixture
@@ -28,8 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def gputel(*words: str, code: int = 0, command: str = "runs") -> subprocess.CompletedProcess[str]:
-    command_line = [sys.executable, "-m", "gputel", command, *words]
-    done = subprocess.run(command_line, capture_output=True, text=True, check=False, env=os.environ)
+    done = in_process(command, *words)
     assert done.returncode == code, done.stderr
     return done
 
@@ -80,7 +78,9 @@ def test_compare_takes_the_runs_that_meet_a_condition(folder: Path) -> None:
     assert "name runs" in gputel(command="compare", code=2).stderr
 
 
-def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_drawn(folder: Path) -> None:
+def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_drawn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(51):
         (folder / f"more{number}.log").write_text(
             "".join(f"step {n} | loss {number + n}.5\n" for n in range(4))
@@ -96,7 +96,7 @@ def test_compare_of_more_than_50_runs_gives_totals_and_says_that_no_curves_are_d
     here.mkdir()
     (folder / "more10.log").rename(here / "run10.log")
     (folder / "more2.log").rename(here / "run2.log")
-    os.chdir(here.parent)
+    monkeypatch.chdir(here.parent)
     assert [row["run"] for row in runs()] == [
         "run2",
         "run10",
