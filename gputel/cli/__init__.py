@@ -98,7 +98,7 @@ def variable(command: str, option: click.Option) -> str:
 @click.version_option(__version__, prog_name="gputel")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """A flight recorder for training runs: what the GPUs did, what the training printed, every line stamped."""
+    """A flight recorder for training runs: what the GPUs did, and when each line was printed."""
     if ctx.invoked_subcommand is None:
         click.echo("\n".join(first_steps()), err=True)
         ctx.exit(2)

@@ -58,7 +58,7 @@ GROUPS: Groups = {
     type=click.Choice(["step", "tokens", "time", "flops", "energy", "cost"]),
     default="step",
     show_default=True,
-    help="What the runs are to be equal in.",
+    help="Compare at equal values of this.",
 )
 @click.option("--metric", metavar="NAME", help="loss, val_loss, val_bpb, or any other that was printed.")
 @click.option("--phase", metavar="NAME", help="The phase; else the shared one with most steps.")
@@ -67,7 +67,7 @@ GROUPS: Groups = {
     type=options.target,
     multiple=True,
     metavar="METRIC=VALUE",
-    help="What each run had spent when it first got there.",
+    help="What each run had spent when it first reached that value.",
 )
 @options.directions
 @options.price
@@ -75,7 +75,7 @@ GROUPS: Groups = {
 @click.option(
     "--smooth", type=click.FloatRange(min=1), metavar="STEPS", help="Take the mean of the last so many steps."
 )
-@click.option("--group", metavar="SETTING", help="Runs that share it are seeds: their mean and band.")
+@click.option("--group", metavar="SETTING", help="Runs with one value of it are seeds: mean and deviation.")
 @click.option("--csv", is_flag=True, help="Write the tables as CSV.")
 @click.option("--markdown", is_flag=True, help="Write the tables as one Markdown file.")
 @options.options
@@ -90,8 +90,8 @@ def command(
 ) -> None:
     """Put runs beside each other at equal steps, tokens, time, FLOPs, energy or dollars.
 
-    RUN is a run folder, a log, a store, a folder of these, a glob, or `latest`. The first is what the others differ
-    from. Of more than 50 runs the totals are compared, by their facts, and no curves.
+    RUN is a run folder, a log, a store, a folder of these, a glob, or `latest`. Differences are from the
+    first. More than 50 runs are compared by their totals, without curves.
     """
     from gputel.analysis import compare
     from gputel.analysis.compare.answer import comparison_json

@@ -28,7 +28,7 @@ EXAMPLES = (
 @click.command("demo", cls=Command, examples=EXAMPLES)
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("gputel-demo"), show_default=True, metavar="DIR",
-    help="A folder for what it makes; its own may be there already.",
+    help="Folder to write to; an earlier demo in it is replaced.",
 )  # fmt: skip
 @click.option(
     "--steps",

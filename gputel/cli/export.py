@@ -37,7 +37,7 @@ EXAMPLES = (
     type=click.Choice(["gpu", "host", "core", "disk", "net", "cgroup", "process"]),
     default="gpu",
     show_default=True,
-    help="Another table: its rates, a row a second.",
+    help="Another table: its rates, a row per second.",
 )
 @click.option(
     "--to",
@@ -57,7 +57,7 @@ def command(
     out: str | None,
     force: bool,
 ) -> None:
-    """Write a run's GPU telemetry as one wide table: a row a tick, a column a GPU and reading.
+    """Write a run's GPU telemetry as one wide table: a row per tick, a column per GPU and reading.
 
     Or what the machine around the GPUs did, with --table; or all its curves for another tool, with --to.
 

@@ -29,7 +29,7 @@ GROUPS: Groups = {
 
 @click.command("gate", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("run")
-@click.option("--baseline", metavar="RUN", help="What the run is measured against.")
+@click.option("--baseline", metavar="RUN", help="The run to compare with.")
 @click.option(
     "--max-regress",
     type=options.limit,
@@ -47,7 +47,10 @@ GROUPS: Groups = {
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write them for a CI's list of tests."
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the verdicts as JUnit XML, for CI.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a FILE that gputel did not write.")
 @progress_line.shown()

@@ -78,7 +78,7 @@ PICTURE_OPTIONS = (
 
 PAGES = (
     ("html png svg pdf", "Write one offline page, or the page's panels as pictures."),
-    ("panel width font style dpi", "Which panels stand in pictures, and how they look."),
+    ("panel width font style dpi", "Which panels become pictures, and how they look."),
 )
 """The rows of `options` in a command's help."""
 OUT = ("out force", "Where to write; overwrite files that gputel did not write.")

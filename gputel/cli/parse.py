@@ -37,7 +37,7 @@ GROUPS: Groups = {
     "Reading": ("format", "learn", "max-bytes", "strict"),
     "Printing": ("json", "rows", "rejects", "verbose"),
     "Writing": (
-        ("csv parquet", "Write tables; of CSV, the columns of old scripts stand first."),
+        ("csv parquet", "Write tables; a CSV begins with the columns of older scripts."),
         *options.PAGES,
         options.OUT,
     ),
@@ -87,8 +87,8 @@ def command(
     """Turn training logs of any framework into tables.
 
     PATH is a log, a run folder, a folder of either, a glob, `latest`, or `-` for standard input; .gz and .zst are
-    read as they are. Of a folder, binary files are skipped, and a run that several files print is read once. Ends
-    with 3 where nothing could be parsed in any of them.
+    read as they are. In a folder, binary files are skipped, and a run that several files print is read once. Ends
+    with 3 if nothing could be parsed.
     """
     from gputel.analysis.documents.parse import parse_document
 

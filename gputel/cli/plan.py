@@ -37,7 +37,7 @@ GROUPS: Groups = {
         "tied",
         ("vocab seq", "Vocabulary, and tokens in a sequence.  [default: 65536, 2048]"),
     ),
-    "The machine": ("on", ("nodes link", "In how many nodes they stand, and what links them: 10Gbit.")),
+    "The machine": ("on", ("nodes link", "How many nodes they are in, and the link between: 10Gbit.")),
     "The training": (
         "device-batch-size",
         "total-batch-size",
@@ -53,13 +53,13 @@ GROUPS: Groups = {
         ),
         (
             "save-every keep",
-            "Steps between checkpoints, 0: the last alone; how many stay.  [default: 1000, all]",
+            "Steps between checkpoints (0: only at the end); how many are kept.  [default: 1000, all]",
         ),
     ),
     "Limits": (
-        ("hours budget", "The most time, in plain hours or as 90min, or the most dollars."),
+        ("hours budget", "The most time (31h, 90min, plain hours), or the most dollars."),
         "price",
-        ("target-tok-s target-steps-h", "A rate of all GPUs together: what MFU would it be?"),
+        ("target-tok-s target-steps-h", "A target rate of all GPUs together: the MFU that it needs."),
     ),
     "Runs": ("like", "check"),
     "Writing": (("csv html", "Write the rows as CSV, or one offline page."), options.OUT, "json"),
@@ -81,7 +81,10 @@ GROUPS: Groups = {
 @option("--nodes", type=COUNT, metavar="N", default=1, help="In how many nodes they stand.")
 @option("--link", type=options.bytes_per_second, metavar="RATE", help="What links the nodes, such as 10Gbit.")
 @option(
-    "--device-batch-size", type=COUNT, metavar="N", help="Sequences at once.  [default: the most that fit]"
+    "--device-batch-size",
+    type=COUNT,
+    metavar="N",
+    help="Sequences at once on a GPU.  [default: the most that fit]",
 )
 @option("--total-batch-size", type=options.count, metavar="N", help="Tokens per step.  [default: 524288]")
 @option("--ratio", type=POSITIVE, metavar="N", default=20.0, help="Tokens per parameter.")
@@ -128,7 +131,7 @@ GROUPS: Groups = {
     help="A rate for all GPUs together: what MFU would it be?",
 )
 @option("--target-steps-h", type=POSITIVE, metavar="N", help="The same in steps an hour.")
-@option("--like", metavar="RUN", help="Correct the plan by a run; options not given are as there.")
+@option("--like", metavar="RUN", help="Correct the plan by a run; options not given are the run's.")
 @option("--check", metavar="RUN", help="Compare what would have been planned with what a run did.")
 @flag("--csv", help="Write the rows as CSV.")
 @flag("--html", help="Write one offline page.")

@@ -31,7 +31,7 @@ GROUPS: Groups = {
 @click.command("report", cls=Command, examples=EXAMPLES, groups=GROUPS)
 @click.argument("run", required=False)
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
-@click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran meanwhile.")
+@click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran at the same time.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
 @click.option("--keep-idle", is_flag=True, help="Count idle time before and after the run too.")
 @options.price

@@ -25,7 +25,7 @@ EXAMPLES = (
 )
 GROUPS: Groups = {
     "Which runs": ("where", "sort", "limit", "sql", "no-update"),
-    "What of them": ("columns", "by"),
+    "Which columns": ("columns", "by"),
     "Writing": (
         ("csv parquet html", "Write the rows as CSV, as Parquet, as an offline page."),
         options.OUT,
@@ -43,11 +43,11 @@ def _words(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--where", metavar="CONDITION", help="Only runs that meet it: facts, settings, metrics.")
 @click.option(
-    "--sort", multiple=True, callback=_words, metavar="NAME,...", help="Order by it; -NAME, downwards."
+    "--sort", multiple=True, callback=_words, metavar="NAME,...", help="Sort by these; -NAME sorts downwards."
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most so many rows.")
-@click.option("--sql", metavar="SELECT", help="Ask in SQL, of the tables runs, settings and metrics.")
-@click.option("--no-update", is_flag=True, help="Ask what is known already; look at no folder.")
+@click.option("--sql", metavar="SELECT", help="Ask in SQL; the tables are runs, settings and metrics.")
+@click.option("--no-update", is_flag=True, help="Use what is known already; look at no folder.")
 @click.option(
     "--columns", multiple=True, callback=_words, metavar="NAME,...", help="Show these; 'all' is every fact."
 )
