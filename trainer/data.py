@@ -1,50 +1,32 @@
-"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out. The layouts are a table at the end.
+"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out, looked through before the first step.
 
-A file whose content is not what its neighbors or its ending promise is an error that names it: the usual culprit is
-a download that left an error page under the name of a shard. Without `--data` the corpus is the text that every
-machine has: Python's standard library without its tests, one file in twenty for validation. Which file that is
-follows from its path, so it stays the same when a release adds or drops others.
+Without `--data` the corpus is the text that every machine has: Python's standard library without its tests, one
+file in twenty for validation. Which file that is follows from its path, so it stays the same when a release adds
+or drops others. What would be an assertion of the device in the midst of a run, or a loss that never falls, is a
+line that names the file.
 """
 
 import hashlib
-import json
 import os
-import pickle
 import sysconfig
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
 
 import numpy as np
 
-from gputel.trainer.errors import LeftOut, TrainerError, optional, tolerated
+from gputel.trainer.errors import LeftOut, TrainerError, tolerated
+from gputel.trainer.layouts import AGAIN, LAYOUTS, NANOGPT, TEXT, Layout, nanogpt_tokenizer, recognized
 from gputel.trainer.rows import Mixture, Shard, Source, tokenized
-from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenizer_from
+from gputel.trainer.tokenizer import Tokenizer, tokenizer_from
 
 VALIDATION_SHARE, VALIDATION_ONE_IN = 0.05, 20
 VALIDATION_WORDS = {"val", "valid", "validation"}
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-GPT2_VOCAB = 50_257
-CONTROL = set(range(32)) - set(b"\t\n\r\f\v\x1b\b")
-LLMC_HEADER_BYTES = 1024  # 256 int32: magic, version, count of tokens
-LLMC_KINDS = {20240520: (1, "<u2", GPT2_VOCAB), 20240801: (7, "<u4", 128_256)}  # version, token, vocabulary
-PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
-HEAD_BYTES, ROWS_AT_ONCE = 4096, 4096
-AGAIN = "fetch it again"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Text gives `documents`, tokens give `tokens` and `vocab`. `suffixes` are endings that promise this layout."""
-
-    name: str
-    suffixes: tuple[str, ...]
-    recognizes: Callable[[bytes], bool]
-    documents: Callable[[Path, LeftOut | None], Iterator[str]] | None = None
-    tokens: Callable[[Path], Ids] | None = None
-    vocab: Callable[[Path], int] | None = None
+EDGE_BYTES = 4096
+TOKENS_AT_ONCE = 2**24
+WINDOWS, WINDOW_TOKENS = 64, 2048
 
 
 @dataclass(frozen=True)
@@ -204,10 +186,10 @@ def _fingerprint(paths: list[Path], *, whole: bool) -> str:
     for path in paths:
         digest.update(f"{path.name} {path.stat().st_size}\n".encode())
         with path.open("rb") as file:
-            digest.update(file.read() if whole else file.read(HEAD_BYTES))
+            digest.update(file.read() if whole else file.read(EDGE_BYTES))
             if not whole:
-                file.seek(max(0, path.stat().st_size - HEAD_BYTES))
-                digest.update(file.read(HEAD_BYTES))
+                file.seek(max(0, path.stat().st_size - EDGE_BYTES))
+                digest.update(file.read(EDGE_BYTES))
     return digest.hexdigest()[:16]
 
 
@@ -242,133 +224,44 @@ def common_layout(paths: list[Path], left_out: LeftOut | None) -> tuple[Layout, 
     return layouts[alike[0]], alike
 
 
-def recognized(path: Path) -> Layout:
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    words = repr(" ".join(head[:200].decode("ascii", "replace").split())[:60])
-    if not head:
-        raise TrainerError(str(path), "is empty", AGAIN)
-    if head.lstrip().lower().startswith(PAGES):
-        raise TrainerError(str(path), f"is a page, not data: {words}", AGAIN)
-    if not head.strip(b"\0"):
-        raise TrainerError(str(path), "is full of zeros", AGAIN)
-    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
-    promised = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
-    if layout is None or (promised and layout not in promised):
-        raise TrainerError(str(path), f"is no {path.suffix.lstrip('.')} file: {words}", AGAIN)
-    return layout
+def check_corpus(corpus: Corpus, vocab: int, mine: Callable[[int], bool]) -> None:
+    """Every file of which this rank takes care (by its number); bad ones are noted where they may be left out."""
+    paths = [(files, path) for files in corpus.files for path in files.all]
+    for files, path in (each for number, each in enumerate(paths) if mine(number)):
+        with tolerated(corpus.left_out):
+            if fault := files.layout.fault(path):
+                raise TrainerError(str(path), fault, AGAIN)
+            if shard := files.shard(path):
+                check_samples(shard)
+                check_ids(shard, vocab)
 
 
-def parquet_documents(path: Path, left_out: LeftOut | None) -> Iterator[str]:
-    """nanochat's: a row of the column `text` is a document."""
-    polars = optional("polars", "polars", "--data (parquet)")
-    table = polars.scan_parquet(path).select("text")
-    rows = table.select(polars.len()).collect().item()
-    for start in range(0, rows, ROWS_AT_ONCE):
-        column: Iterable[str | None] = ()
-        with tolerated(left_out):
-            try:
-                column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
-            except (polars.exceptions.PolarsError, OSError) as error:
-                place = f"{path}, rows {start:,} to {min(rows, start + ROWS_AT_ONCE) - 1:,}"
-                fault = f"cannot be read: {str(error).splitlines()[0]}"
-                raise TrainerError(place, fault, AGAIN) from error
-        yield from (text for text in column if text is not None)
+def check_ids(shard: Shard, vocab: int) -> None:
+    """Every id is in the vocabulary."""
+    tokens = shard.tokens
+    if np.iinfo(tokens.dtype).max < vocab:
+        return
+    for start in range(0, len(tokens), TOKENS_AT_ONCE):
+        piece = tokens[start : start + TOKENS_AT_ONCE]
+        worst = piece.max() if piece.min() >= 0 else piece.min()
+        if not 0 <= worst < vocab:
+            fault = f"holds the token {worst:,}, the vocabulary has {vocab:,}"
+            raise TrainerError(shard.name, fault, "see --vocab")
 
 
-def jsonl_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        yield from (json.loads(line)["text"] for line in file if line.strip())
-
-
-def text_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
-    """A file is a document. Bytes that are not UTF-8 survive as they are."""
-    yield path.read_bytes().decode("utf-8", "surrogateescape")
-
-
-def is_text(head: bytes) -> bool:
-    """No control bytes, and UTF-8 but for a character that the end of the head may have cut; or mostly ASCII with a
-    few bytes above, an old encoding: tokens in binary are never that tame."""
-    if CONTROL & set(head):
-        return False
-    try:
-        head.decode()
-    except UnicodeDecodeError as fault:
-        return fault.start >= len(head) - 3 or sum(byte >= 128 for byte in head) < len(head) / 20
-    return True
-
-
-def npy_tokens(path: Path) -> Ids:
-    tokens: Ids = np.load(path, mmap_mode="r", allow_pickle=False)
-    return tokens
-
-
-def llmc_header(path: Path) -> tuple[int, int, int]:
-    magic, version, count = np.fromfile(path, "<i4", 3).tolist()
-    return magic, version, count
-
-
-def llmc_tokens(path: Path) -> Ids:
-    magic, _, count = llmc_header(path)
-    return np.memmap(path, LLMC_KINDS[magic][1], mode="r", offset=LLMC_HEADER_BYTES, shape=(count,))
-
-
-def nanogpt_tokens(path: Path) -> Ids:
-    return np.memmap(path, "<u2", mode="r", shape=(path.stat().st_size // 2,))
-
-
-def nanogpt_tokenizer(folder: Path) -> Tokenizer | None:
-    """The characters of meta.pkl, if their ids are those of a plain alphabet."""
-    itos = _nanogpt_meta(folder).get("itos")
-    if not isinstance(itos, dict) or sorted(itos) != list(range(len(itos))):
-        return None
-    return remade({"kind": "chars", "characters": "".join(itos[i] for i in range(len(itos)))})
-
-
-def _nanogpt_meta(folder: Path) -> dict[str, Any]:
-    """The vocabulary beside train.bin, read by an unpickler that knows no classes: no code runs."""
-    path = folder / "meta.pkl"
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as file:
-            meta = _PlainUnpickler(file).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
-        fault = f"is no plain dictionary ({error})"
-        raise TrainerError(str(path), fault, "give --vocab and remove it") from error
-    return meta if isinstance(meta, dict) else {}
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
-
-
-def _begins(*words: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(words)
-
-
-PARQUET = Layout("parquet", (".parquet",), _begins(b"PAR1"), parquet_documents)
-NPY = Layout("npy", (".npy",), _begins(b"\x93NUMPY"), tokens=npy_tokens, vocab=lambda _: GPT2_VOCAB)
-LLMC = Layout(
-    "llm.c",
-    (".bin",),
-    _begins(*(magic.to_bytes(4, "little") for magic in LLMC_KINDS)),
-    tokens=llmc_tokens,
-    vocab=lambda path: LLMC_KINDS[llmc_header(path)[0]][2],
-)
-JSONL = Layout(
-    "jsonl",
-    (".jsonl", ".ndjson"),
-    lambda head: head.lstrip().startswith(b"{") and b'"text"' in head,
-    jsonl_documents,
-)
-TEXT = Layout("text", (".txt", ".md", ".py"), is_text, text_documents)
-NANOGPT = Layout(
-    "nanoGPT",
-    (".bin",),
-    lambda head: b"\0" in head or len(set(head)) > 128,
-    tokens=nanogpt_tokens,
-    vocab=lambda path: int(_nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB),
-)
-LAYOUTS = (PARQUET, NPY, LLMC, JSONL, TEXT, NANOGPT)
+def check_samples(shard: Shard) -> None:
+    """Windows from the first token to the last: zeros that an aborted download has left, and tokens of 32 bits
+    that are read as 16, of which every second is the upper half of a token and no more than 1."""
+    tokens = shard.tokens
+    if len(tokens) < WINDOW_TOKENS:
+        return
+    starts = np.linspace(0, len(tokens) - WINDOW_TOKENS, WINDOWS).astype(np.int64) // 2 * 2
+    windows = [np.asarray(tokens[start : start + WINDOW_TOKENS]) for start in starts.tolist()]
+    for start, window in zip(starts.tolist(), windows, strict=True):
+        if not window.any():
+            fault = f"holds {WINDOW_TOKENS:,} zeros from token {start:,} of {len(tokens):,} on"
+            raise TrainerError(shard.name, fault, "was the download aborted? fetch it again")
+    upper, lower = max(w[1::2].max() for w in windows), min(w[::2].max() for w in windows)
+    if tokens.dtype.itemsize == 2 and upper <= 1 < lower:
+        fault = "is read as tokens of 16 bits, and every second one is 0 or 1"
+        raise TrainerError(shard.name, fault, "are they of 32? write them as uint16, or as .npy")

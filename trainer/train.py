@@ -22,10 +22,9 @@ from torch.distributed.tensor import DTensor
 from gputel.trainer.border import Border, TrainingRun
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, StampClock, Timeline, Travels
-from gputel.trainer.data import open_corpus
+from gputel.trainer.data import check_corpus, open_corpus
 from gputel.trainer.errors import TrainerError
 from gputel.trainer.evaluate import questions, validation_for
-from gputel.trainer.guards import check_corpus
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import built
 from gputel.trainer.optim import optimizer

@@ -1,14 +1,20 @@
-"""What --data, --val-data and --tokenizer mean; each layout is recognized by its content."""
+"""What --data, --val-data and --tokenizer mean; bad files are named before the first step."""
 
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
+import torch
+from click.testing import CliRunner
 
-from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer import data, rows
+from gputel.trainer.__main__ import main
+from gputel.trainer.data import Corpus, check_corpus, check_ids, check_samples, open_corpus
 from gputel.trainer.errors import TrainerError
-from gputel.trainer.guards import check_corpus
+from gputel.trainer.rows import Shard, shuffled
 
+from .conftest import TINY, Left, Start, same
 from .corpora import LAYOUTS, STORIES, made
 
 
@@ -105,10 +111,7 @@ def test_parquet_whose_text_is_no_string_is_named(tmp_path: Path) -> None:
 
 def test_damaged_page_of_parquet_is_named_with_its_rows_when_it_is_read(tmp_path: Path) -> None:
     folder = made("parquet", tmp_path / "data")
-    damaged = min(folder.iterdir())
-    content = bytearray(damaged.read_bytes())
-    content[8:200] = b"\xff" * 192
-    damaged.write_bytes(content)
+    damage(min(folder.iterdir()))
     corpus = open_corpus(str(folder), None, None)
     with pytest.raises(TrainerError, match=r"shard_00000.parquet, rows 0 to 9: cannot be read"):
         corpus.training(16, 0)
@@ -121,3 +124,142 @@ def test_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match=r"it wants to run os.system"):
         open_corpus(str(folder), None, None)
     assert not marker.exists()
+
+
+def test_id_beyond_the_vocabulary_is_named() -> None:
+    shard = Shard("shard.bin", lambda: np.array([1, 2, 300, 4], np.uint16))
+    with pytest.raises(TrainerError, match=r"shard.bin: holds the token 300, the vocabulary has 256"):
+        check_ids(shard, 256)
+    check_ids(shard, 301)
+
+
+@pytest.mark.parametrize("whole", [10_000, 1_000_000])
+def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -> None:
+    tokens = np.arange(whole, dtype=np.uint16) % 50_000 + 1
+    tokens[whole * 3 // 5 :] = 0
+    (tmp_path / "train.bin").write_bytes(tokens.tobytes())
+    corpus = open_corpus(str(tmp_path), None, None)
+    with pytest.raises(TrainerError, match=r"train.bin: holds 2,048 zeros from token .*fetch it again"):
+        check_corpus(corpus, 50_257, lambda _: True)
+
+
+@pytest.mark.parametrize("vocab", [50_257, 128_256])
+def test_tokens_of_32_bits_read_as_16_are_named(tmp_path: Path, vocab: int) -> None:
+    tokens = np.random.RandomState(0).randint(vocab, size=20_000).astype("<u4")
+    (tmp_path / "train.bin").write_bytes(tokens.tobytes())
+    corpus = open_corpus(str(tmp_path), None, None)
+    with pytest.raises(TrainerError, match=r"train.bin: is read as tokens of 16 bits, .* of 32\?"):
+        check_corpus(corpus, 65_536, lambda _: True)
+
+
+@pytest.mark.parametrize("vocab", [2, 65, 50_257])
+def test_tokens_of_any_small_vocabulary_pass(vocab: int) -> None:
+    tokens = np.random.RandomState(0).randint(vocab, size=20_001).astype(np.uint16)
+    check_samples(Shard("train.bin", lambda: tokens))
+
+
+def damage(path: Path) -> None:
+    """The pages of a parquet file; its end, which lists them, stays whole."""
+    content = bytearray(path.read_bytes())
+    content[8:200] = b"\xff" * 192
+    path.write_bytes(content)
+
+
+def test_files_to_be_skipped_are_noted_and_the_others_are_read(tmp_path: Path) -> None:
+    folder = made("parquet", tmp_path / "data")
+    (folder / "page.parquet").write_text("<html>403 Forbidden</html>")
+    polars.DataFrame({"text": [1, 2]}).write_parquet(folder / "numbers.parquet")
+    corpus = open_corpus(str(folder), None, None, skip_bad=True)
+    check_corpus(corpus, 256, lambda _: True)
+    assert corpus.left_out
+    assert [Path(place).name for place in corpus.left_out] == ["page.parquet", "numbers.parquet"]
+    rest = corpus.without(corpus.left_out).files[0]
+    assert [path.name for path in rest.all] == ["shard_00000.parquet", "shard_00001.parquet"]
+
+
+def test_corpus_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "page.parquet").write_text("<html>403 Forbidden</html>")
+    with pytest.raises(TrainerError, match="holds no file that can be read"):
+        open_corpus(str(tmp_path), None, None, skip_bad=True)
+
+
+def test_rows_that_cannot_be_read_are_skipped_and_every_run_notes_them(tmp_path: Path) -> None:
+    """They are in no cache that would hide them from the next run."""
+    folder = made("parquet", tmp_path / "data")
+    polars.DataFrame({"text": STORIES}).write_parquet(folder / "a.parquet")
+    damage(folder / "a.parquet")
+    for _ in range(2):
+        corpus = open_corpus(str(folder), None, None, skip_bad=True)
+        assert corpus.training(16, 0).row(3).any()
+        assert list(corpus.left_out or ()) == [f"{folder / 'a.parquet'}, rows 0 to 9"]
+
+
+@pytest.mark.long
+def test_damaged_file_that_is_met_ends_the_run_with_a_checkpoint_from_which_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the file is whole again, to the last bit as if it had always been."""
+    monkeypatch.setattr(rows, "TEXT_PER_SHARD", 1)
+    monkeypatch.setattr(
+        data, "EDGE_BYTES", 8
+    )  # so that the damage is no other corpus, as in files of a real size
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(4):
+        polars.DataFrame({"text": STORIES[:1]}).write_parquet(folder / f"{number}.parquet")
+    last = folder / f"{shuffled(3, 0, str(folder), 'shards', 0)[-1]}.parquet"
+    whole = trained(folder, tmp_path / "whole")
+    content = last.read_bytes()
+    damage(last)
+    stopped = trained(folder, tmp_path / "run", code=1)
+    assert f"{last}, rows 0 to 0: cannot be read" in (tmp_path / "run" / "log.txt").read_text()
+    end = stopped.metrics("run_end")[0]
+    assert (end["reason"], 0 < end["step"] < STEPS) == ("bad data", True)
+    assert stopped.checkpoints() == [f"step_{end['step']:06d}"]
+    last.write_bytes(content)
+    same(whole, trained(folder, tmp_path / "run", "--resume", "auto"))
+
+
+STEPS = 24
+
+
+def trained(folder: Path, out: Path, *options: str, code: int = 0) -> Left:
+    torch.set_num_threads(1)
+    where = ("--data", str(folder), "--out", str(out), "--steps", str(STEPS), "--device-batch-size", "4")
+    result = CliRunner().invoke(main, [*TINY, *where, *options])
+    assert result.exit_code == code, result.output
+    return Left(out)
+
+
+def read_shards_one_by_one() -> None:
+    rows.TEXT_PER_SHARD = 1
+
+
+@pytest.mark.long
+def test_two_ranks_stop_together_where_one_of_them_meets_data_that_it_cannot_read(
+    tmp_path: Path, start: Start
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("a", "b", "val"):
+        polars.DataFrame({"text": STORIES[:2]}).write_parquet(folder / f"{name}.parquet")
+    damage(folder / ("a.parquet", "b.parquet")[shuffled(2, 0, str(folder), "shards", 0)[-1]])
+    options = ("--data", str(folder), "--steps", "40", "--device-batch-size", "4")
+    run = start(tmp_path / "run", *options, ranks=2, sabotage=read_shards_one_by_one)
+    codes, output = run.end()
+    assert codes == [1, 1], output
+    assert Left(tmp_path / "run").metrics("run_end")[0]["reason"] == "bad data"
+    skipping = start(
+        tmp_path / "run",
+        *options,
+        "--resume",
+        "auto",
+        "--skip-bad-data",
+        "--stop-at",
+        "14",
+        ranks=2,
+        sabotage=read_shards_one_by_one,
+    )
+    codes, output = skipping.end()
+    assert codes == [0, 0], output
+    assert Left(tmp_path / "run").metrics("bad_data")[0]["left_out"] == 1
