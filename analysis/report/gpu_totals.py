@@ -88,9 +88,9 @@ class GpuTotals:
     def few_refreshes(self) -> bool:
         """Whether it was measured too briefly to compare integral and counter, each off by a refresh.
 
-        A power that never changes does not tell how often it is refreshed: then ten seconds are enough.
+        One that never changes does not tell how often it is refreshed: then ten seconds are enough.
         """
-        hz = self.refresh_hz.get("power_w") or 1.0
+        hz = min(self.refresh_hz.get(name) or 1.0 for name in ("power_w", "energy_j"))
         return self.measured_s * hz < FEW_REFRESHES
 
     @property

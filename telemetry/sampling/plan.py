@@ -20,8 +20,9 @@ from gputel.telemetry.store.tiers import Tier, TierColumn
 Calling = Callable[[Gpu], AbstractContextManager[None]]
 
 PROBES = 5
-SLOWER_THAN_FAST_NS = 500_000
-SLOWER_THAN_MEDIUM_NS = 5_000_000
+SLOWER_THAN_FAST_NS = 100_000
+SLOWER_THAN_MEDIUM_NS = 2_000_000
+"""Between two ticks a call takes up to four times as long as when it is probed again and again."""
 TOO_SLOW_NS = 100_000_000
 LOSES_LEAST = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
 """Of readings that cost about the same, the first of these goes to a slower tier before the others."""
