@@ -5,7 +5,7 @@ the first copy counts. Time never runs backwards from one mark to the next.
 
 A record covers all steps since the record before. The time between two records is training, as long as steps
 usually take nearby; the rest belongs to the evaluation or checkpoint printed between them, else it is `idle`. The
-time before the first record of an attempt is its `start`.
+time before the first record of an attempt is its `start`, and so is what its first step took longer than others.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _gap(inner: Sequence[LogMark], usual_ns: float) -> Iterator[Span]:
     """Cuts the time from one record to the next; the very first gap may have a record alone."""
     record = inner[-1]
     slots = list(pairwise(inner))
-    slots = slots or [(replace(record, time=record.time - _first_ns(record, usual_ns)), record)]
+    slots = slots or [(replace(record, time=record.time - _printed_ns(record, usual_ns)), record)]
     widths = [right.time - left.time for left, right in slots]
     if not record.first and _inseparable(record, usual_ns, widths):
         yield Span("train", inner[0].time, record.time, record, record.steps, inner[1].kind)
@@ -309,7 +309,13 @@ def _inseparable(record: LogMark, usual_ns: float, widths: Sequence[int]) -> boo
 
 
 def _first_ns(record: LogMark, usual_ns: float) -> int:
-    """Returns the length of an attempt's first record: printed, else as the records after it."""
+    """Returns the training in an attempt's first record; what compilation adds to a step belongs to the start."""
+    printed_ns, expected_ns = _printed_ns(record, usual_ns), record.steps * usual_ns
+    return round(expected_ns) if printed_ns > LONG * expected_ns else printed_ns
+
+
+def _printed_ns(record: LogMark, usual_ns: float) -> int:
+    """Returns the length of a record by its own step time, else as the records after it."""
     step_ns = usual_ns if record.dt_ns is None else record.dt_ns
     return 0 if np.isnan(step_ns) else round(record.steps * step_ns)
 

@@ -88,10 +88,10 @@ class GpuTotals:
     def few_refreshes(self) -> bool:
         """Whether it was measured too briefly to compare integral and counter, each off by a refresh.
 
-        One that never changes does not tell how often it is refreshed: then ten seconds are enough.
+        What never changes does not tell how often it is refreshed: then ten seconds are enough.
         """
-        hz = min(self.refresh_hz.get(name) or 1.0 for name in ("power_w", "energy_j"))
-        return self.measured_s * hz < FEW_REFRESHES
+        rates = [hz for name in ("power_w", "energy_j") if (hz := self.refresh_hz.get(name))]
+        return self.measured_s * min(rates, default=1.0) < FEW_REFRESHES
 
     @property
     def label(self) -> str:

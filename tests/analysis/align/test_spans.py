@@ -62,8 +62,14 @@ def test_before_the_first_record_is_its_start_and_after_the_last_one_it_is_idle(
 
 
 def test_first_step_that_says_how_long_it_took_is_believed(recorded: Recorded) -> None:
+    lines = [(10.0, step(0, dt_ms=1400)), (11.0, step(1, dt_ms=1000)), (12.0, step(2, dt_ms=1000))]
+    cut = kinds_and_seconds(cut_spans(recorded([(0, 12, lines)])))
+    assert cut[:2] == [("start", 0, 8.6), ("train", 8.6, 10)]
+
+
+def test_what_compilation_adds_to_the_first_step_belongs_to_the_start(recorded: Recorded) -> None:
     lines = [(10.0, step(0, dt_ms=6000)), (11.0, step(1, dt_ms=1000)), (12.0, step(2, dt_ms=1000))]
-    assert kinds_and_seconds(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 4), ("train", 4, 10)]
+    assert kinds_and_seconds(cut_spans(recorded([(0, 12, lines)])))[:2] == [("start", 0, 9), ("train", 9, 10)]
 
 
 def test_evaluation_between_two_steps_takes_what_they_leave(recorded: Recorded) -> None:
@@ -247,7 +253,10 @@ def test_long_first_step_after_an_evaluation_is_compilation(tmp_path: Path) -> N
     (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
     spans = cut_spans(read_run(tmp_path / "a.log"))
     seconds = spans.select(pl.col("end").max() - pl.col("start").min()).item().total_seconds()
-    assert (set(spans["kind"]), seconds) == ({"train"}, pytest.approx(79))
+    assert (set(spans["kind"]), seconds) == ({"start", "train"}, pytest.approx(79))
+    assert spans.filter(kind="start").select((pl.col("end") - pl.col("start")).sum()).item() == timedelta(
+        seconds=19
+    )
 
 
 def test_whole_second_stamps_do_not_lengthen_the_steps_before_an_evaluation(tmp_path: Path) -> None:
