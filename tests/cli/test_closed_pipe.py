@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 import gputel
+from gputel.telemetry import run_folder
+from gputel.telemetry.clock import SECOND
+from gputel.telemetry.store.tiers import Tier, TierColumn
+from tests.conftest import Compose
 
 LOGS = Path(gputel.__file__).parent.parent / "sample_logs"
 D16, D24 = (str(LOGS / f"d{depth}-base.log.gz") for depth in (16, 24))
@@ -47,8 +51,11 @@ def test_files_are_written_though_the_reader_of_the_printed_text_is_gone(name: s
     assert "Traceback" not in result.stderr
 
 
-def test_export_writes_its_table_though_the_reader_of_the_printed_text_is_gone(tmp_path: Path) -> None:
-    record = ["record", "--simulate", "1xH100", "--out", "run", "--for", "1s"]
-    subprocess.run([sys.executable, "-m", "gputel", *record], cwd=tmp_path, capture_output=True, check=True)
+def test_export_writes_its_table_though_the_reader_of_the_printed_text_is_gone(
+    tmp_path: Path, compose: Compose
+) -> None:
+    segment = run_folder.create(tmp_path / "run", {})
+    tier = Tier("fast", 10.0, (TierColumn("power_w", "W", 1000, "0"),))
+    compose(segment.gpu, [tier], [(0, n * SECOND // 10, [70_000]) for n in range(20)])
     result = into_a_closed_pipe(["export", "run", "--csv", "run.csv"], tmp_path)
     assert (tmp_path / "run.csv").stat().st_size > 0, result.stderr
