@@ -50,7 +50,7 @@ FAULTS = frozenset(
 EXTREMES = {"noisy": 0.05, "steady": 0.01}
 """Share of a curve's values at either end that may lie out of sight, so that the rest can be read."""
 HEAT = ("#0b1026", "#1d2f6f", "#155f8c", "#1b8f7f", "#74b84e", "#e5c63c", "#fff7c8")
-"""From little to much; its brightness rises all the way, so that it reads in grey too."""
+"""From little to much; its brightness rises all the way, so that it reads in gray too."""
 
 
 FOR_PAGES = {"tints": TINTS, "kinds": KINDS, "extremes": EXTREMES}

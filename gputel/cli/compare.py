@@ -184,15 +184,15 @@ def _compare_totals(
     from gputel.analysis.documents.runs import runs_document
 
     paths = [source.path for source in named if source.kind != "stdin"]
-    found = answer.totals(paths, index.default_file(), lambda stale: progress.each(stale, "reading runs"))
-    said = f"{len(found.rows):,} runs: totals, by their facts; curves are drawn of at most {MOST_CURVES}"
-    show.note(said)
+    totals = answer.totals(paths, index.default_file(), lambda stale: progress.each(stale, "reading runs"))
+    note = f"{len(totals.rows):,} runs: totals, by their facts; curves are drawn of at most {MOST_CURVES}"
+    show.note(note)
     if kinds:
-        options.write(runs_document(found.columns, found.rows), kinds, out, NAME, force=force)
+        options.write(runs_document(totals.columns, totals.rows), kinds, out, NAME, force=force)
     if as_json:
-        show.as_json(document.as_json({**answer.as_json(found), "notes": [said]}))
+        show.as_json(document.as_json({**answer.as_json(totals), "notes": [note]}))
     else:
-        show.document(runs_document(found.columns, found.rows))
+        show.document(runs_document(totals.columns, totals.rows))
 
 
 def _read(named: Sequence[RunSource], place: str, skipped: list[Skipped]) -> list[RunData]:

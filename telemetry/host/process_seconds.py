@@ -26,7 +26,7 @@ WORDS = ("state", "wait_channel", "gpu")
 RANK, WORKER = "rank", "worker"
 
 
-def labelled(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
+def labeled(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
     """`frame` has `process`; adds the other LABELS and turns WORDS into words."""
     names, channels, gpus = known_names(folder)
     known = pl.DataFrame(list(names.values()), schema=LABELS)

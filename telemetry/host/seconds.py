@@ -51,7 +51,7 @@ def seconds(folder: Path) -> pl.DataFrame:
     """A row a second and subject of the table in this folder, in the order of time."""
     frame = _rates(folder.name, _parts(folder))
     if folder.name == PROCESS and not frame.is_empty():
-        frame = process_seconds.labelled(frame, folder)
+        frame = process_seconds.labeled(frame, folder)
     return _typed(folder.name, frame)
 
 

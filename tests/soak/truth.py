@@ -1,4 +1,4 @@
-"""What the fake driver's sensors hold at any moment, worked out apart from it, for many moments at once.
+"""What the fake driver's sensors hold at any moment, computed without it, for many moments at once.
 
 Moments are nanoseconds of the driver's clock; values are the driver's integers, in float64, NaN where unknown.
 """

@@ -1,4 +1,4 @@
-"""The checks are run against this machine; what they must say of a bad one is told by real limits."""
+"""The checks are run against this machine; real limits make it a bad one."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""The scripts of deploy/, as Slurm and Kubernetes would run them, with a torchrun that says what it was told."""
+"""The scripts of deploy/, as Slurm and Kubernetes would run them, with a torchrun that prints its arguments."""
 
 import os
 import subprocess

@@ -309,11 +309,11 @@ def in_time(spans: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
 
 
 def at_moments(events: pl.DataFrame, start_ns: int) -> Iterator[Marker]:
-    """Events of a log or a recorder: `time`, `kind`, `text`. Spans tell of evaluations and checkpoints."""
-    told = events.filter(
+    """Events of a log or a recorder: `time`, `kind`, `text`. Evaluations and checkpoints are spans."""
+    moments = events.filter(
         pl.col("time").is_not_null() & ~pl.col("kind").is_in(["eval", "checkpoint", "epoch"])
     )
-    for kind in told["kind"].unique(maintain_order=True):
-        own = told.filter(pl.col("kind") == kind).head(MOST)
-        for moment, text in own.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
+    for kind in moments["kind"].unique(maintain_order=True):
+        of_kind = moments.filter(pl.col("kind") == kind).head(MOST)
+        for moment, text in of_kind.select(pl.col("time").dt.epoch("ns"), "text").iter_rows():
             yield Marker(str(kind), f"{kind}: {text or ''}"[:300], {"time": (moment - start_ns) / 1e9})

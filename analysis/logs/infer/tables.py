@@ -53,10 +53,10 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
     ):
         return None
     places = _places(shape, asides)
-    labelled = int(label is not None)
+    labeled = int(label is not None)
     below = b""
     for line in _above(lines, shape.lines[0]):
-        titles = _continued(_cells(line, places[-1] + 1 + labelled), below)
+        titles = _continued(_cells(line, places[-1] + 1 + labeled), below)
         below = line
         if not titles and not asides and not label:
             ends = [_under(line, lines[shape.lines[at]]) for at in (0, -1)]
@@ -64,7 +64,7 @@ def column_name(shape: LineShape, lines: Sequence[bytes], words: Vocabulary) -> 
         if titles:
             if _is_headed_otherwise(shape, lines, line):
                 return None
-            keys = [None if at in asides else titles[places[at] + labelled] for at in range(shape.slots)]
+            keys = [None if at in asides else titles[places[at] + labeled] for at in range(shape.slots)]
             held_out = label is not None and not label["set"].lower().startswith(b"train")
             return name_as(shape, [f"val {key}" if held_out and key else key for key in keys], words)
     return None

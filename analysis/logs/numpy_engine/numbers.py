@@ -188,7 +188,7 @@ _CERTAIN = 2**53
 _HEAVY = 10**10  # weight with which eight digits still are an int64
 _TOO_LARGE = 2**62
 _NONE: Ints = np.empty(0, dtype=np.int64)
-# Neighbouring digits are added up, the left one times ten; then neighboring pairs, then fours. The last of each
+# Neighboring digits are added up, the left one times ten; then neighboring pairs, then fours. The last of each
 # says which bits hold the sums; None: all of them.
 _STEPS = [
     (np.uint64(10 * 2**8 + 1), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),

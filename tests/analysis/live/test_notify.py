@@ -21,7 +21,7 @@ HOSTILE = "d16; touch $(echo owned) `id` '\" {text} \n --exec"
 
 
 def delivered(channel: Channel, run: str = "d16") -> list[str]:
-    """What was told of trouble."""
+    """The reports of trouble."""
     troubles: list[str] = []
     notifier = Notifier([channel], troubles.append, pauses_s=(0.0, 0.0, 0.0))
     notifier.send(Notice(run, ALARM))

@@ -13,7 +13,7 @@ import pytest
 from gputel.analysis.live import runs
 from gputel.analysis.live.runs import WriterCheck
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who writes a file is told by /proc alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only /proc says who writes a file")
 
 
 class Scene:

@@ -1,4 +1,4 @@
-"""What a view is handed, and who else is told."""
+"""What a view gets, and which other views hear of it."""
 
 import math
 import os

@@ -91,7 +91,7 @@ def multiplier(step: int, steps: int) -> float:
 def base_lines(
     values: Sequence[float], times: Sequence[float], steps: int, flops: float, seed: int
 ) -> Iterator[str]:
-    """nanochat's older grammar, which also told the gradient norm; a validation every 250 steps."""
+    """nanochat's older grammar, which also printed the gradient norm; a validation every 250 steps."""
     chance = random.Random(seed)
     total = 0.0
     for step, (loss, dt) in enumerate(zip(values, times, strict=True)):

@@ -1,4 +1,4 @@
-"""Formats are data: each reads its own samples, none reads another's, and a file that says nonsense is told so."""
+"""Formats are data: each reads its own samples, none reads another's, and nonsense is refused with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printed settings have the names of measures, and are told from them by what stands around them."""
+"""Printed settings have the names of measures, and are recognized by what stands around them."""
 
 from __future__ import annotations
 
