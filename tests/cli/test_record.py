@@ -11,6 +11,7 @@ import pytest
 
 import gputel
 from gputel.cli.record import default_name
+from tests.recordings import GPUTEL, RECORD
 
 Answer = subprocess.CompletedProcess[str]
 
@@ -20,9 +21,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def call(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Answer:
+def record(
+    *words: str, report: bool = False, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> Answer:
+    """Records; the closing report is left out, which takes most of the time, unless a test asks for it."""
     return subprocess.run(
-        [sys.executable, "-m", "gputel", *words],
+        [*((*GPUTEL, "record") if report else RECORD), *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -33,7 +37,7 @@ def call(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None
 
 
 def test_recording_for_a_time_ends_by_itself() -> None:
-    answer = call("record", "--simulate", "2xH100", "--for", "1.2s", "--out", "run")
+    answer = record("--simulate", "2xH100", "--for", "1.2s", "--out", "run", report=True)
     assert answer.returncode == 0
     assert "SIMULATED: 2xH100" in answer.stderr
     assert "next: gputel report run" in answer.stderr
@@ -56,8 +60,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a script's run, with tags and a secret."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "train.py").write_text(SCRIPT)
-    words = ("record", "--simulate", "H100", "--tag", "lr=3e-4", "--tag", "api_key=abc", "--", sys.executable)
-    answer = call(*words, "train.py", "--token", "hunter2", cwd=folder)
+    words = ("--simulate", "H100", "--tag", "lr=3e-4", "--tag", "api_key=abc", "--", sys.executable)
+    answer = record(*words, "train.py", "--token", "hunter2", cwd=folder)
     assert (answer.returncode, answer.stdout) == (0, "hello\n"), answer.stderr
     (run,) = (folder / "runs").iterdir()
     return run
@@ -78,7 +82,7 @@ def test_default_folder_is_named_after_the_script(recorded: Path) -> None:
     ("words", "name"), [(("--out", "here"), "here"), (("--out", "x", "--name", "mine"), "mine")]
 )
 def test_run_is_named_by_its_option_or_its_folder(words: tuple[str, ...], name: str) -> None:
-    assert call("record", *words, "--no-host", "--", "true").returncode == 0
+    assert record(*words, "--no-host", "--", "true").returncode == 0
     assert json.loads(Path(words[1], "run.json").read_text())["run"] == name
 
 
@@ -103,21 +107,21 @@ def test_tags_are_kept_and_secrets_masked(recorded: Path) -> None:
 
 def test_run_folder_is_for_its_user_alone_unless_shared(recorded: Path) -> None:
     assert recorded.stat().st_mode & 0o777 == 0o700
-    assert call("record", "--out", "run", "--share-group", "--no-host", "--", "true").returncode == 0
+    assert record("--out", "run", "--share-group", "--no-host", "--", "true").returncode == 0
     assert Path("run").stat().st_mode & 0o777 == 0o750
 
 
 def test_run_is_never_overwritten(run: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    answer = call("record", "--simulate", "H100", "--out", "run", "--", "echo", "second")
+    answer = record("--simulate", "H100", "--out", "run", "--", "echo", "second")
     assert answer.returncode == 1
     assert "this folder already holds a run" in answer.stderr
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def test_continued_run_has_another_segment(run: Path) -> None:
-    answer = call(
-        "record", "--simulate", "H100", "--continue", "run", "--", "bash", "-c", "echo second; exit 2"
+    answer = record(
+        "--simulate", "H100", "--continue", "run", "--", "bash", "-c", "echo second; exit 2", report=True
     )
     assert answer.returncode == 2
     assert "in 2 segments" in answer.stderr
@@ -128,12 +132,12 @@ def test_continued_run_has_another_segment(run: Path) -> None:
 
 def test_continued_recording_has_one_thread_which_gets_every_signal(run: Path) -> None:
     look = "p=$(grep PPid: /proc/$PPID/status | cut -f2); ls /proc/$p/task | wc -l"
-    assert call("record", "--continue", str(run), "--", "bash", "-c", look).stdout == "1\n"
+    assert record("--continue", str(run), "--", "bash", "-c", look).stdout == "1\n"
 
 
 def test_json_stands_alone_on_standard_output() -> None:
-    answer = call(
-        "record", "--simulate", "H100", "--json", "--out", "run", "--", "bash", "-c", "echo hello; exit 3"
+    answer = record(
+        "--simulate", "H100", "--json", "--out", "run", "--", "bash", "-c", "echo hello; exit 3", report=True
     )
     assert answer.returncode == 3
     assert json.loads(answer.stdout)["exit_code"] == 3
@@ -141,7 +145,7 @@ def test_json_stands_alone_on_standard_output() -> None:
 
 
 def test_command_that_is_not_found_is_127_and_makes_no_run() -> None:
-    answer = call("record", "--out", "run", "--", "no-such-command")
+    answer = record("--out", "run", "--", "no-such-command")
     assert answer.returncode == 127
     assert answer.stderr == "error: no-such-command: command not found; check its spelling and PATH\n"
     assert not Path("run").exists()
@@ -149,12 +153,12 @@ def test_command_that_is_not_found_is_127_and_makes_no_run() -> None:
 
 def test_command_that_cannot_be_run_is_126_and_leaves_no_folder() -> None:
     Path("text").write_text("hello")
-    answer = call("record", "--out", "run", "--", "./text")
+    answer = record("--out", "run", "--", "./text")
     assert answer.returncode == 126
     assert "./text: cannot be run: Permission denied; make it executable with `chmod +x`" in answer.stderr
     Path("text").write_bytes(b"\0\1\2")
     Path("text").chmod(0o755)
-    answer = call("record", "--out", "here/and/there", "--", "./text")
+    answer = record("--out", "here/and/there", "--", "./text")
     assert answer.returncode == 126
     assert "./text: cannot be run: Exec format error; it is a program for another system" in answer.stderr
     assert not Path("here").exists()
@@ -163,7 +167,7 @@ def test_command_that_cannot_be_run_is_126_and_leaves_no_folder() -> None:
 def test_script_without_interpreter_line_runs_as_in_a_shell() -> None:
     Path("job").write_text('echo "$0 $1"; exit 5\n')
     Path("job").chmod(0o755)
-    answer = call("record", "--out", "run", "--", "./job", "a b")
+    answer = record("--out", "run", "--", "./job", "a b")
     assert (answer.returncode, answer.stdout) == (5, "./job a b\n")
 
 
@@ -179,7 +183,7 @@ def test_start_that_fails_leaves_no_folder(words: tuple[str, ...]) -> None:
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("kept")
     for out in ("runs/a/b", "mine"):
-        answer = call("record", "--simulate", "H100", "--out", out, *words)
+        answer = record("--simulate", "H100", "--out", out, *words)
         assert answer.returncode == 1
         assert answer.stderr.count("\n") == 1
     assert [path.name for path in Path().rglob("*")] == ["mine", "notes.txt"]
@@ -190,9 +194,9 @@ def test_start_that_fails_leaves_no_folder(words: tuple[str, ...]) -> None:
 )
 def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
     """The report may be missing; it is made in another process, which may even abort."""
-    record = f"{sys.executable} -m gputel record --simulate H100 --out run -- sh -c 'echo hi; exit 3'"
+    command = f"{sys.executable} -m gputel record --simulate H100 --out run -- sh -c 'echo hi; exit 3'"
     answer = subprocess.run(
-        ["bash", "-c", f"ulimit {limit}; exec {record}"],
+        ["bash", "-c", f"ulimit {limit}; exec {command}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -204,15 +208,15 @@ def test_exit_code_survives_lack_of_memory_or_descriptors(limit: str) -> None:
 
 
 def test_recording_with_fsync_keeps_output_and_end() -> None:
-    answer = call("record", "--fsync", "--out", "run", "--", "sh", "-c", "echo hi; exit 3")
+    answer = record("--fsync", "--out", "run", "--", "sh", "-c", "echo hi; exit 3")
     assert (answer.returncode, answer.stdout) == (3, "hi\n")
     assert json.loads(Path("run/run.json").read_text())["exit_code"] == 3
 
 
 def test_too_few_descriptors_are_one_line_and_no_folder() -> None:
-    record = f"{sys.executable} -m gputel record --out run -- true"
+    command = f"{sys.executable} -m gputel record --out run -- true"
     answer = subprocess.run(
-        ["bash", "-c", f"ulimit -n 11; exec {record}"],
+        ["bash", "-c", f"ulimit -n 11; exec {command}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -224,8 +228,8 @@ def test_too_few_descriptors_are_one_line_and_no_folder() -> None:
 
 
 def test_output_and_exit_code_are_kept_without_proc() -> None:
-    record = f"{sys.executable} -m gputel record --out run -- sh -c 'echo hi; exit 3'"
-    hide = ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs none /proc || exit 99; exec {record}"]
+    command = f"{sys.executable} -m gputel record --out run -- sh -c 'echo hi; exit 3'"
+    hide = ["unshare", "--mount", "bash", "-c", f"mount -t tmpfs none /proc || exit 99; exec {command}"]
     answer = subprocess.run(hide, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if answer.returncode in (1, 99) and not Path("run").exists():
         pytest.skip(f"hiding /proc needs root: {answer.stderr.strip()}")
@@ -235,7 +239,7 @@ def test_output_and_exit_code_are_kept_without_proc() -> None:
 
 def test_continue_is_refused_while_the_run_is_recorded() -> None:
     inner = f"{sys.executable} -m gputel record --continue run -- true; echo $?"
-    answer = call("record", "--out", "run", "--", "bash", "-c", inner)
+    answer = record("--out", "run", "--", "bash", "-c", inner)
     assert answer.stdout.splitlines()[-1] == "1"
     assert "error: run: is still being recorded by process " in answer.stdout
     assert "; wait for its end, or stop it" in answer.stdout
@@ -243,7 +247,7 @@ def test_continue_is_refused_while_the_run_is_recorded() -> None:
 
 
 def test_without_a_gpu_a_plain_recording_is_one_line_and_leaves_nothing() -> None:
-    answer = call("record", "--out", "run", env={"LD_LIBRARY_PATH": ""})
+    answer = record("--out", "run", env={"LD_LIBRARY_PATH": ""})
     if answer.returncode == 0:
         pytest.skip("this machine has a GPU")
     assert answer.returncode == 1
@@ -254,7 +258,7 @@ def test_without_a_gpu_a_plain_recording_is_one_line_and_leaves_nothing() -> Non
 
 
 def test_without_a_gpu_the_output_is_recorded_all_the_same() -> None:
-    answer = call("record", "--out", "run", "--", "echo", "hello")
+    answer = record("--out", "run", "--", "echo", "hello")
     assert answer.returncode == 0
     assert answer.stdout == "hello\n"
     if "no GPU was sampled" in answer.stderr:
@@ -265,8 +269,8 @@ def test_without_a_gpu_the_output_is_recorded_all_the_same() -> None:
 def test_nodes_record_side_by_side() -> None:
     for rank in ("0", "1"):
         env = {"NODE_RANK": rank, "NNODES": "2"}
-        words = ("record", "--simulate", "H100", "--out", "run", "--", "echo", f"node {rank}")
-        assert call(*words, env=env).returncode == 0
+        words = ("--simulate", "H100", "--out", "run", "--", "echo", f"node {rank}")
+        assert record(*words, env=env).returncode == 0
     assert Path("run/nodes/0/output.log").read_text() == "node 0\n"
     assert Path("run/nodes/1/output.log").read_text() == "node 1\n"
 
@@ -290,7 +294,7 @@ def test_nodes_record_side_by_side() -> None:
     ],
 )
 def test_nonsense_is_a_usage_error(words: tuple[str, ...], fault: str) -> None:
-    answer = call("record", *words)
+    answer = record(*words)
     assert answer.returncode == 2
     assert fault in answer.stderr
     assert list(Path().iterdir()) == []

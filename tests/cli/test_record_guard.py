@@ -156,7 +156,7 @@ def _wait_for_end(process: int) -> None:
     import select
 
     pidfd = os.pidfd_open(process)
-    assert select.select([pidfd], [], [], 60)[0]
+    assert select.select([pidfd], [], [], PATIENCE_S)[0]
     os.close(pidfd)
 
 

@@ -17,6 +17,7 @@ PATIENCE_S = 300.0
 """Ends a hang, and measures nothing: a busy machine may take a minute over what takes a second."""
 LONGEST_LOOK_S = 0.5
 GPUTEL = (sys.executable, "-m", "gputel")
+RECORD = (sys.executable, str(Path(__file__).with_name("record_alone.py")))
 Reached = TypeVar("Reached")
 
 
@@ -55,7 +56,10 @@ def _state(pid: int) -> str:
 
 
 class Recorder:
-    """One `gputel record --out FOLDER ... -- COMMAND`, in a session of its own and without a terminal."""
+    """One `gputel record --out FOLDER ... -- COMMAND`, in a session of its own and without a terminal.
+
+    `program` is what records: without a closing report if it is not `(*GPUTEL, "record")`.
+    """
 
     def __init__(
         self,
@@ -66,11 +70,12 @@ class Recorder:
         stderr: int | None = None,
         env: Mapping[str, str] | None = None,
         prefix: tuple[str, ...] = (),
+        program: tuple[str, ...] = RECORD,
         **how: Any,
     ) -> None:
         self.folder = folder
         self.shown, self.said = folder.with_suffix(".shown"), folder.with_suffix(".said")
-        argv = [*prefix, *GPUTEL, "record", "--out", str(folder), *options]
+        argv = [*prefix, *program, "--out", str(folder), *options]
         how.setdefault("start_new_session", True)
         with self.shown.open("wb") as out, self.said.open("wb") as err:
             self.process = subprocess.Popen(

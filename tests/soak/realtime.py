@@ -20,7 +20,7 @@ from pathlib import Path
 from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND
 from tests.fake_nvml import GPU_IS_LOST, FakeNvml
-from tests.recordings import Recorder, is_alive, until
+from tests.recordings import GPUTEL, Recorder, is_alive, until
 from tests.soak.check import WARM_UP, Excuses, Soaked, Span, check
 from tests.soak.plan import Fault, SoakPlan
 from tests.soak.virtual import BACK, make_driver
@@ -76,9 +76,12 @@ def run(folder: Path, soak: SoakPlan) -> RealTime:
     """Record for the time of the plan, do its faults, and check what was recorded."""
     fake = make_driver(folder, soak.gpus)
     with disk(folder / "disk") as mounted:
-        program = (sys.executable, "-c", PROGRAM, str(soak.seconds))
         recorder = Recorder(
-            folder / "disk" / "run", *program, options=("--hz", f"{soak.hz:g}"), env=fake.environment
+            folder / "disk" / "run",
+            *(sys.executable, "-c", PROGRAM, str(soak.seconds)),
+            options=("--hz", f"{soak.hz:g}"),
+            env=fake.environment,
+            program=(*GPUTEL, "record"),
         )
         try:
             until(lambda: list((recorder.folder / "gpu").glob("fast-*")), "the first journal")

@@ -1,6 +1,6 @@
 """Real recorders for the tests of this folder.
 
-They sample no GPU unless a test asks for one: a compaction at the end of each would take most of the time.
+They sample no GPU unless a test asks for one, and print no closing report: both would take most of the time.
 """
 
 from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ import pytest
 from gputel.telemetry.process import libc
 from gputel.telemetry.process.shared_memory import Ledger, SeenSignal
 from gputel.telemetry.process.signals import Forwarder
-from tests.recordings import GPUTEL, Recorder, children, holders, is_alive, is_stopped, until
+from tests.recordings import GPUTEL, RECORD, Recorder, children, holders, is_alive, is_stopped, until
 from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
@@ -55,7 +55,7 @@ class Shell:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
-            os.environ.update(PS1="$ ", GPUTEL=" ".join(GPUTEL), TERM="dumb")
+            os.environ.update(PS1="$ ", GPUTEL=" ".join(GPUTEL), RECORD=" ".join(RECORD), TERM="dumb")
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
         os.set_blocking(self.master, False)
 
@@ -200,7 +200,7 @@ def test_ctrl_c_reaches_the_command_once_and_ends_a_shells_loop(shell: Shell, tm
     shell.type("echo loop=$?\n")
     shell.saw("loop=130")
     assert not (tmp_path / "run2").exists()
-    shell.type(f"$GPUTEL record --out kept -- {command} SIGINT; echo code=$?\n")
+    shell.type(f"$RECORD --out kept -- {command} SIGINT; echo code=$?\n")
     shell.saw("ready", 2)
     shell.type("\x03")
     shell.saw("got SIGINT")
@@ -211,9 +211,7 @@ def test_ctrl_c_reaches_the_command_once_and_ends_a_shells_loop(shell: Shell, tm
 
 
 def test_ctrl_z_and_fg_work_as_without_us(shell: Shell, tmp_path: Path) -> None:
-    shell.type(
-        "$GPUTEL record --out run -- bash -c 'echo ready; read x; echo read $x; exit 3'; echo code=$?\n"
-    )
+    shell.type("$RECORD --out run -- bash -c 'echo ready; read x; echo read $x; exit 3'; echo code=$?\n")
     shell.saw("ready\r\n")
     shell.type("\x1a")
     shell.saw("Stopped")
@@ -226,7 +224,7 @@ def test_ctrl_z_and_fg_work_as_without_us(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_job_in_the_background_comes_to_the_front(shell: Shell) -> None:
-    shell.type("$GPUTEL record --out run -- bash -c 'read x; echo read $x' &\n")
+    shell.type("$RECORD --out run -- bash -c 'read x; echo read $x' &\n")
     until(
         lambda: any(is_stopped(job) for job in children(shell.pid)),
         "it wants to read the terminal, and is stopped",
@@ -238,7 +236,7 @@ def test_job_in_the_background_comes_to_the_front(shell: Shell) -> None:
 
 def test_pdb_works_on_the_users_terminal(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "stop.py").write_text("answer = 41\nbreakpoint()\nprint('end', answer)\n")
-    shell.type(f"$GPUTEL record --out run -- {sys.executable} stop.py; echo code=$?\n")
+    shell.type(f"$RECORD --out run -- {sys.executable} stop.py; echo code=$?\n")
     shell.saw("(Pdb)")
     shell.type("answer += 1\n")
     shell.saw("(Pdb)", 2)
@@ -248,15 +246,13 @@ def test_pdb_works_on_the_users_terminal(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_pipe_to_a_pager_that_is_left_ends_nothing(shell: Shell, tmp_path: Path) -> None:
-    shell.type(
-        "$GPUTEL record --out run -- bash -c 'seq 200000; exit 5' | head -1; echo codes=${PIPESTATUS[0]}\n"
-    )
+    shell.type("$RECORD --out run -- bash -c 'seq 200000; exit 5' | head -1; echo codes=${PIPESTATUS[0]}\n")
     shell.saw("codes=5")
     assert (tmp_path / "run" / "output.log").read_bytes().count(b"\n") == 200_000
 
 
 def test_terminal_that_goes_away_ends_the_command_and_is_recorded(shell: Shell, tmp_path: Path) -> None:
-    shell.type("$GPUTEL record --out run -- bash -c 'echo ready; sleep 600'\n")
+    shell.type("$RECORD --out run -- bash -c 'echo ready; sleep 600'\n")
     shell.saw("ready\r\n")
     (job,) = children(shell.pid)
     os.close(shell.master)

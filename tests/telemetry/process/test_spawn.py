@@ -11,7 +11,7 @@ import pytest
 from gputel.telemetry import doctor
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
-from tests.recordings import GPUTEL, Recorder, until
+from tests.recordings import RECORD, Recorder, until
 
 Record = Callable[..., Recorder]
 
@@ -28,7 +28,7 @@ def python(program: str) -> tuple[str, ...]:
 
 def test_command_has_the_descriptors_that_the_user_gave_it_and_none_of_ours(tmp_path: Path) -> None:
     given = tmp_path / "given"
-    script = f"exec 7>{given}; exec {' '.join(GPUTEL)} record --out {tmp_path / 'run'} -- ls /proc/self/fd"
+    script = f"exec 7>{given}; exec {' '.join(RECORD)} --out {tmp_path / 'run'} -- ls /proc/self/fd"
     answer = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True)
     assert answer.stdout.split() == [b"0", b"1", b"2", b"3", b"7"]  # 3: ls reads the folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recordings import Recorder, until
+from tests.recordings import GPUTEL, Recorder, until
 from tests.telemetry.process.conftest import SIMULATED
 
 Record = Callable[..., Recorder]
@@ -28,7 +28,10 @@ def drain(master: int) -> bytes:
 
 def on_terminal(folder: Path, *command: str, env: dict[str, str] | None = None) -> tuple[Recorder, bytes]:
     master, slave = pty.openpty()
-    recorder = Recorder(folder, *command, stdout=slave, env={"TERM": "xterm", **(env or {})}, stderr=slave)
+    terminal = {"TERM": "xterm", **(env or {})}
+    recorder = Recorder(
+        folder, *command, stdout=slave, stderr=slave, env=terminal, program=(*GPUTEL, "record")
+    )
     os.close(slave)
     seen = drain(master)
     os.close(master)
