@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.logs.log import Log
+    from gputel.analysis.report.summary import RecordingSummary
     from gputel.analysis.runs import RunData
 
 SCHEMA, FACTS_VERSION = 1, 2
@@ -82,8 +83,8 @@ def row_of(path: Path) -> CatalogueRow | None:
     return computed(path)
 
 
-def computed(path: Path) -> CatalogueRow | None:
-    """Reads the run itself and computes its row."""
+def computed(path: Path, said: RecordingSummary | None = None) -> CatalogueRow | None:
+    """Reads the run itself and computes its row; `said` is the recording's summary, if it was made already."""
     from gputel.analysis.runs import read_run
 
     subject = read_run(path)
@@ -93,7 +94,9 @@ def computed(path: Path) -> CatalogueRow | None:
     facts: dict[str, Any] = dict.fromkeys(FACTS)
     facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
     if subject.recording is not None:
-        facts |= _of_recording(path, subject)
+        from gputel.analysis.report.summary import recording_summary
+
+        facts |= _of_recording(subject, said or recording_summary(path))
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     metrics = {name: _kept(figures) for name, figures in _metrics(log)}
@@ -117,9 +120,9 @@ def read_facts(folder: Path) -> CatalogueRow | None:
         return None
 
 
-def write_facts(folder: Path) -> Path:
-    """Writes facts.json into a recording that has ended, by a rename."""
-    row = computed(folder)
+def write_facts(folder: Path, said: RecordingSummary | None = None) -> Path:
+    """Writes facts.json into a recording that has ended, by a rename; `said` is its summary, if it was made."""
+    row = computed(folder, said)
     if row is None:
         raise GputelError(str(folder), "is no run", "name a run folder")
     document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
@@ -211,12 +214,9 @@ def _family(name: str | None) -> str | None:
     return model.name if model else name
 
 
-def _of_recording(path: Path, subject: RunData) -> dict[str, Any]:
-    from gputel.analysis.report.summary import recording_summary
-
+def _of_recording(subject: RunData, said: RecordingSummary) -> dict[str, Any]:
     recording = subject.recording
     assert recording is not None
-    said = recording_summary(path)
     first, last = recording.descriptions[0], recording.descriptions[-1]
     started, ended = run_folder.wall_ns(first, "started"), run_folder.wall_ns(last, "ended")
     git = first.get("git") or {}

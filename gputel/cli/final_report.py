@@ -16,7 +16,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gputel.analysis.report.summary import RecordingSummary
 
 START = "import sys; sys.path[:1] = []; from gputel.cli.final_report import main; main(sys.argv[1])"
 """Without the user's folder on the path, where a file may have the name of one of our modules."""
@@ -135,7 +138,7 @@ def _make(order: ReportOrder) -> None:
     if order.kinds:
         _write_page(run, order)
     summary = recording_summary(run)
-    _write_facts(run)
+    _write_facts(run, summary)
     if order.as_json:
         show.as_json(summary.as_json())
     else:
@@ -143,12 +146,12 @@ def _make(order: ReportOrder) -> None:
         show.document(record_document(summary), sys.stderr)
 
 
-def _write_facts(run: Path) -> None:
+def _write_facts(run: Path, summary: RecordingSummary) -> None:
     """Writes facts.json, by which `gputel runs` knows the run without reading it; a full disk leaves it out."""
     from gputel.analysis.catalogue import facts
 
     with contextlib.suppress(OSError):
-        facts.write_facts(run)
+        facts.write_facts(run, summary)
 
 
 def _write_page(run: Path, order: ReportOrder) -> None:
