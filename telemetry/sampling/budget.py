@@ -9,7 +9,6 @@ read, only its processor time counts.
 from __future__ import annotations
 
 import resource
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -64,7 +63,7 @@ class TierBudget:
         if self.reads.count < FEWEST_READS:
             return
         self.median_ns = self.reads.quantile(0.5) or 0
-        self.costs = {call: statistics.median_low(ns) for call, ns in self.calls.items()}
+        self.costs = {call: sorted(ns)[(len(ns) - 1) // 2] for call, ns in self.calls.items()}
         self.reads, self.calls = Durations(), {}
 
 

@@ -7,7 +7,6 @@ answer during probing keeps all its columns, because it may come back.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -146,7 +145,7 @@ def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock, calling: 
             before = clock.monotonic()
             reader.ask()
             latencies.append(clock.monotonic() - before)
-    return Probe(gpu, reading, answer, round(statistics.median(latencies)))
+    return Probe(gpu, reading, answer, sorted(latencies)[PROBES // 2])
 
 
 def arrange(findings: Sequence[Probe], hz: float, max_overhead: float | None = None) -> SamplingPlan:

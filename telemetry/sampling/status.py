@@ -13,10 +13,9 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputel.telemetry.machine import Gpu, Report, Values
-from gputel.telemetry.sampling.plan import SamplingPlan
-
 if TYPE_CHECKING:
+    from gputel.telemetry.machine import Gpu, Report, Values
+    from gputel.telemetry.sampling.plan import SamplingPlan
     from gputel.telemetry.sampling.rows import RawTier
 
 SHOWN = {"power_w": 1, "temp_c": 0, "util": 0, "mem_used_mib": 0}
