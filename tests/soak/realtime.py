@@ -193,8 +193,19 @@ def _excuses(player: Player, recorder: Recorder) -> Excuses:
     gone = [(began, ended + WARM_UP) for fault, began, ended in done if fault.kind in ("gone", "restart")]
     lost = {str(gpu): _lost(player, recorder, str(gpu)) for gpu in range(player.soak.gpus)}
     first = [(0, _first(recorder) - player.fake.state.began_ns + WARM_UP + SECOND)]
-    warm = [(begin, end + WARM_UP) for begin, end in (*hangs, *restarts)]
-    return Excuses([*hangs, *restarts], lost, [*first, *warm, *gone], stalls)
+    restarted = _restarts(player, recorder)
+    warm = [(begin, end + WARM_UP) for begin, end in (*hangs, *restarts, *restarted)]
+    return Excuses([*hangs, *restarts, *restarted], lost, [*first, *warm, *gone], stalls)
+
+
+def _restarts(player: Player, recorder: Recorder) -> list[Span]:
+    """From the death of each sampler until its successor has begun, by the recorder's own events."""
+    spans = []
+    for event in events.read(recorder.folder):
+        if event["kind"] == "gap" and event.get("seconds"):
+            at = _driver_time(player, str(event["time"]))
+            spans.append((at - round(event["seconds"] * SECOND) - SECOND, at + SECOND))
+    return spans
 
 
 def _lost(player: Player, recorder: Recorder, gpu: str) -> list[Span]:
