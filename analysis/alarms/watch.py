@@ -52,9 +52,13 @@ class Alarm:
 
 
 class RuleEngine:
-    """The detectors of all rules for one run, and the alarms that are on."""
+    """The detectors of all rules for one run, and the alarms that are on.
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    `explain` adds the cause to an alarm that begins.
+    """
+
+    def __init__(self, rules: Sequence[Rule], explain: Callable[[Alarm], Alarm] | None = None) -> None:
+        self._explain = explain
         self._detectors: dict[type[Moment], list[tuple[Rule, Callable[[Moment], Iterable[Finding]]]]] = {}
         for rule in rules:
             detector = _detector(rule)
@@ -81,6 +85,7 @@ class RuleEngine:
         state: Literal["on", "off"] = "on" if finding.wrong else "off"
         alarm = Alarm(rule.name, rule.what, state, finding.key, finding.text, finding.step, at_s)
         if finding.wrong:
+            alarm = self._explain(alarm) if self._explain else alarm
             self._active[key] = alarm
         else:
             del self._active[key]

@@ -31,6 +31,7 @@ from gputel.analysis.alarms.observations import (
     When,
 )
 from gputel.analysis.alarms.watch import Alarm, RuleEngine
+from gputel.analysis.live.causes import cause_now
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.events import ALARM
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 MOST_HISTORY = 200
 LOOK_S = 1.0
+EXPLAINED = ("slower", "stalled", "rank_behind")
+RECORDS = 30  # at least, that such an alarm is about
 QUIET_S = 5.0  # silence after which open rows are judged as they are
 BAR_S = 60.0  # the same for the rows of a progress bar
 GIB = 1 << 30
@@ -58,7 +61,7 @@ class RunAlarms:
 
     def __init__(self, run: Followed, rules: Sequence[Rule], now: Callable[[], float] = time.time) -> None:
         self._run, self._rules, self._now = run, rules, now
-        self._engine = RuleEngine(rules)
+        self._engine = RuleEngine(rules, self._explained)
         self._looked = float("-inf")
         self._live = False
         self._ended = False
@@ -73,7 +76,7 @@ class RunAlarms:
     def take(self, update: Update) -> list[Alarm]:
         """Judges an update and returns new alarms; none while it is catching up with earlier content."""
         if update.increment is not None and update.increment.afresh:
-            self._engine, self._pending = RuleEngine(self._rules), {}
+            self._engine, self._pending = RuleEngine(self._rules, self._explained), {}
         alarms = [alarm for moment in self._moments(update) for alarm in self._engine.see(moment)]
         self.history.extend(alarms)
         return alarms if self._live else []
@@ -98,6 +101,15 @@ class RunAlarms:
         alarms = [alarm for moment in self._state_moments(view, now) for alarm in self._engine.see(moment)]
         self.history.extend(alarms)
         return caught_up + alarms
+
+    def _explained(self, alarm: Alarm) -> Alarm:
+        """Adds what the machine around a recorded run says of a slow or silent one; not to what is long past."""
+        if alarm.rule not in EXPLAINED or not self._live or not self._run.state.is_recorded:
+            return alarm
+        each_s = self._run.state.view().seconds_a_record
+        rank = int(alarm.key) if alarm.key.isdigit() else None
+        words = cause_now(Path(self._run.source), RECORDS * (each_s or 1.0), rank)
+        return replace(alarm, text=f"{alarm.text}; {words}") if words else alarm
 
     def _moments(self, update: Update) -> Iterator[Moment]:
         if update.increment is not None:

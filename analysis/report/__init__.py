@@ -6,7 +6,9 @@ judge_run     the verdicts: bottleneck, headroom, MFU, overfitting, stragglers
 
 phases        the training of each phase, and the errors of times, energies and rates
 verdicts      Verdict and its evidence; MFU, headroom, stragglers
-bottleneck    compute, memory bandwidth, input or communication
+bottleneck    compute, memory bandwidth, input or communication, or what the machine around the GPUs names
+causes        slow steps and what the machine did in them -> why they were slow
+machine_seconds  what job and machine did in the slow seconds
 overfitting   validation against training loss; the best checkpoint
 doubts        figures that cannot both be right
 gpu_totals    per GPU of a recording: power, energy, memory, throttling
@@ -201,7 +203,7 @@ def judge_run(case: Case, *, trained: bool = True) -> list[Verdict]:
     recording = case.subject.recording
     simulated = recording.simulated if recording else None
     return [
-        _unknown(question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
+        _without_gpus(case, question, simulated) if simulated and question in BY_GPU_READINGS else judge(case)
         for question, judge in JUDGES.items()
         if trained or question in WITHOUT_TRAINING
     ]
@@ -220,7 +222,15 @@ def _stretch(spans: pl.DataFrame, sampled: Readings | None, *, keep_idle: bool) 
     return busy or sampled.edges
 
 
-def _unknown(question: str, simulated: str) -> Verdict:
-    """Refuses a verdict: simulated GPUs do not run the training, and a replay shows another recording's GPUs."""
+def _without_gpus(case: Case, question: str, simulated: str) -> Verdict:
+    """Refuses a verdict: simulated GPUs do not run the training, and a replay shows another recording's GPUs.
+
+    What the machine around them did is real.
+    """
+    slow: list[str] = []
+    if question == bottleneck.QUESTION:
+        if verdict := bottleneck.machine_verdict(case):
+            return verdict
+        slow = bottleneck.unseen(case)
     why = f"the GPU readings are simulated ({simulated}): no verdict"
-    return Verdict(question, UNKNOWN, (why,), {"simulated": simulated})
+    return Verdict(question, UNKNOWN, (why, *slow), {"simulated": simulated})

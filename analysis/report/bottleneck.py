@@ -10,6 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from gputel.analysis.report.causes import cause, killed
+from gputel.analysis.report.machine_seconds import MachineTables, Seconds, covered, open_machine, slow_seconds
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
 from gputel.trainer.gpus import find_gpu
 
@@ -42,16 +44,62 @@ SPOKEN = {
 
 
 def bottleneck_verdict(case: Case) -> Verdict:
+    """Returns what limits a run: what the machine around the GPUs names, else by the GPUs themselves."""
     facts = _facts(case)
+    if verdict := machine_verdict(case, facts):
+        return verdict
     for rule in (_input, _communication, _starved, _memory, _compute):
         reason = rule(case, facts)
         if reason:
             answer, evidence = reason
             return Verdict(QUESTION, answer, (*evidence, *_rest(facts)), facts)
     lacking = [name for name in ("util", "power_share", "tensor_active", "mfu") if facts[name] is None]
-    unclear = ["no figure stands out"] if len(lacking) < 4 else []
+    unclear = unseen(case) or (["no figure stands out"] if len(lacking) < 4 else [])
     unclear += [f"not known: {', '.join(SPOKEN[name] for name in lacking)}"] if lacking else []
     return Verdict(QUESTION, UNKNOWN, (*unclear, *_rest(facts)), facts)
+
+
+def machine_verdict(case: Case, facts: dict[str, Any] | None = None) -> Verdict | None:
+    """Returns the cause of slow steps, or of waits for data, that the machine's tables name; None without one.
+
+    `facts` are those of real GPUs; without them slow steps and printed waits alone count.
+    """
+    machines = _machines(case)
+    if not machines:
+        return None
+    stretches = slow_seconds(case.steps, case.clock_error_s), _waiting(case, facts)
+    for node, machine in machines.items():
+        named = killed(machine, case.steps["end"].tail(1)) if case.subject.log.status == "failed" else None
+        for seconds in stretches:
+            named = named or (cause(machine, seconds) if seconds else None)
+        if named:
+            of_node = [] if node is None else [f"by the tables of node {node}"]
+            return Verdict(QUESTION, named.answer, (*named.evidence, *of_node), dict(facts or {}))
+    return None
+
+
+def unseen(case: Case) -> list[str]:
+    """Says that steps were slow, and that nothing recorded of the machine tells why."""
+    seconds = slow_seconds(case.steps, case.clock_error_s) if _machines(case) else None
+    return [f"{seconds.why}: cause not seen"] if seconds else []
+
+
+def _machines(case: Case) -> dict[str | None, MachineTables]:
+    """Returns the tables of each node; none of a run without steps, or without a recorded machine."""
+    recording = case.subject.recording
+    if recording is None or case.steps.is_empty():
+        return {}
+    host = recording.host
+    nodes = host["node"].unique(maintain_order=True).to_list() if "node" in host.columns else [None]
+    return {node: machine for node in nodes if (machine := open_machine(recording, node))}
+
+
+def _waiting(case: Case, facts: dict[str, Any] | None) -> Seconds | None:
+    """Returns all seconds of a training that waits for data throughout."""
+    reason = _input(case, {"data_share": _data(case)}) or (_starved(case, facts) if facts else None)
+    if reason is None:
+        return None
+    return Seconds(covered(case.steps), pl.Series([], dtype=pl.Datetime("ms", "UTC")), *reason[1])
 
 
 def power_limit_w(case: Case) -> float | None:

@@ -1,0 +1,213 @@
+"""A recording's tables around the GPUs -> what job and machine did in its slow seconds, and in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gputel.analysis import text
+from gputel.telemetry.host.process_seconds import RANK
+
+if TYPE_CHECKING:
+    from gputel.analysis.runs.recording import Recording
+
+SLOW = 1.15  # times the median step
+SHARE = 0.05  # of the training that was slow
+FEWEST_S = 5  # slow seconds, below which nothing is said
+MOST_S = 3600  # seconds that are looked at, evenly over all
+RECENT_S, BEFORE_S = 60, 600  # of an alarm: the longest slow stretch, and how much before it is compared
+UNINTERRUPTIBLE, ENDED = "D", "X"
+REMOTE = (
+    r"^(?:request_wait_answer|fuse_|rpc_|nfs|__rpc|ceph|cifs|smb|wait_for_response|lustre|ptlrpc|p9_|v9fs)"
+)
+"""Wait channels of file systems behind a network or another program; their readers sleep, and use no disk."""
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """The slow seconds of a job, and the others to compare with, empty where it was always slow; `why` says so."""
+
+    slow: pl.Series
+    usual: pl.Series
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class MachineTables:
+    """Tables of a recording, a row a second; a process without a row waits where it waited before."""
+
+    host: pl.DataFrame
+    cores: int
+    disks: pl.DataFrame
+    networks: pl.DataFrame
+    cgroups: pl.DataFrame
+    processes: pl.DataFrame
+    trainers: Sequence[str] = field(default=())
+
+
+def open_machine(
+    recording: Recording, node: str | None = None, rank: int | None = None
+) -> MachineTables | None:
+    """Returns the tables of a node, with the processes of one rank alone if it is named; None of none."""
+
+    def of_node(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if node is None or "node" not in frame.columns else frame.filter(pl.col("node") == node)
+
+    host, processes = of_node(recording.host), of_node(recording.processes)
+    if rank is not None:
+        processes = processes.filter(pl.col("rank") == rank)
+    if host.is_empty() or processes.is_empty():
+        return None
+    ranks = processes.filter(pl.col("role") == RANK)["process"].unique(maintain_order=True).to_list()
+    cores = of_node(recording.cores)["core"].n_unique()
+    return MachineTables(
+        host,
+        max(cores, 1),
+        of_node(recording.disks),
+        of_node(recording.networks),
+        of_node(recording.cgroups),
+        processes,
+        ranks or _most_active(processes),
+    )
+
+
+def slow_seconds(steps: pl.DataFrame, clock_error_s: float) -> Seconds | None:
+    """Returns the seconds in which steps were slow, on average over the second; None of too few."""
+    median: Any = steps["duration_s"].median()
+    if not median:
+        return None
+    ended = steps.with_columns(time=_second("end"))
+    by_second = ended.group_by("time").agg(
+        pl.col("duration_s").mean(), (pl.col("duration_s") * pl.col("steps")).sum().alias("all")
+    )
+    longer = pl.col("duration_s") > max(SLOW * median, median + 2 * clock_error_s)
+    times = by_second.sort("time").with_columns(longer.alias("slow"))
+    lasted = float(times.filter("slow")["all"].sum())
+    if lasted < max(FEWEST_S, SHARE * float(times["all"].sum())):
+        return None
+    slowly: Any = times.filter("slow")["duration_s"].median()
+    why = (
+        f"steps took {text.duration(slowly)} for {text.duration(lasted)}, {slowly / median:.2g} times the median "
+        f"of {text.duration(median)}"
+    )
+    slow, usual = (
+        ended.join(times.filter(flag), on="time", how="semi") for flag in (pl.col("slow"), ~pl.col("slow"))
+    )
+    return Seconds(covered(slow), covered(usual), why)
+
+
+def covered(steps: pl.DataFrame) -> pl.Series:
+    """Returns every second that one of the steps lasts for."""
+    seconds = pl.datetime_ranges(_second("start"), _second("end"), "1s").alias("time")
+    times: pl.Series = steps.select(seconds).explode("time")["time"].unique().sort()
+    return times
+
+
+def _second(name: str) -> pl.Expr:
+    return pl.col(name).dt.truncate("1s").dt.cast_time_unit("ms")
+
+
+def recent(machine: MachineTables, lasts_s: float) -> Seconds:
+    """Returns the last seconds of a run that goes on, and the ten minutes before them."""
+    times = machine.host["time"].unique().sort()
+    border = times[-1] - timedelta(seconds=min(max(lasts_s, FEWEST_S), RECENT_S))
+    began = border - timedelta(seconds=BEFORE_S)
+    return Seconds(times.filter(times > border), times.filter((times > began) & (times <= border)))
+
+
+def figures(machine: MachineTables, seconds: pl.Series) -> Figures:
+    """Returns means over these seconds, of the job's processes and of the machine."""
+
+    def at(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.filter(pl.col("time").is_in(seconds.implode()))
+
+    seconds = machine.host.filter(pl.col("time").is_in(seconds.implode()))["time"].unique().sort()
+    seconds = seconds.gather_every(max(1, len(seconds) // MOST_S))
+    rows, host, count = at(machine.processes), at(machine.host), max(len(seconds), 1)
+    states = _waits(machine.processes, seconds)
+    trainers = rows.filter(pl.col("process").is_in(machine.trainers))
+    workers = rows.filter(~pl.col("process").is_in(machine.trainers))
+    waits = states.filter(pl.col("state") == UNINTERRUPTIBLE)
+    remote = states.filter(pl.col("wait_channel").str.contains(REMOTE))
+    job = _sum(rows, "cpu") / count
+    busy = machine.cores * (_mean(host, "cpu_busy") or 0.0)
+    return {
+        "main_wait": _sum(trainers, "main_wait") / count / max(len(machine.trainers), 1),
+        "trainer_cpu": _sum(trainers, "cpu") / count,
+        "trainers": len(machine.trainers),
+        "worker_busy": _worker_share(workers, count),
+        "blocked": 100 * waits.height / count,
+        "channel": _commonest(waits),
+        "remote": 100 * remote.height / count,
+        "remote_channel": _commonest(remote),
+        "read_mib_s": _sum(rows, "storage_read_mib_s") / count,
+        "faults": _sum(rows, "major_faults_s") / count,
+        "job_cpu": job,
+        "others_cpu": max(0.0, busy - job),
+        "steal": machine.cores * (_mean(host, "cpu_steal") or 0.0),
+        "all_cpu": 100.0 * machine.cores,
+        "swap_in": _mean(host, "swap_in_mib_s") or 0.0,
+        "throttled": _highest(at(machine.cgroups), "cgroup", "throttled"),
+        "throttled_ms": _highest(at(machine.cgroups), "cgroup", "throttled_ms_s"),
+        "cpu_limit": _least(at(machine.cgroups), "cpu_limit_cores"),
+        "disk_busy": _highest(at(machine.disks), "disk", "busy"),
+        "tx_mib_s": _highest(at(machine.networks), "net", "tx_mib_s"),
+        "tx_most": _most(at(machine.networks), "tx_mib_s"),
+        "retransmits": _mean(host, "tcp_retransmits_s") or 0.0,
+    }  # fmt: skip
+
+
+def _waits(processes: pl.DataFrame, seconds: pl.Series) -> pl.DataFrame:
+    """Returns the state and wait channel of each process that lives, in each of these seconds."""
+    lives = processes.group_by("process", maintain_order=True).agg(first=pl.col("time").min())
+    grid = pl.DataFrame({"time": seconds}).join(lives, how="cross").filter(pl.col("time") >= pl.col("first"))
+    rows = processes.select("time", "process", "state", "wait_channel").sort("time")
+    states = grid.sort("time").join_asof(rows, on="time", by="process", check_sortedness=False)
+    return states.filter(pl.col("state") != ENDED)
+
+
+def _most_active(processes: pl.DataFrame) -> list[str]:
+    """Names the process that used the CPU most, where no process says that it is a rank."""
+    by_process = processes.group_by("process", maintain_order=True).agg(pl.col("cpu").sum())
+    return by_process.sort("cpu", descending=True, maintain_order=True)["process"].head(1).to_list()
+
+
+def _sum(frame: pl.DataFrame, name: str) -> float:
+    return float(frame[name].sum() or 0.0)
+
+
+def _mean(frame: pl.DataFrame, name: str) -> float | None:
+    value: Any = frame[name].mean()
+    return None if value is None else float(value)
+
+
+def _most(frame: pl.DataFrame, name: str) -> float:
+    value: Any = frame[name].max()
+    return float(value or 0.0)
+
+
+def _least(frame: pl.DataFrame, name: str) -> float | None:
+    value: Any = frame[name].min()
+    return None if value is None else float(value)
+
+
+def _highest(frame: pl.DataFrame, subject: str, name: str) -> float:
+    """Returns the mean of the subject with the highest one."""
+    return _most(frame.group_by(subject).agg(pl.col(name).fill_null(0.0).mean()), name)
+
+
+def _worker_share(workers: pl.DataFrame, seconds: int) -> float:
+    """Returns the share of time in which the busiest worker ran or waited for a core."""
+    shares = workers.group_by("process").agg((pl.col("cpu").sum() + pl.col("main_wait").sum()) / seconds)
+    return _most(shares, "cpu")
+
+
+def _commonest(rows: pl.DataFrame) -> str | None:
+    counts = rows["wait_channel"].drop_nulls().value_counts(sort=True)
+    return None if counts.is_empty() else str(counts["wait_channel"][0])
