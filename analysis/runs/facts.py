@@ -109,7 +109,8 @@ def _printed(config: dict[str, float | str], name: str) -> Fact | None:
 
 
 def _world(config: dict[str, float | str]) -> Fact | None:
-    size = config.get("world_size")
+    """Returns the ranks, else the GPUs that a log prints, which may be those of one node."""
+    size = config.get("world_size", config.get("gpus"))
     return Fact(int(size), PRINTED) if isinstance(size, (int, float)) else None
 
 

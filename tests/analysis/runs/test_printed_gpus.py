@@ -1,0 +1,61 @@
+"""How many GPUs a log says that it uses, in the spellings of users' scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.runs import RunData, read_run
+
+RECORDS = "".join(f"step {step} | loss: {3 - step / 300:.4f} | dt: 500.00ms\n" for step in range(30))
+
+
+def run_with(tmp_path: Path, *banner: str) -> RunData:
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(banner) + "\n" + RECORDS)
+    return read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("num GPUs: 2", 2),
+        ("Number of GPUs: 4", 4),
+        ("num_gpus=2, batch=4", 2),
+        ("n_gpus=4", 4),
+        ("WORLD_SIZE=8", 8),
+        ("Using 8 GPUs", 8),
+        ("[rank0]: Using 8 GPUs", 8),
+        ("2026-03-01 10:00:00 INFO Using 8 GPUs", 8),
+        ("Using 2 GPU(s)", 2),
+        ("Training on 4 GPUs", 4),
+        ("running on 2 NVIDIA A100 GPUs", 2),
+        ("Using 8 x H100 GPUs", 8),
+    ],
+)
+def test_printed_number_of_gpus_is_that_of_the_run(tmp_path: Path, line: str, count: int) -> None:
+    run = run_with(tmp_path, line)
+    assert run.facts.gpus is not None
+    assert (run.facts.gpus.value, run.facts.gpus.origin) == (count, "printed")
+    assert run.log.records.height == 30
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Using GPU 0",
+        "Using GPU: 1",
+        "using 85% of GPU",
+        "Using 4 GPUs per node",
+        "Number of GPUs used per node: 4",
+    ],
+)
+def test_number_of_a_gpu_or_of_those_of_a_node_is_not_that_of_the_run(tmp_path: Path, line: str) -> None:
+    assert run_with(tmp_path, line).facts.gpus is None
+
+
+def test_number_of_ranks_wins_over_that_of_gpus_which_may_be_those_of_one_node(tmp_path: Path) -> None:
+    run = run_with(tmp_path, "World size: 16", "Using 8 GPUs")
+    assert run.facts.gpus is not None
+    assert run.facts.gpus.value == 16
