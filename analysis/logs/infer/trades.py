@@ -36,6 +36,9 @@ _MONEY_BEFORE = lazy_regex(rb"(?:\$|\xe2\x82\xac|\xc2\xa3)$")
 _TRAINS = lazy_regex(
     r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss|val[ _]?loss|loss)$"
 )
+_SET_LOSS = lazy_regex(
+    r"(?i)^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?)[ _]loss$"
+)  # of no other trade
 _NAMED_LOSS = lazy_regex(r"(?i)loss(?:es)?(?:[ _.(-]*(?:avg|mean|value)\W*)?$")
 _LEARNS = lazy_regex(r"(?i)^(?:lr|learning[ _-]?rate|grad(?:ient)?[ _-]?norm|train[ _]?loss)$")
 _SENTENCE = lazy_regex(rb"[a-z][.!?](?:\s|$)|[\d%] ?[.!?]\s+[A-Z][a-z]")
@@ -62,6 +65,8 @@ def _is_of_another_trade(line: Candidate) -> bool:
     learns = any(map(_LEARNS.match, sources)) or ("loss" in line.columns and _AGENT.search(text) is not None)
     if b"loss of " in text.lower() or (_MONEY.search(text) and not learns):
         return True
+    if any(map(_SET_LOSS.match, sources)):
+        return False
     if any(map(_TRAINS.match, sources)) and (line.place or not _SERVICE.search(text)):
         return False
     if _loses_otherwise(line):

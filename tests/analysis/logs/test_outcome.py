@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputel.analysis.logs.outcome import Outcome
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
 
@@ -206,3 +210,20 @@ def test_checkpoint_of_several_lines_has_the_text_that_names_it_best(
 ) -> None:
     log = read(iteration(899, 3.5) + "\n".join(lines) + "\n" + iteration(900, 3.5))
     assert log.events.select("kind", "line", "step", "text").rows() == [("checkpoint", 2, 900, text)]
+
+
+WORDS = [
+    "step 5 loss 2.5", "", "Saving checkpoint", "Saved state to out/step_10.pt", "Saved state to out/step_20.pt",
+    "Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: boom", "exitcode : 0",
+    "exitcode : 3", "Training complete.", "saved to model.h5", "saved to model.h1", "RESTART #2",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=20), st.integers(0, 9))
+def test_events_of_a_region_are_those_of_its_lines(lines: list[str], first: int) -> None:
+    """Looking through a region at once leaves no event out."""
+    whole, single = Outcome(), Outcome()
+    region = "\n".join(lines).encode()
+    events = [event for at, line in whole.worth(region, first) for event in whole.read(line, at)]
+    alone = [event for at, line in enumerate(region.split(b"\n"), first) for event in single.read(line, at)]
+    assert (events, whole.completed) == (alone, single.completed)

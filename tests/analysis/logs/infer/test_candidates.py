@@ -64,3 +64,9 @@ def test_rates_beside_a_learning_rate_are_of_a_training() -> None:
     assert made is not None
     assert made.speaks
     assert made.columns == ["step", "sent_s", "tok_per_sec", "MLM_en", "lr"]
+
+
+def test_place_of_an_evaluation_may_have_the_name_of_its_set() -> None:
+    made = candidate("Valid Epoch:  0 | LOSS: 0.344 | F1: 0.634")
+    assert made is not None
+    assert (made.role, made.columns) == ("eval", ["epoch", "val_loss", "F1"])

@@ -42,6 +42,7 @@ def test_line_of_another_trade_is_no_record(line: str) -> None:
         "iter {0} mlm_loss: {1:.3f} errors: 0 cpu: 12",
         "episode {0} loss {1:.3f} profit 12.5",
         "/Users/ann/profit/train.log - step {0} loss: {1:.3f}",
+        "Validation loss: {1:.4f} | si_sdr: -{0}.25 dB | rms_ratio: 0.901",
         "Objective of the network for batch {0} is loss {1:.3f} over all of its frames.",
     ],
 )
