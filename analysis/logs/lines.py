@@ -1,8 +1,8 @@
 """Bytes in any pieces -> clean whole lines. A redraw after a carriage return is a line of its own.
 
-Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces. All but the echo are found in the
-search for line feeds, so a log without them pays nothing. Memory is bounded: of a line longer than LIMIT only the
-beginning is kept.
+Removes escape sequences, terminal echo (`^[[B`), NUL bytes and backspaces, also as syslog spells them (`#033[32m`).
+All but the echo and what syslog spells are found in the search for line feeds, so a log without them pays nothing.
+Memory is bounded: of a line longer than LIMIT only the beginning is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ _ESCAPES = patterns.lazy_regex(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-B]|[@-Z\\-_=>78])"
 )
 _ECHO = patterns.lazy_regex(rb"\^\[(?:\[|O)[0-9;]*[A-Za-z~]")
+# syslog writes control characters as octal numbers; elsewhere `#015` is a number
+_SYSLOG = patterns.lazy_regex(
+    rb"(?m)^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))"
+    rb" \S+ \S+: .*#0(?:33|15|10).*$"
+)
+_SPELT = patterns.lazy_regex(rb"#0(?:33(?=\[)|15|10)(?!\d)")
 _ENDS = patterns.lazy_regex(rb"\r*\n|[\r\x08]+")
 _BLOCK = 1 << 18  # bytes that the processor's cache holds
 _FEED, _CONTROLS = 10, 32
@@ -103,6 +109,8 @@ class Splitter:
         return data[end.start() :] if end.group() == b"\n" else data[end.end() :]
 
     def _clean(self, data: bytes) -> Chunk:
+        if b"#" in data and b"#0" in data:
+            data = _SYSLOG.sub(lambda line: _SPELT.sub(_control, line.group()), data)
         feeds, controls = _controls(data)
         first = self.number
         self.number += len(feeds)
@@ -116,6 +124,10 @@ class Splitter:
         if b"\r" in controls or b"\x08" in controls:
             return _redraws(cleaned, first)
         return Chunk(cleaned, first, None, _after(feeds, data) if cleaned is data else None)
+
+
+def _control(spelt: re.Match[bytes]) -> bytes:
+    return bytes([int(spelt.group()[1:], 8)])
 
 
 def keep(kept: list[Chunk], chunk: Chunk) -> None:

@@ -35,6 +35,18 @@ def split(pieces: list[bytes]) -> list[tuple[int, bytes]]:
         (b"\x1b[32mloss\x1b[0m 2.5\n", [(1, b"loss 2.5")]),
         (b"^[[Bloss 2.5\n", [(1, b"loss 2.5")]),
         (b"lo\x00ss\n", [(1, b"loss")]),
+        (
+            b"Nov  2 10:00:01 gpu1 python[12]: #033[32mloss#033[0m 2.5#01520%#015\n",
+            [(1, b"Nov  2 10:00:01 gpu1 python[12]: loss 2.5#01520%")],
+        ),
+        (
+            b"Nov  2 10:00:01 gpu1 python[12]: 10%#015 20%\nrun #015 starts\n",
+            [
+                (1, b"Nov  2 10:00:01 gpu1 python[12]: 10%"),
+                (1, b" 20%"),
+                (2, b"run #015 starts"),
+            ],
+        ),
     ],
 )
 def test_lines_are_clean_and_redraws_share_the_number_of_their_line(

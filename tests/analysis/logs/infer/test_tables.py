@@ -61,4 +61,4 @@ def test_heading_of_sets_names_the_cells_of_a_measure(row: bytes, names: list[st
     (shape,) = shapes.line_shapes([row], [row])
     shape.lines = [1]
     cells = tables.column_name(shape, lines, naming.vocabulary())
-    assert (cells and [cell.column for cell in cells]) == names
+    assert (None if cells is None else [cell.column for cell in cells]) == names
