@@ -23,6 +23,7 @@ from gputel.analysis.logs.infer.shapes import LineShape, line_shapes, without_un
 MOST_LINES = 40_000
 MOST_SHAPES = 1_000
 MOST_PATTERNS = 40
+_MOST_IN_HEADER = 4  # values without a name: `[14/300][250/1251]`
 EXCERPT = 60  # lines; in a longer text a single record may be an example
 # A run that stops early prints its best line once more.
 _BEST_BELOW = LineTable(
@@ -268,7 +269,8 @@ def _header(candidates: Sequence[Candidate], main: Candidate) -> Candidate | Non
         for line in candidates
         if line.role in ("place", "other", "train") and _says_step(line) and not line.shape.is_bar
     ]
-    near = [line for line in above if _is_near(line, main)]
+    last = main.shape.lines[-1]
+    near = [line for line in above if line.shape.first < last and _is_near(line, main)]
     return max(near, key=lambda line: (-line.place_rank, line.shape.count), default=None)
 
 
@@ -282,6 +284,8 @@ def _says_step(line: Candidate) -> bool:
     """Whether it counts, and names its place or has no name for it: `submissions = 3` counts something else."""
     if line.place is None or (line.place.guessed and line.place.slot.key):
         return False
+    if line.place.slot.key is None and line.shape.slots > _MOST_IN_HEADER:
+        return False  # `[49, 9, 38, 56, 1]` is a list
     return (
         line.shape.count < 3 or len(set(line.shape.column(line.place.at))) > 1
     )  # `batch = 405` is a setting

@@ -41,9 +41,9 @@ _PLAIN = r"[^\s|,;]+"  # enough to recognize a torn line
 _NOTHING = (b"N/A", b"n/a", b"None", b"null", b"-")
 _ORDINAL = re.compile(ORDINAL)
 _LONGEST_END = 60
-_REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?)(?:$|[\W_])")
+_REWARD = re.compile(r"(?i)(?:^|[\W_])(?:rewards?|ep_?rew\w*|returns?|utility|fitness)(?:$|[\W_])")
 _LEARNS = re.compile(r"(?i)\blr\b|learn")
-_EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\bgames?\b")
+_EPISODE = re.compile(r"(?i)episod(?:es?|ic)|time_?steps?|\b(?:games?|cycles?|generations?)\b")
 _LOOSE = re.compile(r"(\|[^|\w]*[─-▟╸][^|\w]*\||(?<=%)\|[^|\w]*\||[\[|][=#>. -]{5,}[\]|]|[─-▟╸]+|\s+|\d+|�+)")
 
 

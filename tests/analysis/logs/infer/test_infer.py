@@ -267,3 +267,17 @@ def test_no_text_crashes_it_and_whatever_it_finds_can_be_read(text: str) -> None
     if found:
         hits, candidates = count(found.format, log)
         assert 0 < hits <= candidates
+
+
+def test_counter_below_the_last_record_is_no_step_of_it() -> None:
+    """A dump at the end of a run has counters of its own."""
+    loss = "[0%] Loss: {:.5f} -- average of 0.{}\n[49, {}, 38, 56, 1]\n"
+    records = "".join(loss.format(9 / i, i, i) for i in (1, 2, 3))
+    steps, _ = inferred((records + "".join(f"layer={i} 0.{i}\n" for i in (1, 2, 3))).encode())
+    assert steps.select("step", "loss").rows() == [(None, 9.0), (None, 4.5), (None, 3.0)]
+
+
+@pytest.mark.parametrize("line", ["after cycle={0} avg(utility)={1:.3f}", "Generation {0}: fitness {1:.3f}"])
+def test_utility_for_each_cycle_is_a_record_where_nothing_is_a_loss(line: str) -> None:
+    steps, _ = inferred("".join(line.format(i, 9 / (i + 1)) + "\n" for i in range(9)).encode())
+    assert steps["step"].to_list() == list(range(9))
