@@ -187,6 +187,7 @@ def _chosen(candidates: Sequence[Candidate], main: Candidate, lines: Sequence[by
             if above and role in ("train", "part", None):
                 role = "part" if line in body else None
             role = "bar" if role == "train" and line.shape.is_bar else role
+            role = "train" if role is None and _rewards_too(line, main) else role
             part = _besides(line, main) if role == "part" else line
             chosen += [replace(part, role=role)] if role and part.columns else []
     rank = {"train": 0, "bar": 0, "part": 1, "eval": 2, "epoch": 3}
@@ -212,6 +213,11 @@ def _placed(line: Candidate, main: Candidate) -> Candidate:
         for named, place in zip(line.named, main.named, strict=True)
     ]
     return replace(line, named=tuple(named))
+
+
+def _rewards_too(line: Candidate, main: Candidate) -> bool:
+    """Whether both give rewards, in a log without a loss: `STATE observe` and `STATE train` of one agent."""
+    return main.role == "train" and not main.evidence and not line.evidence and line.rewards
 
 
 def _within_epochs(chosen: list[Candidate]) -> list[Candidate]:
@@ -324,6 +330,7 @@ def _toml(chosen: Sequence[Candidate], main: Candidate, title: str, others: Sequ
         label = line.role if counts[line.role] == 1 else f"{line.role}_{counts[line.role]}"
         is_main = line.shape is main.shape
         table = compile_line(label, line.role, line.shape, list(line.named), looks=is_main, unlike=others)
-        table = replace(table, is_record=is_main and line.role == "train" and not line.evidence)
+        rewards = line.role == "train" and not line.evidence and (is_main or _rewards_too(line, main))
+        table = replace(table, is_record=rewards)
         tables.append(table.toml())
     return "\n".join([head, *tables, *([_BEST_BELOW.toml()] if main.role == "mixed" else [])])

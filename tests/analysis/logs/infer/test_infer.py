@@ -281,3 +281,10 @@ def test_counter_below_the_last_record_is_no_step_of_it() -> None:
 def test_utility_for_each_cycle_is_a_record_where_nothing_is_a_loss(line: str) -> None:
     steps, _ = inferred("".join(line.format(i, 9 / (i + 1)) + "\n" for i in range(9)).encode())
     assert steps["step"].to_list() == list(range(9))
+
+
+def test_rewards_in_two_states_are_records_both() -> None:
+    line = "TIMESTEP {} / STATE {} / EPSILON 0.{} / REWARD {:.1f}\n"
+    log = [line.format(1000 + i, "observe" if i < 6 else "train", 9 - i, i / 5) for i in range(9)]
+    steps, _ = inferred("".join(log).encode())
+    assert steps.height == 9
