@@ -65,7 +65,7 @@ def html(page: Document) -> bytes:
         policy=escape(_policy(script, look)),
         generator=GENERATOR,
         title=escaped(page.title),
-        about=escaped(page.about),
+        about=escaped(page.about) if page.about != page.title else "",
         caution="".join(f'<p class="caution" role="alert">{escaped(words)}</p>' for words in _warnings(page)),
         contents=_contents(page.sections),
         points=_points(panels),

@@ -51,9 +51,14 @@ def _body(table: Table, figures: Sequence[bool]) -> str:
     rows = []
     for first, *rest in table.rows:
         name = first if isinstance(first, str) and first and not _is_figure(first) else None
-        begin = _cell(first, figures[0]) if name is None else f'<th scope="row">{escaped(name)}</th>'
+        begin = _cell(first, figures[0]) if name is None else _name(name)
         rows.append(f"<tr>{begin}{''.join(map(_cell, rest, figures[1:]))}</tr>")
     return f"<tbody>{''.join(rows)}</tbody>"
+
+
+def _name(name: str) -> str:
+    kind = ' class="short"' if len(name) <= LONGEST_NUMBER else ""
+    return f'<th scope="row"{kind}>{escaped(name)}</th>'
 
 
 def _cell(cell: object, in_figures: bool) -> str:

@@ -26,7 +26,7 @@ from gputel.analysis import document, stores
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
 from gputel.analysis.runs.batch import StepTokens, step_tokens
-from gputel.analysis.runs.facts import run_facts
+from gputel.analysis.runs.facts import run_facts, trained_on
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class RunData:
     @cached_property
     def step_tokens(self) -> StepTokens:
         """The tokens of a step, checked against the other figures that the log prints."""
-        gpus = self.facts.gpus
-        return step_tokens(self.log, int(gpus.value) if gpus else None)
+        descriptions = self.recording.descriptions if self.recording else ()
+        return step_tokens(self.log, trained_on(self.facts.gpus, descriptions))
 
     @cached_property
     def gpu(self) -> pl.DataFrame | None:

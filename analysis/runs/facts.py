@@ -85,7 +85,7 @@ def run_facts(
     name = name or _printed(config, "gpu")
     model = find_gpu(str(name.value)) if name else None
     count = _recorded(len(recorded) or None) or _world(config) or _in_table(readings)
-    tokens = step_tokens(log, int(count.value) if count else None)
+    tokens = step_tokens(log, trained_on(count, descriptions))
     batch = Fact(tokens.tokens, tokens.origin, tokens.error) if tokens.tokens is not None else None
     flops, seq = _printed(config, "flops_per_token"), _printed(config, "seq")
     peak = _peak(model, count, descriptions) or _peak_by_mfu(log, flops, tokens.rate_scale)
@@ -158,10 +158,18 @@ def _limits_in_table(readings: pl.DataFrame | None) -> Fact | None:
 
 def _peak(model: GpuModel | None, count: Fact | None, descriptions: Iterable[dict[str, Any]]) -> Fact | None:
     """The peak of all GPUs. Simulated and replayed GPUs have none: the training did not run on them."""
-    simulated = any(facts.get("simulated") for facts in descriptions)
-    if simulated or model is None or model.peak_flops is None or count is None:
+    if _is_simulated(descriptions) or model is None or model.peak_flops is None or count is None:
         return None
     return Fact(model.peak_flops * float(count.value), f"{count.value} x the dense bf16 peak of {model.name}")
+
+
+def trained_on(count: Fact | None, descriptions: Iterable[dict[str, Any]]) -> int | None:
+    """The number of GPUs that hold ranks of the training; None if it is unknown, as beside simulated GPUs."""
+    return None if count is None or _is_simulated(descriptions) else int(count.value)
+
+
+def _is_simulated(descriptions: Iterable[dict[str, Any]]) -> bool:
+    return any(facts.get("simulated") for facts in descriptions)
 
 
 def _peak_by_mfu(log: PrintedFigures, flops: Fact | None, rate_scale: float) -> Fact | None:

@@ -58,7 +58,7 @@ def progress(view: View, now: datetime, width: int) -> list[Text]:
     step = "-" if view.step is None else f"{view.step:,}"
     chips = [line(("step ", "dim"), step + (f"/{view.total_steps:,}" if view.total_steps else ""))]
     if view.step is not None and view.total_steps:
-        share = min(view.step / view.total_steps, 1)
+        share = 1.0 if view.status == "completed" else min(view.step / view.total_steps, 1)
         full = round(share * BAR)
         chips.append(line(("━" * full, "green"), ("━" * (BAR - full), "dim"), f" {100 * share:.1f} %"))
     if view.epoch is not None:

@@ -250,7 +250,8 @@ def _keys(keys: Sequence[tuple[str, str]], width: int) -> Text:
 def table(runs: Sequence[RunSnapshot], chosen: int, width: int, rows: int) -> list[Text]:
     """A row per run with the color of its curve; if they do not all fit, those around the chosen one."""
     cells = [_cells(shown) for shown in runs]
-    columns = [(name, size) for name, size in COLUMNS if any(row[name] for row in cells)]
+    longest_cells = {name: max(len(row[name]) for row in cells) for name, _ in COLUMNS}
+    columns = [(name, max(size, longest_cells[name] + 1)) for name, size in COLUMNS if longest_cells[name]]
     longest = max(len(clean(shown.view.name)) for shown in runs)
     names = min(max(longest + 3, LEAST), NAME if width < 120 else 2 * NAME)
     while len(columns) > 2 and names + sum(size for _, size in columns) > width:
@@ -289,17 +290,17 @@ def _row(
 
 def _cells(shown: RunSnapshot) -> dict[str, str]:
     view: View = shown.view
-    total = f"/{view.total_steps}" if view.total_steps else ""
+    total = f"/{view.total_steps:,}" if view.total_steps else ""
 
-    def last(name: str) -> str:
-        return text.short(view.last[name], 5) if name in view.last else ""
+    def last(name: str, digits: int = 5) -> str:
+        return text.short(view.last[name], digits) if name in view.last else ""
 
     return {
         "status": view.status,
-        "step": "" if view.step is None else f"{view.step}{total}",
+        "step": "" if view.step is None else f"{view.step:,}{total}",
         "loss": last("loss"),
         "tok/s": last("tok_per_sec"),
-        "MFU": last("mfu"),
+        "MFU": last("mfu", 3),
         "ETA": "" if view.eta_s is None else text.duration(view.eta_s),
         "cost": "" if view.cost is None else text.money(view.cost.spent),
     }

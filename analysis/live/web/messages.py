@@ -107,12 +107,14 @@ def _event(kind: str, identity: str, parts: list[list[Any]]) -> bytes:
 
 def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
     """The parts of the page, by run number, kind and name. A run's number is its place in `views`."""
-    shown = _shown([view for view, _ in views])
+    names = _drawable([view for view, _ in views])
+    shown = names[:MOST_METRICS]
     curves = sum(name in side for view, _ in views for side in (view.curves, view.evals) for name in shown)
     most = _share(curves)
     parts: Parts = {
         (PAGE, "look", ""): style.FOR_PAGES,
         (PAGE, "panels", ""): _panels(shown, {name for view, _ in views for name in view.curves}),
+        (PAGE, "left_out", ""): names[MOST_METRICS:],
     }
     for number, (view, alarms) in enumerate(views):
         parts[number, "facts", ""] = plain(_facts(view, alarms))
@@ -175,8 +177,8 @@ def _share(curves: int) -> int:
     return min(max(1 << max(share.bit_length() - 1, 0), FEWEST), MOST)
 
 
-def _shown(views: Sequence[View]) -> list[str]:
-    """Names of metrics to draw: finite ones first, then others in the order in which they were printed."""
+def _drawable(views: Sequence[View]) -> list[str]:
+    """Names of metrics with curves: known ones first, then others in the order in which they were printed."""
     names = dict.fromkeys(
         name
         for view in views
@@ -187,7 +189,7 @@ def _shown(views: Sequence[View]) -> list[str]:
     return [
         *(name for name in sorted(metrics.KNOWN, key=lambda name: name not in MAIN) if name in names),
         *(n for n in names if n not in metrics.KNOWN),
-    ][:MOST_METRICS]
+    ]
 
 
 def _panels(shown: Sequence[str], printed: set[str]) -> list[dict[str, Any]]:

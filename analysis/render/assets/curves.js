@@ -159,7 +159,7 @@ function drawLine(pen, chart, { own, x, first, last }, xs, ys, middles) {
   const mean = smoothed(chart, own), crowded = isCrowded(first, last, xs);
   pen.strokeStyle = pen.fillStyle = tint(own.tint);
   pen.lineJoin = "round";
-  pen.setLineDash(own.style === "dashed" ? DASHES[1] : dashOf(own.tint));
+  pen.setLineDash(dashOf(own.tint, own.style));
   pen.globalAlpha = (mean ? BAND : 1) * shareOf(own);
   if (own.style === "dots") {
     trace(pen, x, own.y, first, last, xs, ys, 1.4);
@@ -201,7 +201,8 @@ function collide(one, other) {
 }
 
 function shareOf(own) { return view.pointed === null || own.run === view.pointed ? 1 : AWAY; }
-function dashOf(number) { return DASHES[Math.floor(number / view.tints.length) % DASHES.length]; }
+// Beyond as many runs as there are colors, dashes tell them apart.
+function dashOf(number, style) { return style === "dashed" ? DASHES[1] : DASHES[Math.floor(number / view.tints.length) % DASHES.length]; }
 
 function isCrowded(first, last, xs) {
   return last - first > 2 * (xs.at(xs.high) - xs.at(xs.low));

@@ -17,8 +17,10 @@ function controls(panels, runs) {
   if (kinds.size) bar.append(switches("markers", [...kinds.keys()], view.hiddenKinds, (kind) => ["kind", kinds.get(kind)]));
   if (charts.length > MANY_PANELS) bar.append(search("find a plot", (fits) => { for (const figure of document.querySelectorAll("figure")) figure.hidden = !fits(figure.querySelector("h2, h3").textContent); redraw(); }));
   if (charts.length) bar.append(plainChip("reset zoom", resetZoom));
-  bar.append(plainChip("light / dark", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); }));
-  if (charts.length) bar.append(plainChip("keys", showKeys));
+  const theme = plainChip("light / dark", () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; redraw(); });
+  const ofPage = charts.length ? [theme, plainChip("keys", showKeys)] : [theme];
+  for (const chip of ofPage) chip.classList.add("of-page");
+  bar.append(...ofPage);
   bar.hidden = false;
 }
 
@@ -124,6 +126,7 @@ async function start() {
   const bytes = await unpack(document.getElementById("numbers").textContent);
   look = data.style;
   view.heat = look.heat;
+  view.runs = data.runs;
   view.tints = look.tints[dark() ? "dark" : "light"];
   view.kinds = look.kinds[dark() ? "dark" : "light"];
   for (const panel of data.panels) if (panel.kind === "curves") panel.marks = data.marks[panel.marks];
@@ -132,7 +135,6 @@ async function start() {
   const conversions = data.conversions.map((own) => ({ ...own, seconds: numbersAt(bytes, own.seconds), values: numbersAt(bytes, own.values) }));
   addAxes(charts, data.runs, conversions);
   for (const table of document.querySelectorAll("main table")) makeSortable(table);
-  view.runs = data.runs;
   controls(data.panels, data.runs);
   follow(document.querySelectorAll(".contents a"));
   readAddress();

@@ -27,9 +27,9 @@ function inks() {
 
 function tint(number) { return view.tints[number % view.tints.length]; }
 function kindColor(kind) { return view.kinds[kind] || view.kinds[""]; }
-// As the curve is drawn: its color, broken where eight runs before it have used it up.
-function swatchColor(number) {
-  const [ink, gap] = dashOf(number), color = tint(number);
+// As the curve is drawn: its color, broken where the curve is dashed.
+function swatchColor(number, style) {
+  const [ink, gap] = dashOf(number, style), color = tint(number);
   return ink ? `repeating-linear-gradient(90deg, ${color} 0 ${ink / 2}px, transparent ${ink / 2}px ${(ink + gap) / 2}px)` : color;
 }
 // In the color of its kind, and what is written on it in black or white, whichever stands out more.
@@ -112,7 +112,8 @@ function build(panel, figure, bytes) {
   chart.over.setAttribute("role", "img");
   chart.over.setAttribute("aria-label", panel.title);
   figure.id = panel.name;
-  plot.append(element("div", "y-title", panel.kind === "heat" ? axisTitle(panel.y) : panel.y.unit || panel.y.title));
+  const title = panel.kind === "heat" ? axisTitle(panel.y) : panel.y.unit || panel.y.title, known = figure.querySelector("h2, h3")?.textContent || "";
+  if (panel.y.unit || !known.toLowerCase().includes(title.toLowerCase())) plot.before(element("span", "y-title", title));
   const paper = element("div", "paper");
   paper.append(chart.canvas, chart.over);
   plot.append(paper);
@@ -134,6 +135,8 @@ function legendOf(chart) {
     const chip = toggle(own.name, () => { own.hidden = !own.hidden; redraw(); return !own.hidden; });
     chip.setAttribute("aria-pressed", String(!own.hidden));
     own.chip = chip;
+    chip.hidden = chart.series.length === 1 && view.runs.length < 2; // the title says it
+    chip.classList.toggle("shared", view.runs.length > 1 && view.runs.includes(own.name));
     pointedAt(chip, own.run);
     (own.folded ? folded : legend).append(chip);
   }
@@ -173,7 +176,7 @@ function tool(chart, property, name) {
 
 function colorLegend(chart) {
   for (const own of chart.series) {
-    own.chip.querySelector("i").style.background = swatchColor(own.tint);
+    own.chip.querySelector("i").style.background = swatchColor(own.tint, own.style);
     own.chip.disabled = view.hiddenRuns.has(own.run) || !own.x[chart.axis().name];
   }
 }

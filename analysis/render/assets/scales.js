@@ -1,5 +1,6 @@
 // Where things are: the frame of a plot, values <-> pixels, and what the axes of all plots have in common.
 
+const PRINTED_HEIGHT = 176; // so that three plots fit on a sheet
 const PRINTED = 620; // CSS pixels between the margins of a sheet of A4 or letter, and of a panel on it
 const FRAME = { left: 60, right: 14, top: 10, bottom: 40 };
 
@@ -43,19 +44,21 @@ function drawAxes(pen, size, xs, ys, xAxis, yAxis, ink) {
   const across = xs.log ? { at: logTicks(xs.low, xs.high), step: 0 } : ticks(xs.low, xs.high, Math.max(2, (edge - left) / 90), xAxis.unit);
   pen.textAlign = "center";
   pen.textBaseline = "top";
+  const widest = across.step && Math.max(...across.at.map(Math.abs));
   for (const value of across.at) {
     const x = Math.round(xs.at(value)) + 0.5;
     line(pen, x, top, x, floor);
-    const text = short(value, across.step, xAxis.unit), half = pen.measureText(text).width / 2;
+    const text = short(value, across.step, xAxis.unit, widest), half = pen.measureText(text).width / 2;
     pen.fillText(text, Math.min(Math.max(x, half), size.width - half), floor + 6);
   }
   const up = yAxis.names ? { at: yAxis.names.map((_, row) => row + 0.5), names: yAxis.names } : ys.log ? { at: logTicks(ys.low, ys.high), step: 0 } : ticks(ys.low, ys.high, Math.max(2, (floor - top) / 32), yAxis.unit);
   pen.textAlign = "right";
   pen.textBaseline = "middle";
+  const highest = up.step && Math.max(...up.at.map(Math.abs));
   for (const value of up.at) {
     const y = Math.round(ys.at(value)) + 0.5;
     line(pen, left, y, edge, y);
-    pen.fillText(up.names ? up.names[Math.floor(value)] : short(value, up.step, yAxis.unit), left - 6, y);
+    pen.fillText(up.names ? up.names[Math.floor(value)] : short(value, up.step, yAxis.unit, highest), left - 6, y);
   }
   pen.strokeStyle = ink.quiet;
   line(pen, left, floor + 0.5, edge, floor + 0.5);
@@ -74,7 +77,7 @@ function line(pen, x0, y0, x1, y1) {
 // A canvas as sharp as the screen, cleared, with its pen in CSS pixels; on paper all are of one width.
 function fresh(canvas) {
   if (canvas.pen) return canvas; // of a picture that is not on the screen
-  const size = { width: printing ? PRINTED : canvas.clientWidth, height: canvas.clientHeight };
+  const size = { width: printing ? PRINTED : canvas.clientWidth, height: printing && !canvas.closest(".heat") ? Math.min(canvas.clientHeight, PRINTED_HEIGHT) : canvas.clientHeight };
   const ratio = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
   if (canvas.width !== Math.round(size.width * ratio) || canvas.height !== Math.round(size.height * ratio)) {
     canvas.width = Math.round(size.width * ratio);

@@ -9,7 +9,7 @@ function makeSortable(table) {
   const body = table.tBodies[0], came = [...body.rows];
   if (came.length < 3) return;
   [...table.tHead.rows[0].cells].forEach((head, column) => {
-    const cells = came.map((row) => row.cells[column]?.textContent.trim() ?? ""), order = orderOf(cells);
+    const cells = came.map((row) => comparable(row.cells[column]?.textContent.trim() ?? "")), order = orderOf(cells);
     if (!order || !head.textContent) return;
     const button = element("button", "sort", head.textContent);
     button.type = "button";
@@ -21,6 +21,13 @@ function makeSortable(table) {
     });
     head.replaceChildren(button);
   });
+}
+
+// `107.5 ±3.1 kJ` counts as `107.5 kJ`, `0.7967 @ 12,800` as `0.7967`, and `3.78–5.57` as `3.78`.
+function comparable(cell) {
+  const [value] = cell.split(/ @ |(?<=\d)–(?=\d)/), ranged = /^(.*?)\s*±[\d.,e+-]+\s*(\D*)$/.exec(value);
+  if (!ranged) return value;
+  return /\d$/.test(ranged[1]) ? `${ranged[1]} ${ranged[2]}`.trim() : ranged[1];
 }
 
 // By value if all cells are of one kind, by name if none is a number, else not at all. What is missing comes last.

@@ -92,7 +92,7 @@ function drawSheet(chart, pen) {
     const y = size.height + LINE * (i + 2);
     pen.strokeStyle = tint(own.tint);
     pen.lineWidth = 2;
-    pen.setLineDash(dashOf(own.tint));
+    pen.setLineDash(dashOf(own.tint, own.style));
     line(pen, FRAME.left, y - 4, FRAME.left + 28, y - 4);
     pen.fillStyle = ink.loud;
     pen.fillText(own.name, FRAME.left + 36, y);

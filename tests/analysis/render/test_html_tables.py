@@ -9,7 +9,7 @@ from gputel.analysis.render.html_tables import html_table
 def test_title_is_the_caption_and_first_cells_name_their_rows() -> None:
     text = html_table(Table("GPUs", ("GPU", "W"), [("node a", 412), ("node b", None)]), 3)
     assert "<caption><h3>GPUs</h3></caption>" in text
-    assert '<tr><th scope="row">node a</th><td class="number">412</td></tr>' in text
+    assert '<tr><th scope="row" class="short">node a</th><td class="number">412</td></tr>' in text
 
 
 def test_table_without_a_title_and_a_folded_one_are_named_by_a_label() -> None:
@@ -38,4 +38,4 @@ def test_few_short_columns_leave_room_beside_them() -> None:
 
 def test_what_was_not_measured_stands_as_its_column_does() -> None:
     text = html_table(Table("runs", ("run", "status", "W"), [("a", None, None), ("b", "done", 412)]), 2)
-    assert '<th scope="row">a</th><td>–</td><td class="number">–</td>' in text
+    assert '<th scope="row" class="short">a</th><td>–</td><td class="number">–</td>' in text

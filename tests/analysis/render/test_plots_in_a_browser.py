@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -167,6 +168,39 @@ def test_run_9_is_broken_where_run_1_is_whole_and_so_is_its_chip(chromium: Brows
     assert tab.evaluate(backgrounds) == [False] * 8 + [True] * 4
 
 
+def test_chip_of_a_dashed_curve_is_broken(chromium: Browser, tmp_path: Path) -> None:
+    hot = replace(falling("GPU 0 memory"), style="dashed")
+    tab = opened(chromium, tmp_path, loss(falling("GPU 0"), hot))
+    backgrounds = "charts[0].series.map(own => own.chip.querySelector('i').style.background)"
+    assert ["repeat" in background for background in tab.evaluate(backgrounds)] == [False, True]
+
+
+VISIBLE = "[...document.querySelectorAll('.legend .chip:not(.tool)')].filter(chip => chip.offsetWidth).length"
+
+
+def test_chips_of_runs_stand_once_above_all_plots_but_on_paper_and_phones(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tab = twelve(chromium, tmp_path)
+    assert tab.evaluate(VISIBLE) == 0
+    tab.resize(390, 844)
+    assert tab.evaluate(VISIBLE) == 12
+    tab.resize(1280, 900)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    assert tab.evaluate(VISIBLE) == 12
+
+
+def test_only_curve_of_a_plot_needs_no_chip(chromium: Browser, tmp_path: Path) -> None:
+    assert opened(chromium, tmp_path, loss(falling("d16"))).evaluate(VISIBLE) == 0
+    assert opened(chromium, tmp_path, loss(falling("GPU 0"), falling("GPU 1"))).evaluate(VISIBLE) == 2
+
+
+def test_ticks_of_one_axis_have_one_unit(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, loss(falling("d16")))
+    ticks = "[0, 8000, 12000].map(value => short(value, 2000, null, 12000))"
+    assert tab.evaluate(ticks) == ["0", "8k", "12k"]
+
+
 def test_other_runs_step_back_while_one_is_pointed_at(chromium: Browser, tmp_path: Path) -> None:
     tab = twelve(chromium, tmp_path)
     picture = "charts[0].canvas.toDataURL()"
@@ -227,6 +261,10 @@ SORTED = [
     (["1,176 W", "98 W", "210 W"], ["98 W", "210 W", "1,176 W"]),
     (["458,752", "3.277M", "1.2B"], ["458,752", "3.277M", "1.2B"]),
     (["run10", "run2", "d16"], ["d16", "run2", "run10"]),
+    (["36 ±5 kJ", "9,000 ±6,000 J", "107.5 ±3.1 kJ"], ["9,000 ±6,000 J", "36 ±5 kJ", "107.5 ±3.1 kJ"]),
+    (["2 min 26 s ±8 s", "29 ±4 s", "7 ±5 s"], ["7 ±5 s", "29 ±4 s", "2 min 26 s ±8 s"]),
+    (["0.81 @ 10,750", "0.79 @ 12,800", "0.8 @ 9"], ["0.79 @ 12,800", "0.8 @ 9", "0.81 @ 10,750"]),
+    (["10.1–14.6", "3.78–5.57", "23.9–34.5"], ["3.78–5.57", "10.1–14.6", "23.9–34.5"]),
 ]
 
 

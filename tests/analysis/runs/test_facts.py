@@ -55,6 +55,13 @@ def test_simulated_gpus_are_counted_but_have_no_peak() -> None:
     assert found.peak_flops is None
 
 
+def test_no_rank_runs_on_a_simulated_gpu() -> None:
+    """Micro-batches on as many ranks as there are simulated GPUs would not fill a step, and be a doubt."""
+    two = facts.Fact(2, "recorded")
+    assert facts.trained_on(two, [{"gpus": [H100, H100]}]) == 2
+    assert facts.trained_on(two, [{"gpus": [H100, H100], "simulated": "2xH100"}]) is None
+
+
 def test_table_of_readings_gives_name_limit_and_number_of_gpus(tmp_path: Path) -> None:
     head = "timestamp, index, name, power.draw [W], power.limit [W], memory.used [MiB], memory.total [MiB]\n"
     row = "2026/03/01 10:00:0{}.000, {}, NVIDIA H100 80GB HBM3, 300.00 W, 700.00 W, 60000 MiB, 81559 MiB\n"

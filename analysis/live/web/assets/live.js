@@ -19,7 +19,7 @@ function connect() {
 
 function here() {
   heard = Date.now();
-  tell("live", false);
+  tell("connected", false);
 }
 
 function take(event) {
@@ -49,6 +49,7 @@ function paint() {
   colors();
   drawRuns(document.getElementById("runs"));
   drawAxisChoice();
+  view.runs = model.runs.map((parts) => partOf(parts, "facts")?.name ?? "");
   drawPanels(document.getElementById("panels"), changed);
   drawGpus(document.getElementById("gpus"));
   drawEvents(document.getElementById("events"));

@@ -1,7 +1,7 @@
 // Where each run stands: a card with its numbers, what comes next, and what is wrong now. Text is set as text.
 
 const LAST = [["loss", "loss"], ["val_loss", "validation"], ["val_bpb", "validation, bits/byte"], ["tok_per_sec", "tok/s"],
-  ["mfu", "MFU"], ["grad_norm", "gradient norm"], ["lr", "learning rate"], ["lrm", "learning rate ×"]];
+  ["mfu", "MFU"], ["grad_norm", "gradient norm"], ["lr", "learning rate"], ["lrm", "lr multiplier"]];
 
 function figureOf(value) {
   return typeof value === "number" ? exactly(Number(value.toPrecision(7))) : value;
@@ -16,6 +16,7 @@ function drawStanding(place) {
     card.querySelector("i").style.background = model.runs.length > 1 ? tint(number) : "transparent";
     card.querySelector("i").hidden = model.runs.length < 2;
     say(card.querySelector("h2"), facts.name);
+    card.querySelector("h2").hidden = model.runs.length < 2; // the page has its name already
     const status = card.querySelector(".status");
     say(status, facts.status);
     status.className = `status ${facts.status}`;
@@ -25,7 +26,7 @@ function drawStanding(place) {
     lines(card.querySelector(".alarms"), facts.alarms, "alarm");
     const track = card.querySelector(".track");
     track.hidden = facts.step === null || !facts.total_steps;
-    track.firstChild.style.width = `${Math.min(100, (100 * facts.step) / facts.total_steps)}%`;
+    track.firstChild.style.width = `${facts.status === "completed" ? 100 : Math.min(100, (100 * facts.step) / facts.total_steps)}%`;
     drawNumbers(card.querySelector(".numbers"), numbersOf(facts));
     drawUpcoming(card.querySelector(".upcoming"), facts);
   });
@@ -44,12 +45,12 @@ function newCard() {
 function numbersOf(facts) {
   const numbers = [], cost = facts.cost;
   const add = (label, value, more, over) => { if (value !== null && value !== undefined) numbers.push([label, value, more || "", Boolean(over)]); };
-  add("step", facts.step === null ? null : exactly(facts.step), facts.total_steps ? `of ${exactly(facts.total_steps)}` : "");
+  add("step", facts.step === null ? null : exactly(facts.step) + (facts.total_steps ? ` of ${exactly(facts.total_steps)}` : ""));
   for (const [name, label] of LAST)
     if (name in facts.last) add(label, figureOf(facts.last[name]) + (name === "mfu" ? " %" : ""));
   add("time left", facts.eta_s === null ? null : span(facts.eta_s), facts.eta_s === null ? "" : `at ${clock(Date.now() / 1000 + facts.eta_s)}`);
   add("elapsed", facts.elapsed_s === null ? null : span(facts.elapsed_s));
-  add("a step", facts.seconds_a_step === null ? null : span(facts.seconds_a_step));
+  add("time per step", facts.seconds_a_step === null ? null : span(facts.seconds_a_step));
   add("epoch", facts.epoch === null ? null : figureOf(facts.epoch));
   if (cost) add("cost so far", money(cost.spent), [cost.at_end === null ? "" : `${money(cost.at_end)} at the end`, cost.budget === null ? "" : `of ${money(cost.budget)}`, cost.caution || ""].filter(Boolean).join(", "), cost.is_over);
   if (facts.silent_s > 30) add("silent for", span(facts.silent_s));

@@ -54,6 +54,21 @@ def test_screen_has_exactly_the_size_of_the_terminal(size: tuple[int, int], mode
         screen_text(shown, options, *size)
 
 
+def test_columns_of_many_runs_never_touch() -> None:
+    last = {"loss": 2.4179, "tok_per_sec": 12_747_626.0, "mfu": 47.1234}
+    shown = snapshot_of(
+        *(RunSnapshot(d16_view(f"d{n}", step=123_456, total_steps=1_000_000, last=last)) for n in range(3))
+    )
+    cells = " ".join(screen_text(shown).split())
+    assert "d0 running 123,456/1,000,000 2.4179 12,747,626 47.1 5 h 20 min ●" in cells
+
+
+def test_completed_run_has_a_full_bar() -> None:
+    """Its last record is of step 999, as it counts from 0."""
+    shown = snapshot_of(RunSnapshot(d16_view(status="completed", step=999)))
+    assert "step 999/1,000  ━━━━━━━━━━━━━━━━━━━━ 100.0 %" in screen_text(shown)
+
+
 def test_several_runs_are_overlaid_or_side_by_side() -> None:
     shown = snapshot_of(RunSnapshot(d16_view("d16")), RunSnapshot(d16_view("d20", step=99), [NAN]))
     overlaid = screen_text(shown)

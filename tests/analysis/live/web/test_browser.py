@@ -20,7 +20,7 @@ from tests.browser.axe import violations
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
-STEP = "document.querySelector('.numbers dd span')?.textContent"
+STEP = "document.querySelector('.numbers dd span')?.textContent.split(' of ')[0]"
 INK = """(() => { const canvas = document.querySelector('#loss canvas');
   if (!canvas?.width) return 0;
   const seen = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;

@@ -125,6 +125,12 @@ def test_validation_lies_on_the_panel_of_its_loss_and_first_come_the_known_metri
     assert [series["name"] for series in shown[0]["series"]] == ["loss", "val_loss"]
 
 
+def test_metrics_beyond_those_that_are_drawn_are_named() -> None:
+    found = page_parts([(view(curves={f"m{n}": curve([1.0]) for n in range(14)}), judge())])
+    assert len(found[messages.PAGE, "panels", ""]) == messages.MOST_METRICS
+    assert found[messages.PAGE, "left_out", ""] == ["m12", "m13"]
+
+
 @pytest.mark.parametrize(("value", "said"), [(math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "-∞")])
 def test_loss_that_is_no_number_is_written_in_words(value: float, said: str) -> None:
     facts = page_parts([(view(last={"loss": value}), judge())])[0, "facts", ""]
