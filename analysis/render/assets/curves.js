@@ -130,7 +130,7 @@ function inSight(chart) {
 }
 
 function heightOf(chart, shown) {
-  if (chart.yZoom) return chart.yZoom;
+  if (chart.yZoom && !(chart.log && chart.yZoom[0] <= 0)) return chart.yZoom;
   let range = reach(shown.flatMap(({ own, first, last }) => extent(own, first, last, chart.log)).filter(Number.isFinite));
   if (!range) return null;
   const { steady, noisy } = chart.panel, settled = noisy && !chart.log && !view.zoom.has(linkOf(chart));

@@ -10,11 +10,21 @@ function addTools(chart) {
   const figure = chart.canvas.closest("figure");
   const place = figure.querySelector(".tools") || chart.legend.appendChild(element("span", "tools"));
   place.append(
+    ...(chart.panel.kind === "curves" ? [action("y range", "set by hand from where to where the plot reaches", () => askHeight(chart))] : []),
     action("larger", "larger or smaller", () => { figure.classList.toggle("large"); redraw(); }),
     action("link", "the page's address with this view of the plot", () => writeAddress(chart)),
     action("table", "the figures behind the plot", () => showFigures(chart)),
     takings(chart),
   );
+}
+
+// Asks from where to where the plot reaches; nothing typed leaves it to the curves.
+function askHeight(chart) {
+  const { low, high } = chart.frame.ys, typed = prompt("y from, to; nothing: as the curves need", `${Number(low.toPrecision(4))}, ${Number(high.toPrecision(4))}`);
+  if (typed === null) return;
+  const range = typed.split(",").map(Number), valid = range.length === 2 && range[0] < range[1];
+  if (valid || !typed.trim()) chart.yZoom = valid ? range : null;
+  redraw();
 }
 
 // What can be taken away, behind one chip.

@@ -40,11 +40,8 @@ function readSteps(bytes, spot, count) {
 
 function readFloats(bytes, spot, count) {
   const width = spot.as === "floats64" ? 8 : 4;
-  const view = new DataView(new ArrayBuffer(width));
-  const values = new Float64Array(count);
-  for (let i = 0; i < count; i++) {
-    for (let plane = 0; plane < width; plane++) view.setUint8(plane, bytes[spot.at + plane * count + i]);
-    values[i] = width === 8 ? view.getFloat64(0, true) : view.getFloat32(0, true);
-  }
-  return values;
+  const mixed = new Uint8Array(width * count);
+  for (let plane = 0, from = spot.at; plane < width; plane++)
+    for (let to = plane; to < mixed.length; to += width) mixed[to] = bytes[from++];
+  return width === 8 ? new Float64Array(mixed.buffer) : Float64Array.from(new Float32Array(mixed.buffer));
 }

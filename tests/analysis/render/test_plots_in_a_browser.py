@@ -168,6 +168,20 @@ def test_run_9_is_broken_where_run_1_is_whole_and_so_is_its_chip(chromium: Brows
     assert tab.evaluate(backgrounds) == [False] * 8 + [True] * 4
 
 
+@pytest.mark.parametrize(
+    ("typed", "range_"), [("2, 3.5", [2, 3.5]), ("3, 2", None), ("a, b", None), ("", None), (None, None)]
+)
+def test_y_range_is_set_by_hand(
+    typed: str | None, range_: list[float] | None, chromium: Browser, tmp_path: Path
+) -> None:
+    """What is no range changes nothing."""
+    tab = opened(chromium, tmp_path, loss(falling("d16")))
+    before = list(height(tab))
+    tab.evaluate(f"window.prompt = () => {json.dumps(typed)}")
+    press(tab, ".legend", "y range")
+    assert list(height(tab)) == (range_ or before)
+
+
 def test_chip_of_a_dashed_curve_is_broken(chromium: Browser, tmp_path: Path) -> None:
     hot = replace(falling("GPU 0 memory"), style="dashed")
     tab = opened(chromium, tmp_path, loss(falling("GPU 0"), hot))
