@@ -218,7 +218,7 @@ def test_run_that_two_parts_need_is_made_once(script: ModuleType, tmp_path: Path
     machine = StubMachine(1)
     report(script, tmp_path, machine, "memory,fp8,mfu")
     outs = [command.split("--out ")[1].split()[0] for command in machine.commands if "--out" in command]
-    assert [Path(out).name for out in outs] == ["d12", "fp8", "d20", "d16"]
+    assert [Path(out).name for out in outs] == ["d12", "fp8", "d16", "d20"]
 
 
 def test_part_for_which_no_time_is_left_is_not_begun(script: ModuleType, tmp_path: Path) -> None:
