@@ -165,8 +165,8 @@ def own_ms(metrics: Path) -> list[float]:
 
 def place(rank: int, ranks: int, port: int) -> dict[str, str]:
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
-    told = {name: str(number) for name, number in numbers.items()}
-    return {**told, "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    words = {name: str(number) for name, number in numbers.items()}
+    return {**words, "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
 
 
 def cpu_seconds(pid: int) -> float:

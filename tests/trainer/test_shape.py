@@ -52,7 +52,7 @@ def test_every_depth_has_heads_that_fit(depth: int) -> None:
     assert shape.head_dim <= 128
 
 
-def test_heads_that_do_not_fit_are_refused_with_a_mend() -> None:
+def test_heads_that_do_not_fit_are_refused_with_a_hint() -> None:
     with pytest.raises(
         TrainerError, match=r"--heads 3: a dim of 128 does not split into 3 heads.*; try --heads 1"
     ):

@@ -342,7 +342,7 @@ def test_checkpoint_comes_before_the_evaluation(run: Run, tmp_path: Path) -> Non
         (("--data", "nowhere"), "nowhere: does not exist; see --data"),
     ],
 )
-def test_mistake_is_one_line_that_names_the_mend(run: Run, options: tuple[str, ...], answer: str) -> None:
+def test_mistake_is_one_line_with_a_hint(run: Run, options: tuple[str, ...], answer: str) -> None:
     result = run("--steps", "2", *options, code=1)
     assert result.stderr == answer + "\n"
 
