@@ -1,10 +1,18 @@
 """Several ranks are one training: the same data, the same gradients, the same steps."""
 
+import gc
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from torch import Tensor
+from torch.distributed.tensor import DTensor
 
-from .conftest import Train, same
+from gputel.trainer.rows import Feed
+
+from .conftest import Start, Train, same
+from .small_model import SHAPE
 
 BATCH = ("--steps", "6", "--total-batch-size", "256")
 pytestmark = pytest.mark.long
@@ -26,6 +34,42 @@ def test_sharded_gradients_that_travel_once_a_step_or_after_every_micro_batch_tr
     often = train(tmp_path / "often", *options, ranks=2)
     once = train(tmp_path / "once", *options, "--keep-whole-gradients", ranks=2)
     assert often.losses() == pytest.approx(once.losses(), abs=1e-5)
+
+
+def bytes_of_tensors() -> int:
+    """What all tensors of this process hold, each storage once."""
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if isinstance(each, Tensor)]
+    tensors += [each.grad for each in tensors if each.is_leaf and each.grad is not None]
+    held = (each.to_local() if isinstance(each, DTensor) else each for each in tensors)
+    storages = [each.untyped_storage() for each in held if each.device.type == "cpu"]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def print_memory_before_every_micro_batch() -> None:
+    whole = Feed.next
+
+    def noted(feed: Feed) -> tuple[Tensor, Tensor]:
+        sys.stderr.write(f"held {bytes_of_tensors()}\n")
+        return whole(feed)
+
+    patch.object(Feed, "next", noted).start()
+
+
+@pytest.mark.parametrize(
+    ("option", "least", "most"), [((), 0.4, 0.6), (("--keep-whole-gradients",), 0.9, 1.1)]
+)
+def test_rank_of_two_holds_half_of_the_gradients_between_micro_batches_unless_it_keeps_them_whole(
+    tmp_path: Path, start: Start, option: tuple[str, ...], least: float, most: float
+) -> None:
+    options = ("--steps", "1", "--total-batch-size", "256", "--device-batch-size", "2", "--shard", "fsdp")
+    run = start(tmp_path / "run", *options, *option, ranks=2, sabotage=print_memory_before_every_micro_batch)
+    codes, output = run.end()
+    assert codes == [0, 0], output
+    held = sorted(int(line.split()[1]) for line in output.splitlines() if line.startswith("held "))
+    assert len(held) == 4
+    gradients = (held[2] + held[3] - held[0] - held[1]) / 2
+    assert least < gradients / (4 * SHAPE.parameters) < most
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
