@@ -73,6 +73,7 @@ class ClockTick:
     disk_free_gib: float | None = None
     is_awaited: bool = True  # whether silence means that something is wrong
     usual_s: float | None = None  # time between records, as the log states it
+    hint: str = ""  # what would have said more of a silence
 
 
 Moment: TypeAlias = Record | Evaluation | EventSeen | GpuSecond | ClockTick

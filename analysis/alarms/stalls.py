@@ -10,6 +10,7 @@ from gputel.analysis.alarms.loss import RunningWindow
 from gputel.analysis.alarms.observations import ClockTick, Evaluation, EventSeen, Finding, Moment, Record
 
 INTERVALS = 64
+INCIDENT = "incident"
 ENDS = ("stop", "exit", "oom", "nccl", "traceback")
 
 
@@ -54,14 +55,15 @@ class Stalled:
             self._pausing = self._over = False
             if self._wrong:
                 return Finding("", False, f"step {moment.step} was printed", moment.step)
-        elif isinstance(moment, (Evaluation, EventSeen)):
+        elif isinstance(moment, (Evaluation, EventSeen)) and not _is_incident(moment):
             self._pausing = True
             self._over = self._over or (isinstance(moment, EventSeen) and moment.kind in ENDS)
         elif isinstance(moment, ClockTick) and not moment.is_awaited:
             return Finding("", False, "the run is over", self._beat.step)
         elif isinstance(moment, ClockTick) and not self._over:
             self._began = self._began or moment.started_s or moment.at_s
-            return self._judge(moment.at_s, moment.usual_s)
+            finding = self._judge(moment.at_s, moment.usual_s)
+            return finding._replace(text="; ".join(filter(None, (finding.text, moment.hint))))
         return None
 
     def _judge(self, now: float, stated_s: float | None) -> Finding:
@@ -77,6 +79,11 @@ class Stalled:
             return Finding("", silent > self.start_s, text, self._beat.step)
         allowed = max(self.intervals * usual, self.fewest_s, self.pause_s if self._pausing else 0)
         return Finding("", silent > allowed, f"{text}; usually {usual:.3g} s", self._beat.step)
+
+
+def _is_incident(moment: Moment) -> bool:
+    """An incident says that nothing moves, and so allows no pause."""
+    return isinstance(moment, EventSeen) and moment.kind == INCIDENT
 
 
 @dataclass

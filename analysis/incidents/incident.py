@@ -39,8 +39,10 @@ class Incident:
 
     @property
     def line(self) -> str:
-        since = f" since {self.since[11:19]}" if self.since else ""
-        return f"{self.sentence}{since}"
+        """`rank 5 stands in ddp.py:6 slow_read since 14:03:07 UTC; 7 ranks wait in all_reduce`"""
+        holder, end, others = self.sentence.partition("; ")
+        since = f" since {self.since[11:19]} UTC" if self.since else ""
+        return f"{holder}{since}{end}{others}"
 
     def as_json(self) -> dict[str, object]:
         """The incident as reports tell it; the folder is the one to look into."""

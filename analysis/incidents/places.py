@@ -18,6 +18,7 @@ LAUNCHERS = re.compile(
     r"/torch/distributed/(?:elastic/|run\.py|launch\.py)|/torch/multiprocessing/spawn\.py$"
 )
 WRAPPERS = ("wrapper", "_fn", "_call_impl", "_wrapped_call_impl", "decorate_context", "inner")
+CUDA = "/torch/cuda/"
 BACKWARD = "_engine_run_backward"
 LOADER = "/torch/utils/data/dataloader.py"
 WORKER_LOOP = "_worker_loop"
@@ -45,6 +46,14 @@ def collective(frames: Frames) -> str | None:
         _name(frame) for frame in called if COLLECTIVES.search(frame.file) and _name(frame) not in WRAPPERS
     ]
     return names[0] if names else None
+
+
+def works_in_library(frames: Frames) -> bool:
+    """Whether a thread that computes is at work: in a library, where it does not wait for a rank or a GPU."""
+    waits = collective(frames) not in (None, "backward") or any(
+        CUDA in frame.file for frame in _called(frames)
+    )
+    return bool(frames) and is_library(frames[-1]) and not waits
 
 
 def is_launcher(frames: Frames) -> bool:

@@ -14,9 +14,9 @@ Looks: TypeAlias = Sequence[ProcessLook]
 
 MOVED_BYTES = 1 << 20
 """Read or written between the first look and the last, from which on a process is at work."""
-BUSY = 0.5
-"""Of a core, from which on a process in a library is at work."""
-STOPPED, BLOCKED = "Tt", "D"
+BUSY = 0.05
+"""Of a core, from which on a process computes; in a library it is at work. Of a full machine it may get no more."""
+RUNS, STOPPED, BLOCKED = "R", "Tt", "D"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Standing:
         name = places.collective(self.look.main)
         alone = self.look.world is None or self.look.world < 2
         return None if name == "backward" and alone else name
+
+    @property
+    def runs(self) -> bool:
+        """Whether it computes: in the program's own code that may be a loop without end, or work."""
+        return (self.cpu_cores or 0) >= BUSY or self.look.facts.state == RUNS
 
     @property
     def collectives(self) -> Mapping[str, Collective]:
@@ -109,8 +114,7 @@ def _moved(looks: Looks, cores: float | None) -> bool:
     first, last = looks[0].facts.io_bytes, looks[-1].facts.io_bytes
     if first is not None and last is not None and last - first >= MOVED_BYTES:
         return True
-    frames = looks[-1].main
-    return bool(frames) and places.is_library(frames[-1]) and (cores or 0) >= BUSY
+    return (cores or 0) >= BUSY and places.works_in_library(looks[-1].main)
 
 
 def _path(frames: Sequence[Frame]) -> tuple[object, ...]:

@@ -68,6 +68,8 @@ def _does(each: Standing, *, several: bool) -> str:
         return each.fault
     if each.collective:
         return f"{wait} in {each.collective}{moves}"
+    if each.runs:
+        stand = "run" if several else "runs"
     return f"{stand} in {each.place.name}{moves}" if each.place else ""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gputel.analysis.incidents import places
-from gputel.analysis.incidents.standing import Standing
+from gputel.analysis.incidents.standing import STOPPED, Standing
 from gputel.telemetry.inside.stacks import Collective, Frame
 
 Kind: TypeAlias = Literal["silent", "behind", "mismatched", "elsewhere", "together", "scattered"]
@@ -55,7 +55,8 @@ class HangVerdict:
         name = "the process" if self.rank is None else f"rank {self.rank}"
         if self.standing.role == "worker":
             name = f"a DataLoader worker of {name} (process {self.standing.look.pid})"
-        place = f"stands in {self.place.name}" if self.place else ""
+        does = "runs" if self.standing.runs else "stands"
+        place = f"{does} in {self.place.name}" if self.place else ""
         return f"{name} {' and '.join(filter(None, (self.fault, place)))}"
 
     def _others(self) -> str:
@@ -70,14 +71,15 @@ def ranks_text(count: int) -> str:
 def judge(found: Standings) -> HangVerdict | None:
     """Returns None if a rank moves, or the worker for which it waits; also after a single look."""
     trainers = [each for each in found if each.role == "trainer"]
-    holders = {id(each): _holder(each, found) for each in trainers}
-    if not trainers or any(
-        each.moved is not False or holders[id(each)].moved is not False for each in trainers
-    ):
+    if all(each.look.facts.state in STOPPED for each in trainers):  # by a person; or there is none
+        return None
+    if any(each.moved is not False or _holder(each, found).moved is not False for each in trainers):
         return None
     for rule in (_silent, _by_flight_recorder, _elsewhere, _together):
         if verdict := rule(trainers, found):
             return verdict
+    if any(each.runs for each in trainers):
+        return None
     groups = Counter(each.place.name for each in trainers if each.place)
     stand = ", ".join(f"{count} in {place}" for place, count in groups.most_common())
     return HangVerdict("scattered", None, None, None, (), (f"the ranks stand apart: {stand}",))
@@ -161,6 +163,8 @@ def _together(trainers: Standings, found: Standings) -> HangVerdict | None:
         return None
     if len(trainers) == 1:
         holder = _holder(trainers[0], found)
+        if holder.runs:  # it may be at work: no other rank says that it should have ended
+            return None
         return _verdict("together", holder, trainers[0], (), (f"process {holder.look.pid} does not move",))
     place = trainers[0].place.name
     return HangVerdict("together", None, None, None, (), (f"all {len(trainers)} ranks stand in {place}",))

@@ -51,6 +51,7 @@ RECORDS = 30  # at least, that such an alarm is about
 QUIET_S = 5.0  # silence after which open rows are judged as they are
 BAR_S = 60.0  # the same for the rows of a progress bar
 GIB = 1 << 30
+NO_STACKS = "'gputel record --inside stacks' tells where each rank stands"
 UNKEPT = "alarms are sent, and not kept"
 Row = dict[str, Any]
 Key = tuple[int, int, object]
@@ -156,6 +157,7 @@ class RunAlarms:
             dollars=(view.cost.at_end or view.cost.spent) if view.cost else None,
             is_awaited=self._run.is_awaited and view.status in ("running", "unknown"),
             usual_s=view.seconds_a_record,
+            hint=NO_STACKS if self._run.state.is_recorded and not self._run.state.looks_inside else "",
             **_disk(Path(view.source)),
         )
 

@@ -109,6 +109,12 @@ class RunState:
         )
 
     @property
+    def looks_inside(self) -> bool:
+        """Whether the recording asks the command for stacks when it hangs."""
+        inside = self._facts[-1].get("inside") if self._facts else None
+        return isinstance(inside, dict) and inside.get("level") == "stacks"
+
+    @property
     def exit_code(self) -> int | None:
         """Exit code of the last segment, once all have ended."""
         code: int | None = self._facts[-1].get("exit_code") if self._facts and self.has_ended else None

@@ -34,6 +34,8 @@ from gputel.analysis.align.spans import cut_spans
 from gputel.analysis.align.step_time import step_times
 from gputel.analysis.align.timestamps import TimedLog, timed_log
 from gputel.analysis.document import as_json
+from gputel.analysis.incidents import incident
+from gputel.analysis.incidents.incident import Incident
 from gputel.analysis.report import bottleneck, overfitting, summary, verdicts
 from gputel.analysis.report.bottleneck import bottleneck_verdict
 from gputel.analysis.report.doubts import Findings, report_doubts
@@ -96,6 +98,13 @@ class Report:
         findings = Findings(self.shared, self.totals, self.gpus, self.verdicts)
         return report_doubts(self.subject, findings)
 
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What was seen of hangs, while a recording with `--inside stacks` ran."""
+        recording = self.subject.recording
+        segments = recording.folder.segments if recording else ()
+        return [each for segment in segments for each in incident.read(segment.path)]
+
 
 def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
     """Reports on a run. `keep_idle` keeps what was recorded before its first line and after its last work."""
@@ -154,6 +163,7 @@ def answer(report: Report) -> dict[str, Any]:
         "sources": offsets.offsets(placed.records),
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "events": events(report),
+        "incidents": [each.as_json() for each in report.incidents],
     }
     return dict(as_json(answers))
 

@@ -83,6 +83,21 @@ def beside(asked: Instructions, run: Path, segment: Path) -> Callable[[int], Seq
     return lambda command: replace(placed, command=command).as_argv()
 
 
+def watching(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
+    """The same for the watcher, which looks into the command after the silence of the alarm `stalled`."""
+    from gputel.analysis.alarms import rules
+    from gputel.analysis.incidents.watcher import Silence, WatchOrder
+
+    stalled = next((rule.thresholds for rule in rules.load((), _stalled()) if rule.name == "stalled"), {})
+    limits = {key: value for key, value in stalled.items() if key in ("intervals", "fewest_s", "start_s")}
+    order = WatchOrder(str(segment.resolve()), str(folder), os.getpid(), silence=Silence(**limits))
+    return lambda command: replace(order, command=command).as_argv()
+
+
+def _stalled() -> dict[str, dict[str, Any]]:
+    return {name: facts for name, facts in defaults.alarms().items() if name == "stalled"}
+
+
 def _rules(text: str) -> list[str]:
     from gputel.analysis.alarms import rules
 

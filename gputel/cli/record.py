@@ -173,7 +173,10 @@ def _record(
         pty=asked["pty"],
         fsync=asked["fsync"],
         show=show,
-        beside=guard.beside(orders, path, segment.path) if orders else None,
+        beside=[
+            *([guard.beside(orders, path, segment.path)] if orders else []),
+            *([guard.watching(segment.path, inside.folder)] if inside.folder else []),
+        ],
         save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
     )
     try:

@@ -55,8 +55,8 @@ class Job:
     """Whether the output is synced to the disk, too."""
     show: int = 1
     """The descriptor for the command's output."""
-    beside: Callable[[int], Sequence[str]] | None = None
-    """The argv of a process to start beside the recording, from the command's process id or 0."""
+    beside: Sequence[Callable[[int], Sequence[str]]] = ()
+    """The argv of each process to start beside the recording, from the command's process id or 0."""
     save_source: Callable[[], int] | None = None
     """Forks a process that saves what the code was, and returns its process id."""
 
@@ -142,11 +142,11 @@ class Viewer:
             self._screen.attach(keeper.state)
             self._reporter.keeper = keeper
         self._sampling.board.command = (keeper.command if keeper else None) or job.pid
-        if job.beside:
+        for argv in job.beside:
             try:
-                spawn.start_beside(job.beside((keeper and keeper.command) or 0), job.env)
+                spawn.start_beside(argv((keeper and keeper.command) or 0), job.env)
             except (OSError, MemoryError) as error:
-                self._screen.note(f"the guard cannot start, and will stop nothing: {error}")
+                self._screen.note(f"what guards and watches the command cannot start: {error}")
         if job.save_source:
             with contextlib.suppress(OSError, MemoryError):
                 self._saving = job.save_source()

@@ -50,11 +50,12 @@ class Listener:
         self._pid = os.getpid()
         self._files: dict[int, tuple[int, int]] = {}
         self._pipe = -1
-        self._listening = False
+        self._listening = self._ending = False
         self._thread = self._main = 0
 
     def start(self) -> None:
         """Start the thread, with all signals blocked: it must take none from the training's threads."""
+        self._ending = False  # a question to end that came too late is passed over
         if self._listening or not os.path.isdir(self._folder):
             return
         try:
@@ -80,6 +81,7 @@ class Listener:
         try:
             if not self._listening or self._pid != os.getpid():
                 return
+            self._ending = True
             self._ask(QUIT)
             until = time.monotonic() + PATIENCE_S
             task = "/proc/self/task/%d" % self._thread
@@ -124,9 +126,10 @@ class Listener:
                 if not self._is_ours(self._pipe):  # the program has closed it
                     self._open_pipe()
                 question = os.read(self._pipe, LENGTH)
-                if question[:1] == QUIT:
+                if question[:1] != QUIT:
+                    self._answer(question)
+                elif self._ending:
                     return
-                self._answer(question)
         except Exception as error:
             self._note(error)
         finally:

@@ -39,7 +39,7 @@ def noise(level: float, count: int, seed: int = 0) -> list[float]:
     return [chance.gauss(level, 0.02) for _ in range(count)]
 
 
-def clocks(start: int, end: int, **facts: float) -> Iterator[ClockTick]:
+def clocks(start: int, end: int, **facts: object) -> Iterator[ClockTick]:
     return (ClockTick(float(second), started_s=0.0, **facts) for second in range(start, end))  # type: ignore[arg-type]
 
 

@@ -15,6 +15,19 @@ def test_run_stalls_after_ten_intervals_and_a_minute() -> None:
     assert (alarm.rule, alarm.at_s, alarm.text) == ("stalled", 591.0, "no step for 101 s; usually 10 s")
 
 
+def test_stalled_recording_without_stacks_names_the_option() -> None:
+    watch = RuleEngine(rules.load())
+    moments: list[Moment] = [*training(50, every_s=10.0), *clocks(491, 600, hint="use --inside")]
+    (alarm,) = (alarm for moment in moments for alarm in watch.see(moment))
+    assert alarm.text == "no step for 101 s; usually 10 s; use --inside"
+
+
+def test_incident_is_an_alarm_and_allows_no_pause() -> None:
+    incident = EventSeen("incident", "rank 1 stands in a.py:6 read", 491.0)
+    moments: list[Moment] = [*training(50, every_s=10.0), incident, *clocks(491, 600)]
+    assert [(rule, state) for rule, state, _ in alarms_of(moments)] == [("hang", "on"), ("stalled", "on")]
+
+
 def test_start_and_evaluations_may_take_long() -> None:
     moments: list[Moment] = [*clocks(0, 800), *(Record(n, {"loss": 3.0}, 800 + 10.0 * n) for n in range(20))]
     moments += [Evaluation(20, "val_loss", 3.0, 995.0), *clocks(1000, 1800)]

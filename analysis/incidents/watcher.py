@@ -1,0 +1,150 @@
+"""The process beside a recording that looks into the training when nothing is printed any more.
+
+It watches output.idx. After a silence that is long for this run it takes several looks; an incident is written only
+if no rank moved in all of them. A healthy run that prints nothing is asked again ever more rarely.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from gputel.analysis.incidents import incident
+from gputel.analysis.incidents.standing import Standing, standings
+from gputel.analysis.incidents.verdict import HangVerdict, judge
+from gputel.telemetry import events
+from gputel.telemetry.clock import SECOND, SystemClock
+from gputel.telemetry.inside import ask
+from gputel.telemetry.process.output_index import RECORD
+
+START = "import sys; del sys.path[0]; from gputel.analysis.incidents.watcher import main; main(sys.argv[1])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+LOOK_S = 1.0
+READS = 64
+"""Reads of the output whose gaps are the usual ones."""
+FEWEST_READS = 10
+MOST_INCIDENTS = 5
+APART = 10
+"""Times the silence that is long for the run, from one incident to the next."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How long a silence is too long: `intervals` usual gaps, but `fewest_s`; `start_s` before the tenth read."""
+
+    intervals: float = 10.0
+    fewest_s: float = 60.0
+    start_s: float = 900.0
+    rounds: int = 3
+    every_s: float = 2.0
+
+    def allowed_s(self, reads: Sequence[int]) -> float:
+        """Seconds without a print, after reads at these moments in nanoseconds."""
+        if len(reads) < FEWEST_READS:
+            return self.start_s
+        gaps = [(later - earlier) / SECOND for earlier, later in pairwise(reads)]
+        return max(self.fewest_s, self.intervals * statistics.median(gaps))
+
+
+@dataclass(frozen=True)
+class WatchOrder:
+    """What the watcher watches; `command` and `recorder` are process numbers."""
+
+    segment: str
+    folder: str
+    recorder: int
+    command: int = 0
+    silence: Silence = field(default_factory=Silence)
+
+    def as_argv(self) -> list[str]:
+        """Arguments that start the watcher."""
+        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+
+
+class HangWatcher:
+    """Watches one segment until its command and its recorder have ended."""
+
+    def __init__(self, order: WatchOrder) -> None:
+        self._order, self._clock = order, SystemClock()
+        self._segment = Path(order.segment)
+        self._reads: list[int] = []
+        self._size = 0
+        self._since_s = self._asked_s = time.monotonic()
+        self._written: list[float] = []
+
+    def run(self) -> None:
+        """Looks once a second."""
+        processes = [each for pid in (self._order.command, self._order.recorder) if (each := _open(pid))]
+        while processes:
+            ended = select.select(processes, [], [], LOOK_S)[0]
+            processes = [each for each in processes if each not in ended]
+            with contextlib.suppress(OSError):
+                self.look()
+
+    def look(self) -> None:
+        """Asks the training if the silence is long, and writes what holds it up."""
+        self._read_index()
+        now = time.monotonic()
+        allowed = self._order.silence.allowed_s(self._reads)
+        asked = max(0.0, self._asked_s - self._since_s)
+        if now - self._since_s < max(allowed, 2 * asked) or not self._may_write(now, allowed):
+            return
+        self._asked_s = now
+        looks = ask.rounds(Path(self._order.folder), self._order.silence.rounds, self._order.silence.every_s)
+        found = standings(looks)
+        verdict = judge(found)
+        self._read_index()
+        if verdict and self._asked_s == now:
+            self._write(verdict, found)
+
+    def _may_write(self, now: float, allowed: float) -> bool:
+        apart = not self._written or now - self._written[-1] >= APART * allowed
+        return apart and len(self._written) < MOST_INCIDENTS
+
+    def _read_index(self) -> None:
+        """Takes what was printed since the last look; anything ends the silence."""
+        try:
+            size = (self._segment / "output.idx").stat().st_size // RECORD.size * RECORD.size
+        except FileNotFoundError:
+            return
+        if size == self._size:
+            return
+        with (self._segment / "output.idx").open("rb") as index:
+            index.seek(max(0, size - READS * RECORD.size))
+            stamps = [
+                wall for wall, _ in RECORD.iter_unpack(index.read(min(size, READS * RECORD.size))) if wall
+            ]
+        self._reads, self._size = stamps, size
+        self._since_s = self._asked_s = time.monotonic()
+
+    def _write(self, verdict: HangVerdict, found: Sequence[Standing]) -> None:
+        wall = self._clock.stamp().wall
+        since = self._reads[-1] if self._reads else None
+        written = incident.write(self._segment, wall, since, verdict, found)
+        self._written.append(time.monotonic())
+        place = str(written.folder.relative_to(self._segment))
+        events.append(self._segment, wall, incident.KIND, written.line, place=place, rank=verdict.rank)
+
+
+def _open(process: int) -> int | None:
+    try:
+        return os.pidfd_open(process) if process else None
+    except OSError:
+        return None
+
+
+def main(order: str) -> None:
+    """Runs the watcher; `order` is the JSON that `WatchOrder.as_argv` made."""
+    with contextlib.suppress(OSError):
+        os.nice(19)
+    facts = json.loads(order)
+    HangWatcher(WatchOrder(**{**facts, "silence": Silence(**facts["silence"])})).run()

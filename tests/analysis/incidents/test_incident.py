@@ -1,0 +1,63 @@
+"""What is kept of a hang, and read by any view."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.incidents import incident
+from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.text import overview
+from gputel.analysis.incidents.verdict import judge
+from gputel.telemetry.errors import DamagedFile
+from tests.analysis.incidents.processes import ALL_REDUCE, READS, later, process
+
+LOOKS = [process(0, *ALL_REDUCE), process(1, *READS), process(2, *ALL_REDUCE)]
+FOUND = standings([LOOKS, [later(each) for each in LOOKS]])
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> incident.Incident:
+    verdict = judge(FOUND)
+    assert verdict
+    return incident.write(tmp_path, 1_795_000_100 * SECOND, 1_795_000_000 * SECOND, verdict, FOUND)
+
+
+def test_incident_is_read_as_it_was_written(written: incident.Incident, tmp_path: Path) -> None:
+    assert list(incident.read(tmp_path)) == [written]
+    assert written.folder == tmp_path / "incidents" / "20261118-110820"
+    assert (
+        written.line == "rank 1 stands in data.py:6 slow_read since 11:06:40 UTC; 2 ranks wait in all_reduce"
+    )
+    facts = json.loads((written.folder / "incident.json").read_text())
+    assert facts["verdict"]["place"] == {"file": "/me/data.py", "line": 6, "function": "slow_read"}
+    assert [each["rank"] for each in facts["processes"]] == [0, 1, 2]
+
+
+def test_stacks_stand_in_groups_the_one_that_holds_up_the_others_first(written: incident.Incident) -> None:
+    assert (
+        (written.folder / "stacks.txt")
+        .read_text()
+        .startswith(
+            "rank 1 (process 101) stands in data.py:6 slow_read, does not move\n"
+            "  /me/train.py:31 main\n"
+            "  /me/data.py:6 slow_read\n\n"
+            "ranks 0, 2 (process 100, 102) wait in all_reduce, do not move\n"
+        )
+    )
+
+
+def test_damaged_incident_costs_itself_alone(written: incident.Incident, tmp_path: Path) -> None:
+    other = tmp_path / "incidents" / "20261118-110821"
+    other.mkdir()
+    (other / "incident.json").write_text('{"verdict": 7}')
+    with pytest.warns(DamagedFile, match="no incident"):
+        assert list(incident.read(tmp_path)) == [written]
+
+
+def test_stack_does_not_act_on_the_terminal() -> None:
+    looks = [process(0, READS[0]._replace(function="\x1b[2J", file="/me/\u202e.py"))]
+    assert "\x1b" not in "".join(overview(standings([looks]), None))

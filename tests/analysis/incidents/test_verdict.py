@@ -1,0 +1,149 @@
+"""Who holds up the others: each rule on ranks that stand as they would, and no verdict where something moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.verdict import HangVerdict, judge
+from gputel.telemetry.inside.stacks import Frame, ProcessLook
+from tests.analysis.incidents.processes import (
+    ALL_REDUCE,
+    BACKWARD,
+    COMPUTES,
+    IDLE,
+    LOADER,
+    READS,
+    TORCH,
+    WORKER,
+    later,
+    process,
+    worker,
+)
+
+
+def stuck(*looks: ProcessLook) -> HangVerdict | None:
+    """The verdict of three equal looks."""
+    return judge(standings([looks, [later(each) for each in looks], [later(later(each)) for each in looks]]))
+
+
+def waiting(*ranks: int, last: str = "all_reduce") -> list[ProcessLook]:
+    return [process(rank, *ALL_REDUCE, last=last) for rank in ranks]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind", "sentence"),
+    [
+        (
+            [*waiting(0, 2, 3), process(1, *READS)],
+            "elsewhere",
+            "rank 1 stands in data.py:6 slow_read; 3 ranks wait in all_reduce",
+        ),
+        (
+            [*waiting(0, 2, 3), process(1, *READS, last="all_reduce", number=6)],
+            "behind",
+            "rank 1 stands in data.py:6 slow_read; 3 ranks wait in all_reduce",
+        ),
+        (
+            [process(0, *BACKWARD), process(1, *READS)],
+            "elsewhere",
+            "rank 1 stands in data.py:6 slow_read; 1 rank waits in backward",
+        ),
+        (
+            [*waiting(0), process(1, *LOADER), worker(1, *WORKER, *READS), worker(0, *IDLE)],
+            "elsewhere",
+            "a DataLoader worker of rank 1 (process 201) stands in data.py:6 slow_read; 1 rank waits in all_reduce",
+        ),
+        (
+            [*waiting(0, 1), process(2, state="T")],
+            "silent",
+            "rank 2 is stopped (state T); 2 ranks wait in all_reduce",
+        ),
+        (
+            [*waiting(0, 1), process(2, *READS, state="D")],
+            "silent",
+            "rank 2 waits for a disk or a file system (state D in futex_do_wait) "
+            "and stands in data.py:6 slow_read; 2 ranks wait in all_reduce",
+        ),
+        (
+            [*waiting(0, 1), *waiting(2, last="all_gather")],
+            "mismatched",
+            "rank 2 stands in train.py:31 main; 2 ranks wait in all_reduce",
+        ),
+        (
+            [*waiting(0), *waiting(1, last="all_gather")],
+            "mismatched",
+            "ranks wait apart: rank 0 in all_reduce #7 and rank 1 in all_gather #7",
+        ),
+        (
+            [process(rank, *READS) for rank in range(4)],
+            "together",
+            "all 4 ranks stand in data.py:6 slow_read",
+        ),
+        ([process(None, *READS, world=None)], "together", "the process stands in data.py:6 slow_read"),
+        (
+            [process(0), process(1, *READS)],
+            "scattered",
+            "the ranks stand apart: 1 in train.py:31 main, 1 in data.py:6 slow_read",
+        ),
+    ],
+)
+def test_verdict_names_the_rank_and_its_line(looks: list[ProcessLook], kind: str, sentence: str) -> None:
+    verdict = stuck(*looks)
+    assert verdict
+    assert (verdict.kind, verdict.sentence) == (kind, sentence)
+    assert verdict.evidence
+
+
+def test_launcher_is_not_blamed() -> None:
+    agent = process(None, Frame(f"{TORCH}/distributed/elastic/agent/server/api.py", 9, "_monitor"), pid=99)
+    verdict = stuck(agent, *waiting(0, 1), process(2, *READS))
+    assert verdict
+    assert verdict.rank == 2
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda look: later(look, *COMPUTES),
+        lambda look: later(look, io_bytes=2 << 20),
+    ],
+    ids=["other frames", "reads"],
+)
+def test_rank_that_moves_is_no_hang(last: object) -> None:
+    others, slow = waiting(0, 2), process(1, *READS)
+    assert callable(last)
+    looks: list[Sequence[ProcessLook]] = [[*others, slow], [*map(later, others), last(slow)]]
+    assert judge(standings(looks)) is None
+
+
+def test_rank_that_computes_in_a_library_is_no_hang() -> None:
+    busy = process(1, *COMPUTES)
+    assert judge(standings([[*waiting(0), busy], [*map(later, waiting(0)), later(busy, cpu_s=2.0)]])) is None
+
+
+def test_loop_of_the_program_is_a_hang_although_it_computes_on_several_lines() -> None:
+    first, second = (Frame("/me/train.py", line, "spin") for line in (8, 9))
+    loop = process(1, first)
+    verdict = judge(
+        standings([[*waiting(0), loop], [*map(later, waiting(0)), later(loop, second, cpu_s=2.0)]])
+    )
+    assert verdict
+    assert (verdict.rank, verdict.place) == (1, second)
+    assert verdict.sentence == "rank 1 runs in train.py:9 spin; 1 rank waits in all_reduce"
+
+
+def test_process_that_computes_alone_may_be_at_work() -> None:
+    alone = process(None, *READS, world=None)
+    assert judge(standings([[alone], [later(alone, cpu_s=2.0)]])) is None
+
+
+def test_one_look_has_no_verdict() -> None:
+    assert judge(standings([[*waiting(0), process(1, *READS)]])) is None
+
+
+def test_training_that_a_person_has_stopped_is_no_hang() -> None:
+    assert stuck(*(process(rank, state="T") for rank in range(4))) is None
+    assert stuck() is None

@@ -1,0 +1,122 @@
+"""The watcher asks a training whose output has been silent for long, and writes only what does not move."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputel.analysis.incidents import incident
+from gputel.analysis.incidents.watcher import HangWatcher, Silence, WatchOrder
+from gputel.telemetry import events
+from gputel.telemetry.inside import environment
+from gputel.telemetry.process import output_index
+from tests.telemetry.inside import pythons
+
+SECOND = 1_000_000_000
+AT_ONCE = Silence(intervals=0.0, fewest_s=0.0, start_s=0.0, every_s=0.05)
+STANDS = """
+import torch, time
+def slow_read():
+    print("here", flush=True)
+    input()
+slow_read()
+"""
+MOVES = """
+import torch
+def forward(number):
+    return sum(range(number))
+def evaluate():
+    return [forward(number % 50_000) for number in range(10**9)]
+print("here", flush=True)
+while True:
+    evaluate()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    inside = environment.enter("stacks")
+    assert inside.folder
+    yield inside.folder
+    environment.leave(inside.folder)
+
+
+def start(script: str, folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    (tmp_path / "torch.py").write_text("")
+    (tmp_path / "train.py").write_text(script)
+    process = subprocess.Popen(
+        [sys.executable, "train.py"],
+        env=pythons.environment(folder, tmp_path),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "here\n"
+    return process
+
+
+def print_lines(segment: Path, count: int) -> None:
+    with (segment / "output.idx").open("ab") as index:
+        index.write(b"".join(output_index.pack(1_795_000_000 * SECOND + n, n) for n in range(count)))
+
+
+def watch(tmp_path: Path, folder: Path, silence: Silence = AT_ONCE) -> HangWatcher:
+    return HangWatcher(WatchOrder(str(tmp_path), str(folder), recorder=0, silence=silence))
+
+
+def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> None:
+    process = start(STANDS, folder, tmp_path)
+    try:
+        print_lines(tmp_path, 12)
+        watcher = watch(tmp_path, folder)
+        for _ in range(3):
+            watcher.look()
+    finally:
+        process.kill()
+        process.communicate()
+    (first, *_) = incident.read(tmp_path)
+    assert first.sentence == "the process stands in train.py:5 slow_read"
+    (event, *_) = events.read(tmp_path)
+    assert (event["kind"], event["text"]) == ("incident", first.line)
+    assert tmp_path / str(event["place"]) == first.folder
+
+
+def test_training_that_prints_nothing_and_moves_is_no_incident(folder: Path, tmp_path: Path) -> None:
+    process = start(MOVES, folder, tmp_path)
+    try:
+        print_lines(tmp_path, 12)
+        watcher = watch(tmp_path, folder)
+        for _ in range(3):
+            watcher.look()
+    finally:
+        process.kill()
+        process.communicate()
+    assert list(incident.read(tmp_path)) == []
+
+
+def test_silence_is_long_after_ten_usual_gaps_and_a_minute() -> None:
+    silence = Silence()
+    assert silence.allowed_s([]) == 900
+    assert silence.allowed_s([n * SECOND for n in range(9)]) == 900
+    assert silence.allowed_s([n * SECOND for n in range(12)]) == 60
+    assert silence.allowed_s([n * 20 * SECOND for n in range(12)]) == 200
+
+
+def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path: Path) -> None:
+    """The folder is gone: to ask there would fail."""
+    watcher = watch(tmp_path, folder, Silence(fewest_s=1000.0))
+    environment.leave(folder)
+    print_lines(tmp_path, 12)
+    watcher.look()
+    assert list(incident.read(tmp_path)) == []
+
+
+def test_watcher_loads_neither_polars_nor_numpy() -> None:
+    code = "import sys, gputel.analysis.incidents.watcher; print({'polars', 'numpy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
