@@ -332,7 +332,7 @@ def is_run(path: Path) -> bool:
 def _is_segment(path: Path) -> bool:
     """Whether a recorder has written here: its description may be damaged or have gone since."""
     is_there = os.path.lexists
-    return is_there(path / DESCRIPTION) or (is_there(path / "output.idx") and is_there(path / "gpu"))
+    return is_there(f"{path}/{DESCRIPTION}") or (is_there(f"{path}/output.idx") and is_there(f"{path}/gpu"))
 
 
 def open_folder(path: Path) -> RunFolder:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from gputel.analysis.logs.log import Log
-    from gputel.analysis.report.summary import RecordingSummary
+    from gputel.analysis.report.gpu_totals import GpuTotals
     from gputel.analysis.runs import RunData
+    from gputel.analysis.runs.recording import Recording
 
 SCHEMA, FACTS_VERSION = 1, 2
 NAME = "facts.json"
@@ -50,7 +51,7 @@ TYPED = (
         "number",
         "val_bpb_min lr tok_per_sec dt_ms mfu energy_j energy_counter_j measured power_mean_w power_max_w",
     ),
-    ("number", "temp_max_c mem_max_mib throttled_s j_per_token"),
+    ("number", "temp_max_c mem_max_mib util throttled_s gap_s j_per_token"),
     ("whole", "alarms xid rejects"),
     ("text", "alarm_kinds"),
     ("whole", "bytes bytes_gpu lines"),
@@ -83,8 +84,8 @@ def row_of(path: Path) -> CatalogueRow | None:
     return computed(path)
 
 
-def computed(path: Path, said: RecordingSummary | None = None) -> CatalogueRow | None:
-    """Reads the run itself and computes its row; `said` is the recording's summary, if it was made already."""
+def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRow | None:
+    """Reads the run itself and computes its row; `gpus` are a recording's totals, if they were made already."""
     from gputel.analysis.runs import read_run
 
     subject = read_run(path)
@@ -94,9 +95,7 @@ def computed(path: Path, said: RecordingSummary | None = None) -> CatalogueRow |
     facts: dict[str, Any] = dict.fromkeys(FACTS)
     facts |= _which(subject, path) | _of_log(log) | _of_figures(subject)
     if subject.recording is not None:
-        from gputel.analysis.report.summary import recording_summary
-
-        facts |= _of_recording(subject, said or recording_summary(path))
+        facts |= _of_recording(subject, subject.recording) | _of_gpus(subject.recording, gpus)
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
     metrics = {name: _kept(figures) for name, figures in _metrics(log)}
@@ -113,16 +112,16 @@ def read_facts(folder: Path) -> CatalogueRow | None:
             return None
         facts = {name: said["facts"].get(name) for name in FACTS} | {
             "path": str(folder),
-            "run": folder.resolve().name,
+            "run": folder.name or folder.resolve().name,
         }
         return CatalogueRow(_typed(facts), dict(said["settings"]), dict(said["metrics"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def write_facts(folder: Path, said: RecordingSummary | None = None) -> Path:
-    """Writes facts.json into a recording that has ended, by a rename; `said` is its summary, if it was made."""
-    row = computed(folder, said)
+def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:
+    """Writes facts.json into a recording that has ended, by a rename; `gpus` are its totals, if they were made."""
+    row = computed(folder, gpus)
     if row is None:
         raise GputelError(str(folder), "is no run", "name a run folder")
     document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
@@ -214,44 +213,55 @@ def _family(name: str | None) -> str | None:
     return model.name if model else name
 
 
-def _of_recording(subject: RunData, said: RecordingSummary) -> dict[str, Any]:
-    recording = subject.recording
-    assert recording is not None
+def _of_recording(subject: RunData, recording: Recording) -> dict[str, Any]:
+    segments, events = recording.folder.segments, recording.events
     first, last = recording.descriptions[0], recording.descriptions[-1]
     started, ended = run_folder.wall_ns(first, "started"), run_folder.wall_ns(last, "ended")
     git = first.get("git") or {}
-    gpus = said.gpus
-    measured = [gpu.covered for gpu in gpus if gpu.covered is not None]
-    alarms = [str(event.get("rule") or event.get("name") or "") for event in _alarms(recording.events)]
+    alarms = [str(event.get("rule") or event.get("name") or "") for event in _alarms(events)]
     driver = first.get("driver")
     return {
-        "segments": said.segments,
-        "nodes": len({segment.node for segment in recording.folder.segments}),
+        "segments": len(segments),
+        "nodes": len({segment.node for segment in segments}),
         "started": None if started is None else text.moment(started),
         "ended": None if ended is None else text.moment(ended),
-        "duration_s": said.duration_s,
-        "downtime_s": said.downtime_s,
-        "exit_code": said.exit_code,
-        "simulated": said.simulated,
+        "duration_s": recording.duration_s,
+        "downtime_s": recording.downtime_s,
+        "exit_code": last.get("exit_code"),
+        "simulated": recording.simulated,
         "host": (first.get("host") or {}).get("name"),
         "driver": driver.get("version") if isinstance(driver, dict) else driver,
         "command": subject.command,
         "commit": git.get("commit"),
         "branch": git.get("branch"),
         "dirty": git.get("dirty"),
-        "diff": source.describe(recording.folder.segments[0].path).get("diff") or None,
-        "energy_j": said.energy_j,
+        "diff": source.describe(segments[0].path).get("diff") or None,
+        "alarms": len(alarms),
+        "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
+        "xid": int((events["kind"] == "xid").sum()),
+    }
+
+
+def _of_gpus(recording: Recording, gpus: Sequence[GpuTotals] | None) -> dict[str, Any]:
+    """Sums of what was measured on all GPUs; of peaks, times and gaps that of the GPU with the most."""
+    from gputel.analysis.report.gpu_totals import gpu_totals
+    from gputel.analysis.report.summary import telemetry_bytes
+
+    if gpus is None:
+        gpus = gpu_totals(recording.folder.segments, refresh=False)
+    measured = [gpu.covered for gpu in gpus if gpu.covered is not None]
+    return {
+        "energy_j": _sum(gpu.energy_j for gpu in gpus),
         "energy_counter_j": _sum(gpu.energy_counter_j for gpu in gpus),
         "measured": statistics.fmean(measured) if measured else None,
         "power_mean_w": _sum(gpu.power_mean_w for gpu in gpus),
         "power_max_w": _most(gpu.power_peak_w for gpu in gpus),
         "temp_max_c": _most(gpu.temp_peak_c for gpu in gpus),
         "mem_max_mib": _most(gpu.mem_peak_mib for gpu in gpus),
+        "util": _weighted((gpu.util_mean, gpu.measured_s) for gpu in gpus),
         "throttled_s": _most(float(sum(gpu.throttle_s.values())) for gpu in gpus),
-        "alarms": len(alarms),
-        "alarm_kinds": " ".join(sorted({kind for kind in alarms if kind})) or None,
-        "xid": said.events.get("xid", 0),
-        "bytes_gpu": said.telemetry_bytes,
+        "gap_s": _most(gpu.measured_s / gpu.covered - gpu.measured_s for gpu in gpus if gpu.covered),
+        "bytes_gpu": telemetry_bytes(recording),
     }
 
 
@@ -328,6 +338,12 @@ def _cell(value: Any, kind: str) -> Any:
 def _sum(values: Iterable[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
+
+
+def _weighted(pairs: Iterable[tuple[float | None, float]]) -> float | None:
+    """The mean of the known values by their weights."""
+    known = [(value, weight) for value, weight in pairs if value is not None and weight]
+    return sum(value * weight for value, weight in known) / sum(w for _, w in known) if known else None
 
 
 def _most(values: Iterable[float | None]) -> float | None:

@@ -15,17 +15,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from gputel.analysis import stores
 from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, NAME, CatalogueRow, row_of
 from gputel.analysis.runs import paths
+from gputel.analysis.stores.points import NUMERIC
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.user_folders import user_folder
 
 BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
+LONGEST_UNWRITTEN_S = 1.0  # rows are written together, and a killed process loses no more than these
 SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL"}
 LAST = (
     ".",
@@ -53,6 +56,14 @@ class Changes:
     left: int = 0
     away: int = 0
     faults: list[str] = field(default_factory=list)
+
+
+class IndexedRow(NamedTuple):
+    """A path with its signature, and the row of its run; None of a file that is no run."""
+
+    path: Path
+    signature: str
+    row: CatalogueRow | None
 
 
 @contextmanager
@@ -158,8 +169,14 @@ def update(
             else:
                 stale.append((path, now_signature))
     signatures = dict(stale)
+    rows_at_once: list[IndexedRow] = []
+    written = time.monotonic()
     for path in show([path for path, _ in stale]):
-        _compute(connection, path, signatures[path], changes)
+        rows_at_once += _computed(path, signatures[path], changes)
+        if time.monotonic() - written > LONGEST_UNWRITTEN_S:
+            put(connection, rows_at_once)
+            rows_at_once, written = [], time.monotonic()
+    put(connection, rows_at_once)
     _forget(connection, roots, present, changes)
     return changes
 
@@ -176,16 +193,17 @@ def signature(path: Path, *, has_ended: bool = False) -> str:
     """What changes when a run does: sizes and times of its files; of a recording that ended, its description's."""
     if has_ended or (path.is_dir() and run_folder.is_run(path)):
         has_ended = has_ended or (path / NAME).is_file()  # which the recorder writes last
-        files = [Path(f"{path}/{name}") for name in LAST] if has_ended else sorted(path.rglob("*"))
+        files = [f"{path}/{name}" for name in LAST] if has_ended else sorted(map(str, path.rglob("*")))
     elif path.is_dir():
-        files = stores.store_reader(path).files if stores.kind(path) != "tensorboard" else _event_files(path)
+        within = stores.store_reader(path).files if stores.kind(path) != "tensorboard" else _event_files(path)
+        files = [str(file) for file in within]
     else:
         file, _ = stores.split(path)
-        files = [file, Path(f"{file}-wal")]
+        files = [str(file), f"{file}-wal"]
     said = []
-    for file in files:
+    for name in files:
         with suppress(OSError):
-            facts = os.stat(file)  # noqa: PTH116
+            facts = os.stat(name)  # noqa: PTH116
             said.append(f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}")
     return f"{ENDED if has_ended else 'whole'} {blake2b(' '.join(said).encode(), digest_size=12).hexdigest()}"
 
@@ -196,12 +214,13 @@ def _event_files(folder: Path) -> list[Path]:
     return [path for files in tensorboard.parts(folder).values() for path in files]
 
 
-def _compute(connection: sqlite3.Connection, path: Path, now_signature: str, changes: Changes) -> None:
+def _computed(path: Path, now_signature: str, changes: Changes) -> list[IndexedRow]:
+    """The row of one path; a run that cannot be read is named among the faults, and tried again the next time."""
     try:
         row = row_of(path)
     except (GputelError, OSError) as error:
         changes.faults.append(str(error))
-        return
+        return []
     changes.computed += row is not None
     if (
         row
@@ -210,20 +229,21 @@ def _compute(connection: sqlite3.Connection, path: Path, now_signature: str, cha
         and row.facts["kept_by"] == "recording"
     ):
         now_signature = signature(path, has_ended=True)
-    put(connection, path, now_signature, row)
+    return [IndexedRow(path, now_signature, row)]
 
 
-def put(connection: sqlite3.Connection, path: Path, now_signature: str, row: CatalogueRow | None) -> None:
-    """Writes the row of a run, or that a file is none, in one transaction."""
+def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
+    """Writes rows in one transaction, each in the place of the one that its path had."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        connection.execute("DELETE FROM runs WHERE path = ?", (str(path),))
-        connection.execute("DELETE FROM others WHERE path = ?", (str(path),))
-        if row is None:
-            cells = (str(path), now_signature, FACTS_VERSION)
-            connection.execute("INSERT INTO others VALUES (?, ?, ?)", cells)
-        else:
-            _put_run(connection, path, now_signature, row)
+        for path, now_signature, row in rows:
+            connection.execute("DELETE FROM runs WHERE path = ?", (str(path),))
+            connection.execute("DELETE FROM others WHERE path = ?", (str(path),))
+            if row is None:
+                cells = (str(path), now_signature, FACTS_VERSION)
+                connection.execute("INSERT INTO others VALUES (?, ?, ?)", cells)
+            else:
+                _put_run(connection, path, now_signature, row)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -245,8 +265,6 @@ def _put_run(connection: sqlite3.Connection, path: Path, now_signature: str, row
 
 def numeric(value: float | str) -> float | None:
     """The number of a setting, also of one that is kept as text; None of any other text."""
-    from gputel.analysis.stores.points import NUMERIC
-
     if isinstance(value, (int, float)):
         return float(value)
     return float(value) if NUMERIC.fullmatch(value.strip()) else None

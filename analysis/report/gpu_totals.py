@@ -26,7 +26,7 @@ from gputel.telemetry.sampling.status import SLOWED_DOWN
 from gputel.telemetry.store import frames
 from gputel.telemetry.store.ticks import PartCache
 
-READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle")
+READINGS = ("power_w", "energy_j", "mem_used_mib", "temp_c", "throttle", "util")
 STRETCHES = 4
 MOST_CHUNKS = (
     6  # of ten minutes, up to which ticks are integrated; of more, the edges of whole seconds do not count
@@ -48,6 +48,8 @@ class _Sums:
     last_ns: int = 0
     peaks: dict[str, float] = field(default_factory=dict)
     throttle_s: dict[str, int] = field(default_factory=dict)
+    util_s: float = 0.0  # utilization in percent times seconds
+    util_read_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class GpuTotals:
     name: str | None = None
     power_limit_w: float | None = None
     mem_total_mib: float | None = None
+    util_mean: float | None = None  # of the seconds in which it was read
 
     @property
     def energy_j(self) -> float | None:
@@ -102,21 +105,22 @@ class GpuTotals:
         return {"node": self.node, **asdict(self), **computed}
 
 
-def gpu_totals(segments: Sequence[Segment]) -> list[GpuTotals]:
-    """Returns the totals of each GPU of each node, summed over segments."""
+def gpu_totals(segments: Sequence[Segment], *, refresh: bool = True) -> list[GpuTotals]:
+    """Returns the totals of each GPU of each node, summed over segments; rates of refresh take half of the time."""
     rows: dict[tuple[str | None, str], list[GpuTotals]] = {}
     for segment in segments:
-        for row in folder_totals(segment.gpu):
+        for row in folder_totals(segment.gpu, refresh=refresh):
             rows.setdefault((segment.node, row.gpu), []).append(row)
     return [replace(_together(parts), node=node) for (node, _), parts in rows.items()]
 
 
-def folder_totals(folder: Path) -> list[GpuTotals]:
+def folder_totals(folder: Path, *, refresh: bool = True) -> list[GpuTotals]:
     """Returns the totals of the GPUs of one segment."""
     gpus = dict.fromkeys(gpu for gpu, name in frames.columns(folder) if name in READINGS)
     cache = PartCache()
     summed = {gpu: sums for gpu in gpus if (sums := _summed(folder, gpu, cache))}
-    return [_row(gpu, sums, *_refresh_and_edges(folder, gpu, cache)) for gpu, sums in summed.items()]
+    found = _refresh_and_edges if refresh else _edges
+    return [_row(gpu, sums, *found(folder, gpu, cache)) for gpu, sums in summed.items()]
 
 
 def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: float) -> GpuTotals:
@@ -131,6 +135,7 @@ def _row(gpu: str, sums: _Sums, refresh: dict[str, Refresh | None], edge_j: floa
         temp_peak_c=sums.peaks.get("temp_c"),
         covered=_covered(sums),
         unseen_j=sums.unseen_j,
+        util_mean=sums.util_s / sums.util_read_s if sums.util_read_s else None,
         refresh_hz={name: rate.hz if rate else None for name, rate in refresh.items()},
         every_poll=[name for name, rate in refresh.items() if rate and rate.every_poll],
         throttle_s=sums.throttle_s,
@@ -159,6 +164,7 @@ def _together(parts: Sequence[GpuTotals]) -> GpuTotals:
         energy_integral_j=joules,
         covered=_mean_share(parts),
         unseen_j=math.fsum(part.unseen_j for part in parts),
+        util_mean=_util(parts),
         throttle_s={
             reason: sum(part.throttle_s.get(reason, 0) for part in parts) for reason in sorted(reasons)
         },
@@ -171,6 +177,13 @@ def _mean_share(parts: Sequence[GpuTotals]) -> float | None:
     return (
         math.fsum(part.measured_s for part in parts if part.covered) / math.fsum(lengths) if lengths else None
     )
+
+
+def _util(parts: Sequence[GpuTotals]) -> float | None:
+    """Averages utilization by the measured time."""
+    known = [(part.util_mean, part.measured_s) for part in parts if part.util_mean is not None]
+    weight = math.fsum(seconds for _, seconds in known)
+    return math.fsum(util * seconds for util, seconds in known) / weight if weight else None
 
 
 def _highest(values: Iterable[float | None]) -> float | None:
@@ -223,6 +236,10 @@ def _add(sums: _Sums, seconds: pl.DataFrame) -> None:
         covered = sampled_s.filter(present)
         sums.joules += float((seconds["power_w_mean"].filter(present) * covered).sum())
         sums.measured_s += float(covered.sum())
+    if "util_mean" in seconds.columns:
+        read = seconds["util_mean"].is_not_null()
+        sums.util_s += float((seconds["util_mean"] * sampled_s).sum())
+        sums.util_read_s += float(sampled_s.filter(read).sum())
     times = seconds["time"].dt.epoch("ns")
     sums.first_ns = sums.first_ns if sums.first_ns is not None else int(times[0])
     sums.last_ns = int(times[-1]) + SECOND
@@ -279,6 +296,16 @@ def _refresh_and_edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[s
             refresh.update(sensors.refresh_of_one(chunk, determined))
             lacking.append(_counter_lag(chunk))
     return refresh, lacking[-1][1] - lacking[0][0] if lacking else 0.0
+
+
+def _edges(folder: Path, gpu: str, cache: PartCache) -> tuple[dict[str, Refresh | None], float]:
+    """Returns the joules that the counter lacks at the edges, and no refresh of any reading."""
+    lacking = [
+        _counter_lag(chunk)
+        for chunk in frames.chunks(folder, ("power_w", "energy_j"), most=STRETCHES, gpu=gpu, cache=cache)
+        if len(chunk)
+    ]
+    return {}, lacking[-1][1] - lacking[0][0] if lacking else 0.0
 
 
 def _counter_lag(ticks: pl.DataFrame) -> tuple[float, float]:

@@ -182,10 +182,15 @@ def recording_summary(path: Path) -> RecordingSummary:
         energy_j=total(gpu.energy_j for gpu in gpus),
         gpus=gpus,
         events=dict(Counter(str(event.get("kind")) for event in _events(recording))),
-        telemetry_bytes=sum(_size(table) for segment in segments for table in _tables(segment)),
+        telemetry_bytes=telemetry_bytes(recording),
         output_bytes=total(_length(segment.output) for segment in segments),
         machines=machine_summaries(recording),
     )
+
+
+def telemetry_bytes(recording: Recording) -> int:
+    """Returns the size of all tables of a recording, without files that compaction is about to remove."""
+    return sum(_size(table) for segment in recording.folder.segments for table in _tables(segment))
 
 
 def sampling(recording: Recording) -> SamplingSummary | None:

@@ -105,14 +105,14 @@ class _Walk:
         self.paths += here.paths
         self._claimed |= here.claimed
         for entry in entries:
-            if entry.name.startswith(".") or Path(entry.path) in self._claimed:
+            if entry.name.startswith(".") or (inside := Path(entry.path)) in self._claimed:
                 continue
             if entry.is_symlink():
-                self._links.append(Path(entry.path))
-            elif entry.is_dir() or entry.is_file():
-                self._take(Path(entry.path), is_folder=entry.is_dir())
+                self._links.append(inside)
+            elif (is_folder := entry.is_dir()) or entry.is_file():
+                self._take(inside, is_folder=is_folder)
             else:
-                self._skipped.append(Skipped(Path(entry.path), FOREIGN))
+                self._skipped.append(Skipped(inside, FOREIGN))
 
     def follow_links(self) -> None:
         while self._links:

@@ -151,7 +151,7 @@ def _write_facts(run: Path, summary: RecordingSummary) -> None:
     from gputel.analysis.catalogue import facts
 
     with contextlib.suppress(OSError):
-        facts.write_facts(run, summary)
+        facts.write_facts(run, summary.gpus)
 
 
 def _write_page(run: Path, order: ReportOrder) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.catalogue import facts
+from gputel.analysis.report.summary import recording_summary
 from tests.analysis.stores.compose_events import losses, version
 from tests.analysis.stores.test_tensorboard import write
 
@@ -51,6 +52,15 @@ def test_recorder_ends_by_writing_the_facts(recording: Path) -> None:
     assert said["settings"]["tag.sweep"] == "a"
     assert said["metrics"]["loss"]["max"] == 9.5
     assert said["files"] == facts.sizes(recording)
+
+
+def test_sums_of_gpus_are_those_of_the_closing_report(recording: Path) -> None:
+    found, summary = facts.computed(recording), recording_summary(recording)
+    assert found
+    assert found.facts["energy_j"] == pytest.approx(summary.energy_j)
+    assert found.facts["bytes_gpu"] == summary.telemetry_bytes
+    gaps = [gpu.measured_s / gpu.covered - gpu.measured_s for gpu in summary.gpus if gpu.covered]
+    assert found.facts["gap_s"] == (pytest.approx(max(gaps)) if gaps else None)
 
 
 def test_written_facts_equal_those_computed_anew(recording: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +108,54 @@ def test_settings_kept_as_text_have_their_number(folder: Path) -> None:
         None,
         1000.0,
     ]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from gputel.analysis.catalogue import index
+from gputel.analysis.catalogue.facts import FACTS, CatalogueRow
+file, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+with index.opened(file) as base:
+    for number in range(count):
+        path = Path(f"/runs/{number % 50 if name == 'shared' else name}{number}")
+        facts = dict.fromkeys(FACTS) | {"path": str(path), "run": path.name, "loss": 1.0}
+        index.put(base, [index.IndexedRow(path, "s", CatalogueRow(facts, {"config.lr": 0.1}, {}))])
+        print(number, flush=True)
+"""
+
+
+def writer(file: Path, name: str, count: int) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", WRITER, str(file), name, str(count)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("names", [("a", "b"), ("shared", "shared")])
+def test_two_writers_at_once_lose_no_row(tmp_path: Path, names: tuple[str, str]) -> None:
+    file = tmp_path / "catalogue.db"
+    both = [writer(file, name, 200) for name in names]
+    for process in both:
+        process.communicate()
+        assert process.returncode == 0
+    with index.opened(file) as base:
+        counts = base.execute("SELECT count(*), count(DISTINCT path) FROM runs").fetchone()
+        settings = base.execute("SELECT count(*) FROM settings").fetchone()
+    assert counts == ((400, 400) if names == ("a", "b") else (200, 200))
+    assert settings == counts[:1]
+
+
+@pytest.mark.long
+def test_index_is_whole_after_a_kill_of_its_writer(tmp_path: Path) -> None:
+    file = tmp_path / "catalogue.db"
+    process = writer(file, "a", 1_000_000)
+    assert process.stdout
+    written = [int(process.stdout.readline()) for _ in range(100)]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with index.opened(file) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        runs, settings = (
+            base.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("runs", "settings")
+        )
+    assert runs == settings >= len(written)

@@ -24,9 +24,9 @@ def row(name: str, lr: float | str, loss: float | None, **facts: object) -> Cata
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "catalogue.db"
     with index.opened(path) as base:
-        index.put(base, Path("/runs/a"), "s", row("a", "1e-3", 2.5))
-        index.put(base, Path("/runs/b"), "s", row("b", 0.01, 2.0))
-        index.put(base, Path("/runs/c"), "s", row("c", "auto", None))
+        index.put(base, [index.IndexedRow(Path("/runs/a"), "s", row("a", "1e-3", 2.5))])
+        index.put(base, [index.IndexedRow(Path("/runs/b"), "s", row("b", 0.01, 2.0))])
+        index.put(base, [index.IndexedRow(Path("/runs/c"), "s", row("c", "auto", None))])
     return path
 
 

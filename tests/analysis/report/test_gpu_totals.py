@@ -50,6 +50,22 @@ def test_counter_of_a_gpu_that_joined_later_counts_from_its_first_sample(
     assert row.energy_counter_j == pytest.approx(7.4 * 200)
 
 
+def test_utilization_is_the_mean_of_the_seconds_in_which_it_was_read(
+    tmp_path: Path, compose: Compose
+) -> None:
+    tier = Tier("fast", 10.0, (COLUMNS[0], TierColumn("util", "%", 1, "0")))
+    compose(tmp_path, [tier], [(0, n * SECOND // 10, [200_000, n // 50 * 40 or None]) for n in range(150)])
+    (row,) = folder_totals(tmp_path, refresh=False)
+    assert row.util_mean == pytest.approx(60)
+
+
+def test_energy_is_the_same_without_rates_of_refresh(tmp_path: Path, compose: Compose) -> None:
+    record(compose, tmp_path, 20)
+    assert [replace(row, refresh_hz={}, every_poll=[]) for row in folder_totals(tmp_path)] == folder_totals(
+        tmp_path, refresh=False
+    )
+
+
 def test_throttled_seconds_are_counted_by_reason(tmp_path: Path, compose: Compose) -> None:
     record(compose, tmp_path, 5, HW_SLOWDOWN)
     (row,) = folder_totals(tmp_path)
