@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
-from gputel.analysis.logs import summary
 from gputel.telemetry import run_folder, source
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.secrets import mask, mask_value
@@ -163,6 +162,8 @@ def _which(subject: RunData, path: Path) -> dict[str, Any]:
 
 
 def _of_log(log: Log) -> dict[str, Any]:
+    from gputel.analysis.logs import summary
+
     said = summary.run(log)
     phases = said["phases"]
     longest = max(phases, key=lambda phase: phase["records"], default=None)
@@ -300,6 +301,8 @@ def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str
 def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
     """Figures of every metric and evaluation over the whole run, as parse computes them of a phase."""
     import polars as pl
+
+    from gputel.analysis.logs import summary
 
     for name in log.metrics():
         yield name, summary.figures(log.records[name].cast(pl.Float64), log.records["step"])

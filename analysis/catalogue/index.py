@@ -21,7 +21,6 @@ from zlib import crc32
 from gputel.analysis import stores
 from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, NAME, CatalogueRow, row_of
 from gputel.analysis.runs import paths
-from gputel.analysis.stores.points import NUMERIC
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.user_folders import user_folder
@@ -265,6 +264,8 @@ def _put_run(connection: sqlite3.Connection, path: Path, now_signature: str, row
 
 def numeric(value: float | str) -> float | None:
     """The number of a setting, also of one that is kept as text; None of any other text."""
+    from gputel.analysis.stores.points import NUMERIC  # with numpy, which a question needs not
+
     if isinstance(value, (int, float)):
         return float(value)
     return float(value) if NUMERIC.fullmatch(value.strip()) else None

@@ -25,8 +25,6 @@ from typing import TYPE_CHECKING
 from gputel.analysis import document, stores
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.analysis.logs.files import read_file
-from gputel.analysis.runs.batch import StepTokens, step_tokens
-from gputel.analysis.runs.facts import run_facts, trained_on
 from gputel.telemetry.errors import GputelError
 
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from gputel.analysis.logs.formats import Format
     from gputel.analysis.logs.log import Log
+    from gputel.analysis.runs.batch import StepTokens
     from gputel.analysis.runs.facts import Facts
     from gputel.analysis.runs.recording import Recording
 
@@ -56,12 +55,17 @@ class RunData:
 
     @cached_property
     def facts(self) -> Facts:
+        from gputel.analysis.runs.facts import run_facts
+
         descriptions = self.recording.descriptions if self.recording else ()
         return run_facts(self.log, descriptions, self.readings, self.gpu_names)
 
     @cached_property
     def step_tokens(self) -> StepTokens:
         """The tokens of a step, checked against the other figures that the log prints."""
+        from gputel.analysis.runs.batch import step_tokens
+        from gputel.analysis.runs.facts import trained_on
+
         descriptions = self.recording.descriptions if self.recording else ()
         return step_tokens(self.log, trained_on(self.facts.gpus, descriptions))
 

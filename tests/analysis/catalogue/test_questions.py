@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,3 +109,10 @@ def test_text_that_doubles_at_each_step_ends_at_a_megabyte(base: Connection) -> 
 def test_condition_cannot_leave_its_place(base: Connection, where: str) -> None:
     with pytest.raises(GputelError):
         runs(base, where)
+
+
+def test_question_loads_neither_polars_nor_numpy() -> None:
+    """They would take longer than the question."""
+    script = "import sys, gputel.analysis.catalogue.answer; print({'polars', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
