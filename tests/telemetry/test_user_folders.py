@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry.user_folders import OTHERWISE, user_folder
+from tests.sources import homes
 
 
 @pytest.mark.parametrize("purpose", OTHERWISE)
@@ -20,3 +21,9 @@ def test_folder_lies_below_the_home_where_xdg_has_no_absolute_path(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", useless)
     assert user_folder("STATE") == tmp_path / ".local" / "state" / "gputel"
+
+
+def test_no_other_file_asks_for_the_users_folders() -> None:
+    """The trainer stands alone, and keeps its tokens in the cache."""
+    assert homes('XDG_CACHE_HOME"') == {"trainer/rows.py"}
+    assert homes('XDG_STATE_HOME"') | homes('XDG_CONFIG_HOME"') == set()

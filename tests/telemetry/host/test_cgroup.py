@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gputel.telemetry.host.cgroup import allowance, cgroups, cores, usable_cores
 from gputel.telemetry.host.source import HostSource
+from tests.sources import homes
 
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"
 
@@ -136,3 +137,7 @@ def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
 
 def test_machine_without_cgroups_has_no_group(tmp_path: Path) -> None:
     assert cgroups(tmp_path, 7).subjects == ()
+
+
+def test_cores_of_this_process_are_counted_in_one_file() -> None:
+    assert homes("sched_getaffinity") == {"telemetry/host/cgroup.py"}
