@@ -57,7 +57,7 @@ def killed(machine: MachineTables, last_step: Any) -> Cause | None:
         "killed by its limit of memory",
         (
             f"at {row['time']:%H:%M:%S} the kernel killed {row['oom_kills']:.0f} of its processes in the control "
-            f"group {row['cgroup']}{allowed}; no step came after it",
+            f"group {row['cgroup']}{allowed}; the last step ended at {last_step[0]:%H:%M:%S}",
         ),
     )
 
