@@ -186,10 +186,12 @@ def _nothing(report: Report) -> str:
 
 
 def _findings(report: Report) -> FactList:
-    pairs = {
-        QUESTIONS.get(verdict.question, verdict.question): "\n".join((verdict.answer, *verdict.evidence))
-        for verdict in report.verdicts
-    }
+    """Questions with the same answer and evidence share a line."""
+    questions: dict[str, list[str]] = {}
+    for verdict in report.verdicts:
+        words = "\n".join((verdict.answer, *verdict.evidence))
+        questions.setdefault(words, []).append(QUESTIONS.get(verdict.question, verdict.question))
+    pairs = {", ".join(names): words for words, names in questions.items()}
     return FactList({} if _nothing(report) else pairs, title="Findings")
 
 

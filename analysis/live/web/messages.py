@@ -114,7 +114,7 @@ def page_parts(views: Sequence[tuple[View, RunAlarms]]) -> Parts:
     parts: Parts = {
         (PAGE, "look", ""): style.FOR_PAGES,
         (PAGE, "panels", ""): _panels(shown, {name for view, _ in views for name in view.curves}),
-        (PAGE, "left_out", ""): names[MOST_METRICS:],
+        (PAGE, "is_cut", ""): len(names) > MOST_METRICS,
     }
     for number, (view, alarms) in enumerate(views):
         parts[number, "facts", ""] = plain(_facts(view, alarms))

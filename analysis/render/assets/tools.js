@@ -10,12 +10,18 @@ function addTools(chart) {
   const figure = chart.canvas.closest("figure");
   const place = figure.querySelector(".tools") || chart.legend.appendChild(element("span", "tools"));
   place.append(
-    ...(chart.panel.kind === "curves" ? [action("y range", "set by hand from where to where the plot reaches", () => askHeight(chart))] : []),
+    ...(chart.panel.kind === "curves" ? [heightTool(chart)] : []),
     action("larger", "larger or smaller", () => { figure.classList.toggle("large"); redraw(); }),
     action("link", "the page's address with this view of the plot", () => writeAddress(chart)),
     action("table", "the figures behind the plot", () => showFigures(chart)),
     takings(chart),
   );
+}
+
+function heightTool(chart) {
+  const chip = action("y range", "set by hand from where to where the plot reaches", () => askHeight(chart));
+  chip.classList.add("height");
+  return chip;
 }
 
 // Asks from where to where the plot reaches; nothing typed leaves it to the curves.

@@ -138,7 +138,7 @@ def test_time_and_energy_stand_in_one_table_of_phases(subject: RunData) -> None:
 def test_sensors_and_findings_are_facts(subject: RunData) -> None:
     page = report_document(make_report(subject), panels=False)
     assert facts(page, "Sensors")["too few changes to tell"] == "temperature"
-    assert facts(page, "Findings")["bottleneck"].splitlines() == [
+    assert facts(page, "Findings")["bottleneck, headroom, stragglers"].splitlines() == [
         "unknown",
         "the GPU readings are simulated (2xH100): no verdict",
     ]

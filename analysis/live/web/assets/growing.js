@@ -19,8 +19,7 @@ function drawPanels(place, changed) {
     if (chart.series.length !== before) chart.legend.replaceWith((chart.legend = legendOf(chart)));
     if (changed === null || panel.series.some((metric) => changed.has(metric.name))) chart.stale = true;
   });
-  const rest = partOf(model.page, "left_out") || [];
-  say(document.getElementById("left-out"), rest.length ? `${rest.length} more metrics are not drawn here, from ${rest[0]} on; the page of gputel report has all` : "");
+  say(document.getElementById("left-out"), partOf(model.page, "is_cut") ? "More metrics were printed than are drawn here: gputel report draws all of them." : "");
   for (const chart of shownPanels.values()) {
     if (linked(chart)) chart.stale = true;
     if (chart.stale && isNear(chart)) paintChart(chart);
