@@ -69,5 +69,5 @@ def main() -> None:
         )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:]:
     main()
