@@ -83,7 +83,7 @@ def test_four_ranks_equal_one_process_within_rounding(tmp_path: Path, train: Tra
     four = train(tmp_path / "four", *BATCH, *options, "--device-batch-size", "2", ranks=4)
     whole, parts = one.tensors(), four.tensors()
     moved = {name: float((whole[name] - parts[name]).abs().max()) for name in whole if "model:" in name}
-    assert moved.pop("model:embedding.weight") < (1e-4 if scale == 1 else 3e-5)
+    assert moved.pop("model:embedding.weight") < rates["embedding-lr"] * scale / 50
     assert max(moved.values()) < (1e-4 if scale == 1 else 1e-6)
     assert one.losses() == pytest.approx(four.losses(), abs=1e-5)
 
