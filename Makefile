@@ -7,7 +7,7 @@ EXCLUDED := compression compression.zstd str.decode 'str.decode(errors)'
 # Tests start hundreds of processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all lint bench bench-why clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ lint: .venv/dev  ## ruff, mypy, import rules, oldest Python
 
 bench: .venv/dev  ## the measurements, each beside what users would pick instead
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+bench-why: .venv/dev  ## who holds up a training: planted hangs, and the verdict on each
+	$(BIN)/python benchmarks/why.py
 
 clean:  ## the environment and what tools left behind
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

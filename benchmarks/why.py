@@ -1,151 +1,206 @@
-"""A recorded training whose steps are slowed for a while -> the cause that the report gives, one row a cause.
+"""Who holds up a training? Hangs are planted in ranks that train with gloo, and each verdict is checked.
 
-`python benchmarks/why.py --out FOLDER --seed 1 [CAUSE ...]`, as root: it makes control groups of version 1.
-The slow stretch begins at a moment of the seed. The training has a large share of the CPU, so that what else runs
-on the machine does not slow it; the neighbors that are planted share it with the training.
+    python benchmarks/why.py [--seed N] [--each N] [--worlds 2,3,4]
+
+Writes benchmarks/results/why.md. The kind, the number of ranks and the rank are drawn from the seed.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
-import signal
+import re
+import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
-from gputel.analysis.report import make_report
-from gputel.analysis.runs import read_run
+from gputel.analysis.incidents.standing import standings
+from gputel.analysis.incidents.verdict import HangVerdict, judge
+from gputel.telemetry.inside import ask, environment
 
-TRAINING = Path(__file__).parent / "why_training.py"
-GROUPS = Path("/sys/fs/cgroup")
-SAMPLES_MIB = 256
-SLOW_S = 20.0
-LIMIT = 1 << 30
-CAUSES = {
-    "undisturbed": (),
-    "quota": ("throttled by its own limit of CPU",),
-    "storage": ("input: slow storage",),
-    "neighbors": ("starved by other programs",),
-    "memory": ("killed by its limit of memory",),
-}
-"""What is planted, and the answers that are right."""
+HERE = Path(__file__).resolve().parent
+PLANTS = HERE / "why_plants.py"
+RESULT = HERE / "results" / "why.md"
+KINDS = ("lock", "loop", "import", "dataset", "worker", "collective", "stop", "gil")
+HEALTHY = "healthy"
+"""A rank that evaluates and saves while the others wait: any verdict is wrong."""
+HEALTHY_LOOKS = 5
+EVERY_S = 0.3
+TRIES = 40
+"""How often a training is looked at until its ranks stand: under load they take long to get there."""
 
 
-@contextlib.contextmanager
-def control_group(controller: str, name: str) -> Iterator[Path]:
-    group = GROUPS / controller / name
-    group.mkdir()
-    try:
-        yield group
-    finally:
-        for _ in range(50):
-            for pid in (group / "cgroup.procs").read_text().split():  # workers whose trainer was killed
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            with contextlib.suppress(OSError):
-                group.rmdir()
-                break
-            time.sleep(0.1)
+@dataclass(frozen=True)
+class Plant:
+    """One hang: what stands where."""
+
+    kind: str
+    world: int
+    rank: int
 
 
-def record(cause: str, folder: Path, rng: random.Random) -> Path:
-    """Records the training in groups of its own, and slows it."""
-    data, run = folder / "data", folder / cause
-    if not data.exists():
-        data.write_bytes(os.urandom(SAMPLES_MIB << 20))
-    with contextlib.ExitStack() as stack:
-        groups = {
-            controller: stack.enter_context(control_group(controller, f"gputel-why-{os.getpid()}"))
-            for controller in ("cpu", "memory", "blkio")
-        }
-        (groups["cpu"] / "cpu.shares").write_text("20000")
-        joined = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups.values())
-        words = [
-            sys.executable,
-            "-m",
-            "gputel",
-            "record",
-            "--out",
-            str(run),
-            "--",
-            sys.executable,
-            str(TRAINING),
-        ]
-        command = f"{joined} && exec {' '.join(words)} 1000000 {data}"
-        process = subprocess.Popen(
-            ["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+@dataclass(frozen=True)
+class Judged:
+    """A plant and what was said of it; `right` is None where that cannot be asked."""
+
+    plant: Plant
+    verdict: HangVerdict | None
+    rank_right: bool
+    line_right: bool | None
+
+
+def plants(seed: int, each: int, worlds: Sequence[int], kinds: Sequence[str] = KINDS) -> list[Plant]:
+    """The plants of a seed, `each` of every kind."""
+    chance = random.Random(seed)
+    drawn = []
+    for kind in kinds:
+        for _ in range(each):
+            world = chance.choice(worlds)
+            drawn.append(Plant(kind, world, chance.randrange(world)))
+    return drawn
+
+
+def lines(kind: str) -> set[int]:
+    """The lines of the plants' file in which a rank may stand."""
+    marked = enumerate(PLANTS.read_text().splitlines(), 1)
+    found = ((number, re.search(r"# planted: (.*)", line)) for number, line in marked)
+    return {number for number, mark in found if mark and kind in mark[1].split(", ")}
+
+
+class Server:
+    """The process that imported torch once and forks the ranks of each training."""
+
+    def __init__(self, folder: Path) -> None:
+        env = environment.Inside("stacks", folder).environment(os.environ)
+        self.folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, str(PLANTS), "serve"],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        time.sleep(12 + rng.uniform(SLOW_S, 1.5 * SLOW_S))
-        with plant(cause, groups, data), contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(SLOW_S)
-        time.sleep(3)
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        process.wait(60)
-    return run
+        self._wait("ready")
+
+    def judge(self, plant: Plant) -> Judged:
+        """Starts a training, waits until it hangs, and judges it."""
+        self._send(json.dumps({**vars(plant), "port": free_port()}))
+        self._wait("hung")
+        verdict = self._verdict(plant)
+        self._send("end")
+        self._wait("ended")
+        return held_against(plant, verdict)
+
+    def _verdict(self, plant: Plant) -> HangVerdict | None:
+        """The verdict once all ranks stand: those that wait may still be on their way."""
+        for _ in range(HEALTHY_LOOKS if plant.kind == HEALTHY else TRIES):
+            looks = ask.rounds(self.folder, 3, EVERY_S)
+            there = [look for look in looks[-1] if look.pid != self._process.pid]
+            verdict = judge(
+                standings([[each for each in look if each.pid != self._process.pid] for look in looks])
+            )
+            if verdict and len(there) >= plant.world:
+                return verdict
+        return None
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def _wait(self, word: str) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            if line.strip() == word:
+                return
+        raise RuntimeError(f"the plants ended before they said {word}")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def held_against(plant: Plant, verdict: HangVerdict | None) -> Judged:
+    """Two ranks in different collectives cannot be told apart: then both must be named."""
+    if plant.kind == HEALTHY:
+        return Judged(plant, verdict, verdict is None, None)
+    if verdict is None:
+        return Judged(plant, None, False, None if plant.kind == "stop" else False)
+    place = verdict.place
+    if plant.kind == "collective" and plant.world == 2:
+        named = verdict.kind == "mismatched" and "all_gather" in verdict.sentence
+        shown = any(f":{line} " in each for each in verdict.evidence for line in lines("collective"))
+        return Judged(plant, verdict, named, shown)
+    if plant.kind == "stop":
+        return Judged(plant, verdict, verdict.rank == plant.rank, None)
+    if plant.kind == "import":
+        right = place is not None and (Path(place.file).name, place.line) == ("endless.py", 3)
+    else:
+        right = place is not None and Path(place.file) == PLANTS and place.line in lines(plant.kind)
+    return Judged(plant, verdict, verdict.rank == plant.rank, right)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @contextlib.contextmanager
-def plant(cause: str, groups: dict[str, Path], data: Path) -> Iterator[None]:
-    """Slows the training while the context is open."""
-    if cause == "quota":
-        (groups["cpu"] / "cpu.cfs_quota_us").write_text("30000")
-        yield
-        (groups["cpu"] / "cpu.cfs_quota_us").write_text("-1")
-    elif cause == "storage":
-        limit = groups["blkio"] / "blkio.throttle.read_bps_device"
-        limit.write_text(f"{device(data)} 2097152")
-        yield
-        limit.write_text(f"{device(data)} 0")
-    elif cause == "neighbors":
-        loop = f"echo $$ > {groups['cpu']}/cgroup.procs; while :; do :; done"
-        loops = [subprocess.Popen(["sh", "-c", loop]) for _ in range(6)]
-        yield
-        for process in loops:
-            process.kill()
-            process.wait()
-    elif cause == "memory":
-        (groups["memory"] / "memory.limit_in_bytes").write_text(str(LIMIT))
-        data.with_suffix(".grow").touch()
-        yield
-        data.with_suffix(".grow").unlink()
-    else:
-        yield
+def server() -> Iterator[Server]:
+    inside = environment.enter("stacks")
+    if inside.folder is None:
+        raise RuntimeError(inside.reason)
+    started = Server(inside.folder)
+    try:
+        yield started
+    finally:
+        started.close()
+        environment.leave(inside.folder)
 
 
-def device(path: Path) -> str:
-    number = path.stat().st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
-def answer(run: Path) -> tuple[str, list[str]]:
-    verdicts = {verdict.question: verdict for verdict in make_report(read_run(run)).verdicts}
-    found = verdicts["bottleneck"]
-    return found.answer, list(found.evidence)
+def table(results: Sequence[Judged]) -> list[str]:
+    """A row a kind: how many, rank right, line right of those that can answer."""
+    rows = ["| planted | runs | right | line right | no verdict |", "|---|---|---|---|---|"]
+    for kind in dict.fromkeys(each.plant.kind for each in results):
+        of_kind = [each for each in results if each.plant.kind == kind]
+        asked = [each for each in of_kind if each.line_right is not None]
+        line = f"{sum(bool(each.line_right) for each in asked)} of {len(asked)}" if asked else "none to name"
+        silent = sum(each.verdict is None for each in of_kind)
+        ranks = sum(each.rank_right for each in of_kind)
+        rows.append(f"| {kind} | {len(of_kind)} | {ranks} | {line} | {silent} |")
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("causes", nargs="*", choices=[*CAUSES, []], default=[])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="where recordings are kept, and found again")
-    options = parser.parse_args()
-    if os.geteuid() or not (GROUPS / "blkio").is_dir():
-        print("not measured: it takes root and control groups of version 1")
-        return
-    options.out = options.out or Path(tempfile.mkdtemp())
-    options.out.mkdir(parents=True, exist_ok=True)
-    rng = random.Random(options.seed)
-    for cause in options.causes or CAUSES:
-        run = options.out / cause
-        found, evidence = answer(run if run.exists() else record(cause, options.out, rng))
-        print(f"| {cause} | {found} | {'; '.join(evidence)} |", flush=True)
+    parser.add_argument("--seed", type=int, default=19)
+    parser.add_argument("--each", type=int, default=10)
+    parser.add_argument("--worlds", default="2,3,4")
+    parser.add_argument("--kinds", default=",".join((*KINDS, HEALTHY)))
+    asked = parser.parse_args()
+    worlds = [int(world) for world in asked.worlds.split(",")]
+    results = []
+    began = time.monotonic()
+    with server() as started:
+        for plant in plants(asked.seed, asked.each, worlds, asked.kinds.split(",")):
+            results.append(started.judge(plant))
+            said = results[-1].verdict.sentence if results[-1].verdict else "no verdict"
+            print(f"{plant}: {results[-1].rank_right} {results[-1].line_right}: {said}", flush=True)
+    rows = table(results)
+    print("\n".join(rows))
+    head = f"{date.today()}, seed {asked.seed}, {asked.worlds} ranks with gloo, {os.cpu_count()} cores shared"
+    took = f"{time.monotonic() - began:,.0f} s"
+    text = ["# Who holds up a training that hangs", "", f"{head}; took {took}.", "", *rows, ""]
+    RESULT.write_text("\n".join(text))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gputel.analysis.incidents import places
@@ -69,7 +69,7 @@ def standings(rounds: Sequence[Looks]) -> list[Standing]:
     """What each process of the last look did over all of them."""
     if not rounds:
         return []
-    last = rounds[-1]
+    last = with_missing_rank(rounds[-1])
     earlier = [{_identity(look): look for look in looks} for looks in rounds[:-1]]
     by_pid = {look.pid: look for look in last}
     ranked = any(look.rank is not None for look in last)
@@ -80,6 +80,28 @@ def standings(rounds: Sequence[Looks]) -> list[Standing]:
         moved = None if not earlier else len(before) < len(earlier) or _moved([*before, look], cores)
         found.append(Standing(look, _role(look, by_pid, ranked=ranked), moved, cores))
     return found
+
+
+def with_missing_rank(looks: Looks) -> Looks:
+    """Gives the one rank that is missing to the one silent process that was started like the others.
+
+    A process knows its rank late, and one that is stopped cannot be asked.
+    """
+    ranked = [look for look in looks if look.rank is not None]
+    worlds, parents = {look.world for look in ranked}, {look.facts.parent for look in ranked}
+    silent = [
+        look for look in looks if look.rank is None and look.facts.parent in parents and not _answers(look)
+    ]
+    (world,) = worlds if len(worlds) == 1 else (None,)
+    missing = set(range(world or 0)) - {look.rank for look in ranked}
+    if len(silent) != 1 or len(missing) != 1:
+        return looks
+    found = replace(silent[0], rank=missing.pop(), world=world)
+    return [found if look is silent[0] else look for look in looks]
+
+
+def _answers(look: ProcessLook) -> bool:
+    return look.answered_by == "listener"
 
 
 def _identity(look: ProcessLook) -> tuple[int, int]:

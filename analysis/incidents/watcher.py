@@ -80,6 +80,8 @@ class HangWatcher:
         self._size = 0
         self._since_s = self._asked_s = time.monotonic()
         self._written: list[float] = []
+        self._known = ""
+        """What was written of this silence; the same is not written again."""
 
     def run(self) -> None:
         """Looks once a second."""
@@ -103,7 +105,7 @@ class HangWatcher:
         found = standings(looks)
         verdict = judge(found)
         self._read_index()
-        if verdict and self._asked_s == now:
+        if verdict and self._asked_s == now and verdict.sentence != self._known:
             self._write(verdict, found)
 
     def _may_write(self, now: float, allowed: float) -> bool:
@@ -125,12 +127,14 @@ class HangWatcher:
             ]
         self._reads, self._size = stamps, size
         self._since_s = self._asked_s = time.monotonic()
+        self._known = ""
 
     def _write(self, verdict: HangVerdict, found: Sequence[Standing]) -> None:
         wall = self._clock.stamp().wall
         since = self._reads[-1] if self._reads else None
         written = incident.write(self._segment, wall, since, verdict, found)
         self._written.append(time.monotonic())
+        self._known = verdict.sentence
         place = str(written.folder.relative_to(self._segment))
         events.append(self._segment, wall, incident.KIND, written.line, place=place, rank=verdict.rank)
 

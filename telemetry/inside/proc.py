@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ PROC = Path("/proc")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 LONGEST_COMMAND = 300
 RESTING = "SD"
+TRIES, AGAIN_S = 20, 0.003
 MOST_TICKS, MOST_SWITCHES = 5, 400
 """Of a second, for a thread that waits for the GIL: 200 switches, and a tick or two."""
 
@@ -45,7 +47,19 @@ class Activity(NamedTuple):
 
 
 def activity(pid: int, proc: Path = PROC) -> dict[str, Activity] | None:
-    """What each thread has used; None as soon as one runs, or cannot be read."""
+    """What each thread has used; None if one runs, or cannot be read.
+
+    A thread that waits for the GIL wakes up now and then: only one that is seen to run each time runs.
+    """
+    for _ in range(TRIES):
+        threads = _resting(pid, proc)
+        if threads is not None:
+            return threads
+        time.sleep(AGAIN_S)
+    return None
+
+
+def _resting(pid: int, proc: Path) -> dict[str, Activity] | None:
     threads: dict[str, Activity] = {}
     try:
         tasks = sorted(os.listdir(proc / str(pid) / "task"))  # noqa: PTH208

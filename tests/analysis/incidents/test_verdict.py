@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -117,6 +118,14 @@ def test_rank_that_moves_is_no_hang(last: object) -> None:
     assert callable(last)
     looks: list[Sequence[ProcessLook]] = [[*others, slow], [*map(later, others), last(slow)]]
     assert judge(standings(looks)) is None
+
+
+def test_stopped_process_has_the_rank_that_is_missing() -> None:
+    """It cannot be asked, and learned its rank only after its start."""
+    silent = process(None, pid=300, state="T", world=None)
+    verdict = stuck(*waiting(0, 1, 3), replace(silent, answered_by=None))
+    assert verdict
+    assert verdict.sentence == "rank 2 is stopped (state T); 3 ranks wait in all_reduce"
 
 
 def test_rank_that_computes_in_a_library_is_no_hang() -> None:

@@ -80,9 +80,9 @@ def test_training_that_stands_is_written_once(folder: Path, tmp_path: Path) -> N
     finally:
         process.kill()
         process.communicate()
-    (first, *_) = incident.read(tmp_path)
+    (first,) = incident.read(tmp_path)
     assert first.sentence == "the process stands in train.py:5 slow_read"
-    (event, *_) = events.read(tmp_path)
+    (event,) = events.read(tmp_path)
     assert (event["kind"], event["text"]) == ("incident", first.line)
     assert tmp_path / str(event["place"]) == first.folder
 

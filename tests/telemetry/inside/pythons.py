@@ -45,13 +45,16 @@ def environment(folder: Path | None, *more: Path) -> dict[str, str]:
     return {**env, "GPUTEL_INSIDE_AT": f"stacks:{folder}"} if folder else env
 
 
-def start(python: Path, script: str, env: Mapping[str, str], *, cwd: Path) -> subprocess.Popen[str]:
+def start(
+    python: Path, script: str, env: Mapping[str, str], *, cwd: Path, given: bool = False
+) -> subprocess.Popen[str]:
     """Starts a script from a file; it says on its output when it is where it will stay."""
     (cwd / "train.py").write_text(script)
     return subprocess.Popen(
         [python, "train.py"],
         env=dict(env),
         cwd=cwd,
+        stdin=subprocess.PIPE if given else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,

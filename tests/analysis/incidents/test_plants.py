@@ -1,0 +1,28 @@
+"""Real ranks that hang in a known way: the verdict names the rank and its line, ten times for each kind of hang."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import why
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[why.Server]:
+    with why.server() as started:
+        yield started
+
+
+@pytest.mark.parametrize("plant", why.plants(19, 10, (2, 3, 4), (*why.KINDS, why.HEALTHY)), ids=str)
+def test_planted_hang_is_named(server: why.Server, plant: why.Plant) -> None:
+    judged = server.judge(plant)
+    assert judged.rank_right, judged
+    assert judged.line_right is not False, judged
