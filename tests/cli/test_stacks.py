@@ -6,11 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.command import gputel
-from tests.recordings import Recorder
+from tests.recordings import Recorder, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
 
@@ -51,6 +52,30 @@ def test_stacks_of_a_recorded_training_name_its_line(recorder: Recorder) -> None
     (process,) = described["processes"]
     assert process["answered_by"] == "listener"
     assert process["command"].endswith("train.py --token ***")
+
+
+def test_silent_training_becomes_an_incident_of_its_run(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The silence is that of the alarm `stalled`, as the user's settings have it."""
+    (tmp_path / "gputel").mkdir()
+    (tmp_path / "gputel" / "config.toml").write_text("[alarms.stalled]\nstart_s = 0.5\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    words = (sys.executable, str(script))
+    recorder = Recorder(tmp_path / "run", *words, options=("--no-host", "--inside", "stacks"))
+    try:
+        event = until(lambda: _incident(recorder), "an incident")
+        assert event
+    finally:
+        recorder.stop()
+    assert event["text"].startswith("the process stands in train.py:6 slow_read since ")
+    report = json.loads(gputel("report", recorder.folder, "--json").stdout)
+    assert [each["text"] for each in report["incidents"]] == ["the process stands in train.py:6 slow_read"]
+    assert "stands in train.py:6 slow_read" in gputel("report", recorder.folder).stdout
+
+
+def _incident(recorder: Recorder) -> dict[str, Any] | None:
+    return next((event for event in recorder.events() if event["kind"] == "incident"), None)
 
 
 def test_recording_without_stacks_says_how_to_have_them(script: Path, tmp_path: Path) -> None:
