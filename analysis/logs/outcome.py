@@ -1,4 +1,4 @@
-"""Lines that are not records -> events, how the run ended, and what ended it.
+"""Lines that are not records -> events by their signs, how the run ended, and what ended it.
 
 The cause is the first fatal line after the last record: later messages of other ranks and launchers are
 consequences. A launcher's own error (`ChildFailedError`) is the cause only if nothing else was printed.
@@ -9,18 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from gputel.analysis.logs import patterns
 from gputel.analysis.logs.lines import Chunk
 from gputel.analysis.logs.patterns import EngineResult
-from gputel.analysis.logs.saved_steps import named_numbers, naming
+from gputel.analysis.logs.saved_steps import named_numbers
+from gputel.analysis.logs.signs import (
+    DONE,
+    SAVE,
+    SIGNS,
+    TRACEBACK,
+    WORTH,
+    Fatal,
+    SaveWords,
+    alike,
+    save_words,
+    shortened,
+    sign_of,
+)
 
 KINDS = ("checkpoint", "eval", "resume", "restart", "epoch", "nan", "oom", "nccl", "traceback", "stop")
-Fatal = Literal["failed", "interrupted", "victim"]
 Status = Literal["completed", "running", "interrupted", "failed", "unknown"]
 
 
@@ -40,134 +51,6 @@ class LogEvent:
     amends: bool = False
 
 
-@dataclass(frozen=True)
-class Sign:
-    """A kind of line that matters. `kind` None: it is no event, but ends the run."""
-
-    kind: str | None
-    regex: re.Pattern[bytes]
-    fatal: Fatal | None = None
-
-
-def _sign(kind: str | None, regex: bytes, fatal: Fatal | None = None) -> Sign:
-    return Sign(kind, patterns.lazy_regex(regex), fatal)
-
-
-# Tried in this order; the first that matches decides.
-SIGNS = (
-    _sign(
-        None,
-        rb"(?i)\b(?:stopped|ended|exiting) at (?:step|iteration|epoch)\b.*\bSIG(?:TERM|INT|HUP)\b",
-        "interrupted",
-    ),
-    _sign(
-        "stop", rb"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE)|\bCANCELLED AT\b", "interrupted"
-    ),
-    _sign(
-        "stop",
-        rb"(?i)\b(?:received|caught|got|handling)\b[^:]{0,40}\b(?:SIG(?:TERM|INT|HUP|USR1|USR2|KILL)\b|signal:? \d+"
-        rb"|preemption)|death signal|SignalException|SLURM_JOB_PREEMPT|\bpreempted\b"
-        rb"|\bwall[- ]?(?:clock|time) limit"
-        rb"|exceeded (?:the )?(?:time limit|walltime)|\bspot (?:instance )?interruption"
-        rb"|\b(?:interrupt(?:ion)?|termination|stop|shutdown)(?: signal)? (?:was )?(?:received|caught|detected)\b"
-        rb"|\b(?:received|caught|got|detected) (?:an? |the )?(?:keyboard ?)?(?:interrupt|termination)\b"
-        rb"|\btraining (?:was |is |has been )?interrupted\b"
-        rb"|\bctrl ?[-+] ?c (?:was )?(?:pressed|received|caught|detected)\b",
-        "interrupted",
-    ),
-    _sign(
-        "stop",
-        rb"^\W*(?:\[?rank ?\d+\]?:? *)*KeyboardInterrupt\b|(?i:interrupted by (?:the )?user)|^\^C",
-        "interrupted",
-    ),
-    _sign(
-        "stop",
-        rb"(?i)\bearly[- ]?stopp(?:ing|ed)\b\s*(?:$|[.!]|at\b|after\b|trigger|because|condition met|now\b)"
-        rb"|\bstopping early\b|\bsignaling trainer to stop\b|\bstopped early\b",
-    ),
-    _sign(
-        "oom",
-        rb"OutOfMemoryError|ResourceExhaustedError|\bOOM when allocating\b"
-        rb"|(?i:CUDA(?: error)?: out of memory|CUDA out of memory|HIP out of memory"
-        rb"|oom[-_ ]kill(?!er due to high memory usage\. \(2\))"
-        rb"|OOMKilled|out of memory: killed|RESOURCE_EXHAUSTED|CUBLAS_STATUS_ALLOC_FAILED|cannot allocate memory)",
-        "failed",
-    ),
-    _sign(
-        "nccl",
-        rb"Watchdog caught collective operation timeout|(?i:NCCL (?:error|failure|timeout)|ncclSystemError"
-        rb"|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|ncclInvalidUsage)|DistBackendError"
-        rb"|NCCL communicator was aborted",
-        "failed",
-    ),
-    _sign(
-        None,
-        rb"ChildFailedError|CalledProcessError|Process \d+ terminated with|\bexitcode *: *-?[1-9]"
-        rb"|\bexits with return code *= *-?[1-9]"
-        rb"|(?:srun|mpirun|slurmstepd): error:|ProcessExitedException|Some of your processes failed",
-        "victim",
-    ),
-    _sign(
-        None,
-        rb"\bSegmentation fault\b|\bBus error\b|\(core dumped\)|Fatal Python error|terminate called after throwing"
-        rb"|CUDA error: (?!out of memory)|(?i:device-side assert triggered)|No space left on device|^\s*Killed\s*$"
-        rb"|\(raylet\b[^()]*\) A worker died or was killed\b"
-        rb"|: line \d+: +\d+ (?:Killed|Aborted) "
-        rb"|\bXid\b.{0,40}\b(?:79|48|63|64|74|94|95)\b",
-        "failed",
-    ),
-    _sign(
-        "nan",
-        rb"(?i)\b(?:loss|grad(?:ient)?s?|grad[_ ]norm)\b[^|,{}]{0,24}\b(?:is|became|are|was|turned)\b[^|,{}]{0,12}"
-        rb"\b(?:nan|inf)\b|\b(?:nan|inf|non-?finite)\b(?: or (?:nan|inf))? (?:loss|grad)"
-        rb"|nan(?:s)? detected|detected nan",
-    ),
-    _sign(
-        "restart",
-        rb"(?i)\brestart(?:ing|ed)\b[^:]{0,40}\b(?:worker|workers|training|job|run|rank|process|from)\b"
-        rb"|\bRESTART #?\d",
-    ),
-    _sign(
-        "resume",
-        rb"(?i)\bresum(?:ing|ed)\b(?!\s*[=:])|\bcontinuing training from\b|\bloading checkpoint\b.*\bat iteration\b"
-        rb"|\bsuccessfully loaded checkpoint\b|\brestored (?:all )?(?:the )?(?:states? )?from\b"
-        rb"|\bloaded checkpoint\b.{0,120}\b(?:step|epoch|iter\w*|at)\b",
-    ),
-    _sign(
-        "checkpoint",
-        rb"(?i)\bsav(?:ed|ing)\b.{0,60}\b(?:checkpoint|ckpt|model|weights|optimizer|optim|metadata|state|snapshot)"
-        rb"|\b(?:checkpoint|model|weights|snapshot)s?\b.{0,40}\bsaved\b|\b(?:writing|wrote|written)\b.{0,30}\bcheckpoint"
-        rb"|\bsave (?:best )?(?:model|checkpoint|weights|to checkpoint)\b.{0,20}\b(?:in|to)\b|\bcheckpoint: save\b"
-        rb"|\bsnapshotting (?:to|model)\b"
-        rb"|\bsav(?:ed|ing)\b.{0,80}\.(?:pt|pth|ckpt|safetensors|bin|h5|keras|npz|distcp)\b|\bcheckpointing to\b",
-    ),
-)
-SAVE = SIGNS[-1]
-COMPLETED = patterns.lazy_regex(
-    rb"(?i)\btraining (?:is |has |was |run )?(?:now )?(?:complete[d]?|finished|done|ended)\b"
-    rb"|\b(?:finished|completed) training"
-    rb"|\bdone training\b|\btotal training time\b|train_runtime"
-    rb"|\d+ epochs completed in|max_(?:steps|epochs)=\d+` reached"
-    rb"|\bend of training\b|\btraining loop (?:finished|completed|ended)|\btraining successfully"
-    rb"|\boptimization done\b"
-    rb"|\bdone in [\d.]+ (?:s|m|h)"
-    rb'|"percentage": 100(?:\.0)?[,}]'
-)
-DONE = Sign(None, COMPLETED)
-# Digits matter in these: `exit code 0`, `model.h5`
-_ALIKE = bytes.maketrans(b"123456789", b"000000000")
-_COUNTS = patterns.lazy_regex(rb"xid|code|percentage|oom|usr|\.h\d")
-TRACEBACK = b"Traceback (most recent call last)"
-# Searched in lower case: ignoring case costs ten times as much, and most lines contain none of these.
-_WORTH = patterns.lazy_regex(
-    rb"traceback \(most|time limit|preempt|cancelled|node failure|requeue|\bsig[a-z]{3,4}\b|signal|interrupt|\^c"
-    rb"|ctrl ?[-+]"
-    rb"|early[- ]?stop|stopp|wall[- ]?(?:time|clock)|memory|oom|exhausted|return code|alloc_failed|nccl|watchdog"
-    rb"|distbackend|childfailed|calledprocess|terminat|exitcode|error|core dumped|fault|assert|no space|killed"
-    rb"|\bxid\b|nan|inf\b|non-?finite|restart|resum|continuing|load|restored|\bsav[ei]|checkpoint|writ|wrote|train_runtime"
-    rb"|training (?:is|has|was|run|now|comp|fin|done|end|loop|succ)|(?:ed|done|total|end of) training"
-    rb"|epochs completed|reached|\bdone\b|exception|percentage"
-)
 _PREFIX = patterns.lazy_regex(
     rb"^(?:\s*(?:\[[\w.:-]*rank\w*\d+\]:?|\[[\w.-]+\]:|\d+:|\(\w[^()]*pid=\d+[^()]*\)|\w+-?\d+:)\s*)*", re.I
 )
@@ -196,7 +79,7 @@ class Outcome:
         lower, number, start = region.lower(), first, 0
         while start <= len(region):
             if not self._open:
-                match = _WORTH.search(lower, start)
+                match = WORTH.search(lower, start)
                 if match is None:
                     return
                 begin = max(start, region.rfind(b"\n", start, match.start()) + 1)
@@ -211,20 +94,20 @@ class Outcome:
         if self._open and (event := self._error(line, number)):
             yield event
             return
-        if not _WORTH.search(line.lower()):
+        if not WORTH.search(line.lower()):
             return
         if TRACEBACK in line:
             head = line[: line.index(TRACEBACK)]
             self._open[_prefix(head)] = number
             yield LogEvent("traceback", number, "")
             return
-        sign = _sign_of(_alike(line))
+        sign = sign_of(alike(line))
         if sign is SAVE:
             yield from self._save(line, number)
         elif sign is DONE:
             self.completed = number
         elif sign:
-            yield LogEvent(sign.kind or "", number, _text(line), fatal=sign.fatal)
+            yield LogEvent(sign.kind or "", number, shortened(line), fatal=sign.fatal)
             if sign.fatal == "interrupted" and SAVE.regex.search(line):
                 yield from self._save(line, number)
 
@@ -235,7 +118,7 @@ class Outcome:
 
     def _save(self, line: bytes, number: int) -> Iterator[LogEvent]:
         """The checkpoint that a line reports, or what it says more of the one before."""
-        said = _said(_alike(line))
+        said = save_words(alike(line))
         if said.intends:
             return
         open_save = self._saved is not None
@@ -243,9 +126,9 @@ class Outcome:
         if again and (not open_save or said.names <= self._best_name):
             return
         self._best_name = said.names
-        yield LogEvent("checkpoint", number, _text(line), amends=again)
+        yield LogEvent("checkpoint", number, shortened(line), amends=again)
 
-    def _again(self, line: bytes, said: _Save) -> bool:
+    def _again(self, line: bytes, said: SaveWords) -> bool:
         """Whether the line is about the same checkpoint as an earlier one: ranks and files may print several.
 
         Between two records only another number makes another checkpoint.
@@ -256,7 +139,7 @@ class Outcome:
             self._done = True
             return True
         is_numbered = said.names[-1]
-        numbers = named_numbers(_text(_PREFIX.sub(b"", line))) if is_numbered else set()
+        numbers = named_numbers(shortened(_PREFIX.sub(b"", line))) if is_numbered else set()
         before, self._saved = self._saved, numbers | (self._saved or set())
         late = bool(numbers) and numbers <= self._named  # a rank may print it behind the next record
         repeats = before is not None and not (numbers and before and numbers.isdisjoint(before))
@@ -270,7 +153,7 @@ class Outcome:
         if not body or body[:1] in b" \t|" or not _ERROR.match(body):
             return None
         del self._open[head]
-        text = _text(line)
+        text = shortened(line)
         fatal: Fatal = "failed"
         kind = ""
         for sign in SIGNS:
@@ -280,62 +163,9 @@ class Outcome:
         return LogEvent(kind if kind in ("oom", "nccl", "stop") else "", number, text, fatal=fatal)
 
 
-class _Save(NamedTuple):
-    """What the words of a line about saving say."""
-
-    intends: bool  # to save later
-    announces: bool  # and does not say that it is done
-    names: tuple[bool, bool, bool]
-
-
-@lru_cache(maxsize=4096)
-def _said(line: bytes) -> _Save:
-    announces = _ANNOUNCES.search(line) is not None and not _IS_DONE.search(line)
-    return _Save(_INTENT.search(line) is not None, announces, naming(_text(line)))
-
-
-def _alike(line: bytes) -> bytes:
-    """The line with all digits alike, unless they matter: lines that differ in digits only are of one kind."""
-    return line if _COUNTS.search(line.lower()) else line.translate(_ALIKE)
-
-
-@lru_cache(maxsize=4096)
-def _sign_of(line: bytes) -> Sign | None:
-    """The sign that decides what a line is; None: it says nothing."""
-    if not _is_code(line):
-        for sign in SIGNS:
-            if sign.regex.search(line):
-                return sign
-    return DONE if COMPLETED.search(line) else None
-
-
 def _prefix(line: bytes) -> bytes:
     found = _PREFIX.match(line)
     return found.group() if found else b""
-
-
-def _text(line: bytes) -> str:
-    return line.strip().decode(errors="replace")[:500]
-
-
-_ANNOUNCES = patterns.lazy_regex(rb"(?i)\b(?:saving|writing|checkpointing|snapshotting|storing)\b")
-_IS_DONE = patterns.lazy_regex(rb"(?i)\b(?:saved|finished|done|completed|wrote|written)\b")
-_INTENT = patterns.lazy_regex(
-    rb"(?i)\b(?:will|would|if|when|defaulting|not|never|every|cannot|failed to)\b.{0,40}\bsav(?:e|ed|ing)\b"
-    rb"|'checkpoint_path' summary"
-)
-
-
-def _is_code(line: bytes) -> bool:
-    """Whether it is source code that was echoed into the log: `print0(f"Saved checkpoint to {path}")`."""
-    return (
-        re.search(
-            rb"""\b(?:print\w*|log\w*\.\w+|raise \w+)\(\s*f?["']"""
-            rb"""|^\s*(?:#|def |import |from \w+ import)|["']\)\s*$""",
-            line,
-        )
-        is not None
-    )
 
 
 def cause(events: list[LogEvent], after: int) -> LogEvent | None:
