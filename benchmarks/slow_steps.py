@@ -22,7 +22,7 @@ from pathlib import Path
 from gputel.analysis.report import make_report
 from gputel.analysis.runs import read_run
 
-TRAINING = Path(__file__).parent / "slow_steps_training.py"
+TRAINING = Path(__file__).parent / "plants" / "slow_training.py"
 GROUPS = Path("/sys/fs/cgroup")
 SAMPLES_MIB = 256
 SLOW_S = 20.0

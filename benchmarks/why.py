@@ -27,7 +27,7 @@ from gputel.analysis.incidents.verdict import HangVerdict, judge
 from gputel.telemetry.inside import ask, environment
 
 HERE = Path(__file__).resolve().parent
-PLANTS = HERE / "why_plants.py"
+PLANTS = HERE / "plants" / "hangs.py"
 RESULT = HERE / "results" / "why.md"
 KINDS = ("lock", "loop", "import", "dataset", "worker", "collective", "stop", "gil")
 HEALTHY = "healthy"

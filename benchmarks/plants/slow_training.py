@@ -1,4 +1,4 @@
-"""A small training with two loading workers, whose steps `slow_steps.py` slows. Arguments: STEPS DATA.
+"""A small training with two loading workers, whose steps `benchmarks/slow_steps.py` slows. Arguments: STEPS DATA.
 
 Each worker reads samples of a file past the page cache, as of a data set larger than memory, and decodes them.
 """
