@@ -111,7 +111,7 @@ GROUPS: Groups = {
     "--max-overhead",
     type=options.share,
     metavar="SHARE",
-    help="How much of a core calls into the driver may take per GPU [5%; above 100 Hz in proportion].",
+    help="Of a core and per GPU, for calls into the driver [5%; above 100 Hz in proportion].",
 )
 @guard.guard_options
 @options.options
