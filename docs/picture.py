@@ -1,4 +1,4 @@
-"""Makes the README's pictures from a recording that it makes itself: `python docs/picture.py`.
+"""Makes the README's pictures, but for the page from a recording that it makes itself: `python docs/picture.py`.
 
 docs/terminal.svg is what `gputel tail` draws in a terminal (needs tmux), docs/page.png what `gputel report --html`
 writes and docs/live.png what `gputel tail --web` serves (both need chromium). Run it again when one of them has
@@ -23,6 +23,7 @@ from tests import browser  # noqa: E402
 
 GPUTEL = (sys.executable, "-m", "gputel")
 RUN = "runs/tiny"
+REAL_RUN = DOCS.parent / "sample_runs" / "h100-depth12"
 COLUMNS, LINES = 110, 30
 PIXELS = (1280, 920)
 LARGEST = 250_000  # bytes of a picture
@@ -73,9 +74,9 @@ def _drawn(capture: list[str]) -> str:
 
 
 def page(folder: Path, chromium: browser.Browser) -> bytes:
-    """The top of the report's page as PNG."""
+    """The top of the report's page of a real GPU as PNG."""
     html = folder / "report.html"
-    command = [*GPUTEL, "report", RUN, "--html", "--out", html]
+    command = [*GPUTEL, "report", REAL_RUN, "--html", "--out", html]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return _shot(chromium, html, "true")
 
