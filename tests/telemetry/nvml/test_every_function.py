@@ -83,7 +83,7 @@ class Run:
             "xid",
             "unknown_rate",
         }
-        assert all(re.match(r"GPU [\d:, ]+|Xid \d+ on ", text) for _, text in self.events)
+        assert all(re.match(r"(not recorded: )?GPU [\d:, ]+|Xid \d+ on ", text) for _, text in self.events)
 
 
 def is_integer(value: int) -> bool:
