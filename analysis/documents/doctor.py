@@ -27,9 +27,18 @@ def doctor_document(checks: Sequence[Check], readings: Sequence[Mapping[str, Any
         about=f"{len(checks)} checks: {counts}",
         sections=[
             Section(items=[FactList({check.check: _found(check) for check in checks})]),
-            Section(items=[Table("Readings", READINGS, rows, UNREFRESHED)] if rows else []),
+            Section(items=[Table("Readings", READINGS, rows, _note(readings))] if rows else []),
         ],
     )
+
+
+def _note(readings: Sequence[Mapping[str, Any]]) -> str:
+    idle = list(dict.fromkeys(row["gpu"] for row in readings if row["idle"]))
+    if not idle:
+        return UNREFRESHED
+    subject = f"GPU {numbers(idle)} was" if len(idle) == 1 else f"GPUs {numbers(idle)} were"
+    them = "it" if len(idle) == 1 else "them"
+    return f"{UNREFRESHED}; {subject} idle: run `gputel doctor` again while a training runs on {them}"
 
 
 def _alike(readings: Sequence[Mapping[str, Any]]) -> list[list[str]]:

@@ -6,12 +6,15 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gputel.telemetry import run_folder
 from gputel.telemetry.doctor import Check
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.readings import READINGS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 TRIAL_S = 3.0
 
@@ -28,7 +31,10 @@ def check_gpus(machine: str, seconds: float = TRIAL_S) -> tuple[Check, list[dict
         except GputelError as error:
             return Check("GPUs", "bad", f"{error.place}: {error.fault}", error.hint), []
         facts: dict[str, Any] = run_folder.describe(segment)
-        return _gpus(facts, segment), _readings(facts, _refresh(segment))
+        from gputel.telemetry.store import frames
+
+        ticks = frames.ticks(segment / "gpu")
+        return _gpus(facts, segment), _readings(facts, _refresh(ticks), _idle(ticks))
 
 
 def counted(gpus: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +55,9 @@ def _gpus(facts: dict[str, Any], segment: Path) -> Check:
     return Check("GPUs", "poor", text, "check `dmesg`") if missing else Check("GPUs", "good", text)
 
 
-def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None]) -> list[dict[str, Any]]:
+def _readings(
+    facts: dict[str, Any], refresh: dict[tuple[str, str], float | None], idle: set[str]
+) -> list[dict[str, Any]]:
     units = {reading.name: reading.unit for reading in READINGS}
     names = {gpu["gpu"]: gpu["name"] for gpu in facts["gpus"]}
     counters = (facts["sampling"].get("statistics") or {}).get("counters") or {}
@@ -68,19 +76,25 @@ def _readings(facts: dict[str, Any], refresh: dict[tuple[str, str], float | None
             "latency_us": probe["latency_us"],
             "refresh_hz": _rounded(refresh.get((gpu, name))),
             "fault": probe["fault"] or states_by_rate.get((gpu, name), {}).get("unknown"),
+            "idle": gpu in idle,
         }
         for gpu, readings in facts["sampling"]["readings"].items()
         for name, probe in readings.items()
     ]
 
 
-def _refresh(segment: Path) -> dict[tuple[str, str], float | None]:
+def _refresh(ticks: pl.DataFrame) -> dict[tuple[str, str], float | None]:
     """Returns refreshes per second by GPU and reading, as the values show; None if a value hardly changed."""
     from gputel.analysis.runs import sensors
-    from gputel.telemetry.store import frames
 
-    refreshes = sensors.refresh(frames.ticks(segment / "gpu"))
-    return {key: refresh.hz if refresh else None for key, refresh in refreshes.items()}
+    return {key: refresh.hz if refresh else None for key, refresh in sensors.refresh(ticks).items()}
+
+
+def _idle(ticks: pl.DataFrame) -> set[str]:
+    """Returns the GPUs on which no kernel ran during the trial, as far as their utilization is known."""
+    if "util" not in ticks.columns:
+        return set()
+    return {str(gpu) for (gpu,), rows in ticks.group_by("gpu") if rows["util"].max() == 0}
 
 
 def _rounded(hz: float | None) -> float | None:

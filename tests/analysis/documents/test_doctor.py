@@ -10,13 +10,25 @@ from gputel.analysis.documents.doctor import doctor_document, numbers
 
 def reading(gpu: str, name: str = "power_w", **facts: Any) -> dict[str, Any]:
     known = {"name": "H100", "unit": "W", "tier": "fast", "source": "field 186", "fault": None}
-    return {"gpu": gpu, "reading": name, **known, "latency_us": 1.0, "refresh_hz": 10.0, **facts}
+    return {
+        "gpu": gpu,
+        "reading": name,
+        **known,
+        "latency_us": 1.0,
+        "refresh_hz": 10.0,
+        "idle": False,
+        **facts,
+    }
+
+
+def table(*readings: dict[str, Any]) -> Table:
+    (item,) = doctor_document([], readings).sections[1].items
+    assert isinstance(item, Table)
+    return item
 
 
 def rows(*readings: dict[str, Any]) -> list[list[object]]:
-    (table,) = doctor_document([], readings).sections[1].items
-    assert isinstance(table, Table)
-    return [list(row) for row in table.rows]
+    return [list(row) for row in table(*readings).rows]
 
 
 def test_equal_gpus_are_one_block_with_the_range_of_their_figures() -> None:
@@ -39,6 +51,17 @@ def test_gpu_of_another_kind_has_a_block_of_its_own(difference: dict[str, Any]) 
 def test_figure_that_one_gpu_lacks_is_that_of_the_others() -> None:
     (row,) = rows(reading("0", refresh_hz=None), reading("1"))
     assert row[-1] == 10.0
+
+
+def test_note_says_which_gpus_were_idle_and_which_command_tells_more() -> None:
+    too_few = "no refresh rate: too few changes to tell"
+    assert table(reading("0"), reading("1")).note == too_few
+    assert table(reading("0", idle=True), reading("1")).note == (
+        f"{too_few}; GPU 0 was idle: run `gputel doctor` again while a training runs on it"
+    )
+    assert table(reading("0", idle=True), reading("1", idle=True)).note == (
+        f"{too_few}; GPUs 0-1 were idle: run `gputel doctor` again while a training runs on them"
+    )
 
 
 def test_gpus_in_a_row_are_a_range() -> None:

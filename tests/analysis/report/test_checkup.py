@@ -39,3 +39,4 @@ def test_refresh_of_a_rate_is_that_of_its_counter(tmp_path: Path) -> None:
     assert check.state == "good"
     (nvlink,) = (row for row in readings if row["reading"] == "nvlink_rx_mib_s")
     assert nvlink["refresh_hz"] == pytest.approx(10, rel=0.05)
+    assert all(row["idle"] for row in readings)  # at one level of power the fake GPU's utilization is 0
