@@ -109,11 +109,14 @@ class Reader(Protocol):
         """Call the driver."""
 
     def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
-        """Call the driver as `ask` does; returns when each call ended."""
+        """Call the driver as `ask` does, and every second time for each field by itself.
+
+        Returns the nanoseconds of each of `calls`; of a field what it adds to the call that reads all.
+        """
 
     @property
     def calls(self) -> Sequence[tuple[str, ...]]:
-        """The readings that each call gives."""
+        """The readings that each call gives; a field counts as a call."""
 
     def answer(self, now: int) -> Values:
         """Decode the last `ask`, made at `now` (monotonic ns), or at NO_MOMENT. Raises GpuLost."""

@@ -80,10 +80,14 @@ class CallReader:
         self._buffer = ctypes.create_string_buffer(size + 8 * (count // 2 + 1))
         self.memory = memoryview(self._buffer).cast("B")
         self._address = ctypes.addressof(self._buffer)
-        self._calls = [self._fields_call(library, handle, fields)] if fields else []
-        self._calls += [
-            self._call(library, handle, key, start) for key, start in zip(calls, starts, strict=True)
-        ]
+        own = [self._call(library, handle, key, start) for key, start in zip(calls, starts, strict=True)]
+        for n, field in enumerate(fields):
+            FIELD.pack_into(self._buffer, n * FIELD.size, field.id, field.scope, 0, 0, 0, 0)
+        self._calls = ([self._fields_call(library, handle, 0, len(fields))] if fields else []) + own
+        several = range(len(fields) if len(fields) > 1 else 0)
+        self._apart = [self._fields_call(library, handle, n, 1) for n in several]
+        self._fields = len(fields)
+        self._alone, self._together_ns, self._apart_ns = True, 0, [0 for _ in self._apart]
         self._statuses = [OK] * count
         self._statuses_at = size
         self.failed = False
@@ -102,20 +106,29 @@ class CallReader:
             self._note(statuses)
 
     def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
-        statuses, moments = list[int](), list[int]()
-        for call, arguments in self._calls:
+        statuses, costs = list[int](), list[int]()
+        self._alone = bool(self._apart) and not self._alone
+        for call, arguments in (self._apart + self._calls[1:]) if self._alone else self._calls:
+            began = monotonic()
             statuses.append(call(*arguments))
-            moments.append(monotonic())
+            costs.append(monotonic() - began)
+        if self._alone:
+            count = len(self._apart)
+            self._apart_ns, costs[:count] = costs[:count], [self._together_ns]
+            statuses[:count] = [max(statuses[:count])]
         if statuses != self._statuses:
             self._note(statuses)
-        return moments
+        if not self._apart:
+            return costs
+        self._together_ns = costs[0]
+        return _field_costs(costs[0], self._apart_ns) + costs[1:]
 
     @property
     def calls(self) -> Sequence[tuple[str, ...]]:
-        slots = self._columns.slots
-        return [
-            tuple(slot.reading.name for slot in slots if slot.owner == n) for n in range(len(self._calls))
-        ]
+        slots, batches = self._columns.slots, bool(self._fields)
+        fields = [[slot for slot in slots if slot.field == n] for n in range(self._fields)]
+        own = [[slot for slot in slots if slot.owner == n] for n in range(batches, len(self._calls))]
+        return [tuple(slot.reading.name for slot in asked) for asked in fields + own]
 
     def check(self) -> None:
         self.failed = False
@@ -161,18 +174,23 @@ class CallReader:
             self._rates = Rates(counters)
         return self._rates
 
-    def _fields_call(self, library: Library, handle: Handle, fields: Sequence[NvmlField]) -> Prepared:
-        for i, field in enumerate(fields):
-            FIELD.pack_into(self._buffer, i * FIELD.size, field.id, field.scope, 0, 0, 0, 0)
-        return library.prepare(
-            "nvmlDeviceGetFieldValues", handle, c_int(len(fields)), c_void_p(self._address)
-        )
+    def _fields_call(self, library: Library, handle: Handle, first: int, count: int) -> Prepared:
+        place = c_void_p(self._address + first * FIELD.size)
+        return library.prepare("nvmlDeviceGetFieldValues", handle, c_int(count), place)
 
     def _call(self, library: Library, handle: Handle, key: Call, start: int) -> Prepared:
         shape = SHAPES[key]
         ctypes.memmove(self._address + start, shape.preset, len(shape.preset))
         pointers = [c_void_p(self._address + start + offset) for offset in shape.pointers]
         return library.prepare(key.function, handle, *map(c_uint, shape.arguments), *pointers)
+
+
+def _field_costs(together: int, apart: Sequence[int]) -> list[int]:
+    """What each field adds to the call that reads all; the first bears what the call costs by itself."""
+    base = min(*apart, max(0, (sum(apart) - together) // (len(apart) - 1)))
+    share = max(0, together - base) / max(1, sum(apart) - base * len(apart))
+    others = [round((cost - base) * share) for cost in apart[1:]]
+    return [together - sum(others), *others]
 
 
 def _call_key(call: Call) -> Call:

@@ -90,8 +90,9 @@ class GpmReader:
         self.failed = took != OK
 
     def timed(self, monotonic: Callable[[], int]) -> Sequence[int]:
+        began = monotonic()
         self.ask()
-        return [monotonic()]
+        return [monotonic() - began]
 
     @property
     def calls(self) -> Sequence[tuple[str, ...]]:

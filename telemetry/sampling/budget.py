@@ -1,9 +1,9 @@
 """The rates that fit into the budget for calls into the driver (`--max-overhead`, for each GPU).
 
-When they cost too much, the budget moves the readings of the dearest calls to 33 Hz, and lowers the rates of tiers
-if that is not enough. When there is room again, first the rates come back and then the readings. It uses the median
-read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was preempted during a
-read, only its processor time counts.
+When they cost too much, the budget moves the readings of the dearest calls to 33 Hz, then to 1 Hz, and lowers the
+rates of tiers if that is not enough. When there is room again, first the rates come back and then the readings. It
+uses the median read of ten seconds, so that an occasional stall of the driver changes nothing. If the thread was
+preempted during a read, only its processor time counts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from gputel.telemetry.machine import Report
 from gputel.telemetry.readings import ReadingRate
 from gputel.telemetry.sampling.cost import Durations
 from gputel.telemetry.sampling.plan import (
+    FASTER,
     SLOWER,
     STAYS,
     WORTH_MOVING,
     PlannedTier,
     SamplingPlan,
     budget_of,
-    with_slower,
+    with_moved,
 )
 
 WINDOW = 10 * SECOND
@@ -32,8 +33,9 @@ FEWEST_READS = 5
 ROOM = 0.8
 """A rate is raised again only if all tiers then take less than this share of the budget."""
 SLOWEST_S = 10
-MEDIUM_HZ = ReadingRate.MEDIUM.value or 0.0
 
+CallKey = tuple[str, ...]
+"""A call by the readings that it gives."""
 Spending = Callable[[], resource.struct_rusage]
 
 
@@ -51,11 +53,11 @@ class TierBudget:
     """The ticks between two reads, now and at most so far."""
     highest: int
     reads: Durations = field(default_factory=Durations)
-    calls: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
-    """Nanoseconds of each call in the reads of this window, over all GPUs, by the readings that it gives."""
+    calls: dict[CallKey, list[int]] = field(default_factory=dict)
+    """Nanoseconds of each call in the reads of this window, over all GPUs."""
     median_ns: int = 0
     """Of a read."""
-    costs: dict[tuple[str, ...], int] = field(default_factory=dict)
+    costs: dict[CallKey, int] = field(default_factory=dict)
     """The median of each call."""
 
     def learn(self) -> None:
@@ -76,10 +78,10 @@ class Budget:
     def __init__(self, plan: SamplingPlan, report: Report, spending: Spending = thread_usage) -> None:
         self._plan, self._report, self._spending = plan, report, spending
         self._limit = budget_of(plan.findings, plan.max_overhead)
-        self._tiers = [TierBudget(planned, planned.every, planned.every) for planned in plan.tiers]
-        self._waiting: set[tuple[str, ...]] = set()
-        """Calls whose readings were moved from the fast tier to the medium one."""
-        self._moved: dict[tuple[str, ...], dict[str, object]] = {}
+        self._tiers = [_tier_budget(planned) for planned in plan.tiers]
+        self._planned: dict[CallKey, ReadingRate] = {}
+        """The planned rates of calls whose readings are in a slower tier now."""
+        self._moved: dict[CallKey, dict[str, object]] = {}
         self._spent = spending()
         self._since = 0
 
@@ -96,9 +98,10 @@ class Budget:
         """Note what the thread has spent before a read that is judged."""
         self._spent = self._spending()
 
-    def add(self, tier: int, inside_ns: int, calls: Mapping[tuple[str, ...], int]) -> None:
-        """Count one read of a tier, which spent `inside_ns` of elapsed time inside the driver."""
+    def add(self, tier: int, calls: Mapping[CallKey, int]) -> None:
+        """Count one read of a tier, whose calls took so many nanoseconds."""
         before, spent, judged = self._spent, self._spending(), self._tiers[tier]
+        inside_ns = sum(calls.values())
         if spent.ru_nivcsw != before.ru_nivcsw:
             inside_ns = min(inside_ns, _processor_ns(spent) - _processor_ns(before))
         else:
@@ -136,53 +139,67 @@ class Budget:
         ] + list(self._moved.values())
 
     def _move_down(self) -> None:
-        """Move the dearest readings to the medium tier until the costs are within the budget."""
-        limit = self._limit
-        while self._total() > limit and (fast := self._tier("fast")) is not None:
-            worth = WORTH_MOVING * limit * SECOND / self._hz(fast.every)
-            movable = [call for call, ns in fast.costs.items() if ns >= worth and not STAYS & set(call)]
-            if not movable or self._plan.hz <= MEDIUM_HZ:
-                return
-            self._move(max(movable, key=lambda call: fast.costs[call]), waits=True)
+        """Move the dearest readings to slower tiers until the costs are within the budget."""
+        while self._total() > self._limit and (moves := self._moves_down()):
+            self._move(*max(moves.items(), key=lambda move: move[1])[0])
+
+    def _moves_down(self) -> dict[tuple[CallKey, ReadingRate, ReadingRate], float]:
+        """Each call that can go to a slower tier, from where to where, and the share of a core that it takes."""
+        moves = dict[tuple[CallKey, ReadingRate, ReadingRate], float]()
+        for source, target in SLOWER.items():
+            tier, hz = self._tier(source), self._rate(source)
+            if tier is None or self._rate(target) >= hz:
+                continue
+            shares = {call: ns * hz / SECOND for call, ns in tier.costs.items() if not STAYS & set(call)}
+            worth = WORTH_MOVING * self._limit
+            moves |= {(call, source, target): share for call, share in shares.items() if share >= worth}
+        return moves
 
     def _move_up(self) -> None:
-        """Move readings back for which there is room, the cheapest first."""
-        medium, fast = self._tier("medium"), self._tier("fast")
-        if medium is None or fast is None:
-            return
-        for call in sorted(self._waiting & medium.costs.keys(), key=lambda call: medium.costs[call]):
-            more = medium.costs[call] * (self._hz(fast.every) - self._hz(medium.every)) / SECOND
+        """Move readings back, a tier at a time, for which there is room, the cheapest first."""
+        waiting = [
+            (tier.costs[call], call, source)
+            for source in FASTER
+            if (tier := self._tier(source)) is not None
+            for call in self._planned.keys() & tier.costs.keys()
+        ]
+        for ns, call, source in sorted(waiting, key=lambda move: move[0]):
+            target = FASTER[source]
+            more = ns * (self._rate(target) - self._rate(source)) / SECOND
             if self._total() + more <= ROOM * self._limit:
-                self._move(call, waits=False)
+                self._move(call, source, target)
 
-    def _move(self, call: tuple[str, ...], waits: bool) -> None:
+    def _move(self, call: CallKey, source: ReadingRate, target: ReadingRate) -> None:
         share, before = self._total(), {tier.planned.tier.name: tier for tier in self._tiers}
-        self._plan = with_slower(self._plan, call, SLOWER[ReadingRate.FAST] if waits else None)
+        old_hz, ns = self._rate(source), before[source.tier].costs.pop(call)
+        before[source.tier].median_ns -= ns
+        self._plan = with_moved(self._plan, call, source, target)
         self._tiers = [
-            replace(before[planned.tier.name], planned=planned)
-            if planned.tier.name in before
-            else TierBudget(planned, planned.every, planned.every)
+            replace(before.get(planned.tier.name) or _tier_budget(planned), planned=planned)
             for planned in self._plan.tiers
         ]
-        source, target = ("fast", "medium") if waits else ("medium", "fast")
-        ns = before[source].costs.pop(call)
-        before[source].median_ns -= ns
         for tier in self._tiers:
-            if tier.planned.tier.name == source:
-                tier.median_ns = before[source].median_ns
-            elif tier.planned.tier.name == target:
+            if tier.planned.tier.name == target.tier:
                 tier.median_ns += ns
-                tier.costs[call] = ns
+                tier.costs[call] = tier.costs.get(call, 0) + ns
             tier.reads, tier.calls = Durations(), {}
-        hz = {name: self._hz(tier.every) for name, tier in before.items()}
-        hz |= {tier.planned.tier.name: self._hz(tier.every) for tier in self._tiers}
-        self._report_move(call, hz[source], hz[target], share, ns * hz[source] / SECOND)
-        (self._waiting.add if waits else self._waiting.discard)(call)
-        if waits:
-            self._moved[call] = {"readings": list(call), "hz": hz[target], "planned_hz": hz[source]}
+        new_hz = self._rate(target)
+        self._report_move(call, old_hz, new_hz, share, ns * old_hz / SECOND)
+        if SLOWER.get(source) is target:
+            self._planned.setdefault(call, source)
+            planned_hz = self._moved.get(call, {}).get("planned_hz", old_hz)
+            self._moved[call] = {"readings": list(call), "hz": new_hz, "planned_hz": planned_hz}
+        elif self._planned[call] is target:
+            del self._planned[call]
 
-    def _tier(self, name: str) -> TierBudget | None:
-        return next((tier for tier in self._tiers if tier.planned.tier.name == name), None)
+    def _tier(self, rate: ReadingRate) -> TierBudget | None:
+        return next((tier for tier in self._tiers if tier.planned.tier.name == rate.tier), None)
+
+    def _rate(self, rate: ReadingRate) -> float:
+        """The rate of this tier now, or what it would have."""
+        tier = self._tier(rate)
+        every = max(1, round(self._plan.hz / (rate.value or self._plan.hz)))
+        return self._hz(every if tier is None else tier.every)
 
     def _total(self) -> float:
         return sum(self._shares(self.every))
@@ -240,6 +257,10 @@ class Budget:
 
     def _hz(self, every: int) -> float:
         return float(f"{self._plan.hz / every:.3g}")
+
+
+def _tier_budget(planned: PlannedTier) -> TierBudget:
+    return TierBudget(planned, planned.every, planned.every)
 
 
 def _percent(share: float) -> str:

@@ -250,15 +250,14 @@ class Loop:
         self._budget.enter()
         for (place, gpu, reader, _), calls in zip(tier_loop.work, tier_loop.calls, strict=True):
             turn.entered, began = (generation, gpu, now), now
-            for readings, ended in zip(calls, reader.timed(monotonic), strict=True):
-                costs[readings] = costs.get(readings, 0) + ended - now
-                now = ended
+            for readings, ns in zip(calls, reader.timed(monotonic), strict=True):
+                costs[readings] = costs.get(readings, 0) + ns
             now = tier_loop.times[place] = monotonic()
             if now - began >= tier_loop.long_read:
                 self._took_long(tier_loop, place, gpu, now)
             tier_loop.failed |= reader.failed
         turn.entered = None
-        self._budget.add(tier_loop.number, now - stamp, costs)
+        self._budget.add(tier_loop.number, costs)
         return now
 
     def _check(self, tier_loop: TierLoop) -> None:

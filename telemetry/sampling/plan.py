@@ -12,22 +12,24 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from gputel.telemetry.clock import SECOND, Clock
-from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine
+from gputel.telemetry.machine import Answer, Gpu, GpuLost, Machine, Reader
 from gputel.telemetry.readings import READINGS, Reading, ReadingRate
 from gputel.telemetry.store.tiers import Tier, TierColumn
 
 Calling = Callable[[Gpu], AbstractContextManager[None]]
 
 PROBES = 5
+BETWEEN_PROBES = SECOND // 250
+"""As between two ticks: on a real driver a call takes three to five times as long as right after another one."""
 SLOWER_THAN_FAST_NS = 100_000
 SLOWER_THAN_MEDIUM_NS = 2_000_000
-"""Between two ticks a call takes up to four times as long as when it is probed again and again."""
 TOO_SLOW_NS = 100_000_000
 LOSES_LEAST = ("mem_used_mib", "pstate", "mem_mhz", "power_limit_w", "util", "mem_util", "sm_mhz", "throttle")
 """Of readings that cost about the same, the first of these goes to a slower tier before the others."""
 STAYS = frozenset({"power_w", "power_avg_w", "temp_c"})
 """Readings that are never moved to a slower tier."""
 SLOWER = {ReadingRate.FAST: ReadingRate.MEDIUM, ReadingRate.MEDIUM: ReadingRate.SLOW}
+FASTER = {slower: faster for faster, slower in SLOWER.items()}
 WORTH_MOVING = 0.1
 """A reading is moved only if it costs this share of the budget; otherwise cheap readings would be lost in vain."""
 
@@ -41,7 +43,7 @@ class Probe:
     answer: Answer
     latency_ns: int | None = None
     lost: bool = False
-    slower: ReadingRate | None = None
+    moved: ReadingRate | None = None
     """The rate to which it was moved, because all readings at their own rates would exceed the budget."""
 
     @property
@@ -50,8 +52,8 @@ class Probe:
         cost, pace = self.latency_ns or 0, self.reading.pace
         if (self.answer.fault is not None and not self.lost) or cost > TOO_SLOW_NS:
             return None
-        if self.slower is not None:
-            return self.slower
+        if self.moved is not None:
+            return self.moved
         if cost > SLOWER_THAN_MEDIUM_NS:
             return ReadingRate.SLOW
         return ReadingRate.MEDIUM if cost > SLOWER_THAN_FAST_NS and pace is ReadingRate.FAST else pace
@@ -122,7 +124,7 @@ def probe(machine: Machine, gpu: Gpu, clock: Clock, calling: Calling | None = No
     """Probe every reading of one GPU, each call into the driver within `calling`."""
     calling = calling or (lambda _: nullcontext())
     try:
-        return [_probe(machine, gpu, reading, clock, calling) for reading in READINGS]
+        return _probe(machine, gpu, clock, calling)
     except GpuLost as lost:
         return silent(gpu, str(lost))
 
@@ -132,20 +134,30 @@ def silent(gpu: Gpu, fault: str) -> list[Probe]:
     return [Probe(gpu, reading, Answer(None, None, fault), lost=True) for reading in READINGS]
 
 
-def _probe(machine: Machine, gpu: Gpu, reading: Reading, clock: Clock, calling: Calling) -> Probe:
-    with calling(gpu):
-        answer = machine.probe(gpu, reading)
-    if answer.fault is not None:
-        return Probe(gpu, reading, answer)
-    with calling(gpu):
-        reader = machine.reader(gpu, [reading])
-    latencies = []
-    for _ in range(PROBES):
+def _probe(machine: Machine, gpu: Gpu, clock: Clock, calling: Calling) -> list[Probe]:
+    answers, readers = dict[Reading, Answer](), dict[Reading, Reader]()
+    for reading in READINGS:
         with calling(gpu):
-            before = clock.monotonic()
-            reader.ask()
-            latencies.append(clock.monotonic() - before)
-    return Probe(gpu, reading, answer, sorted(latencies)[PROBES // 2])
+            answers[reading] = machine.probe(gpu, reading)
+        if answers[reading].fault is None:
+            with calling(gpu):
+                readers[reading] = machine.reader(gpu, [reading])
+    latencies: dict[Reading, list[int]] = {reading: [] for reading in readers}
+    for _ in range(PROBES):
+        clock.sleep_until(clock.monotonic() + BETWEEN_PROBES)
+        for reading, reader in readers.items():
+            with calling(gpu):
+                before = clock.monotonic()
+                reader.ask()
+                latencies[reading].append(clock.monotonic() - before)
+    return [
+        Probe(gpu, reading, answer, _usual(latencies.get(reading))) for reading, answer in answers.items()
+    ]
+
+
+def _usual(latencies: Sequence[int] | None) -> int | None:
+    """The dearest latency but one: a single preemption changes nothing."""
+    return sorted(latencies)[-2] if latencies else None
 
 
 def arrange(findings: Sequence[Probe], hz: float, max_overhead: float | None = None) -> SamplingPlan:
@@ -169,9 +181,14 @@ def budget_of(findings: Sequence[Probe], max_overhead: float) -> float:
     return max_overhead * len({finding.gpu for finding in findings})
 
 
-def with_slower(plan: SamplingPlan, readings: Collection[str], slower: ReadingRate | None) -> SamplingPlan:
-    """The plan with these readings of all GPUs at a slower rate, or with None back at their own."""
-    findings = [replace(f, slower=slower) if f.reading.name in readings else f for f in plan.findings]
+def with_moved(
+    plan: SamplingPlan, readings: Collection[str], source: ReadingRate, target: ReadingRate
+) -> SamplingPlan:
+    """The plan with these readings at another rate, on the GPUs that have them at `source`."""
+    findings = [
+        replace(f, moved=target) if f.reading.name in readings and f.pace is source else f
+        for f in plan.findings
+    ]
     return _planned(findings, plan.hz, plan.max_overhead)
 
 
@@ -216,7 +233,7 @@ def _loss(reading: str) -> int:
 
 
 def _moved(finding: Probe) -> Probe:
-    return replace(finding, slower=SLOWER[finding.pace]) if finding.pace in SLOWER else finding
+    return replace(finding, moved=SLOWER[finding.pace]) if finding.pace in SLOWER else finding
 
 
 def _tier(pace: ReadingRate, findings: Sequence[Probe], hz: float) -> PlannedTier:

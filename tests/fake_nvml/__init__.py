@@ -77,6 +77,8 @@ class State(ctypes.Structure):
         *[(name, c_uint32) for name in ("gpu_count", "init_status", "epoch", "measure")],
         ("calls", c_uint64 * 32),
         ("call_latency_ns", c_int64 * 32),
+        ("field_latency_ns", c_int64 * 320),
+        *[(name, c_uint32) for name in ("cold", "unused")],
         ("gpus", Gpu * 16),
     ]
 
@@ -100,6 +102,8 @@ LACKS: dict[
     ),
 }
 CONSTANT = [(SECOND, 300_000)]
+ENERGY, PCIE_TX, PCIE_RX = 83, 197, 198
+COLD = 4
 
 
 def build(folder: Path, *, old_driver: bool = False) -> Path:
@@ -180,6 +184,26 @@ class FakeNvml:
     def slow(self, call: str, ns: int) -> None:
         """This call takes so much longer from now on."""
         self.state.call_latency_ns[CALLS.index(call)] = ns
+
+    def slow_field(self, number: int, ns: int) -> None:
+        """A call that asks for this field takes so much longer from now on."""
+        self.state.field_latency_ns[number] = ns
+
+    def cost_as_in_a_virtual_machine(self) -> None:
+        """Let calls take as long as those of an H100 there did: the energy counter 4.4 ms between two ticks."""
+        self.state.cold = COLD
+        for call in CALLS[1:]:
+            self.slow(call, 1500)
+        for number in range(len(self.state.field_latency_ns)):
+            self.slow_field(number, 1500)
+        self.slow_field(ENERGY, 1_100_000)
+        self.slow_field(PCIE_TX, 70_000)
+        self.slow_field(PCIE_RX, 70_000)
+
+    def cost_nothing(self) -> None:
+        """Let calls and fields take no time from now on."""
+        self.state.call_latency_ns[:] = [0] * len(self.state.call_latency_ns)
+        self.state.field_latency_ns[:] = [0] * len(self.state.field_latency_ns)
 
     def xid(self, number: int, gpu: int = 0) -> None:
         self.state.gpus[gpu].xids[self.state.gpus[gpu].xid_count % 16] = number

@@ -66,14 +66,14 @@ class DriverClock(SteppedClock):
 class Recording:
     """The loop over a fake driver, both on a clock that the test moves."""
 
-    def __init__(self, driver: FakeNvml, hz: float = 100.0) -> None:
+    def __init__(self, driver: FakeNvml, hz: float = 100.0, max_overhead: float = 0.02) -> None:
         self.driver, self.rows = driver, Rows()
         self.clock = DriverClock(driver)
         self.events: list[tuple[str, str]] = []
         self.rates: list[dict[str, object]] = []
         """The facts of each change of a rate."""
         self.machine: Nvml = driver.open()
-        self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock, max_overhead=0.02)
+        self.plan = plan.make(self.machine, self.machine.gpus, hz, self.clock, max_overhead=max_overhead)
         self.cost = SamplingCost(round(SECOND / hz))
         self.budget = Budget(self.plan, self._report, Spending())
         self.loop = Loop(

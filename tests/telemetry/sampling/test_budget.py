@@ -198,6 +198,41 @@ def test_dearest_call_moves_to_33_hz_before_the_rate_falls_and_comes_back_when_i
     assert {"util", "mem_util"} <= columns(recording)["fast"]
 
 
+@pytest.mark.needs("cc")
+def test_plan_fits_from_the_start_a_driver_whose_calls_are_dear_between_two_ticks(fake: MakeFake) -> None:
+    driver = fake(H100)
+    driver.cost_as_in_a_virtual_machine()
+    recording = FakeRecording(driver, max_overhead=0.05)
+    recording.run(21)
+    assert recording.rates == []
+    tiers = {planned.tier.name: set(planned.tier.readings) for planned in recording.plan.tiers}
+    assert tiers["medium"] == {"pcie_rx_mib_s", "pcie_tx_mib_s"}
+    assert {"power_w", "util", "temp_c", "sm_mhz"} <= tiers["fast"]
+    assert "energy_j" in tiers["slow"]
+
+
+@pytest.mark.needs("cc")
+def test_fields_that_become_dear_leave_the_batch_of_power_and_come_back(fake: MakeFake) -> None:
+    driver = fake(H100)
+    recording = FakeRecording(driver, max_overhead=0.04)
+    recording.run(1)
+    driver.cost_as_in_a_virtual_machine()
+    recording.run(30)
+    now = columns(recording)
+    assert now["medium"] == {"pcie_rx_mib_s", "pcie_tx_mib_s"}
+    assert {"power_w", "power_avg_w", "temp_mem_c"} <= now["fast"]
+    assert "energy_j" in now["slow"]
+    assert recording.budget.every == [1, 3, 20, 100]
+    assert recording.budget.lowered() == [
+        {"readings": ["energy_j"], "hz": 1.0, "planned_hz": 100.0},
+        {"readings": ["pcie_rx_mib_s"], "hz": 33.3, "planned_hz": 100.0},
+        {"readings": ["pcie_tx_mib_s"], "hz": 33.3, "planned_hz": 100.0},
+    ]
+    driver.cost_nothing()
+    recording.run(40)
+    assert {"energy_j", "pcie_rx_mib_s", "pcie_tx_mib_s"} <= columns(recording)["fast"]
+
+
 @pytest.mark.long
 @pytest.mark.needs("cc")
 def test_rows_of_a_tier_that_came_and_went_are_counted_by_the_minute(fake: MakeFake) -> None:
