@@ -83,10 +83,15 @@ MEASURES = (
     Column("power_mean_w", "number", "W", "of all GPUs together"),
     Column("power_peak_w", "number", "W", "the most that all GPUs drew at one moment"),
     Column("energy_j", "number", "J", "each power reading held until the next"),
+    Column(
+        "energy_sampling_j", "number", "J", "standard error of it, as power jumped from reading to reading"
+    ),
     Column("energy_counter_j", "number", "J", "by the driver's counter, interpolated at the edges"),
     Column("energy_difference", "number", None, "relative difference of the first from the second"),
     Column("refreshes", "number", None, "how often power changed, on the GPU with the fewest changes"),
     Column("util", "number", "%", "mean of the GPUs"),
+    Column("util_error", "number", "%", "90 % range of it, as it jumped from reading to reading"),
+    Column("util_changes", "number", None, "how often it changed, on the GPU with the fewest changes"),
     Column("temp_c", "number", "°C", "mean of the hottest GPU"),
     Column("temp_peak_c", "number", "°C", "the hottest reading of any GPU"),
     Column("sm_mhz", "number", "MHz", "mean clock of the GPUs"),

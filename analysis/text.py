@@ -78,6 +78,11 @@ def span(low: float, high: float, form: Callable[[float], str] = short) -> str:
     return texts[0] if texts[0] == texts[1] else "–".join(texts)
 
 
+def percent(share: float, error: float | None = None) -> str:
+    """Formats `67 %`, `46 ±24 %`: whole percents."""
+    return f"{share:.0f} %" if error is None else with_error(round(share), error, 0, "%")
+
+
 def difference(value: float) -> str:
     """Formats `-0.0120`: four decimals, without a minus before zero."""
     return f"{round(value, 4) + 0.0:.4f}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 QUARTILES = 1349.0  # milliseconds between the quartiles of values whose standard deviation is a second
 HALF_KNOWN = 0.7  # of the scatter of a step: a printed time is used unless it is above the usual
+SAMPLED = pl.when(pl.col("energy_counter_j").is_null()).then("energy_sampling_j").fill_null(0.0)
 LONGEST_PERIOD_S = 1.0  # between two refreshes, where values that seldom change do not tell
 
 
@@ -124,8 +125,8 @@ def duration_error(border: BorderError | None) -> pl.Expr:
 def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
     """Returns the errors of energy and of mean power of each kind, of rows with `duration_error_s` and measures.
 
-    An energy has the error of the time, that of the power which came late, and what was not measured if nearly all
-    was; a `measured` share below that says itself what is missing.
+    An energy has the error of the time, that of the power which came late or changed between two readings, and what
+    was not measured if nearly all was; a `measured` share below that says itself what is missing.
     """
     power, time_s = pl.col("power_mean_w"), pl.col("duration_error_s").fill_null(0.0)
     others = (power.sum() - power) / (power.count() - 1)
@@ -133,8 +134,9 @@ def energy_errors(sensor: PowerSensor) -> tuple[pl.Expr, pl.Expr]:
     late = _late_s(sensor) * moved
     missing = pl.when(pl.col("measured") >= WHOLE).then(1 - pl.col("measured")).otherwise(0.0)
     within = time_s * pl.max_horizontal(power, others.fill_nan(None))
-    energy = (within**2 + late**2 + (missing * JOULES) ** 2).sqrt()
-    return energy, (late**2 + (time_s * moved) ** 2).sqrt() / pl.col("duration_s")
+    sampled = SURE * SAMPLED
+    energy = (within**2 + late**2 + sampled**2 + (missing * JOULES) ** 2).sqrt()
+    return energy, (late**2 + sampled**2 + (time_s * moved) ** 2).sqrt() / pl.col("duration_s")
 
 
 def _late_s(sensor: PowerSensor) -> pl.Expr:
@@ -156,7 +158,9 @@ def elapsed_error(placed: TimedLog) -> float:
 
 
 def whole_energy_error(totals: pl.DataFrame, placed: TimedLog) -> float:
-    """Returns the error of the energy of all kinds together: its two ends, and what was not measured."""
+    """Returns the error of the energy of all kinds together: its two ends, its readings, what was not measured."""
     power: Any = totals["power_mean_w"].max()
     missing = pl.when(pl.col("measured") >= WHOLE).then((1 - pl.col("measured")) * JOULES)
-    return float(totals.select(missing.sum()).item()) + elapsed_error(placed) * float(power or 0.0)
+    sampled = SURE * totals.select(SAMPLED.pow(2).sum().sqrt()).item()
+    ends = elapsed_error(placed) * float(power or 0.0)
+    return float(totals.select(missing.sum()).item() + math.hypot(ends, sampled))

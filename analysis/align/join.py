@@ -17,7 +17,8 @@ import polars as pl
 from gputel.analysis import columns, progress
 from gputel.analysis.align.samples import AVERAGED, Gpu, GpuTicks, Readings, gpu_samples, of_table
 from gputel.analysis.align.spans import cut_spans
-from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, divided, used
+from gputel.analysis.align.windows import Moments, Numbers, SampleAndHold, changed, divided, used
+from gputel.analysis.runs.record_gaps import SURE
 from gputel.analysis.runs.sensors import FEW_REFRESHES
 from gputel.telemetry.sampling.status import SLOWED
 
@@ -30,6 +31,7 @@ Power: TypeAlias = tuple[SampleAndHold, Numbers]
 
 KINDS = ("start", "train", "eval", "checkpoint", "idle")
 WHOLE = 0.99  # least measured share of a step for an energy per token
+ENERGIES = ("energy_j", "energy_sampling_j", "energy_counter_j")
 SUMS = ("energy_j", "energy_counter_j", "throttled_s")
 MEANS = ("temp_c", *AVERAGED)
 
@@ -80,7 +82,7 @@ def of_spans(spans: pl.DataFrame, tokens: float | None = None) -> pl.DataFrame:
     rows = _one_by_one(numbered, [*node, *keys, "record"], pl.col("step").last())
     if node:
         rows = _over_nodes(rows, [*keys, "step"])
-    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", *SUMS)]
+    each = [pl.col(name) / pl.col("steps") for name in ("duration_s", "energy_sampling_j", *SUMS)]
     tokens_each = pl.lit(tokens, pl.Float64).alias("tokens")
     complete = pl.col("measured") >= WHOLE
     return (
@@ -168,6 +170,7 @@ def _together(
         "power_mean_w": _power_of_all(by_gpu),
         "power_peak_w": peak,
         "energy_j": joules,
+        "energy_sampling_j": _sum(by_gpu, "energy_sampling_j"),  # GPUs of one training jump together
         "energy_counter_j": counted,
         "energy_difference": np.where(comparable, divided(joules, counted) - 1, np.nan),
         "refreshes": refreshes,
@@ -178,6 +181,8 @@ def _together(
     }
     return {
         **measures,
+        "util_error": _mean(by_gpu, "util_error"),  # GPUs of one training jump together
+        "util_changes": _least(by_gpu, "util_changes"),
         **{name: _mean(by_gpu, name) for name in AVERAGED if any(name in values for values in by_gpu)},
     }
 
@@ -196,11 +201,14 @@ def _alone(gpu: GpuTicks, starts: Moments, stops: Moments) -> dict[str, Numbers]
         "power_peak_w": windows.peak(gpu.peak("power_w")),
         "energy_j": np.where(some, joules, np.nan),
         "energy_counter_j": counted,
-        "refreshes": np.where(some, windows.count(_changed(power)), np.nan),
+        "energy_sampling_j": np.where(some & ~gpu.whole_seconds, windows.sampling_error(power), np.nan),
+        "refreshes": np.where(some, windows.total(_changed(power)), np.nan),
         "temp_c": windows.mean(gpu.get("temp_c")),
         "temp_peak_c": windows.peak(gpu.peak("temp_c")),
         "mem_peak_mib": windows.peak(gpu.peak("mem_used_mib")),
         "throttled_s": np.where(known_s > 0, slow_s, np.nan),
+        "util_error": SURE * windows.mean_error(gpu.get("util")),
+        "util_changes": np.where(gpu.has("util") & some, windows.total(changed(gpu.get("util"))), np.nan),
         **{name: windows.mean(gpu.get(name)) for name in AVERAGED if gpu.has(name)},
     }
 
@@ -295,9 +303,12 @@ def _one_by_one(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
         _weighted("power_mean_w", seen),
         pl.col("power_peak_w").max(),
         *(_sum_of(name) for name in SUMS),
+        _measured("energy_sampling_j", pl.col("energy_sampling_j").pow(2).sum().sqrt()),
         pl.col("energy_j").filter(_comparable()).sum().alias("_beside"),
         pl.col("energy_counter_j").filter(_comparable()).sum().alias("_counted"),
         _sum_of("refreshes"),
+        _sum_of("util_changes"),
+        _measured("util_error", _error_of_mean("util_error", seen).clip(upper_bound=100)),
         pl.col("temp_peak_c", "mem_peak_mib").max(),
         *(_weighted(name, seen) for name in MEANS),
     )
@@ -312,15 +323,12 @@ def _over_nodes(rows: pl.DataFrame, keys: Sequence[str], *more: pl.Expr) -> pl.D
         pl.col("start").min(),
         pl.col("end").max(),
         pl.col("duration_s", "measured").mean(),
-        *(
-            _sum_of(name)
-            for name in ("power_mean_w", "power_peak_w", "mem_peak_mib", "energy_j", "energy_counter_j")
-        ),
+        *(_sum_of(name) for name in ("power_mean_w", "power_peak_w", "mem_peak_mib", *ENERGIES)),
         _sum_of("energy_j").alias("_beside"),
         _sum_of("energy_counter_j").alias("_counted"),
         pl.col("throttled_s", "temp_c", "temp_peak_c").max(),
-        pl.col("refreshes").min(),
-        pl.col(AVERAGED).mean(),
+        pl.col("refreshes", "util_changes").min(),
+        pl.col(*AVERAGED, "util_error").mean(),
     )
     return _with_difference(grouped)
 
@@ -340,7 +348,16 @@ def _with_difference(grouped: pl.DataFrame) -> pl.DataFrame:
 
 def _sum_of(name: str) -> pl.Expr:
     """Sums a column; null instead of 0 if nothing was measured."""
-    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+    return _measured(name, pl.col(name).sum())
+
+
+def _measured(name: str, aggregated: pl.Expr) -> pl.Expr:
+    return pl.when(pl.col(name).count() > 0).then(aggregated).alias(name)
+
+
+def _error_of_mean(name: str, by: pl.Expr) -> pl.Expr:
+    """Returns the error of a mean of means, whose errors are independent."""
+    return (pl.col(name) * by).pow(2).sum().sqrt() / by.filter(pl.col(name).is_not_null()).sum()
 
 
 def _weighted(name: str, by: pl.Expr) -> pl.Expr:

@@ -137,10 +137,34 @@ class TimeWindows:
         highest = _reduced(np.maximum, np.append(values, np.nan), first, self._after, -np.inf)
         return np.where(np.isneginf(highest), np.nan, highest)
 
-    def count(self, ticks: npt.NDArray[np.bool_]) -> Numbers:
-        """Counts the marked ticks in each window."""
+    def total(self, ticks: Numbers | npt.NDArray[np.bool_]) -> Numbers:
+        """Adds up the values of the ticks in each window, however long they hold; of marks, their number."""
         first = np.searchsorted(self._holds.times, self._starts, side="left")
-        return _reduced(np.add, np.append(ticks, False).astype(np.float64), first, self._after, 0.0)
+        return _reduced(np.add, np.append(ticks, 0).astype(np.float64), first, self._after, 0.0)
+
+    def sampling_error(self, values: Numbers) -> Numbers:
+        """Returns the standard error of the integral of a signal that may change faster than it was read.
+
+        A level that changes once, or slowly, adds nothing; a value that the next one takes back adds its height
+        times how long it holds. Values that are repeated until a sensor refreshes add nothing either.
+        """
+        rises = np.nan_to_num(np.diff(values))
+        taken_back = np.pad(np.maximum(-rises[:-1] * rises[1:], 0.0), 1)[: len(values)]
+        return np.sqrt(self.total(taken_back * (self._holds.widths / 1e9) ** 2))
+
+    def mean_error(self, values: Numbers) -> Numbers:
+        """Returns the standard error of the mean of readings, each of which is repeated until the next.
+
+        Two readings in a row differ by the square root of two of their spread.
+        """
+        known, begun = ~np.isnan(values), changed(values)
+        if not begun.any():
+            return np.full(len(self._starts), np.nan)
+        place = np.cumsum(begun) - 1
+        held_s = np.bincount(place[known], self._holds.widths[known]) / 1e9
+        rises = np.diff(values[begun], prepend=values[begun][:1])
+        total, seconds = self.integral(np.where(known, (rises**2 / 2 * held_s)[place], np.nan))
+        return divided(np.sqrt(total), seconds)
 
     @cached_property
     def _held_s(self) -> Numbers:
@@ -165,6 +189,12 @@ class TimeWindows:
         last = np.clip(self._after - 1, 0, len(values) - 1)
         summed: Numbers = (inner + values[self._first] * self._first_ns + values[last] * self._last_ns) / 1e9
         return summed
+
+
+def changed(values: Numbers) -> npt.NDArray[np.bool_]:
+    """Marks the values that are not those before them, the first known one too."""
+    new: npt.NDArray[np.bool_] = ~np.isnan(values) & (values != np.append(np.nan, values[:-1]))
+    return new
 
 
 def divided(above: Numbers, below: Numbers) -> Numbers:

@@ -304,6 +304,11 @@ def _rounded(name: str, unit: str) -> Callable[[Row], str | None]:
     return _written(name, lambda value: f"{text.number(value, 0)} {unit}")
 
 
+def _utilization(row: Row) -> str | None:
+    util = row.get("util")
+    return None if util is None else text.percent(util, row.get("util_error"))
+
+
 def _share(name: str) -> Callable[[Row], str | None]:
     return _written(name, lambda value: f"{100 * value:.1f} %")
 
@@ -351,7 +356,7 @@ ENERGY: tuple[Column, ...] = (
     ("counter vs\nintegral", _counter_vs_integral),
 )
 TEMPERATURE: Column = ("peak\ntemp.", _rounded("temp_peak_c", "°C"))
-UTILIZATION: Column = ("utilization", _rounded("util", "%"))
+UTILIZATION: Column = ("utilization", _utilization)
 MEMORY: tuple[Column, ...] = (
     ("peak\nmemory", _written("mem_peak_mib", text.mebibytes)),
     ("tensor cores\nactive", _written("tensor_active", lambda share: f"{share:.1f} %")),

@@ -10,6 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from gputel.analysis import text
+from gputel.analysis.align.join import MEASURES
 from gputel.analysis.report.causes import cause, killed
 from gputel.analysis.report.machine_seconds import MachineTables, Seconds, covered, open_machine, slow_seconds
 from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
@@ -115,8 +117,11 @@ def _facts(case: Case) -> dict[str, Any]:
     """Collects means over the training, weighted by time."""
     limit = power_limit_w(case)
     power = _mean(case.steps, "power_mean_w")
+    gpus = case.gpus if case.gpus.width else pl.DataFrame(schema=dict.fromkeys(MEASURES, pl.Float64))
     return {
         **{name: _mean(case.steps, name) for name in ("util", "sm_active", "tensor_active", "dram_active")},
+        "util_error": gpus["util_error"].mean(),
+        "util_changes": gpus["util_changes"].min(),
         "power_mean_w": power,
         "power_limit_w": limit,
         "power_share": power / limit if power is not None and limit else None,
@@ -189,11 +194,14 @@ def _communication(case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] |
 
 
 def _starved(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
-    if facts["util"] is None or facts["util"] >= UNUSED:
+    util, error = facts["util"], facts["util_error"] or 0.0
+    if util is None or util >= UNUSED:
         return None
-    return "input", [
-        f"no kernel ran for {100 - facts['util']:.0f} % of the training: GPUs wait for the CPU or for data"
-    ]
+    if util + error >= UNUSED:
+        why = f"changed {facts['util_changes']:.0f} times: too few readings to tell whether GPUs lack work"
+        return UNKNOWN, [f"utilization, {text.percent(util, error)}, {why}"]
+    without = text.percent(100 - util, error)
+    return "input", [f"no kernel ran for {without} of the training: GPUs wait for the CPU or for data"]
 
 
 def _memory(_case: Case, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
@@ -223,7 +231,7 @@ def _rest(facts: dict[str, Any]) -> list[str]:
     """Lists the figures behind every answer."""
     figures = []
     if facts["util"] is not None:
-        figures.append(f"GPU utilization {facts['util']:.0f} %")
+        figures.append(f"GPU utilization {text.percent(facts['util'], facts['util_error'])}")
     if facts["power_mean_w"] is not None:
         share = facts["power_share"]
         relative = "" if share is None else f" ({100 * share:.0f} % of the limit)"

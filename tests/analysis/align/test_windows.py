@@ -74,3 +74,37 @@ def test_counter_is_interpolated_within_a_window() -> None:
     counter = np.array([0.0, 100, 200, 300])
     joules = windows.used(counter, moments, power, until_next(moments), times(1.5), times(2.5))
     assert joules == pytest.approx([100])
+
+
+def test_sampling_error_is_of_power_that_jumps_from_reading_to_reading() -> None:
+    """Power of 600 W that falls to 100 W for a fifth of the time, at random, read once a second for 1000 s."""
+    generator = np.random.default_rng(0)
+    over = until_next(times(*np.arange(1000.0))).over(times(0), times(1000))
+    jumping = np.where(generator.random((200, 1000)) < 0.2, 100.0, 600.0)
+    errors = np.array([over.integral(watts)[0][0] - 500_000 for watts in jumping])
+    stated = np.array([over.sampling_error(watts)[0] for watts in jumping])
+    assert errors.std() == pytest.approx(stated.mean(), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "watts", [np.repeat([100.0, 600.0], 50), np.linspace(100, 600, 100), np.full(100, 9.0)]
+)
+def test_sampling_error_is_0_of_power_that_changes_once_or_slowly(watts: windows.Numbers) -> None:
+    over = until_next(times(*np.arange(100.0))).over(times(0), times(100))
+    assert over.sampling_error(watts)[0] == 0
+
+
+@pytest.mark.parametrize("repeated", [1, 30])
+def test_error_of_a_mean_holds_the_truth_in_nine_of_ten_cases_of_12_readings(repeated: int) -> None:
+    """Utilization of 67 % in the mean, read every 3 s, in rows that may repeat a reading."""
+    generator = np.random.default_rng(0)
+    over = until_next(times(*np.arange(0, 36, 3 / repeated))).over(times(0), times(36))
+    readings = generator.normal(67, 20, (300, 12)).round(3).repeat(repeated, axis=1)
+    held = [abs(over.mean(row)[0] - 67) < 1.645 * over.mean_error(row)[0] for row in readings]
+    assert 0.8 <= np.mean(held) <= 0.95
+
+
+def test_error_of_a_mean_without_readings_is_unknown() -> None:
+    over = until_next(times(0, 1, 2)).over(times(0), times(3))
+    assert np.isnan(over.mean_error(np.full(3, np.nan))[0])
+    assert over.mean_error(np.array([np.nan, 50, 50]))[0] == 0

@@ -55,6 +55,25 @@ def test_figures_of_one_gpu(subject: Make, figures: dict[str, float], answer: st
     assert found.evidence
 
 
+@pytest.mark.parametrize(
+    ("error", "answer", "evidence"),
+    [
+        (12.0, "input", "no kernel ran for 33 ±12 % of the training: GPUs wait for the CPU or for data"),
+        (
+            14.0,
+            "unknown",
+            "utilization, 67 ±14 %, changed 12 times: too few readings to tell whether GPUs lack work",
+        ),
+    ],
+)
+def test_utilization_of_few_readings_is_no_finding_where_its_range_reaches_80_percent(
+    subject: Make, error: float, answer: str, evidence: str
+) -> None:
+    gpu = {"util_error": error, "util_changes": 12.0}
+    found = bottleneck_verdict(Case(subject([], gpus=1), rows(util=67.0), gpus(gpu)))
+    assert (found.answer, found.evidence[0]) == (answer, evidence)
+
+
 def test_data_that_the_log_itself_waits_for_is_input(subject: Make) -> None:
     line = "step {n:05d}/00100 (1.00%) | loss: 3.0 | dt: 100.00ms | tok/sec: 1,000 | data: 40.00ms"
     found = bottleneck_verdict(Case(subject([line.format(n=n) for n in range(9)]), rows(), gpus()))
