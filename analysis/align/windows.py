@@ -145,12 +145,11 @@ class TimeWindows:
     def sampling_error(self, values: Numbers) -> Numbers:
         """Returns the standard error of the integral of a signal that may change faster than it was read.
 
-        A level that changes once, or slowly, adds nothing; a value that the next one takes back adds its height
-        times how long it holds. Values that are repeated until a sensor refreshes add nothing either.
+        A slow change adds next to nothing. One of its full height adds that times how long a reading holds, as the
+        level may have changed at any moment in between.
         """
-        rises = np.nan_to_num(np.diff(values))
-        taken_back = np.pad(np.maximum(-rises[:-1] * rises[1:], 0.0), 1)[: len(values)]
-        return np.sqrt(self.total(taken_back * (self._holds.widths / 1e9) ** 2))
+        rises = np.diff(values, prepend=values[:1])
+        return np.sqrt(self.total(np.nan_to_num(rises) ** 2 / 2 * (self._holds.widths / 1e9) ** 2))
 
     def mean_error(self, values: Numbers) -> Numbers:
         """Returns the standard error of the mean of readings, each of which is repeated until the next.
