@@ -125,10 +125,14 @@ def test_process_whose_descriptors_were_closed_answers_and_keeps_its_files(
         "print('here', flush=True) if pid else None\n"
         "time.sleep(1000) if pid else os._exit(0)\n",
     )
+    until(lambda: _answers(meeting) == ["listener"], "the child's end, and the thread anew after the fork")
     for _ in range(3):
-        answers = [look.answered_by for look in ask.look(meeting)]
-        assert answers == ["listener"]
+        assert _answers(meeting) == ["listener"]
     assert (stub.parent / "mine").read_bytes() == b""
+
+
+def _answers(meeting: Path) -> list[str | None]:
+    return [look.answered_by for look in ask.look(meeting)]
 
 
 def test_forked_worker_has_an_answer_of_its_own(meeting: Path, started: Start, this_python: Path) -> None:
