@@ -53,10 +53,11 @@ def started(meeting: Path, stub: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def _at(meeting: Path, where: tuple[int, str]) -> ProcessLook | None:
-    """The one process, once it stands there: saying so takes a moment itself."""
+def _at(meeting: Path, where: tuple[int, str], answerer: str) -> ProcessLook | None:
+    """The one process, once it stands there and is answered in this way: to get there takes a moment."""
     looks = ask.look(meeting, patience_s=0.2)
-    return next((look for look in looks if look.threads and place(look) == where), None)
+    there = (look for look in looks if look.threads and place(look) == where)
+    return next((look for look in there if look.answered_by == answerer), None)
 
 
 def place(look: ProcessLook) -> tuple[int, str]:
@@ -67,9 +68,9 @@ def place(look: ProcessLook) -> tuple[int, str]:
 @every_python
 def test_sleeping_process_answers_with_its_line(python: Path, meeting: Path, started: Start) -> None:
     process = started(python, SLEEPS)
-    look = until(lambda: _at(meeting, (5, "slow_read")), "a process that sleeps")
+    look = until(lambda: _at(meeting, (5, "slow_read"), "listener"), "a process that sleeps")
     assert look
-    assert (look.pid, look.answered_by) == (process.pid, "listener")
+    assert look.pid == process.pid
     assert look.facts.state == "S"
     assert look.facts.command.endswith("train.py")
 
@@ -79,9 +80,7 @@ def test_process_that_holds_the_gil_is_answered_by_faulthandler(
     python: Path, meeting: Path, started: Start
 ) -> None:
     started(python, HOLDS_THE_GIL)
-    look = until(lambda: _at(meeting, (5, "in_c")), "a process in C")
-    assert look
-    assert look.answered_by == "faulthandler"
+    assert until(lambda: _at(meeting, (5, "in_c"), "faulthandler"), "a process in C")
 
 
 def test_stopped_process_is_silent_and_answers_once_it_goes_on(
