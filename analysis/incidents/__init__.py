@@ -4,6 +4,7 @@ places    where a process stands: its own line, the collective or the worker tha
 standing  several looks at the same processes -> what each does, and whether it moves
 verdict   who holds up the others, with evidence
 incident  what is kept of a hang: incidents/<stamp>/ in the run folder
+order     what the watcher watches, and how long a silence it allows
 watcher   the process beside a recording that looks when nothing is printed any more
 
 It imports nothing heavy: the watcher lives beside a training.

@@ -7,27 +7,23 @@ if no rank moved in all of them. A healthy run that prints nothing is asked agai
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import statistics
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from gputel.analysis.incidents import incident
+from gputel.analysis.incidents.order import Silence, WatchOrder, parse_order
 from gputel.analysis.incidents.standing import Standing, standings
 from gputel.analysis.incidents.verdict import HangVerdict, judge
 from gputel.telemetry import events
 from gputel.telemetry.clock import SECOND, SystemClock
-from gputel.telemetry.inside import ask
+from gputel.telemetry.inside import ask, unseen
 from gputel.telemetry.process.output_index import RECORD
 
-START = "import sys; del sys.path[0]; from gputel.analysis.incidents.watcher import main; main(sys.argv[1])"
-"""Without the user's folder on the path, where a file may have the name of one of our modules."""
 LOOK_S = 1.0
 READS = 64
 """Reads of the output whose gaps are the usual ones."""
@@ -37,37 +33,12 @@ APART = 10
 """Times the silence that is long for the run, from one incident to the next."""
 
 
-@dataclass(frozen=True)
-class Silence:
-    """How long a silence is too long: `intervals` usual gaps, but `fewest_s`; `start_s` before the tenth read."""
-
-    intervals: float = 10.0
-    fewest_s: float = 60.0
-    start_s: float = 900.0
-    rounds: int = 3
-    every_s: float = 2.0
-
-    def allowed_s(self, reads: Sequence[int]) -> float:
-        """Seconds without a print, after reads at these moments in nanoseconds."""
-        if len(reads) < FEWEST_READS:
-            return self.start_s
-        gaps = [(later - earlier) / SECOND for earlier, later in pairwise(reads)]
-        return max(self.fewest_s, self.intervals * statistics.median(gaps))
-
-
-@dataclass(frozen=True)
-class WatchOrder:
-    """What the watcher watches; `command` and `recorder` are process numbers."""
-
-    segment: str
-    folder: str
-    recorder: int
-    command: int = 0
-    silence: Silence = field(default_factory=Silence)
-
-    def as_argv(self) -> list[str]:
-        """Arguments that start the watcher."""
-        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+def allowed_s(silence: Silence, reads: Sequence[int]) -> float:
+    """Seconds without a print that are not too long, after reads at these moments in nanoseconds."""
+    if len(reads) < FEWEST_READS:
+        return silence.start_s
+    gaps = [(later - earlier) / SECOND for earlier, later in pairwise(reads)]
+    return max(silence.fewest_s, silence.intervals * statistics.median(gaps))
 
 
 class HangWatcher:
@@ -75,11 +46,11 @@ class HangWatcher:
 
     def __init__(self, order: WatchOrder) -> None:
         self._order, self._clock = order, SystemClock()
-        self._segment = Path(order.segment)
+        self._segment, self._folder = Path(order.segment), Path(order.folder)
         self._reads: list[int] = []
         self._size = 0
         self._since_s = self._asked_s = time.monotonic()
-        self._written: list[float] = []
+        self._written = [time.monotonic() for _ in incident.read(self._segment)]
         self._known = ""
         """What was written of this silence; the same is not written again."""
 
@@ -91,17 +62,18 @@ class HangWatcher:
             processes = [each for each in processes if each not in ended]
             with contextlib.suppress(OSError):
                 self.look()
+                unseen.report(self._segment, self._folder, self._clock.stamp().wall)
 
     def look(self) -> None:
         """Asks the training if the silence is long, and writes what holds it up."""
         self._read_index()
         now = time.monotonic()
-        allowed = self._order.silence.allowed_s(self._reads)
+        allowed = allowed_s(self._order.silence, self._reads)
         asked = max(0.0, self._asked_s - self._since_s)
         if now - self._since_s < max(allowed, 2 * asked) or not self._may_write(now, allowed):
             return
         self._asked_s = now
-        looks = ask.rounds(Path(self._order.folder), self._order.silence.rounds, self._order.silence.every_s)
+        looks = ask.rounds(self._folder, self._order.silence.rounds, self._order.silence.every_s)
         found = standings(looks)
         verdict = judge(found)
         self._read_index()
@@ -140,15 +112,34 @@ class HangWatcher:
 
 
 def _open(process: int) -> int | None:
-    try:
+    """A descriptor that is ready once the process has ended; None if it already has."""
+    with contextlib.suppress(ProcessLookupError):
         return os.pidfd_open(process) if process else None
-    except OSError:
-        return None
+    return None
 
 
 def main(order: str) -> None:
-    """Runs the watcher; `order` is the JSON that `WatchOrder.as_argv` made."""
+    """Runs the watcher; `order` is the JSON that `WatchOrder.as_argv` made. A fault of its own is an event."""
     with contextlib.suppress(OSError):
         os.nice(19)
-    facts = json.loads(order)
-    HangWatcher(WatchOrder(**{**facts, "silence": Silence(**facts["silence"])})).run()
+    placed = parse_order(order)
+    try:
+        _say_if_restarted(placed)
+        HangWatcher(placed).run()
+    except Exception as error:
+        _say(placed, f"hangs are not watched any more: {type(error).__name__}: {error}")
+
+
+def _say_if_restarted(order: WatchOrder) -> None:
+    """The recorder starts the watcher again where one was killed."""
+    try:
+        (Path(order.folder) / "watched").touch(exist_ok=False)
+    except FileExistsError:
+        _say(
+            order,
+            "what watches for hangs was killed, and is started again; it knows nothing of the time before",
+        )
+
+
+def _say(order: WatchOrder, words: str) -> None:
+    events.append(Path(order.segment), SystemClock().stamp().wall, unseen.KIND, words)

@@ -162,24 +162,24 @@ def _record(
     path, segment = _folder(argv, asked)
     inside = environment.enter(asked["inside"] if argv else "off")
     saves_source = argv and not asked["no_source"]
-    job = viewer.Job(
-        segment.path,
-        _sampler(segment, asked),
-        argv=argv,
-        env=inside.environment(_environment(path)),
-        follow=Path(asked["follow"]) if asked["follow"] else None,
-        pid=asked["pid"],
-        duration_s=asked["duration"],
-        pty=asked["pty"],
-        fsync=asked["fsync"],
-        show=show,
-        beside=[
-            *([guard.beside(orders, path, segment.path)] if orders else []),
-            *([guard.watching(segment.path, inside.folder)] if inside.folder else []),
-        ],
-        save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
-    )
     try:
+        job = viewer.Job(
+            segment.path,
+            _sampler(segment, asked),
+            argv=argv,
+            env=inside.environment(_environment(path)),
+            follow=Path(asked["follow"]) if asked["follow"] else None,
+            pid=asked["pid"],
+            duration_s=asked["duration"],
+            pty=asked["pty"],
+            fsync=asked["fsync"],
+            show=show,
+            beside=[
+                *([guard.beside(orders, path, segment.path)] if orders else []),
+                *([guard.watching(segment.path, inside.folder)] if inside.folder else []),
+            ],
+            save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
+        )
         with contextlib.suppress(OSError):
             run_folder.update(segment.path, inside=inside.as_json())
         outcome = viewer.record(job)
@@ -187,7 +187,7 @@ def _record(
         run_folder.discard(segment)
         raise
     finally:
-        environment.leave(inside.folder)
+        _leave(segment, inside.folder)
     if outcome.fault and not (argv or asked["follow"]):
         run_folder.discard(segment)
         usage = outcome.fault["place"].startswith("--")
@@ -196,6 +196,17 @@ def _record(
             fault["hint"] += "; with a COMMAND its output is recorded without a GPU"
         raise GputelError(**fault, exit_code=2 if usage else 1)
     return path, segment, outcome
+
+
+def _leave(segment: Segment, folder: Path | None) -> None:
+    """Removes the folder in memory; what could not be seen in a short command is kept, too."""
+    from gputel.telemetry.clock import SystemClock
+    from gputel.telemetry.inside import environment, unseen
+
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            unseen.report(segment.path, folder, SystemClock().stamp().wall)
+        environment.leave(folder)
 
 
 def _folder(argv: tuple[str, ...], asked: Mapping[str, Any]) -> tuple[Path, Segment]:

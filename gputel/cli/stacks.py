@@ -41,9 +41,11 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
     """
     from gputel.analysis.incidents import incident, standing, text, verdict
     from gputel.cli import show, sources
-    from gputel.telemetry.inside import ask
+    from gputel.telemetry.inside import ask, unseen
 
-    looks = [ask.rounds(folder, rounds, every) for folder in _folders(sources.one_run(run))]
+    folders = _folders(sources.one_run(run))
+    looks = [ask.rounds(folder, rounds, every) for folder in folders]
+    failures = [line for folder in folders for line in unseen.failures(folder)]
     found = standing.standings(
         [[look for each in turn for look in each] for turn in zip(*looks, strict=True)]
     )
@@ -51,10 +53,17 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
     if as_json:
         processes = [incident.process_json(each) for each in found]
         show.as_json(
-            {"schema": 1, "verdict": judged and incident.verdict_json(judged), "processes": processes}
+            {
+                "schema": 1,
+                "verdict": judged and incident.verdict_json(judged),
+                "processes": processes,
+                "unseen": failures,
+            }
         )
         return
-    if not found:
+    for line in failures:
+        show.note(f"no stacks of {line}")
+    if not found and not failures:
         show.note("no process of the run has imported torch, jax or tensorflow yet")
     for line in text.overview(found, judged):
         show.say(line)

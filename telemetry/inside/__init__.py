@@ -4,4 +4,5 @@ environment   the folder in memory where both sides meet, and the two variables 
 hook/         what is put into the command's Pythons
 ask           one look at all processes: their answers, and what /proc says
 stacks        what a look finds
+unseen        what could not be seen, and why
 """

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.host.process_names import RANKS
-from gputel.telemetry.inside import proc
-from gputel.telemetry.inside.environment import ASKED
+from gputel.telemetry.inside import environment, proc, unseen
 from gputel.telemetry.inside.stacks import (
     Collective,
     ProcessFacts,
@@ -73,23 +72,18 @@ def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
     return looks
 
 
-def trouble(folder: Path) -> list[str]:
-    """What failed inside the processes, a line each."""
-    lines: list[str] = []
-    for path in sorted(folder.glob("*.trouble")):
-        with contextlib.suppress(OSError):
-            lines += path.read_text(errors="replace").splitlines()
-    return lines
-
-
 def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
     """Asks every process that is not stopped; removes the files of those that have ended."""
-    for pipe in folder.glob(f"*{ASKED}"):
-        pid = pipe.name.removesuffix(ASKED)
+    for pipe in folder.glob(f"*{environment.ASKED}"):
+        pid = pipe.name.removesuffix(environment.ASKED)
         facts = proc.facts(int(pid)) if pid.isdigit() else None
-        if facts is None:
+        if pipe.exists() and not os.access(pipe, os.W_OK):
+            unseen.note(folder, pid, "another user's, and cannot be asked")
+        elif facts is None and environment.listens(pipe):
+            unseen.note(folder, pid, "hidden by /proc")
+        elif facts is None:
             for file in folder.glob(f"{pid}.*"):
-                if file.suffix != ".trouble":
+                if file.suffix != unseen.ENDING:
                     file.unlink(missing_ok=True)
         elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
             yield AskedProcess(int(pid), facts, folder / f"{pid}.{name}.json")

@@ -57,6 +57,8 @@ def enter(level: Level, *, hook: Path = HOOK, roots: tuple[str, ...] | None = No
         return Inside("off")
     if ":" in str(hook):
         return Inside("off", reason=f"PYTHONPATH cannot name {hook}: a colon is in it")
+    if not Path("/proc/self/stat").exists():
+        return Inside("off", reason="there is no /proc, by which ranks are seen to stand")
     why = "no folder is in memory"
     for root in roots if roots is not None else ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")):
         try:
@@ -104,13 +106,14 @@ def _sweep(above: Path) -> None:
     """Removes folders of killed recorders in which no process listens any more."""
     for folder in above.iterdir():
         recorder = folder.name.partition("-")[0]
-        if not Path("/proc", recorder).exists() and not any(map(_listens, folder.glob(f"*{ASKED}"))):
+        if not Path("/proc", recorder).exists() and not any(map(listens, folder.glob(f"*{ASKED}"))):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _listens(pipe: Path) -> bool:
+def listens(pipe: Path) -> bool:
+    """Whether a process reads this pipe."""
     try:
-        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError:
         return False
     return True

@@ -19,6 +19,7 @@ from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.clock import SECOND, Stamp, SystemClock
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
+from gputel.telemetry.process.companions import Companions, Order
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
 from gputel.telemetry.process.status_line import StatusReporter
 from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
@@ -55,8 +56,8 @@ class Job:
     """Whether the output is synced to the disk, too."""
     show: int = 1
     """The descriptor for the command's output."""
-    beside: Sequence[Callable[[int], Sequence[str]]] = ()
-    """The argv of each process to start beside the recording, from the command's process id or 0."""
+    beside: Sequence[Order] = ()
+    """The processes that guard and watch the command."""
     save_source: Callable[[], int] | None = None
     """Forks a process that saves what the code was, and returns its process id."""
 
@@ -119,6 +120,7 @@ class Viewer:
         self._pseudo = PseudoTerminal() if job.pty and job.argv else None
         self._sampling = Supervisor(job.sample)
         self._screen = Screen(job.show if job.argv else None)
+        self._companions = Companions(job.beside, job.env, self._screen.note)
         status = self._pseudo is None and os.isatty(STANDARD_ERROR)
         self._reporter = StatusReporter(self._screen, self._sampling, self._began, status=status)
         self._keeper: children.KeeperHandle | None = None
@@ -142,11 +144,7 @@ class Viewer:
             self._screen.attach(keeper.state)
             self._reporter.keeper = keeper
         self._sampling.board.command = (keeper.command if keeper else None) or job.pid
-        for argv in job.beside:
-            try:
-                spawn.start_beside(argv((keeper and keeper.command) or 0), job.env)
-            except (OSError, MemoryError) as error:
-                self._screen.note(f"what guards and watches the command cannot start: {error}")
+        self._companions.start((keeper and keeper.command) or 0)
         if job.save_source:
             with contextlib.suppress(OSError, MemoryError):
                 self._saving = job.save_source()
@@ -306,7 +304,7 @@ class Viewer:
                 self._saving = None
             elif pid == self._sampling.pid:
                 self._sampling.died(status, over=self._has_ended())
-            elif self._keeper:
+            elif not self._companions.reaped(pid, status) and self._keeper:
                 self._keeper.reaped(pid, status)
 
     def _has_ended(self) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.command import gputel
-from tests.recordings import Recorder, until
+from tests.recordings import Recorder, children, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
 
@@ -96,3 +99,50 @@ def test_run_that_has_ended_has_no_stacks_and_leaves_no_folder(tmp_path: Path) -
     answer = gputel("stacks", recorder.folder)
     assert "has ended; what was seen of a hang is in" in answer.stderr
     assert not Path(recorder.facts()["inside"]["folder"]).exists()
+
+
+def test_failure_inside_is_one_event_and_is_named_by_stacks(script: Path, tmp_path: Path) -> None:
+    script.write_text("import sys\nsys.modules['ctypes'] = None\n" + TRAINING)
+    recorder = Recorder(
+        tmp_path / "run", sys.executable, str(script), options=("--no-host", "--inside", "stacks")
+    )
+    try:
+        recorder.printed(b"step 1")
+        answer = gputel("stacks", recorder.folder, "--rounds", "1")
+        until(lambda: _unseen(recorder), "an event")
+    finally:
+        recorder.stop()
+    assert "no stacks of process " in answer.stderr
+    assert "has imported torch" not in answer.stderr
+    (event,) = _unseen(recorder)
+    assert event["text"].startswith("no stacks of process ")
+    assert "1 unseen" in gputel("report", recorder.folder).stdout
+
+
+def test_killed_watcher_is_started_again_and_the_run_says_so(recorder: Recorder) -> None:
+    first = until(lambda: _watcher(recorder), "a watcher")
+    assert first
+    until(lambda: "watched" in _meeting(recorder), "the watcher's beginning")
+    os.kill(first, signal.SIGKILL)
+    until(lambda: _unseen(recorder), "an event")
+    assert _watcher(recorder) not in (None, first)
+    (event,) = _unseen(recorder)
+    assert event["text"].startswith("what watches for hangs was killed, and is started again")
+
+
+def _unseen(recorder: Recorder) -> list[dict[str, Any]]:
+    return [event for event in recorder.events() if event["kind"] == "unseen"]
+
+
+def _watcher(recorder: Recorder) -> int | None:
+    return next((pid for pid in children(recorder.process.pid) if b"incidents.watcher" in _argv(pid)), None)
+
+
+def _argv(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _meeting(recorder: Recorder) -> list[str]:
+    return os.listdir(recorder.facts()["inside"]["folder"])  # noqa: PTH208

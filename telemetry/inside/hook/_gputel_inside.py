@@ -193,7 +193,8 @@ class Listener:
         return self._files.get(descriptor) == (status.st_dev, status.st_ino)
 
     def _note(self, error: Exception) -> None:
-        with contextlib.suppress(OSError), open(self._path("trouble"), "a") as file:
+        """Keep the first failure."""
+        with contextlib.suppress(OSError), open(self._path("trouble"), "x") as file:
             file.write("%s: %s\n" % (type(error).__name__, error))
 
     def _path(self, name: str) -> str:

@@ -25,8 +25,8 @@ class FrameworkFinder(object):
         try:
             sys.meta_path.remove(self)  # type: ignore[arg-type]
             self._start()
-        except Exception:  # the training must not notice
-            pass
+        except Exception as error:  # the training must not notice
+            self._note(error)
         return _spec_from_others(name, path, target)
 
     def _start(self):
@@ -39,6 +39,15 @@ class FrameworkFinder(object):
         module = util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.start(self._folder)
+
+    def _note(self, error):
+        # type: (Exception) -> None
+        """Keeps why there is no listener, in the file in which it keeps its own failure."""
+        try:
+            with open(os.path.join(self._folder, "%d.trouble" % os.getpid()), "x") as file:
+                file.write("%s: %s\n" % (type(error).__name__, error))
+        except Exception:
+            pass
 
 
 def _spec_from_others(name, path, target):

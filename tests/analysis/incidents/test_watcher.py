@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gputel.analysis.incidents import incident
-from gputel.analysis.incidents.watcher import HangWatcher, Silence, WatchOrder
+from gputel.analysis.incidents.order import Silence, WatchOrder, parse_order
+from gputel.analysis.incidents.watcher import HangWatcher, allowed_s
 from gputel.telemetry import events
 from gputel.telemetry.inside import environment
 from gputel.telemetry.process import output_index
@@ -102,10 +103,10 @@ def test_training_that_prints_nothing_and_moves_is_no_incident(folder: Path, tmp
 
 def test_silence_is_long_after_ten_usual_gaps_and_a_minute() -> None:
     silence = Silence()
-    assert silence.allowed_s([]) == 900
-    assert silence.allowed_s([n * SECOND for n in range(9)]) == 900
-    assert silence.allowed_s([n * SECOND for n in range(12)]) == 60
-    assert silence.allowed_s([n * 20 * SECOND for n in range(12)]) == 200
+    assert allowed_s(silence, []) == 900
+    assert allowed_s(silence, [n * SECOND for n in range(9)]) == 900
+    assert allowed_s(silence, [n * SECOND for n in range(12)]) == 60
+    assert allowed_s(silence, [n * 20 * SECOND for n in range(12)]) == 200
 
 
 def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path: Path) -> None:
@@ -117,6 +118,19 @@ def test_training_is_not_asked_before_the_silence_is_long(folder: Path, tmp_path
     assert list(incident.read(tmp_path)) == []
 
 
-def test_watcher_loads_neither_polars_nor_numpy() -> None:
-    code = "import sys, gputel.analysis.incidents.watcher; print({'polars', 'numpy'} & set(sys.modules))"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("watcher", ("polars", "numpy")),
+        ("order", ("polars", "numpy", "statistics", "gputel.analysis.incidents.verdict")),
+    ],
+)
+def test_watcher_and_its_order_load_nothing_heavy(module: str, heavy: tuple[str, ...]) -> None:
+    """The recorder loads the order, and stays without threads."""
+    code = f"import sys, gputel.analysis.incidents.{module}; print({set(heavy)} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_order_survives_the_command_line() -> None:
+    order = WatchOrder("runs/d16", "/dev/shm/x", 9, 7, Silence(start_s=3.0))
+    assert parse_order(order.as_argv()[-1]) == order

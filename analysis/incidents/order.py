@@ -1,0 +1,45 @@
+"""What the watcher of hangs watches, and how long a silence it allows: passed on by the recorder as an argument.
+
+It imports nothing heavy: the recorder must stay without threads, or a signal would end it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+
+START = "import sys; del sys.path[0]; from gputel.analysis.incidents.watcher import main; main(sys.argv[1])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How long a silence is too long: `intervals` usual gaps, but `fewest_s`; `start_s` before the tenth read."""
+
+    intervals: float = 10.0
+    fewest_s: float = 60.0
+    start_s: float = 900.0
+    rounds: int = 3
+    every_s: float = 2.0
+
+
+@dataclass(frozen=True)
+class WatchOrder:
+    """What the watcher watches; `command` and `recorder` are process numbers."""
+
+    segment: str
+    folder: str
+    recorder: int
+    command: int = 0
+    silence: Silence = field(default_factory=Silence)
+
+    def as_argv(self) -> list[str]:
+        """Arguments that start the watcher."""
+        return [sys.executable, "-c", START, json.dumps(asdict(self))]
+
+
+def parse_order(text: str) -> WatchOrder:
+    """The order that `as_argv` wrote."""
+    facts = json.loads(text)
+    return WatchOrder(**{**facts, "silence": Silence(**facts["silence"])})

@@ -1,0 +1,51 @@
+"""The processes that guard and watch the command: started once it runs, and anew if one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+from gputel.telemetry.process import spawn
+from gputel.telemetry.process.signals import ENDING
+
+Order = Callable[[int], Sequence[str]]
+"""From the command's process id, or 0, to the arguments that start a companion."""
+MOST_STARTS = 4
+
+
+class Companions:
+    """Starts each; one that was asked to end, or has ended by itself, stays so. `say` shows a line to the user."""
+
+    def __init__(self, orders: Sequence[Order], env: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._orders, self._env, self._say = orders, env, say
+        self._command = 0
+        self._running: dict[int, Order] = {}
+        self._starts = dict.fromkeys(orders, 0)
+
+    def start(self, command: int) -> None:
+        """Start all, beside this command."""
+        self._command = command
+        for order in self._orders:
+            self._start(order)
+
+    def reaped(self, pid: int, status: int) -> bool:
+        """Whether the process was one of ours; if a signal has killed it, it is started again."""
+        order = self._running.pop(pid, None)
+        if order is None:
+            return False
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        if number is not None and number not in ENDING:
+            if self._starts[order] < MOST_STARTS:
+                self._start(order)
+            else:
+                name = signal.Signals(number).name
+                self._say(f"what guards and watches the command was ended by {name} once more, and stays so")
+        return True
+
+    def _start(self, order: Order) -> None:
+        self._starts[order] += 1
+        try:
+            self._running[spawn.start_beside(order(self._command), self._env)] = order
+        except (OSError, MemoryError) as error:
+            self._say(f"what guards and watches the command cannot start: {error}")
