@@ -32,7 +32,7 @@ RESULT = HERE / "results" / "why.md"
 KINDS = ("lock", "loop", "import", "dataset", "worker", "collective", "stop", "gil")
 HEALTHY = "healthy"
 """A rank that evaluates and saves while the others wait: any verdict is wrong."""
-HEALTHY_LOOKS = 5
+HEALTHY_LOOKS = 3
 EVERY_S = 0.3
 TRIES = 40
 """How often a training is looked at until its ranks stand: under load they take long to get there."""

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from gputel.telemetry.inside.stacks import (
 )
 
 WORLDS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-PATIENCE_S = 3.0
+PATIENCE_S, PATIENCE_AGAIN_S = 3.0, 0.5
 STILL_S = 1.0
 FLIGHT_S = 5.0
 LOOK_S = 0.01
@@ -46,16 +46,19 @@ class AskedProcess:
     answer: Path
 
 
-def look(folder: Path, *, flight: bool = False, patience_s: float = PATIENCE_S) -> list[ProcessLook]:
-    """All processes that listen in the folder, by rank and process id; `flight` asks for collectives, too."""
+def look(
+    folder: Path, *, flight: bool = False, patience_s: float = PATIENCE_S, silent: Collection[int] = ()
+) -> list[ProcessLook]:
+    """All processes that listen in the folder, by rank and process id; `flight` asks for collectives, too.
+
+    Those in `silent` did not answer before, and are waited for less long.
+    """
     name = os.urandom(4).hex()
     questions = list(_ask(folder, name, b"f" if flight else b"s"))
-    waiting = [question for question in questions if question.facts.state not in STOPPED]
-    until = time.monotonic() + patience_s
-    while waiting and time.monotonic() < until:
-        time.sleep(LOOK_S)
-        waiting = [question for question in waiting if not question.answer.exists()]
-    faults = _faults(folder, [question.pid for question in waiting])
+    asked = [question for question in questions if question.facts.state not in STOPPED]
+    _wait(asked, min(patience_s, PATIENCE_AGAIN_S))
+    _wait([question for question in asked if question.pid not in silent], patience_s - PATIENCE_AGAIN_S)
+    faults = _faults(folder, [question.pid for question in asked if not question.answer.exists()])
     looks = [_look(question, faults.get(question.pid, ())) for question in questions]
     _remove_late(folder)
     return sorted(looks, key=lambda each: (each.rank is None, each.rank or 0, each.pid))
@@ -63,10 +66,11 @@ def look(folder: Path, *, flight: bool = False, patience_s: float = PATIENCE_S) 
 
 def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
     """Several looks, so that what moves can be told from what stands; the last asks for collectives, too."""
-    looks = []
+    looks: list[list[ProcessLook]] = []
     for number in range(count):
         began = time.monotonic()
-        looks.append(look(folder, flight=number == count - 1))
+        silent = [each.pid for each in looks[-1] if each.answered_by != "listener"] if looks else []
+        looks.append(look(folder, flight=number == count - 1, silent=silent))
         if number < count - 1:
             time.sleep(max(0.0, every_s - (time.monotonic() - began)))
     return looks
@@ -87,6 +91,13 @@ def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
                     file.unlink(missing_ok=True)
         elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
             yield AskedProcess(int(pid), facts, folder / f"{pid}.{name}.json")
+
+
+def _wait(questions: Sequence[AskedProcess], seconds: float) -> None:
+    """Waits until all have answered, but no longer."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not all(question.answer.exists() for question in questions):
+        time.sleep(LOOK_S)
 
 
 def _write(pipe: Path, question: bytes) -> bool:
