@@ -16,6 +16,8 @@ MOVED_BYTES = 1 << 20
 """Read or written between the first look and the last, from which on a process is at work."""
 BUSY = 0.05
 """Of a core, from which on a process computes; in a library it is at work. Of a full machine it may get no more."""
+OWN_S = 0.03
+"""Of CPU time, which answering may cost; the kernel counts in steps of 0.01."""
 RUNS, STOPPED, BLOCKED = "R", "Tt", "D"
 
 
@@ -119,11 +121,11 @@ def _role(look: ProcessLook, by_pid: Mapping[int, ProcessLook], *, ranked: bool)
 
 
 def _cores(before: Looks, look: ProcessLook) -> float | None:
-    """How many cores it used since the first look."""
+    """How many cores it used since the first look, beyond what answering costs."""
     if not before:
         return None
-    seconds = look.at_s - before[0].at_s
-    return (look.facts.cpu_s - before[0].facts.cpu_s) / seconds if seconds > 0 else None
+    seconds, used = look.at_s - before[0].at_s, look.facts.cpu_s - before[0].facts.cpu_s
+    return max(0.0, used - OWN_S) / seconds if seconds > 0 else None
 
 
 def _moved(looks: Looks, cores: float | None) -> bool:

@@ -51,18 +51,28 @@ class HangWatcher:
         self._size = 0
         self._since_s = self._asked_s = time.monotonic()
         self._written = [time.monotonic() for _ in incident.read(self._segment)]
+        self._removed = False
         self._known = ""
         """What was written of this silence; the same is not written again."""
 
     def run(self) -> None:
         """Looks once a second."""
-        processes = [each for pid in (self._order.command, self._order.recorder) if (each := _open(pid))]
+        command = _open(self._order.command)
+        processes = [each for each in (command, _open(self._order.recorder)) if each]
         while processes:
             ended = select.select(processes, [], [], LOOK_S)[0]
             processes = [each for each in processes if each not in ended]
             with contextlib.suppress(OSError):
                 self.look()
-                unseen.report(self._segment, self._folder, self._clock.stamp().wall)
+                self._report_unseen(command)
+
+    def _report_unseen(self, command: int | None) -> None:
+        """Says once what cannot be seen; after the command the recorder removes the folder itself."""
+        if self._folder.is_dir():
+            unseen.report(self._segment, self._folder, self._clock.stamp().wall)
+        elif command and not self._removed and not select.select([command], [], [], 0)[0]:
+            self._removed = True
+            _say(self._order, f"no stacks of any process: {self._folder} was removed")
 
     def look(self) -> None:
         """Asks the training if the silence is long, and writes what holds it up."""

@@ -81,9 +81,10 @@ def _folders(run: Path) -> list[Path]:
         return folders
     if all(each.get("ended") for each in facts):
         raise GputelError(str(run), "has ended", f"what was seen of a hang is in {run}/incidents")
-    reasons = [
-        str(each["inside"].get("reason") or "") for each in facts if isinstance(each.get("inside"), dict)
-    ]
-    why = next(filter(None, reasons), "")
+    asked = [inside for each in facts if isinstance(inside := each.get("inside"), dict)]
+    if gone := next((str(inside["folder"]) for inside in asked if inside.get("folder")), ""):
+        hint = "ask on the machine where the run is recorded, as the user who records it"
+        raise GputelError(str(run), f"its folder {gone} is not here", hint)
+    why = next((str(inside["reason"]) for inside in asked if inside.get("reason")), "")
     fault = "was recorded without stacks" + (f": {why}" if why else "")
     raise GputelError(str(run), fault, "record with --inside stacks, and ask on the machine where it runs")

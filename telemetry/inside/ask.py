@@ -42,7 +42,9 @@ class AskedProcess:
     """A process that is asked, and the file in which it will answer."""
 
     pid: int
+    at_s: float
     facts: ProcessFacts
+    """Before the question, whose answer costs time, too."""
     answer: Path
 
 
@@ -79,7 +81,7 @@ def rounds(folder: Path, count: int, every_s: float) -> list[list[ProcessLook]]:
 def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
     """Asks every process that is not stopped; removes the files of those that have ended."""
     for pipe in folder.glob(f"*{environment.ASKED}"):
-        pid = pipe.name.removesuffix(environment.ASKED)
+        pid, at_s = pipe.name.removesuffix(environment.ASKED), time.monotonic()
         facts = proc.facts(int(pid)) if pid.isdigit() else None
         if pipe.exists() and not os.access(pipe, os.W_OK):
             unseen.note(folder, pid, "another user's, and cannot be asked")
@@ -90,7 +92,7 @@ def _ask(folder: Path, name: str, kind: bytes) -> Iterator[AskedProcess]:
                 if file.suffix != unseen.ENDING:
                     file.unlink(missing_ok=True)
         elif facts.state in STOPPED or _write(pipe, kind + name.encode()):
-            yield AskedProcess(int(pid), facts, folder / f"{pid}.{name}.json")
+            yield AskedProcess(int(pid), at_s, facts, folder / f"{pid}.{name}.json")
 
 
 def _wait(questions: Sequence[AskedProcess], seconds: float) -> None:
@@ -122,8 +124,8 @@ def _look(question: AskedProcess, fault: tuple[ThreadStack, ...]) -> ProcessLook
     threads = parse_threads(answer.get("threads"))
     return ProcessLook(
         question.pid,
-        time.monotonic(),
-        proc.facts(question.pid) or question.facts,
+        question.at_s,
+        question.facts,
         _whole(answer.get("rank"), proc.number(question.pid, RANKS)),
         _whole(answer.get("world"), proc.number(question.pid, WORLDS)),
         "listener" if threads else "faulthandler" if fault else None,

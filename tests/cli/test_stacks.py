@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -128,6 +129,19 @@ def test_killed_watcher_is_started_again_and_the_run_says_so(recorder: Recorder)
     assert _watcher(recorder) not in (None, first)
     (event,) = _unseen(recorder)
     assert event["text"].startswith("what watches for hangs was killed, and is started again")
+
+
+def test_removed_folder_is_said_by_the_run_and_by_stacks(recorder: Recorder) -> None:
+    until(lambda: "watched" in _meeting(recorder), "the watcher's beginning")
+    folder = recorder.facts()["inside"]["folder"]
+    shutil.rmtree(folder)
+    until(lambda: _unseen(recorder), "an event")
+    answer = gputel("stacks", recorder.folder)
+    assert answer.returncode == 1
+    assert f"its folder {folder} is not here; ask on the machine where" in answer.stderr
+    recorder.stop()
+    (event,) = _unseen(recorder)
+    assert event["text"] == f"no stacks of any process: {folder} was removed"
 
 
 def _unseen(recorder: Recorder) -> list[dict[str, Any]]:

@@ -149,6 +149,15 @@ def test_process_that_computes_alone_may_be_at_work() -> None:
     assert judge(standings([[alone], [later(alone, cpu_s=2.0)]])) is None
 
 
+def test_cost_of_the_answer_is_not_taken_for_a_loop() -> None:
+    """The looks are near to each other."""
+    alone = process(None, *READS, world=None)
+    again = replace(later(alone, cpu_s=0.02), at_s=0.2)
+    verdict = judge(standings([[alone], [again]]))
+    assert verdict
+    assert verdict.sentence == "the process stands in data.py:6 slow_read"
+
+
 def test_one_look_has_no_verdict() -> None:
     assert judge(standings([[*waiting(0), process(1, *READS)]])) is None
 
