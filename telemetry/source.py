@@ -48,7 +48,7 @@ def start(segment: Path, argv: Sequence[str], cwd: Path) -> int:
     if pid:
         return pid
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         spawn.keep_only(set())
         os.nice(19)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
