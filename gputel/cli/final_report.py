@@ -44,13 +44,18 @@ def show_report(order: ReportOrder) -> str | None:
     """Starts the process and waits for it. Returns why there is no report; None if there is one.
 
     The first Ctrl-C ends the process, from a terminal it has reached it already; the second does not wait for it.
+    Ctrl-Z stops both: the recorder blocks that signal, and a shell cannot continue a job that it has not seen stop.
     """
     argv = [sys.executable, "-c", START, json.dumps(asdict(order))]
     pid = os.posix_spawn(argv[0], argv, _environment(), setsigmask=(), setsigdef=(signal.SIGINT,))
     number = signal.SIGINT
     while True:
         try:
-            return _fault(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            status = os.waitpid(pid, os.WUNTRACED)[1]
+            if not os.WIFSTOPPED(status):
+                return _fault(os.waitstatus_to_exitcode(status))
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(pid, signal.SIGCONT)
         except KeyboardInterrupt:
             os.kill(pid, number)
             number = signal.SIGKILL

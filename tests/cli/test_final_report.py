@@ -1,6 +1,9 @@
 """The process that ends a recording: it compacts, then reports, and a failure of one does not cost the other."""
 
+import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +92,17 @@ def test_damaged_file_is_one_line_beside_the_report(
     said = capfd.readouterr().err
     assert f"warning: {segment.path / 'output.idx'}: is incomplete" in said
     assert "DamagedFile" not in said
+
+
+def test_ctrl_z_during_the_report_stops_the_recorder_and_fg_continues_both() -> None:
+    stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    script = f"from gputel.cli import final_report as f; f.START = {stops!r}; "
+    script += "print(f.show_report(f.ReportOrder('run', [], [], False)))"
+    recorder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert os.WIFSTOPPED(os.waitpid(recorder.pid, os.WUNTRACED)[1])
+    recorder.send_signal(signal.SIGCONT)
+    assert recorder.communicate()[0] == "None\n"
+    assert recorder.returncode == 0
 
 
 def test_process_that_is_killed_is_two_lines(
