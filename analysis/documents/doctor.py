@@ -82,7 +82,11 @@ def _spread(figures: Sequence[float | None]) -> object:
     if not measured:
         return None
     low, high = min(measured), max(measured)
-    return round(median(measured), 2) if high - low <= 0.05 * high else f"{low:.3g} to {high:.3g}"
+    return round(median(measured), 2) if high - low <= 0.05 * high else f"{_short(low)} to {_short(high)}"
+
+
+def _short(figure: float) -> str:
+    return f"{figure:.3g}" if figure < 1000 else f"{figure:,.0f}"
 
 
 def _found(check: Check) -> str:

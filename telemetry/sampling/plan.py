@@ -156,8 +156,8 @@ def _probe(machine: Machine, gpu: Gpu, clock: Clock, calling: Calling) -> list[P
 
 
 def _usual(latencies: Sequence[int] | None) -> int | None:
-    """The dearest latency but one: a single preemption changes nothing."""
-    return sorted(latencies)[-2] if latencies else None
+    """The median: a training that starts meanwhile preempts some of the calls."""
+    return sorted(latencies)[PROBES // 2] if latencies else None
 
 
 def arrange(findings: Sequence[Probe], hz: float, max_overhead: float | None = None) -> SamplingPlan:

@@ -53,6 +53,11 @@ def test_figure_that_one_gpu_lacks_is_that_of_the_others() -> None:
     assert row[-1] == 10.0
 
 
+def test_range_of_thousands_is_written_in_whole_numbers() -> None:
+    (row,) = rows(reading("0", latency_us=7840.4), reading("1", latency_us=12_700.2))
+    assert row[-2] == "7,840 to 12,700"
+
+
 def test_note_says_which_gpus_were_idle_and_which_command_tells_more() -> None:
     too_few = "no refresh rate: too few changes to tell"
     assert table(reading("0"), reading("1")).note == too_few
