@@ -24,6 +24,7 @@ def headline(report: Report, price: float | None) -> FactList:
         {
             "run": _status(report),
             "hung": "\n".join(f"{each.line}; see {each.folder}" for each in report.incidents),
+            "not seen": "\n".join(report.unseen),
             "ended by": f"line {log.cause.line}: {log.cause.text}" if log.cause else None,
             "loss": _loss(report),
             "speed": _speed(report),

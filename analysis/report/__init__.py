@@ -51,6 +51,7 @@ from gputel.analysis.report.verdicts import (
     straggler_verdict,
 )
 from gputel.analysis.runs import sensors
+from gputel.telemetry.inside import unseen
 from gputel.telemetry.secrets import mask
 
 if TYPE_CHECKING:
@@ -104,6 +105,16 @@ class Report:
         recording = self.subject.recording
         segments = recording.folder.segments if recording else ()
         return [each for segment in segments for each in incident.read(segment.path)]
+
+    @cached_property
+    def unseen(self) -> list[str]:
+        """What `--inside` could not see, and why."""
+        recording = self.subject.recording
+        if recording is None:
+            return []
+        inside = [description.get("inside") or {} for description in recording.descriptions]
+        refused = [f"no stacks: {each['reason']}" for each in inside if each.get("reason")]
+        return [*refused, *recording.events.filter(pl.col("kind") == unseen.KIND)["text"]]
 
 
 def make_report(subject: RunData, *, keep_idle: bool = False) -> Report:
@@ -164,6 +175,7 @@ def answer(report: Report) -> dict[str, Any]:
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "events": events(report),
         "incidents": [each.as_json() for each in report.incidents],
+        "unseen": report.unseen,
     }
     return dict(as_json(answers))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gputel.telemetry import run_folder
 from tests.command import gputel
 from tests.recordings import Recorder, children, until
 
@@ -102,6 +103,16 @@ def test_run_that_has_ended_has_no_stacks_and_leaves_no_folder(tmp_path: Path) -
     assert not Path(recorder.facts()["inside"]["folder"]).exists()
 
 
+def test_report_says_why_a_recording_could_not_have_stacks(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run", "true", options=("--no-host", "--inside", "stacks"))
+    assert recorder.wait() == 0
+    (segment,) = run_folder.open_folder(recorder.folder).segments
+    run_folder.update(
+        segment.path, inside={"level": "off", "folder": None, "reason": "no folder is in memory"}
+    )
+    assert "\nnot seen  no stacks: no folder is in memory\n" in gputel("report", recorder.folder).stdout
+
+
 def test_failure_inside_is_one_event_and_is_named_by_stacks(script: Path, tmp_path: Path) -> None:
     script.write_text("import sys\nsys.modules['ctypes'] = None\n" + TRAINING)
     recorder = Recorder(
@@ -117,7 +128,8 @@ def test_failure_inside_is_one_event_and_is_named_by_stacks(script: Path, tmp_pa
     assert "has imported torch" not in answer.stderr
     (event,) = _unseen(recorder)
     assert event["text"].startswith("no stacks of process ")
-    assert "1 unseen" in gputel("report", recorder.folder).stdout
+    assert json.loads(gputel("report", recorder.folder, "--json").stdout)["unseen"] == [event["text"]]
+    assert "\nnot seen  no stacks of process " in gputel("report", recorder.folder).stdout
 
 
 def test_killed_watcher_is_started_again_and_the_run_says_so(recorder: Recorder) -> None:
