@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,25 +116,46 @@ def test_budget_is_what_the_gpus_may_have_cost() -> None:
     assert [re.sub(r"\d[\d.]*", "N", text) for text in stops()] == ["stopped: $N spent of a budget of $N"]
 
 
-@pytest.mark.long
-def test_then_command_runs_after_the_end_though_the_recorder_was_killed(tmp_path: Path) -> None:
-    """Its words are its own: no shell looks at them."""
-    after = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.argv[2])' after '$(id); x'"
+AFTER = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.argv[2])' after '$(id); x'"
+"""Its words are its own: no shell looks at them."""
+
+
+@contextlib.contextmanager
+def held() -> Iterator[subprocess.Popen[str]]:
+    """A recorder whose command ends when it is left."""
     hold, release = os.pipe()
     os.set_inheritable(hold, True)
     command = [sys.executable, "-c", f"import os; print('up', flush=True); os.read({hold}, 1)"]
-    words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--out", "run", "--then", after]
+    words = [sys.executable, "-m", "gputel", "record", "--simulate", "H100", "--out", "run", "--then", AFTER]
     with subprocess.Popen(
         [*words, "--", *command], stdout=subprocess.PIPE, text=True, pass_fds=[hold]
     ) as recorder:
         assert recorder.stdout is not None
         assert recorder.stdout.readline() == "up\n"
+        yield recorder
+        os.write(release, b"x")
+        for end in (hold, release):
+            os.close(end)
+
+
+@pytest.mark.long
+def test_then_command_runs_after_the_end_though_the_recorder_was_killed() -> None:
+    with held() as recorder:
         (beside,) = companions()
         recorder.kill()
-    assert not Path("after").exists()
-    os.write(release, b"x")
-    for end in (hold, release):
-        os.close(end)
+        recorder.wait()
+        assert not Path("after").exists()
+    _wait_for_end(beside)
+    assert Path("after").read_text() == "$(id); x"
+
+
+@pytest.mark.long
+def test_then_command_runs_after_the_end_though_the_guard_was_killed() -> None:
+    with held():
+        (first,) = companions()
+        os.kill(first, signal.SIGKILL)
+        _wait_for_end(first)
+        (beside,) = companions()
     _wait_for_end(beside)
     assert Path("after").read_text() == "$(id); x"
 
@@ -155,9 +178,10 @@ def companions() -> list[int]:
 def _wait_for_end(process: int) -> None:
     import select
 
-    pidfd = os.pidfd_open(process)
-    assert select.select([pidfd], [], [], PATIENCE_S)[0]
-    os.close(pidfd)
+    with contextlib.suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(process)
+        assert select.select([pidfd], [], [], PATIENCE_S)[0]
+        os.close(pidfd)
 
 
 @pytest.mark.long
