@@ -104,10 +104,13 @@ class Training:
         self._report_left_out()
 
     def until_done(self) -> str:
-        """Why the run ends. Before a checkpoint, an evaluation and the end the step under way is read first."""
+        """Why the run ends. Before a checkpoint, an evaluation and the end the step under way is read first.
+
+        A GPU is given the next step before that; a CPU would first have to end it, and lines came a step late.
+        """
         pending: OpenStep | None = None
         while True:
-            if pending and (self.border.due() or self._reason()):
+            if pending and (not self.clock.on_gpu or self.border.due() or self._reason()):
                 self._settle(pending)
                 pending = None
             if not self._reason() and self.border.due():

@@ -19,7 +19,7 @@ from gputel.trainer.checkpoint import verify
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import WAN
 from gputel.trainer.say import step_line
-from gputel.trainer.train import exit_code
+from gputel.trainer.train import Training, exit_code
 
 from .conftest import TINY, Left
 
@@ -61,6 +61,25 @@ def test_every_step_is_a_line_of_the_old_nanochat_grammar_with_extras_appended(
     assert all(LINE.fullmatch(line) for line in lines), lines[0]
     assert [int(line[5:10]) for line in lines] == list(range(12))
     assert (tmp_path / "run" / "log.txt").read_text().splitlines()[-1] == "training completed: 12 steps"
+
+
+def test_step_on_a_cpu_is_printed_before_the_next_begins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that comes a step late puts the energy of each step into the one before it."""
+    order: list[str] = []
+
+    def noted(name: str) -> Callable[..., object]:
+        method = getattr(Training, name)
+
+        def called(*args: object) -> object:
+            order.append(name)
+            return method(*args)
+
+        return called
+
+    for name in ("_step", "_settle"):
+        monkeypatch.setattr(Training, name, noted(name))
+    run("--steps", "4")
+    assert order == ["_step", "_settle"] * 4
 
 
 def test_line_of_a_gpu_has_the_fields_that_users_know() -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from gputel.analysis.align.join import JOULES
+from gputel.analysis.align.join import JOULES, WHOLE
 from gputel.analysis.align.windows import Gaps, gaps, gaps_between
 from gputel.analysis.document import Bars, Curves, Heat, Level, Marker, Numbers, PlotAxis, Series
 from gputel.telemetry.clock import SECOND
@@ -230,7 +230,7 @@ def _column(rows: pl.DataFrame, reading: str, statistic: str) -> str:
 
 
 COSTS = (
-    ("energy-per-step", "Energy per step", "J", JOULES),
+    ("energy-per-step", "Energy per step", "J", pl.when(pl.col("measured") >= WHOLE).then(JOULES)),
     ("energy-per-token", "Energy per token", "J", pl.col("j_per_token")),
 )
 

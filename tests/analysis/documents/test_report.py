@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_all_panels_over_time_are_linked_and_the_runs_own_curves_among_them(subj
     assert {panel.link for panel in over_time} == {"recording"}
     assert {panel.axes[0].start_ns for panel in over_time} == {over_time[0].axes[0].start_ns}
     assert isinstance(found["spectrogram-1min"], Heat)
+
+
+def test_energy_of_a_step_is_drawn_where_all_of_it_was_measured(subject: RunData) -> None:
+    report = make_report(subject)
+    steps = report.steps.with_columns(
+        measured=pl.when(pl.col("step") == pl.col("step").max()).then(0.5).otherwise(1.0)
+    )
+    drawn = curves(report_document(replace(report, steps=steps)), "energy-per-step").series[0].y
+    assert np.isnan(drawn).tolist() == [False] * (len(steps) - 1) + [True]
 
 
 def tables(page: Document) -> dict[str, Table]:
