@@ -109,9 +109,11 @@ def _printed(config: dict[str, float | str], name: str) -> Fact | None:
 
 
 def _world(config: dict[str, float | str]) -> Fact | None:
-    """Returns the ranks, else the GPUs that a log prints, which may be those of one node."""
-    size = config.get("world_size", config.get("gpus"))
-    return Fact(int(size), PRINTED) if isinstance(size, (int, float)) else None
+    """Returns the ranks, else the GPUs that a log prints, which may be those of one node, or all that it has."""
+    sizes = {name: size for name, size in config.items() if isinstance(size, (int, float))}
+    on_nodes = sizes["gpus_per_node"] * sizes.get("nodes", 1) if "gpus_per_node" in sizes else None
+    counts = sizes.get("world_size"), sizes.get("gpus"), on_nodes, sizes.get("gpus_available")
+    return next((Fact(int(count), PRINTED) for count in counts if count), None)
 
 
 def _sequences(batch: Fact | None, seq: Fact | None) -> int:

@@ -32,6 +32,19 @@ def run_with(tmp_path: Path, *banner: str) -> RunData:
         ("Training on 4 GPUs", 4),
         ("running on 2 NVIDIA A100 GPUs", 2),
         ("Using 8 x H100 GPUs", 8),
+        ("GPUs: 8", 8),
+        ("2026-03-01 10:00:00,123 - INFO - GPUs: 8 x NVIDIA H100", 8),
+        ("2 GPUs available", 2),
+        ("4 GPU(s) detected", 4),
+        ("Found 4 GPUs", 4),
+        ("gpu_count: 4", 4),
+        ('{"gpu_count": 4, "seed": 1}', 4),
+        ("Trainer(accelerator='gpu', devices=4)", 4),
+        ("+ torchrun --nproc_per_node=8 train.py", 8),
+        ("+ torchrun --nproc-per-node 8 --nnodes 4 train.py", 32),
+        ("+ torchrun --nnodes=2 --nproc_per_node=8 train.py", 16),
+        ("DDP world size 8", 8),
+        ("world_size is 4", 4),
     ],
 )
 def test_printed_number_of_gpus_is_that_of_the_run(tmp_path: Path, line: str, count: int) -> None:
@@ -49,6 +62,11 @@ def test_printed_number_of_gpus_is_that_of_the_run(tmp_path: Path, line: str, co
         "using 85% of GPU",
         "Using 4 GPUs per node",
         "Number of GPUs used per node: 4",
+        "Visible GPUs: 0",
+        "GPUs: 0,1,2,3",
+        "GPUs: 0",
+        "devices: 3 of them are busy",
+        "devices=[0, 1]",
     ],
 )
 def test_number_of_a_gpu_or_of_those_of_a_node_is_not_that_of_the_run(tmp_path: Path, line: str) -> None:
@@ -59,3 +77,9 @@ def test_number_of_ranks_wins_over_that_of_gpus_which_may_be_those_of_one_node(t
     run = run_with(tmp_path, "World size: 16", "Using 8 GPUs")
     assert run.facts.gpus is not None
     assert run.facts.gpus.value == 16
+
+
+def test_gpus_that_are_used_win_over_those_that_are_there(tmp_path: Path) -> None:
+    run = run_with(tmp_path, "Found 8 GPUs", "Using 2 GPUs")
+    assert run.facts.gpus is not None
+    assert run.facts.gpus.value == 2
