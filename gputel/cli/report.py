@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ GROUPS: Groups = {
 
 
 @click.command("report", cls=Command, examples=EXAMPLES, groups=GROUPS)
-@click.argument("run", required=False)
+@click.argument("words", nargs=-1, metavar="[RUN]")
 @click.option("--gpu", type=FILE, metavar="FILE", help="A table of GPU readings, of nvidia-smi or your own.")
 @click.option("--log", type=FILE, metavar="FILE", help="The log of the training that ran at the same time.")
 @click.option("--offset", callback=options.with_sign, metavar="TIME", help="Added to the clock of --gpu.")
@@ -43,7 +44,7 @@ GROUPS: Groups = {
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @progress_line.shown()
 def command(
-    run: str | None,
+    words: tuple[str, ...],
     gpu: Path | None,
     log: Path | None,
     offset: float,
@@ -64,7 +65,7 @@ def command(
     from gputel.cli import show
 
     kinds = options.checked(asked, out, NAME, {}, force=force)
-    report = make_report(_run(run, gpu, log, offset), keep_idle=keep_idle)
+    report = make_report(_run(words, gpu, log, offset), keep_idle=keep_idle)
     if kinds or not as_json:
         document = report_document(report, keep_idle=keep_idle, panels=bool(kinds), price=price)
     if kinds:
@@ -76,12 +77,22 @@ def command(
     return _exit_code(report)
 
 
-def _run(run: str | None, gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
+def _run(words: tuple[str, ...], gpu: Path | None, log: Path | None, offset_s: float) -> RunData:
     """The run that the arguments name, or a table of readings beside a log."""
     from gputel.analysis import runs
     from gputel.cli import sources
     from gputel.telemetry.errors import GputelError
 
+    run = words[0] if words else None
+    if len(words) > 1:
+        joined = " ".join(map(shlex.quote, words))
+        raise GputelError(
+            "gputel report",
+            f"takes one run, not {len(words)}",
+            "a table of readings and a log are 'gputel report --gpu TABLE --log LOG', "
+            f"runs are 'gputel compare {joined}'",
+            exit_code=2,
+        )
     if gpu and log and not run:
         return runs.from_table_and_log(gpu, log, offset_s)
     if log and not (run or gpu or offset_s):

@@ -260,6 +260,10 @@ def test_readings_alone_are_reported_without_verdicts_on_a_training(apart: tuple
             "gputel report: --gpu and --log go together, and without RUN",
         ),
         (["nowhere"], "nowhere: no such file or folder"),
+        (
+            ["gpu.csv", "train.log"],
+            "gputel report: takes one run, not 2; a table of readings and a log are 'gputel report --gpu TABLE",
+        ),
         (["--gpu", "train.log", "--log", "train.log"], "train.log: no GPU readings were found in it"),
     ],
 )
