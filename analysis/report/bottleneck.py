@@ -14,7 +14,7 @@ from gputel.analysis import text
 from gputel.analysis.align.join import MEASURES
 from gputel.analysis.report.causes import cause, killed
 from gputel.analysis.report.machine_seconds import MachineTables, Seconds, covered, open_machine, slow_seconds
-from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict
+from gputel.analysis.report.verdicts import UNKNOWN, Case, Verdict, undoubted_mfu
 from gputel.trainer.gpus import find_gpu
 
 QUESTION = "bottleneck"
@@ -125,7 +125,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "power_mean_w": power,
         "power_limit_w": limit,
         "power_share": power / limit if power is not None and limit else None,
-        "mfu": case.printed("mfu"),
+        "mfu": undoubted_mfu(case),
         "data_share": _data(case),
     }
 

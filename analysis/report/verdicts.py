@@ -111,6 +111,13 @@ def mfu_verdict(case: Case) -> Verdict:
     return Verdict(MFU_QUESTION, f"{stated} %", tuple(evidence), figures)
 
 
+def undoubted_mfu(case: Case) -> float | None:
+    """Returns the printed MFU; None if the run's own figures contradict it."""
+    verdict = mfu_verdict(case)
+    contradicted = "disagreement" in verdict.facts or (verdict.facts["computed"] or 0) > 100
+    return None if contradicted else case.printed("mfu")
+
+
 def _mfu_error(case: Case, printed: float | None, computed: float | None) -> float | None:
     """Returns the error of the printed MFU, else of the computed one, which has that of the throughput."""
     name, share = ("mfu", printed) if printed is not None else ("tok_per_sec", computed)

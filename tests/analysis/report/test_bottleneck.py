@@ -88,3 +88,17 @@ def test_gpus_that_always_spin_are_waiting(subject: Make) -> None:
     assert (
         bottleneck_verdict(Case(two, steps, gpus({}))).answer == "unknown"
     )  # there is no other rank to wait for
+
+
+def test_printed_mfu_that_the_runs_own_figures_contradict_is_no_evidence(subject: Make) -> None:
+    """Two H100s would need 123 % of their peak for these tokens per second; the log prints 42 %."""
+    lines = [
+        "Estimated FLOPs per token: 5.586813e+09",
+        "Total batch size 524,288 => gradient accumulation steps: 1",
+        *(
+            f"step {n:05d}/00100 (1.00%) | loss: 3.0 | dt: 1200.00ms | tok/sec: 436,907 | mfu: 42.00"
+            for n in range(9)
+        ),
+    ]
+    found = bottleneck_verdict(Case(subject(lines, gpus=2), rows(), gpus({}, {})))
+    assert (found.answer, found.facts["mfu"]) == ("unknown", None)
