@@ -20,6 +20,7 @@ import numpy.typing as npt
 GAP_POLLS = 10  # a silence longer than this many polls, and than a second, is a gap in the sampling
 GAP_NS = 1_000_000_000
 REGULAR = 3  # so many long silences in a row are a lower rate
+LONGEST_READING_S = 4.0  # a reading is rarely repeated for longer
 SOME = 50_000  # distances between samples: enough for a good median
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Moments: TypeAlias = npt.NDArray[np.int64]
@@ -154,7 +155,8 @@ class TimeWindows:
     def mean_error(self, values: Numbers) -> Numbers:
         """Returns the standard error of the mean of readings, each of which is repeated until the next.
 
-        Two readings in a row differ by the square root of two of their spread.
+        Two readings in a row differ by the square root of two of their spread. A value that stays for
+        longer was read again and again: it is a level, not a reading.
         """
         known, begun = ~np.isnan(values), changed(values)
         if not begun.any():
@@ -162,7 +164,8 @@ class TimeWindows:
         place = np.cumsum(begun) - 1
         held_s = np.bincount(place[known], self._holds.widths[known]) / 1e9
         rises = np.diff(values[begun], prepend=values[begun][:1])
-        total, seconds = self.integral(np.where(known, (rises**2 / 2 * held_s)[place], np.nan))
+        each = np.where(held_s < LONGEST_READING_S, rises**2 / 2, 0.0)
+        total, seconds = self.integral(np.where(known, (each * held_s)[place], np.nan))
         return divided(np.sqrt(total), seconds)
 
     @cached_property
