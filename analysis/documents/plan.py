@@ -174,7 +174,7 @@ def check_document(check: PlanCheck) -> Document:
             _exact(line.planned.value),
             _span(line.planned) if line.planned.is_range else None,
             None if line.happened is None else _measured(line),
-            None if line.error_percent is None else f"{round(line.error_percent, 1) + 0.0:+.1f}%",
+            None if line.error_percent is None else _error(line.error_percent),
             {True: "yes", False: "no", None: None}[line.within],
         ]
         for line in check.lines
@@ -188,6 +188,10 @@ def check_document(check: PlanCheck) -> Document:
         ),
         about=f"{check.run}: planned and actual",
     )
+
+
+def _error(percent: float) -> str:
+    return f"{round(percent, 1) + 0.0:+.1f}%" if abs(percent) < 100 else f"{percent:+.0f}%"
 
 
 def _measured(line: CheckLine) -> str:

@@ -47,11 +47,13 @@ def cgroups(root: Path, pid: int | None = None) -> HostSource:
     is_v2 = (mounted / "cgroup.controllers").exists()
     groups = dict(_v2(mounted, paths.get("", "/")) if is_v2 else _v1(mounted, paths))
     parse = _parse_v2 if is_v2 else _parse_v1
-    limited = {
-        name: files
-        for name, files in groups.items()
-        if _matters(name, parse([file.read() for file in files]))
-    }
+    limited = {}
+    for name, group in groups.items():
+        if _matters(name, parse([file.read() for file in group])):
+            limited[name] = group
+        else:
+            for file in group:
+                file.close()
     each = len(V2) if is_v2 else len(V1)
 
     def parse_all(contents: Contents) -> Values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gputel.telemetry.host.cgroup import allowance, cgroups, cores, usable_cores
@@ -141,3 +142,10 @@ def test_machine_without_cgroups_has_no_group(tmp_path: Path) -> None:
 
 def test_cores_of_this_process_are_counted_in_one_file() -> None:
     assert homes("sched_getaffinity") == {"telemetry/host/cgroup.py"}
+
+
+def test_looking_for_limits_leaves_no_file_open() -> None:
+    allowance()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    allowance()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
