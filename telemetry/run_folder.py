@@ -38,6 +38,7 @@ RESERVE = f".{DESCRIPTION}.reserve"
 """Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
 RESERVED_BYTES = (32 * 1024, 16 * 1024, 8 * 1024)
 """As much as there is room for."""
+SPARE_BYTES = 64
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
 PRIVATE, SHARED = 0o700, 0o750
@@ -194,6 +195,14 @@ def reserve(segment: Path) -> None:
                 raise
         else:
             return
+
+
+def is_room_reserved(segment: Path) -> bool:
+    """Whether run.json, with a few digits more, can be written anew in the reserved room."""
+    try:
+        return (segment / RESERVE).stat().st_size >= (segment / DESCRIPTION).stat().st_size + SPARE_BYTES
+    except OSError:
+        return False
 
 
 def lend(segment: Path) -> None:

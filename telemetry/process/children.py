@@ -126,10 +126,10 @@ class KeeperHandle:
     def write_rest(self) -> None:
         """Write what the keeper had to leave in memory, if there is room by now; else note how much is missing."""
         if self.ledger.drained and not self.state.queues.empty:
-            try:
+            with contextlib.suppress(OSError):
                 run_folder.reserve(self.state.folder)
-            except OSError:  # run.json could not say what was written now
-                return
+            if not run_folder.is_room_reserved(self.state.folder):
+                return  # run.json could not say what was written now
             with contextlib.suppress(OSError):
                 self.state.queues.write()
             with contextlib.suppress(OSError, GputelError):

@@ -172,6 +172,22 @@ class DiskWriter(threading.Thread):
             self._turn()
 
     def _turn(self) -> None:
+        if not self._has_said_what_is_missing():
+            self._write()
+        elif run_folder.is_room_reserved(self._folder):  # run.json can be written anew
+            missing = self._queues.missing
+            self._write()
+            self._ledger.recorded = self._queues.missing == missing
+        self._write_events()
+        self._record_end()
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_write(self._news, 1)
+
+    def _has_said_what_is_missing(self) -> bool:
+        """Whether run.json has the end, and the disk took no more by then."""
+        return bool(self._deadline and self._ledger.recorded and self._ledger.fault)
+
+    def _write(self) -> None:
         try:
             self._queues.write()
             self._sync()
@@ -180,10 +196,6 @@ class DiskWriter(threading.Thread):
             self._failed(error)
             if error.errno in run_folder.NO_ROOM:
                 self._queues.make_room()
-        self._write_events()
-        self._record_end()
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_write(self._news, 1)
 
     def _sync(self) -> None:
         if self._queues.fsync and (self._deadline or time.monotonic() - self._synced > SYNC_EVERY_S):
