@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 
 MFU_QUESTION = "mfu"
+OF_ONE_GPU = "the printed tok/s is that of one GPU"
 AGREE = 1.15  # ratio of a computed to a printed MFU that agree
 WITHOUT_ATTENTION = 0.6  # least such ratio if attention is not counted
 SHOWN = 0.05  # %: a smaller error is not shown
@@ -101,7 +102,9 @@ def mfu_verdict(case: Case) -> Verdict:
         )
         return Verdict(MFU_QUESTION, f"impossible: {highest:,.0f} %", tuple(evidence), figures)
     reason = _disagreement(printed, computed, facts)
-    if reason:
+    if reason == OF_ONE_GPU:
+        evidence.append(f"they agree if {OF_ONE_GPU}")
+    elif reason:
         figures["disagreement"] = reason
         answer = f"{printed:.3g} % printed, {computed:.3g} % computed"
         return Verdict(MFU_QUESTION, answer, (*evidence, f"they differ: {reason}"), figures)
@@ -144,7 +147,7 @@ def _disagreement(printed: float | None, computed: float | None, facts: Facts) -
         return None
     gpus = float(facts.gpus.value) if facts.gpus else 1.0
     for factor, words in (
-        (1 / gpus, "the printed tok/s is that of one GPU"),
+        (1 / gpus, OF_ONE_GPU),
         (2.0, "the log divides by the peak with sparsity, or by twice the number of GPUs"),
         (0.5, "the log divides by half the peak, or by half the number of GPUs"),
         (gpus, "the log divides by the number of GPUs twice"),

@@ -23,6 +23,8 @@ class SimulatedGpu:
     """Every stamp follows its share of a step's kernels. The host launches them faster than they run, until the
     queue is full; its clock stands still otherwise."""
 
+    on_gpu = True
+
     def __init__(self) -> None:
         self.host_s = self.free_s = 0.0
         self.queue: deque[float] = deque()
