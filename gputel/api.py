@@ -1,4 +1,4 @@
-"""The Python API: paths go in; runs, logs, comparisons, plans and gate results come out, most with figures."""
+"""The Python API: paths and addresses go in; runs, logs, comparisons, plans and gate results come out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gputel.analysis.runs import paths, read_run, recording
 from gputel.results import Compared, ParsedLog, Planned
 from gputel.run import Run
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote.storage import is_address
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +26,7 @@ Source: TypeAlias = "str | Path | Run | ParsedLog | RunData | Recording | Log"
 
 def open_run(path: str | Path, *, gpu: str | Path | None = None, offset_s: float = 0.0) -> Run:
     """Opens a run folder or a log. `gpu` is a table of readings beside a log; `offset_s` is added to its clock."""
-    source = Path(path)
+    source = _path(path)
     if gpu is not None:
         return Run(runs.from_table_and_log(Path(gpu), source, offset_s))
     is_recording = source.is_dir() and not stores.kind(source)
@@ -34,12 +35,12 @@ def open_run(path: str | Path, *, gpu: str | Path | None = None, offset_s: float
 
 def parse(path: str | Path, *, format: str | Path | None = None) -> ParsedLog:  # noqa: A002
     """Reads one run from a log file or a run folder."""
-    return ParsedLog(paths.parse(path, format=format))
+    return ParsedLog(paths.parse(_path(path), format=format))
 
 
 def parse_all(path: str | Path, *, format: str | Path | None = None) -> list[ParsedLog]:  # noqa: A002
     """Reads every run in a folder, in the order of the paths. Files in which nothing was found are left out."""
-    return [ParsedLog(log) for log in paths.parse_all(path, format=format)]
+    return [ParsedLog(log) for log in paths.parse_all(_path(path), format=format)]
 
 
 def scan(
@@ -179,19 +180,30 @@ def gate(
     )
 
 
-def _data(source: Source) -> str | Path | RunData | Recording | Log:
-    """Takes the data out of what the API returns; other sources pass unchanged."""
+def _data(source: Source) -> Path | RunData | Recording | Log:
+    """Takes the data out of what the API returns, and the path of what is named; other sources pass unchanged."""
     if isinstance(source, Run):
         return source.data
+    if isinstance(source, (str, Path)):
+        return _path(source)
     return source.log if isinstance(source, ParsedLog) else source
+
+
+def _path(path: str | Path) -> Path:
+    """The path itself; for an address, such as `s3://bucket/runs/d16`, that of a local copy of what is there."""
+    if not (isinstance(path, str) and is_address(path)):
+        return Path(path)
+    from gputel.telemetry.remote.local_copy import local_copy
+
+    return local_copy(path).path
 
 
 def _one(source: Source) -> RunData:
     data = _data(source)
     if isinstance(data, runs.RunData):
         return data
-    if isinstance(data, (str, Path)):
-        return read_run(Path(data))
+    if isinstance(data, Path):
+        return read_run(data)
     return runs.RunData(data.log, data) if isinstance(data, recording.Recording) else runs.RunData(data)
 
 

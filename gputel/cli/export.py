@@ -75,7 +75,7 @@ def command(
         _write_for_tool(run, to, out, force=force)
     if csv is None and parquet is None:
         return
-    path = sources.one_run(run)
+    path = sources.one_run(sources.fetched(run))
     if table == "gpu":
         _write_ticks(path, csv, parquet, layout, force=force)
     else:

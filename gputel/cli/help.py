@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "plan": "Say what a run will take: memory, time, money, energy.",
     "info": "Say what a run folder holds.",
     "export": "Write a run's GPU telemetry as one wide table.",
+    "sync": "Send a run to object storage, from where every command reads it.",
     "stacks": "Say in which line each rank of a running training stands.",
     "mark": "Write a mark into the run that is being recorded.",
     "formats": "List the log formats, or check one on its own samples.",

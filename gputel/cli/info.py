@@ -24,7 +24,7 @@ def command(run: str, as_json: bool) -> None:
     from gputel.analysis.report.summary import run_contents
     from gputel.cli import show, sources
 
-    contents = run_contents(sources.one_run(run))
+    contents = run_contents(sources.one_run(sources.fetched(run)))
     if as_json:
         show.as_json(contents.as_json())
     else:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gputel.analysis import progress
+from gputel.analysis import progress, text
 from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.file_names import matches, natural_order
+from gputel.telemetry.remote import storage
 
 if TYPE_CHECKING:
     from gputel.analysis.logs.log import Log
@@ -50,7 +51,7 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
     """
     if word == "-":
         return [RunSource("stdin", Path("-"))]
-    path = Path(word)
+    path = Path(fetched(word))
     if word == "latest" and not path.exists():
         return [RunSource("run", latest())]
     if path.exists() or _is_run_of_store(path):
@@ -61,6 +62,22 @@ def find(word: str, skipped: list[Skipped] | None = None) -> list[RunSource]:
     return found or _nothing(
         word, "no such file or folder", "name a run folder, a log, a glob, 'latest' or '-'"
     )
+
+
+def fetched(word: str) -> str:
+    """The argument itself; for an address, such as `s3://bucket/d16`, the path of a local copy of what is there."""
+    if not storage.is_address(word):
+        return word
+    from gputel.cli import show
+    from gputel.telemetry.remote.local_copy import local_copy
+
+    with progress.stage(f"fetching {word}", 0.0):
+        copy = local_copy(word)
+    for segment, newest in copy.unsealed.items():
+        show.note(
+            f"{word}: {segment or 'the run'} is not sealed; its newest object is of {text.moment(newest)}"
+        )
+    return str(copy.path)
 
 
 def in_natural_order(words: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ REFUSED = {
     "plan": "like check out force",
     "info": "",
     "export": "csv parquet to out force",
+    "sync": "",
     "mark": "run",
     "stacks": "",
     "formats": "",

@@ -1,0 +1,165 @@
+"""`gputel sync`, and every command on what it has sent, against a real server that speaks S3."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+import gputel as gputel_api
+from gputel.cli import main
+from gputel.telemetry import run_folder
+from gputel.telemetry.remote.local_copy import local_copy
+from tests.conftest import ROOT
+
+pytest.importorskip("obstore", reason="the extra s3 is not installed")
+pytest.importorskip("moto", reason="moto, which plays S3, is not installed")
+
+RUN = ROOT / "sample_runs" / "h100-depth12"
+KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server with one bucket, `runs`."""
+    log = tmp_path_factory.mktemp("moto") / "moto.log"
+    with log.open("wb") as file:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    try:
+        port = _port(log, process)
+        urlopen(Request(f"http://127.0.0.1:{port}/runs", method="PUT")).close()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
+    while process.poll() is None:
+        for line in log.read_text().splitlines():
+            if "Running on http://127.0.0.1:" in line:
+                return int(line.rpartition(":")[2].split("/")[0])
+        time.sleep(0.02)
+    pytest.fail(log.read_text())
+
+
+@pytest.fixture
+def storage(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """An address that nothing was sent to yet."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_REGION": "us-east-1",
+        "XDG_CACHE_HOME": f"{tmp_path}/cache",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://runs/{tmp_path.name}"
+
+
+def gputel(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def test_run_that_was_sent_is_read_as_the_folder_is(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gputel("sync", RUN, f"{storage}/") == 0
+    sent = capsys.readouterr()
+    assert f"to {storage}/h100-depth12" in sent.out
+    assert "the output of the command is sent as it was printed" in sent.err
+    answers = []
+    for place in (RUN, local_copy(f"{storage}/h100-depth12").path):
+        assert gputel("report", place, "--json") == 0
+        answers.append(json.loads(capsys.readouterr().out.replace(str(place), "PLACE")))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("info",), ("parse",), ("compare", RUN), ("gate", "--max-regress", "loss=50%", "--baseline", RUN)],
+)
+def test_command_takes_an_address(
+    words: tuple[str, ...], storage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gputel("sync", RUN, storage)
+    assert gputel(*words, storage) == 0
+    assert "error" not in capsys.readouterr().err
+
+
+def test_sending_again_says_that_everything_is_there(
+    storage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gputel("sync", RUN, storage)
+    capsys.readouterr()
+    assert gputel("sync", RUN, storage) == 0
+    assert capsys.readouterr().out == f"everything is at {storage} already\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("s3://nowhere/d16", "s3://nowhere/d16: there is no such bucket; make it first"),
+        ("runs/d16", "runs/d16: is no address to send to; such as s3://bucket/runs/"),
+        (
+            "https://example.com/d16",
+            "https://example.com/d16: is no address to send to; such as s3://bucket/runs/",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("storage")
+def test_place_that_takes_nothing_is_one_line(
+    word: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gputel("sync", RUN, word) != 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {line}"
+
+
+def test_python_reads_an_address(storage: str) -> None:
+    gputel("sync", RUN, storage)
+    assert gputel_api.open_run(storage).steps.equals(gputel_api.open_run(RUN).steps)
+    assert gputel_api.parse(storage).steps.equals(gputel_api.parse(RUN).steps)
+    assert len(gputel_api.compare([storage, RUN]).runs) == 2
+
+
+def test_mark_does_not_write_into_a_copy(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    gputel("sync", RUN, storage)
+    assert gputel("mark", "here", "--run", storage) == 1
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_key_is_in_no_object(storage: str) -> None:
+    gputel("sync", RUN, storage)
+    copy = local_copy(storage).path
+    assert not [path for path in copy.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+@pytest.mark.long
+def test_couriers_that_are_killed_leave_nothing_torn_or_missing(storage: str, tmp_path: Path) -> None:
+    """Two at a time, killed at random moments, while the run grows."""
+    chosen = random.Random(7)
+    segment = run_folder.create(tmp_path / "run", {"run": "run", "started": {"wall_ns": 5}}).path
+    command = [sys.executable, "-m", "gputel", "sync", str(segment), storage]
+    for turn in range(20):
+        with (segment / "output.log").open("ab") as output:
+            output.write(b"step %d | loss 2.5\n" % turn * chosen.randrange(1, 9000))
+        couriers = [
+            subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for _ in range(2)
+        ]
+        time.sleep(chosen.uniform(0.0, 1.2))
+        for courier in couriers:
+            courier.send_signal(signal.SIGKILL)
+            courier.wait()
+    assert gputel("sync", segment, storage) == 0
+    copy = local_copy(storage)
+    assert not copy.unsealed
+    assert (copy.path / "output.log").read_bytes() == (segment / "output.log").read_bytes()

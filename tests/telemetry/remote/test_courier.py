@@ -1,0 +1,157 @@
+"""The courier: whatever happens on the way, what arrives is the run folder."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gputel.telemetry import recorder_lock, run_folder
+from gputel.telemetry.clock import SystemClock
+from gputel.telemetry.errors import GputelError
+from gputel.telemetry.remote import courier, names
+from gputel.telemetry.remote.local_copy import local_copy
+from gputel.telemetry.remote.storage import Storage
+
+Files = Callable[[Path], dict[str, bytes]]
+
+
+def append(path: Path, content: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(content)
+
+
+@contextmanager
+def recording(segment: Path) -> Iterator[None]:
+    """As if a recorder were at work."""
+    handle = recorder_lock.hold(segment)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def test_all_files_of_all_segments_arrive(sample_run: Path, address: str, files: Files) -> None:
+    courier.send(sample_run, Storage(address, create=True))
+    copy = local_copy(address)
+    seals = {names.SEAL, f"segments/2/{names.SEAL}"}
+    assert {file: content for file, content in files(copy.path).items() if file not in seals} == files(
+        sample_run
+    )
+    assert not copy.unsealed
+
+
+def test_what_is_there_is_not_sent_again(sample_run: Path, address: str) -> None:
+    assert courier.send(sample_run, Storage(address, create=True)).objects > 0
+    assert courier.send(sample_run, Storage(address, create=True)) == courier.Sent()
+
+
+def test_growth_alone_is_sent_and_the_seal_waits_for_the_end(
+    live_run: Path, address: str, files: Files
+) -> None:
+    with recording(live_run):
+        first = courier.send(live_run, Storage(address, create=True))
+        assert first.unsealed
+        assert list(local_copy(address).unsealed) == [""]
+        append(live_run / "output.log", b"step 3\n")
+        append(live_run / "output.idx", bytes(16))
+        courier.send(live_run, Storage(address, create=True))
+    assert files(local_copy(address).path) == files(live_run)
+    courier.send(live_run, Storage(address, create=True))
+    copy = local_copy(address)
+    assert not copy.unsealed
+    assert (copy.path / "output.log").read_bytes() == b"step 1\nstep 2\nstep 3\n"
+
+
+def test_journal_that_was_compacted_since_is_replaced(live_run: Path, address: str) -> None:
+    journal = live_run / "gpu" / "fast-000001.gtb"
+    journal.write_bytes(b"ticks")
+    with recording(live_run):
+        courier.send(live_run, Storage(address, create=True))
+    assert (local_copy(address).path / "gpu" / "fast-000001.gtb").read_bytes() == b"ticks"
+    journal.rename(journal.with_suffix(".parquet"))
+    courier.send(live_run, Storage(address, create=True))
+    gpu = local_copy(address).path / "gpu"
+    assert [path.name for path in gpu.iterdir()] == ["fast-000001.parquet"]
+
+
+class LosingStorage(Storage):
+    """Loses requests, and answers to requests that were done."""
+
+    def __init__(self, address: str, seed: int) -> None:
+        super().__init__(address, create=True)
+        self._random = random.Random(seed)
+
+    def _lose(self) -> None:
+        if self._random.random() < 0.25:
+            raise GputelError(self.address, "lost")
+
+    def put(self, name: str, content: bytes) -> None:
+        self._lose()
+        super().put(name, content)
+        self._lose()
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        self._lose()
+        is_new = super().put_new(name, content)
+        self._lose()
+        return is_new
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_run_arrives_whole_through_lost_requests_and_lost_answers(
+    seed: int, live_run: Path, address: str, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "PIECE_BYTES", 10)
+    storage, chosen = LosingStorage(address, seed), random.Random(seed)
+    lines = 0
+    for _ in range(2000):
+        if lines < 30 and chosen.random() < 0.5:
+            lines += 1
+            append(live_run / "output.log", b"step %d\n" % lines * chosen.randrange(1, 4))
+        try:
+            courier.send(live_run, storage)
+        except GputelError:
+            continue
+        if lines == 30:
+            break
+    copy = local_copy(address)
+    assert not copy.unsealed
+    assert {file: content for file, content in files(copy.path).items() if file != names.SEAL} == files(
+        live_run
+    )
+
+
+def test_two_couriers_that_take_turns_send_nothing_twice(
+    live_run: Path, address: str, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each believes that the number after its last bundle is free."""
+    storage = Storage(address, create=True)
+    listed = {each.name: each for each in storage.objects()}
+    clock = SystemClock()
+    couriers = [courier.Courier(live_run, storage, "", listed, courier.Sent(), clock) for _ in range(2)]
+    for turn in range(6):
+        append(live_run / "output.log", b"step %d\n" % turn)
+        couriers[turn % 2].send()
+    copy = local_copy(address).path
+    assert (copy / "output.log").read_bytes() == (live_run / "output.log").read_bytes()
+    bundles = [each for each in storage.objects() if names.kind_of(each.name) == "bundle"]
+    assert len(bundles) == 6
+
+
+def test_place_of_another_run_is_refused(live_run: Path, sample_run: Path, address: str) -> None:
+    courier.send(live_run, Storage(address, create=True))
+    with pytest.raises(GputelError, match="already holds another run"):
+        courier.send(sample_run, Storage(address, create=True))
+
+
+def test_segment_that_was_added_since_is_sent(live_run: Path, address: str) -> None:
+    courier.send(live_run, Storage(address, create=True))
+    segment = run_folder.add_segment(live_run, {"started": {"wall_ns": 9}})
+    segment.output.write_bytes(b"step 3\n")
+    courier.send(live_run, Storage(address, create=True))
+    copy = local_copy(address).path
+    assert [each.number for each in run_folder.open_folder(copy).segments] == [1, 2]
+    assert (copy / "segments" / "2" / "output.log").read_bytes() == b"step 3\n"
