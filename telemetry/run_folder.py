@@ -9,15 +9,15 @@ reader never sees half a file.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,13 @@ from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
 from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside
+from gputel.telemetry.reserve import NO_ROOM, Reserve
 from gputel.telemetry.whole_files import draft, write_whole
 
 SCHEMA = 1
 DESCRIPTION = "run.json"
 LOCK = f".{DESCRIPTION}.lock"
 """A file that the processes of a recording hold locked, so that no second one goes on with a run that is live."""
-RESERVE = f".{DESCRIPTION}.reserve"
-"""Holds room on the disk for the end of the run: a full disk would take neither end nor exit code."""
-RESERVED_BYTES = (32 * 1024, 16 * 1024, 8 * 1024)
-"""As much as there is room for."""
-SPARE_BYTES = 64
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NUMBER = re.compile("[0-9]{1,9}")  # of a segment or a node
 PRIVATE, SHARED = 0o700, 0o750
 """Modes of a run folder: for its user alone, or for their group to read."""
@@ -174,77 +169,37 @@ def discard(segment: Segment) -> None:
     """Remove what was made for a recording that did not begin, and nothing else."""
     for table in ("gpu", *TABLES):
         shutil.rmtree(segment.path / table, ignore_errors=True)
-    for name in (DESCRIPTION, LOCK, recorder_lock.NAME, RESERVE, "output.log", "output.idx", "events.jsonl"):
+    for name in (DESCRIPTION, LOCK, recorder_lock.NAME, "output.log", "output.idx", "events.jsonl"):
         (segment.path / name).unlink(missing_ok=True)
+    reserve(segment.path).release()
     for folder in segment.made:
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
-def reserve(segment: Path) -> None:
-    """Take room on the disk for the end of the run, if it is not taken yet. Raises OSError if there is none."""
-    path = segment / RESERVE
-    if path.exists():
-        return
-    for size in RESERVED_BYTES:
-        try:
-            path.write_bytes(bytes(size))
-        except OSError:
-            path.unlink(missing_ok=True)
-            if size == RESERVED_BYTES[-1]:
-                raise
-        else:
-            return
-
-
-def is_room_reserved(segment: Path) -> bool:
-    """Whether run.json, with a few digits more, can be written anew in the reserved room."""
-    try:
-        return (segment / RESERVE).stat().st_size >= (segment / DESCRIPTION).stat().st_size + SPARE_BYTES
-    except OSError:
-        return False
-
-
-def lend(segment: Path) -> None:
-    """Give back half of the reserved room, for a last few lines on a full disk."""
-    path = segment / RESERVE
-    with contextlib.suppress(OSError):
-        os.truncate(path, max(RESERVED_BYTES[-1], path.stat().st_size // 2))
-
-
-def release(segment: Path) -> None:
-    """Give the reserved room back."""
-    with contextlib.suppress(OSError):
-        (segment / RESERVE).unlink(missing_ok=True)
+def reserve(segment: Path) -> Reserve:
+    """The room for the end of the run: a full disk would take neither end nor exit code."""
+    return Reserve(segment / DESCRIPTION)
 
 
 def update(segment: Path, **facts: object) -> None:
     """Merge facts into run.json. Raises OSError on a full disk, which leaves the old file as it was."""
-    _merge(segment, facts, fsync=False)
-
-
-def _merge(segment: Path, facts: Mapping[str, object], *, fsync: bool) -> None:
-    with locked(segment / LOCK):
-        whole = {**describe(segment), **facts}
-        write_whole(segment / DESCRIPTION, _text(whole).encode(), fsync=fsync)
+    _merge(segment, facts, partial(write_whole, segment / DESCRIPTION))
 
 
 def update_end(segment: Path, facts: Mapping[str, object], *, fsync: bool = False) -> None:
     """Merge the facts of the end into run.json, on a full disk in the room that was reserved."""
     try:
-        _merge(segment, facts, fsync=fsync)
-        return
+        _merge(segment, facts, partial(write_whole, segment / DESCRIPTION, fsync=fsync))
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
+        _merge(segment, facts, reserve(segment).write)
+
+
+def _merge(segment: Path, facts: Mapping[str, object], write: Callable[[bytes], None]) -> None:
     with locked(segment / LOCK):
-        whole = _text({**describe(segment), **facts}).encode()
-        with (segment / RESERVE).open("r+b") as file:
-            file.write(whole)
-            file.truncate()
-        (segment / RESERVE).replace(segment / DESCRIPTION)
-        with contextlib.suppress(OSError):
-            reserve(segment)  # in the room of the old run.json, for what the sampler writes at its end
+        write(_text({**describe(segment), **facts}).encode())
 
 
 def describe(segment: Path) -> dict[str, object]:

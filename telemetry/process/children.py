@@ -21,7 +21,7 @@ from gputel.telemetry.clock import SECOND, SystemClock
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process import spawn
 from gputel.telemetry.process.attach import AttachedLog
-from gputel.telemetry.process.disk_writer import record_end
+from gputel.telemetry.process.disk_writer import record_end, write_after_end
 from gputel.telemetry.process.keeper import PIPE_BYTES, KeeperState, OutputPipe, OutputSource
 from gputel.telemetry.process.shared_memory import Ledger
 from gputel.telemetry.process.signals import Signals
@@ -127,13 +127,10 @@ class KeeperHandle:
         """Write what the keeper had to leave in memory, if there is room by now; else note how much is missing."""
         if self.ledger.drained and not self.state.queues.empty:
             with contextlib.suppress(OSError):
-                run_folder.reserve(self.state.folder)
-            if not run_folder.is_room_reserved(self.state.folder):
-                return  # run.json could not say what was written now
+                run_folder.reserve(self.state.folder).take()
             with contextlib.suppress(OSError):
-                self.state.queues.write()
-            with contextlib.suppress(OSError, GputelError):
-                record_end(self.state.folder, self.state.queues)
+                write_after_end(self.state.folder, self.state.queues, self.state.queues.write)
+            self.write_end()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gputel.telemetry import events, run_folder
@@ -21,6 +21,7 @@ from gputel.telemetry.clock import SECOND
 from gputel.telemetry.errors import GputelError
 from gputel.telemetry.process.output_index import RECORD, UNKNOWN
 from gputel.telemetry.process.shared_memory import Ledger, Ring
+from gputel.telemetry.reserve import NO_ROOM
 
 AT_ONCE = 1 << 20
 RETRY_S = 1.0
@@ -172,12 +173,10 @@ class DiskWriter(threading.Thread):
             self._turn()
 
     def _turn(self) -> None:
-        if not self._has_said_what_is_missing():
+        if self._has_said_what_is_missing():
+            write_after_end(self._folder, self._queues, self._write)
+        else:
             self._write()
-        elif run_folder.is_room_reserved(self._folder):  # run.json can be written anew
-            missing = self._queues.missing
-            self._write()
-            self._ledger.recorded = self._queues.missing == missing
         self._write_events()
         self._record_end()
         with contextlib.suppress(BlockingIOError):
@@ -194,7 +193,7 @@ class DiskWriter(threading.Thread):
             self._ledger.fault = None
         except OSError as error:
             self._failed(error)
-            if error.errno in run_folder.NO_ROOM:
+            if error.errno in NO_ROOM:
                 self._queues.make_room()
 
     def _sync(self) -> None:
@@ -248,6 +247,16 @@ def drain(ring: Ring, descriptor: int) -> None:
     """Write everything in the queue. Raises OSError when the file takes no more."""
     while parts := ring.oldest(AT_ONCE):
         ring.take(os.writev(descriptor, parts))
+
+
+def write_after_end(folder: Path, queues: OutputQueues, write: Callable[[], None]) -> None:
+    """Write output that run.json counts as missing, where a full disk lets run.json count it anew."""
+    if run_folder.reserve(folder).is_enough():
+        missing = queues.missing
+        try:
+            write()
+        finally:
+            queues.ledger.recorded &= queues.missing == missing
 
 
 def record_end(folder: Path, queues: OutputQueues) -> None:

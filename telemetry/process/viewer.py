@@ -114,7 +114,7 @@ class Viewer:
         self._began = self._clock.stamp()
         self._lock = recorder_lock.hold(job.folder)
         with contextlib.suppress(OSError):
-            run_folder.reserve(job.folder)
+            run_folder.reserve(job.folder).take()
         with contextlib.suppress(OSError):
             run_folder.update(job.folder, started=self._began.as_json())
         self._pseudo = PseudoTerminal() if job.pty and job.argv else None
@@ -168,7 +168,7 @@ class Viewer:
         self._close()
         if self._keeper:
             self._keeper.write_rest()
-        run_folder.release(self._job.folder)
+        run_folder.reserve(self._job.folder).release()
         return self._outcome()
 
     def leave(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.clock import Clock
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.reserve import NO_ROOM
 
 MOST_WAITING = 1000
 """Events and facts that wait for room on a full disk."""
@@ -50,7 +51,7 @@ class FolderWriter:
         if self._waiting:
             self._work_off()
         if self._waiting:
-            run_folder.lend(self._folder)
+            run_folder.reserve(self._folder).lend()
             self._work_off()
 
     def _work_off(self) -> None:
@@ -59,7 +60,7 @@ class FolderWriter:
             try:
                 each()
             except OSError as error:
-                if error.errno in run_folder.NO_ROOM and len(self._waiting) < MOST_WAITING:
+                if error.errno in NO_ROOM and len(self._waiting) < MOST_WAITING:
                     self._waiting.append(each)
             except GputelError:
                 continue

@@ -182,7 +182,7 @@ def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> N
         pytest.skip("mounting a small disk needs root")
     try:
         folder = run_folder.create(place / "a", FACTS).path
-        run_folder.reserve(folder)
+        run_folder.reserve(folder).take()
         run_folder.update(folder, exit_code=None)
         with contextlib.suppress(OSError), (place / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(4096)):
@@ -191,7 +191,7 @@ def test_end_is_written_in_the_reserved_room_of_a_full_disk(tmp_path: Path) -> N
             run_folder.update(folder, exit_code=3)
         run_folder.update_end(folder, {"exit_code": 3})
         assert run_folder.describe(folder) == {"schema": 1, **FACTS, "exit_code": 3}
-        run_folder.release(folder)
+        run_folder.reserve(folder).release()
         assert {path.name for path in folder.iterdir()} == {".run.json.lock", "gpu", "run.json"}
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
@@ -202,7 +202,7 @@ def test_discarded_segment_leaves_only_what_was_there_before(tmp_path: Path) -> 
     (tmp_path / "mine" / "notes").touch()
     for path in (tmp_path / "x" / "y" / "run", tmp_path / "mine"):
         segment = run_folder.create(path, FACTS, node="0")
-        run_folder.reserve(segment.path)
+        run_folder.reserve(segment.path).take()
         run_folder.discard(segment)
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"mine", "mine/notes"}
 

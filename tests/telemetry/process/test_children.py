@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from gputel.telemetry import run_folder
 from gputel.telemetry.process.children import KeeperHandle, Supervisor
 from gputel.telemetry.process.keeper import KeeperState, OutputPipe
+from gputel.telemetry.reserve import Reserve
 from gputel.telemetry.sampling.status import Board
 from gputel.telemetry.store.journal import read
 from tests.recordings import Recorder, children, is_alive, until
@@ -55,10 +55,10 @@ def test_rest_of_the_output_is_not_written_where_run_json_cannot_count_it(
     state.output.put(b"the last line\n")
     state.ledger.drained = True
 
-    def full(_: Path) -> None:
+    def full(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(run_folder, "reserve", full)
+    monkeypatch.setattr(Reserve, "take", full)
     KeeperHandle(state, 0, None, command=None, group=None).write_rest()
     assert (os.fstat(log).st_size, state.queues.missing) == (0, len(b"the last line\n"))
 

@@ -24,7 +24,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("may not mount a small disk")
     try:
         segment = run_folder.create(place / "run", {"run": "made"}).path
-        run_folder.reserve(segment)
+        run_folder.reserve(segment).take()
         with contextlib.suppress(OSError), (place / "ballast").open("wb", buffering=0) as ballast:
             while True:
                 ballast.write(bytes(4096))
