@@ -1,6 +1,6 @@
 """The facts of run.json: command, host, git, packages, environment, with secrets masked.
 
-Uses no network, and runs no other program than git, for two seconds at most.
+Uses no network, and runs no other program than git, for two seconds at most each time.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import os
 import platform
 import shutil
 import socket
-import subprocess
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gputel.telemetry.git import CHANGES, Repository
+from gputel.telemetry.git import repository as git_repository
 from gputel.telemetry.secrets import mask, mask_argv, mask_value
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -102,34 +103,30 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 
 def git(cwd: Path) -> dict[str, object] | None:
     """Commit, branch, uncommitted changes and remote of the working folder; None outside a repository."""
-    commit = _git(cwd, "rev-parse", "HEAD")
-    if commit is None:
+    repository = git_repository(cwd)
+    commit = repository and repository.ask("rev-parse", "HEAD")
+    if not repository or not commit:
         return None
-    changes = _git(cwd, "status", "--porcelain", "--untracked-files=no")
-    branch = _git(cwd, "branch", "--show-current")
-    remote = _git(cwd, "config", "--get", "remote.origin.url")
+    branch = repository.ask("branch", "--show-current")
+    remote = repository.ask("config", "--get", "remote.origin.url")
     return {
-        "commit": commit,
-        "branch": branch or None,
-        "dirty": None if changes is None else bool(changes),
-        "remote": mask(remote) if remote else None,
+        "commit": _text(commit),
+        "branch": _text(branch) or None,
+        "dirty": _is_changed(repository),
+        "remote": mask(_text(remote)) or None,
     }
 
 
-def _git(cwd: Path, *arguments: str) -> str | None:
-    quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(cwd), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=2,
-            env=quiet,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+def _is_changed(repository: Repository) -> bool | None:
+    """Whether tracked files differ from the commit; a difference counts only if no filter was left out."""
+    changes = repository.ask("status", "--porcelain", "--untracked-files=no", *CHANGES)
+    if changes is None or (changes and repository.is_filtered):
         return None
-    return answer.stdout.strip() if answer.returncode == 0 else None
+    return bool(changes)
+
+
+def _text(answer: bytes | None) -> str:
+    return (answer or b"").decode(errors="replace").strip()
 
 
 def packages(program: str | None) -> dict[str, str]:

@@ -13,13 +13,14 @@ import re
 import resource
 import shutil
 import stat
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gputel.telemetry import git
 from gputel.telemetry.file_names import file_names
+from gputel.telemetry.own_files import is_foreign, is_inside
 from gputel.telemetry.process import spawn
 from gputel.telemetry.secrets import MASK, is_secret_name, mask
 
@@ -30,7 +31,7 @@ ENDINGS = frozenset({".yaml", ".yml", ".json", ".toml", ".py", ".sh", ".cfg", ".
 LARGEST_DIFF, LARGEST_FILE, LARGEST_FILES, LARGEST_NAMES = 1 << 20, 256 << 10, 1 << 20, 64 << 10
 SSH_KEYS = frozenset({"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 CPU_S, GIT_S = 20, 10.0
-DIFF_WORDS = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
+DIFF_WORDS = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", *git.CHANGES)
 SCHEMA = 1
 
 
@@ -63,8 +64,9 @@ def save(segment: Path, argv: Sequence[str], cwd: Path) -> None:
     draft.mkdir()
     try:
         left_out: list[LeftOut] = []
-        diff = _save_diff(draft, cwd, left_out)
-        files = _save_files(draft, argv, cwd, left_out)
+        repository = git.repository(cwd)
+        diff = _save_diff(draft, repository, left_out) if repository else None
+        files = _save_files(draft, _named(argv, cwd), cwd, repository.top if repository else cwd, left_out)
         if diff is None and not (files or left_out):
             return
         contents = {
@@ -97,26 +99,32 @@ def is_secret_file(name: str) -> bool:
     return path.suffix not in CODE and (path.stem in SSH_KEYS or is_secret_name(path.stem))
 
 
-def _save_diff(folder: Path, cwd: Path, left_out: list[LeftOut]) -> str | None:
+def _save_diff(folder: Path, repository: git.Repository, left_out: list[LeftOut]) -> str | None:
     """Saves the uncommitted changes and the names of untracked files.
 
     Returns the digest of the changes, "" if there are none, None if they are not known or not saved.
     """
-    names = _git(cwd, LARGEST_NAMES, "ls-files", "--others", "--exclude-standard", "--directory")
+    names = repository.ask(
+        "ls-files", "--others", "--exclude-standard", "--directory", most=LARGEST_NAMES, seconds=GIT_S
+    )
     if names:
-        ours = os.path.relpath(folder.parent, cwd)
+        ours = os.path.relpath(folder.parent, repository.folder)
         shown = names[:LARGEST_NAMES].decode(errors="replace").splitlines(keepends=True)
         kept = [mask(name) for name in shown if not f"{name.strip().rstrip('/')}/".startswith(f"{ours}/")]
         if kept:
             (folder / UNTRACKED).write_text("".join(kept))
         if len(names) > LARGEST_NAMES:
             left_out.append(LeftOut(UNTRACKED, f"cut at {LARGEST_NAMES >> 10} KiB"))
-    diff = _git(cwd, LARGEST_DIFF, *DIFF_WORDS, "HEAD")
+    diff = repository.ask(*DIFF_WORDS, "HEAD", most=LARGEST_DIFF, seconds=GIT_S)
     if not diff:
         return None if diff is None else ""
+    if repository.is_filtered:
+        left_out.append(
+            LeftOut("filters", "the repository's own are not run: a filtered file may look changed")
+        )
     if len(diff) > LARGEST_DIFF:
         left_out.append(LeftOut(DIFF, f"over {LARGEST_DIFF >> 20} MiB"))
-        counts = _git(cwd, LARGEST_NAMES, *DIFF_WORDS, "--stat", "HEAD") or b""
+        counts = repository.ask(*DIFF_WORDS, "--stat", "HEAD", most=LARGEST_NAMES, seconds=GIT_S) or b""
         (folder / STAT).write_text(mask(counts[:LARGEST_NAMES].decode(errors="replace")))
         return None
     text = _masked("".join(_without_secrets(diff.decode(errors="replace"), left_out)))
@@ -144,14 +152,17 @@ def _masked(text: str) -> str:
 
 
 def _save_files(
-    folder: Path, argv: Sequence[str], cwd: Path, left_out: list[LeftOut]
+    folder: Path, names: Iterable[str], cwd: Path, top: Path, left_out: list[LeftOut]
 ) -> list[dict[str, str]]:
     """Saves the files that the command names, masked; returns what each was called and where its text lies."""
-    named = list(dict.fromkeys(_named(argv, cwd)))
+    named = list(dict.fromkeys(names))
     room, saved = LARGEST_FILES, []
     for name, place in zip(named, file_names([name.replace("/", "-") for name in named]), strict=True):
         if is_secret_file(name) or is_secret_file(str((cwd / name).resolve())):
             left_out.append(LeftOut(name, "called like secrets"))
+            continue
+        if _leads_out(cwd / name, top):
+            left_out.append(LeftOut(name, "a link out of its folder"))
             continue
         content = _content(cwd / name, min(LARGEST_FILE, room))
         if content is None:
@@ -178,6 +189,13 @@ def _named(argv: Sequence[str], cwd: Path) -> Iterator[str]:
                 yield name
 
 
+def _leads_out(path: Path, top: Path) -> bool:
+    """Whether a file is a link to what its author could not have put beside it, such as `/proc/self/environ`."""
+    if Path(os.path.normpath(path)).is_relative_to(top):
+        return not is_inside(path, top.resolve())
+    return is_foreign(path)
+
+
 def _content(path: Path, most: int) -> bytes | None:
     """The bytes of a file; None of one that is larger, or cannot be read."""
     try:
@@ -186,25 +204,3 @@ def _content(path: Path, most: int) -> bytes | None:
     except OSError:
         return None
     return content if len(content) <= most else None
-
-
-def _git(cwd: Path, most: int, *words: str) -> bytes | None:
-    """What git answers, one byte more than `most` at most; None outside a repository or after GIT_S."""
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    command = ["timeout", f"{GIT_S:.0f}", "git", "-C", str(cwd), *words]
-    try:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        ) as process:
-            assert process.stdout
-            answer = process.stdout.read(most + 1)
-            if len(answer) > most:
-                process.kill()
-                return answer
-            return answer if process.wait() == 0 else None
-    except OSError:
-        return None

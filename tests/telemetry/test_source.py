@@ -92,6 +92,18 @@ def test_fifo_that_the_command_names_is_not_opened(repository: Path) -> None:
     assert not source.describe(saved(repository, "pipe.py").parent).get("files")
 
 
+@pytest.mark.parametrize("name", ["conf.yaml", "configs/conf.yaml"])
+def test_link_out_of_the_repository_is_not_saved(repository: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "conf.yaml").write_text("PLAIN: words\n")
+    (repository / "conf.yaml").symlink_to(tmp_path / "private" / "conf.yaml")
+    (repository / "configs").symlink_to(tmp_path / "private")
+    (repository / "inner.py").symlink_to("train.py")
+    contents = source.describe(saved(repository, "run", name, "inner.py").parent)
+    assert contents["left_out"] == [{"name": name, "why": "a link out of its folder"}]
+    assert [file["name"] for file in contents["files"]] == ["inner.py"]
+
+
 def test_folder_outside_a_repository_has_the_named_files_alone(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     folder = saved(tmp_path, "train.py")
