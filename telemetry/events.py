@@ -17,11 +17,12 @@ from gputel.telemetry import run_folder
 from gputel.telemetry.characters import parse_json
 from gputel.telemetry.clock import Clock, SystemClock, iso
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
-from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
+from gputel.telemetry.own_files import UNFOLLOWED, is_foreign, read_small
 from gputel.telemetry.secrets import mask
 
 NAME = "events.jsonl"
 ALARM = "alarm"
+LARGEST = 1 << 30
 UNREADABLE = "has lines that cannot be read and are left out"
 
 
@@ -48,7 +49,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
     if is_foreign(path):
         return
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = read_small(path, LARGEST).splitlines(keepends=True)
     except FileNotFoundError:
         return
     except OSError as error:

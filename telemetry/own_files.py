@@ -6,11 +6,13 @@ neither for reading nor for writing; the rest of the run is.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 FOREIGN = "no file of this folder: a link out of it, a pipe, a device or a folder"
+LARGEST = 64 << 20
 UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags of what is opened for writing: no link is followed, and no pipe is waited for."""
 
@@ -36,3 +38,12 @@ def is_foreign(path: Path, *, folder: bool = False) -> bool:
         return path.is_symlink()
     except OSError:  # links in a circle, or a folder above that may not be searched
         return True
+
+
+def read_small(path: Path, most: int = LARGEST) -> bytes:
+    """The bytes of a file that is small unless its author wants memory to run out. Raises OSError."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
+    return content

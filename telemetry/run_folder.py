@@ -27,7 +27,7 @@ from gputel.telemetry.clock import SECOND, Stamp
 from gputel.telemetry.errors import DamagedFile, GputelError, reason
 from gputel.telemetry.file_names import file_name
 from gputel.telemetry.host.columns import TABLES
-from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside
+from gputel.telemetry.own_files import FOREIGN, UNFOLLOWED, is_foreign, is_inside, read_small
 from gputel.telemetry.reserve import NO_ROOM, Reserve
 from gputel.telemetry.whole_files import draft, write_whole
 
@@ -208,7 +208,7 @@ def describe(segment: Path) -> dict[str, object]:
     if is_foreign(path):
         raise GputelError(str(path), FOREIGN, "remove it")
     try:
-        facts = parse_json(path.read_bytes())
+        facts = parse_json(read_small(path))
     except FileNotFoundError:
         raise GputelError(str(segment), "no run is here", f"a run folder holds a {DESCRIPTION}") from None
     except (ValueError, RecursionError) as error:
@@ -216,7 +216,7 @@ def describe(segment: Path) -> dict[str, object]:
             str(path), f"is not JSON ({error})", "correct it by hand, or move it away"
         ) from None
     except OSError as error:
-        raise GputelError(str(path), f"cannot be read: {error.strerror}") from None
+        raise GputelError(str(path), f"cannot be read: {reason(error)}") from None
     if not isinstance(facts, dict):
         raise GputelError(str(path), "is not an object", "correct it by hand, or move it away")
     if facts.get("schema") != SCHEMA:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gputel.telemetry import git
+from gputel.telemetry.characters import parse_json
 from gputel.telemetry.file_names import file_names
-from gputel.telemetry.own_files import is_foreign, is_inside
+from gputel.telemetry.own_files import is_foreign, is_inside, read_small
 from gputel.telemetry.process import spawn
 from gputel.telemetry.secrets import MASK, is_secret_name, mask
 
@@ -83,12 +84,14 @@ def save(segment: Path, argv: Sequence[str], cwd: Path) -> None:
 
 def describe(segment: Path) -> dict[str, Any]:
     """The saved `source.json` of a segment; empty where there is none, or none that can be read."""
-    try:
-        with (segment / FOLDER / CONTENTS).open("rb") as file:
-            said = json.loads(file.read(LARGEST_NAMES))
-    except (OSError, ValueError, RecursionError):
+    path = segment / FOLDER / CONTENTS
+    if is_foreign(path.parent, folder=True) or is_foreign(path):
         return {}
-    return said if isinstance(said, dict) else {}
+    try:
+        contents = parse_json(read_small(path))
+    except (OSError, ValueError):
+        return {}
+    return contents if isinstance(contents, dict) else {}
 
 
 def is_secret_file(name: str) -> bool:

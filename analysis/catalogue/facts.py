@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gputel.analysis import text
 from gputel.telemetry import run_folder, source
 from gputel.telemetry.errors import GputelError
+from gputel.telemetry.own_files import is_foreign, read_small
 from gputel.telemetry.secrets import mask, mask_value
 from gputel.telemetry.whole_files import write_whole
 
@@ -103,9 +104,10 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
 
 def read_facts(folder: Path) -> CatalogueRow | None:
     """Returns the row in a recording's facts.json; None without that file, or if others have changed in size."""
+    if is_foreign(folder / NAME):
+        return None
     try:
-        with (folder / NAME).open("rb") as file:
-            said = json.loads(file.read(LARGEST))
+        said = json.loads(read_small(folder / NAME, LARGEST))
         current = said["facts_version"] == FACTS_VERSION and said["files"] == sizes(folder)
         if not current:
             return None

@@ -13,10 +13,10 @@ from typing import Any
 from gputel.analysis.incidents.standing import Standing
 from gputel.analysis.incidents.text import stacks_text
 from gputel.analysis.incidents.verdict import HangVerdict
-from gputel.telemetry.characters import parse_json
+from gputel.telemetry.characters import parse_json, visible
 from gputel.telemetry.clock import iso
 from gputel.telemetry.errors import DamagedFile, reason
-from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.own_files import is_foreign, read_small
 from gputel.telemetry.secrets import mask
 from gputel.telemetry.whole_files import write_whole
 
@@ -69,19 +69,21 @@ def write(
         "verdict": verdict_json(verdict),
         "processes": [process_json(each) for each in found],
     }
-    write_whole(folder / STACKS, mask(stacks_text(found)).encode(errors="replace"))
+    write_whole(folder / STACKS, visible(mask(stacks_text(found))).encode(errors="replace"))
     write_whole(folder / FILE, mask(json.dumps(facts, indent=1)).encode())
     return _incident(folder, facts)
 
 
 def read(segment: Path) -> Iterator[Incident]:
     """The incidents of a segment, oldest first; a warning names one that cannot be read."""
+    if is_foreign(segment / FOLDER, folder=True):
+        return
     for folder in sorted((segment / FOLDER).glob("*"))[:MOST_READ]:
         path = folder / FILE
-        if is_foreign(path) or not path.exists():
+        if is_foreign(folder, folder=True) or is_foreign(path) or not path.exists():
             continue
         try:
-            yield _incident(folder, parse_json(path.read_bytes()))
+            yield _incident(folder, parse_json(read_small(path)))
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             fault = reason(error) if isinstance(error, OSError) else "no incident"
             warnings.warn(DamagedFile(path, fault), stacklevel=2)

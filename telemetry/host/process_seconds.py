@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from gputel.telemetry.characters import parse_json
+from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.host.gpu_users import OTHER, UNSEEN
 from gputel.telemetry.host.process_names import NAMES
-from gputel.telemetry.own_files import is_foreign
+from gputel.telemetry.own_files import is_foreign, read_small
 from gputel.telemetry.store.tiers import PROCESS
 
 LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -107,7 +109,12 @@ def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     path = folder / NAMES
     if is_foreign(path) or not path.is_file():
         return
-    for text in path.read_bytes().splitlines():
+    try:
+        lines = read_small(path).splitlines()
+    except OSError as error:
+        warnings.warn(DamagedFile(path, reason(error)), stacklevel=2)
+        return
+    for text in lines:
         try:
             line = parse_json(text)
         except (ValueError, RecursionError):

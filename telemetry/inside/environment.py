@@ -123,14 +123,12 @@ def own_folder(inside: object) -> Path | None:
     """The folder that run.json names, if it is one that a recorder of this user has made here."""
     named = inside.get("folder") if isinstance(inside, dict) else None
     folder = Path(str(named)) if named else None
-    if (
-        folder is None
-        or folder.parent.name != f"gputel-{os.getuid()}"
-        or filesystem.kind(folder) not in MEMORY
-    ):
+    if folder is None or folder.parent.name != f"gputel-{os.getuid()}":
         return None
     try:
-        status = folder.lstat()
-    except OSError:
+        above, status = folder.parent.lstat(), folder.lstat()
+        is_in_memory = filesystem.kind(folder) in MEMORY
+    except (OSError, ValueError):
         return None
-    return folder if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() else None
+    is_ours = all(stat.S_ISDIR(each.st_mode) and each.st_uid == os.getuid() for each in (above, status))
+    return folder if is_ours and is_in_memory else None

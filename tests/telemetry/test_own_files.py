@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputel.telemetry import events, recorder_lock, run_folder
+from gputel.telemetry.errors import DamagedFile, GputelError
 from gputel.telemetry.own_files import is_foreign
 
 
@@ -28,6 +29,18 @@ def test_own_file_may_be_missing_and_may_be_a_link_within_its_folder(tmp_path: P
     assert is_foreign(tmp_path / "a", folder=True)
     assert is_foreign(tmp_path)
     assert not is_foreign(tmp_path, folder=True)
+
+
+def test_file_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = run_folder.create(tmp_path / "run", {"run": "a"}).path
+    for name in (events.NAME, run_folder.DESCRIPTION):
+        with (segment / name).open("wb") as file:
+            file.truncate(1 << 40)
+    monkeypatch.setattr(events, "LARGEST", 1 << 20)
+    with pytest.warns(DamagedFile, match="larger than 1 MiB"):
+        assert not list(events.read(segment))
+    with pytest.raises(GputelError, match="larger than 64 MiB"):
+        run_folder.describe(segment)
 
 
 def test_nothing_is_written_through_a_link_in_a_run_folder(tmp_path: Path) -> None:

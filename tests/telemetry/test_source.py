@@ -110,5 +110,18 @@ def test_folder_outside_a_repository_has_the_named_files_alone(tmp_path: Path) -
     assert sorted(path.name for path in folder.iterdir()) == ["files", "source.json"]
 
 
+@pytest.mark.parametrize("name", ["source", "source/source.json"])
+def test_source_behind_a_link_or_a_pipe_is_not_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    folder = saved(tmp_path, "train.py")
+    place = folder.parent / name
+    place.rename(tmp_path / "taken")
+    place.symlink_to(tmp_path / "taken")
+    assert not source.describe(folder.parent)
+    place.unlink()
+    os.mkfifo(place)
+    assert not source.describe(folder.parent)
+
+
 def test_nothing_to_save_leaves_no_folder(tmp_path: Path) -> None:
     assert not saved(tmp_path, "true").exists()

@@ -58,6 +58,30 @@ def test_damaged_incident_costs_itself_alone(written: incident.Incident, tmp_pat
         assert list(incident.read(tmp_path)) == [written]
 
 
+@pytest.mark.parametrize(
+    "name", ["incidents", "incidents/20261118-110820", "incidents/20261118-110820/incident.json"]
+)
+def test_incident_behind_a_link_out_of_the_run_is_not_read(
+    written: incident.Incident, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    assert list(incident.read(tmp_path)) == [written]
+    private = tmp_path_factory.mktemp("private") / "taken"
+    (tmp_path / name).rename(private)
+    (tmp_path / name).symlink_to(private)
+    assert not list(incident.read(tmp_path))
+
+
 def test_stack_does_not_act_on_the_terminal() -> None:
     looks = [process(0, READS[0]._replace(function="\x1b[2J", file="/me/\u202e.py"))]
     assert "\x1b" not in "".join(overview(standings([looks]), None))
+
+
+def test_kept_stacks_do_not_act_on_a_terminal(tmp_path: Path) -> None:
+    looks = [process(0, READS[0]._replace(function="\x1b[2J", file="/me/\u202e.py")), *LOOKS[1:]]
+    found = standings([looks, [later(each) for each in looks]])
+    verdict = judge(found)
+    assert verdict
+    kept = incident.write(tmp_path, SECOND, None, verdict, found)
+    text = (kept.folder / "stacks.txt").read_text()
+    assert "\\x1b[2J" in text
+    assert not {"\x1b", "\u202e"} & set(text)

@@ -63,7 +63,9 @@ def test_folder_of_a_killed_recorder_is_removed_by_the_next() -> None:
         environment.leave(each)
 
 
-@pytest.mark.parametrize("named", ["/etc", "/dev/shm", "/dev/shm/gputel-0/../..", None, 7])
+@pytest.mark.parametrize(
+    "named", ["/etc", "/dev/shm", "/dev/shm/gputel-0/../..", "/dev/shm/gputel-0/\0", None, 7]
+)
 def test_folder_that_no_recorder_of_this_user_made_is_not_asked(named: object) -> None:
     """run.json may be anybody's."""
     assert environment.own_folder({"folder": named}) is None
