@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputel.trainer.errors import TrainerError, explains_itself, one_line
 from gputel.trainer.options import WHOLE, ZERO_UP, Options, with_options
+from gputel.trainer.say import TrainerError, explains_itself, one_line
 
 if TYPE_CHECKING:
     from gputel.trainer.ranks import World

@@ -18,14 +18,14 @@ from torch.distributed.tensor import DTensor
 
 from gputel.trainer.checkpoint import Store, export, manifest, write_manifest
 from gputel.trainer.data import Corpus
-from gputel.trainer.errors import RankError, TrainerError
-from gputel.trainer.evaluate import MultipleChoice, Validation, right, sampled
+from gputel.trainer.evaluate import Validation, sampled
 from gputel.trainer.model import Model
 from gputel.trainer.optim import Optimizer
 from gputel.trainer.options import Progress, TrainingPlan
+from gputel.trainer.questions import MultipleChoice, right
 from gputel.trainer.ranks import STOPS, RankWatchdog, World, at_rest, grace_s
 from gputel.trainer.rows import Mixture, Source
-from gputel.trainer.say import Voice
+from gputel.trainer.say import RankError, TrainerError, Voice
 
 WITHOUT_EVALUATION = {*STOPS, "stop-at", "non-finite loss", "bad data"}
 VALUES_OF_A_HISTOGRAM = 2**16

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gputel.trainer.errors import TrainerError
 from gputel.trainer.optim import Optimizer
 from gputel.trainer.options import Options
 from gputel.trainer.ranks import World, local_rows, placed
+from gputel.trainer.say import TrainerError
 
 MANIFEST = "manifest.json"
 SCHEMA = 3

@@ -1,32 +1,160 @@
-"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out, looked through before the first step.
+"""What `--data`, `--val-data` and `--tokenizer` say: files in, a corpus out; and the table of the layouts of files.
 
+A layout is recognized by content. A file that is not what its neighbors or its ending promise is an error that
+names it: the usual culprit is a download that left an error page under the name of a shard.
 Without `--data` the corpus is the text that every machine has: Python's standard library without its tests, one
 file in twenty for validation. Which file that is follows from its path, so it stays the same when a release adds
-or drops others. What would be an assertion of the device in the midst of a run, or a loss that never falls, is a
-line that names the file.
+or drops others.
 """
 
 import hashlib
+import io
+import json
 import os
+import pickle
 import sysconfig
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
-from gputel.trainer.errors import LeftOut, TrainerError, tolerated
-from gputel.trainer.layouts import AGAIN, LAYOUTS, NANOGPT, TEXT, Layout, nanogpt_tokenizer, recognized
 from gputel.trainer.rows import Mixture, Shard, Source, tokenized
-from gputel.trainer.tokenizer import Tokenizer, tokenizer_from
+from gputel.trainer.say import LeftOut, TrainerError, optional, tolerated
+from gputel.trainer.tokenizer import Ids, Tokenizer, remade, tokenizer_from
 
 VALIDATION_SHARE, VALIDATION_ONE_IN = 0.05, 20
 VALIDATION_WORDS = {"val", "valid", "validation"}
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-EDGE_BYTES = 4096
-TOKENS_AT_ONCE = 2**24
-WINDOWS, WINDOW_TOKENS = 64, 2048
+GPT2_VOCAB = 50_257
+CONTROL = set(range(32)) - set(b"\t\n\r\f\v\x1b\b")
+LLMC_HEADER_BYTES = 1024  # 256 int32: magic, version, count of tokens
+LLMC_KINDS = {20240520: (1, "<u2", GPT2_VOCAB), 20240801: (7, "<u4", 128_256)}  # version, token, vocabulary
+LLMC_MAGICS = tuple(magic.to_bytes(4, "little") for magic in LLMC_KINDS)
+PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<error")
+EDGE_BYTES, HEAD_BYTES, ROWS_AT_ONCE = 4096, 4096, 4096
+AGAIN = "fetch it again"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Text gives `documents`, tokens give `tokens` and `vocab`. `suffixes` are endings that promise this layout."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    recognizes: Callable[[bytes], bool]
+    documents: Callable[[Path, LeftOut | None], Iterator[str]] | None = None
+    tokens: Callable[[Path], Ids] | None = None
+    vocab: Callable[[Path], int] | None = None
+
+
+def parquet_documents(path: Path, left_out: LeftOut | None) -> Iterator[str]:
+    """nanochat's: a row of the column `text` is a document."""
+    polars = optional("polars", "polars", "--data (parquet)")
+    table = polars.scan_parquet(path).select("text")
+    rows = table.select(polars.len()).collect().item()
+    for start in range(0, rows, ROWS_AT_ONCE):
+        column: Iterable[str | None] = ()
+        with tolerated(left_out):
+            try:
+                column = table.slice(start, ROWS_AT_ONCE).collect()["text"]
+            except (polars.exceptions.PolarsError, OSError) as error:
+                place = f"{path}, rows {start:,} to {min(rows, start + ROWS_AT_ONCE) - 1:,}"
+                fault = f"cannot be read: {str(error).splitlines()[0]}"
+                raise TrainerError(place, fault, AGAIN) from error
+        yield from (text for text in column if text is not None)
+
+
+def jsonl_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        yield from (json.loads(line)["text"] for line in file if line.strip())
+
+
+def text_documents(path: Path, _: LeftOut | None) -> Iterator[str]:
+    """A file is a document. Bytes that are not UTF-8 survive as they are."""
+    yield path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def is_text(head: bytes) -> bool:
+    """No control bytes, and UTF-8 but for a character that the end of the head may have cut; or mostly ASCII with a
+    few bytes above, an old encoding: tokens in binary are never that tame."""
+    if CONTROL & set(head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as fault:
+        return fault.start >= len(head) - 3 or sum(byte >= 128 for byte in head) < len(head) / 20
+    return True
+
+
+def npy_tokens(path: Path) -> Ids:
+    tokens: Ids = np.load(path, mmap_mode="r", allow_pickle=False)
+    return tokens
+
+
+def llmc_header(path: Path) -> tuple[int, int, int]:
+    magic, version, count = np.fromfile(path, "<i4", 3).tolist()
+    return magic, version, count
+
+
+def llmc_tokens(path: Path) -> Ids:
+    magic, _, count = llmc_header(path)
+    return np.memmap(path, LLMC_KINDS[magic][1], mode="r", offset=LLMC_HEADER_BYTES, shape=(count,))
+
+
+def nanogpt_tokens(path: Path) -> Ids:
+    return np.memmap(path, "<u2", mode="r", shape=(path.stat().st_size // 2,))
+
+
+def nanogpt_meta(folder: Path) -> dict[str, Any]:
+    """The vocabulary beside train.bin, read by an unpickler that knows no classes: no code runs."""
+    path = folder / "meta.pkl"
+    try:
+        meta = _PlainUnpickler(io.BytesIO(path.read_bytes())).load() if path.is_file() else {}
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
+        fault = f"is no plain dictionary ({error})"
+        raise TrainerError(str(path), fault, "give --vocab and remove it") from error
+    return meta if isinstance(meta, dict) else {}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
+
+
+LAYOUTS = (
+    Layout("parquet", (".parquet",), lambda head: head.startswith(b"PAR1"), parquet_documents),
+    Layout(
+        "npy",
+        (".npy",),
+        lambda head: head.startswith(b"\x93NUMPY"),
+        tokens=npy_tokens,
+        vocab=lambda _: GPT2_VOCAB,
+    ),
+    Layout(
+        "llm.c",
+        (".bin",),
+        lambda head: head.startswith(LLMC_MAGICS),
+        tokens=llmc_tokens,
+        vocab=lambda path: LLMC_KINDS[llmc_header(path)[0]][2],
+    ),
+    Layout(
+        "jsonl",
+        (".jsonl", ".ndjson"),
+        lambda head: head.lstrip().startswith(b"{") and b'"text"' in head,
+        jsonl_documents,
+    ),
+    TEXT := Layout("text", (".txt", ".md", ".py"), is_text, text_documents),
+    Layout(
+        "nanoGPT",
+        (".bin",),
+        lambda head: b"\0" in head or len(set(head)) > 128,
+        tokens=nanogpt_tokens,
+        vocab=lambda path: int(nanogpt_meta(path.parent).get("vocab_size") or GPT2_VOCAB),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -113,9 +241,10 @@ def open_corpus(
         files = _validated_elsewhere(files, val_data, left_out)
     texts = [f for f in files if f.layout.documents]
     if tokenizer or texts:
-        made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", lambda: _texts(texts))
+        words = (text for f in texts for path in f.training for text in f.documents(path))
+        made: Tokenizer | None = tokenizer_from(tokenizer or "bytes", words)
     else:
-        made = nanogpt_tokenizer(files[0].training[0].parent) if files[0].layout is NANOGPT else None
+        made = _nanogpt_tokenizer(files[0]) if files[0].layout.name == "nanoGPT" else None
     vocabs = [f.layout.vocab(path) for f in files for path in f.training if f.layout.vocab]
     paths = [path for f in files for path in f.all]
     fingerprint, size = _fingerprint(paths, whole=data is None), sum(p.stat().st_size for p in paths)
@@ -140,7 +269,7 @@ def _mixture(data: str) -> list[tuple[str, float]]:
 
 def _files(name: str, weight: float, left_out: LeftOut | None) -> Files:
     """For validation are the files that are named so, else the last of several, else a part of the only one."""
-    layout, paths = common_layout(data_files(Path(name)), left_out)
+    layout, paths = _alike(Path(name), left_out)
     words = {path: set(path.stem.lower().replace("-", "_").split("_")) for path in paths}
     validation = [path for path in paths if words[path] & VALIDATION_WORDS]
     validation = validation or (paths[-1:] if len(paths) > 1 else [])
@@ -163,8 +292,8 @@ def _standard_library() -> Files:
 
 def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | None) -> list[Files]:
     """All of --data trains, and the first source carries the validation files."""
-    layout, paths = common_layout(data_files(Path(place)), left_out)
-    if layout.name != files[0].layout.name:
+    layout, paths = _alike(Path(place), left_out)
+    if layout is not files[0].layout:
         fault = f"is no {files[0].layout.name}, as --data is"
         raise TrainerError(f"--val-data {place}", fault, "give the same layout")
     training = [sorted(set(f.all) - set(paths)) for f in files]
@@ -174,26 +303,46 @@ def _validated_elsewhere(files: list[Files], place: str, left_out: LeftOut | Non
     ]
 
 
-def _texts(files: list[Files]) -> Iterator[str]:
-    for f in files:
-        for path in f.training:
-            yield from f.documents(path)
+def _nanogpt_tokenizer(files: Files) -> Tokenizer | None:
+    """The characters of meta.pkl, if their ids are those of a plain alphabet."""
+    itos = nanogpt_meta(files.training[0].parent).get("itos")
+    if not isinstance(itos, dict) or sorted(itos) != list(range(len(itos))):
+        return None
+    return remade({"kind": "chars", "characters": "".join(itos[i] for i in range(len(itos)))})
 
 
 def _fingerprint(paths: list[Path], *, whole: bool) -> str:
     """Names, sizes and contents; of files that may be terabytes only their edges."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
         with path.open("rb") as file:
             digest.update(file.read() if whole else file.read(EDGE_BYTES))
             if not whole:
-                file.seek(max(0, path.stat().st_size - EDGE_BYTES))
+                file.seek(max(0, size - EDGE_BYTES))
                 digest.update(file.read(EDGE_BYTES))
     return digest.hexdigest()[:16]
 
 
-def data_files(place: Path) -> list[Path]:
+def _alike(place: Path, left_out: LeftOut | None) -> tuple[Layout, list[Path]]:
+    """What most of a place's files are, and these files; any other is an error that names it."""
+    paths, layouts = _data_files(place), dict[Path, Layout]()
+    for path in paths:
+        with tolerated(left_out):
+            layouts[path] = _recognized(path)
+    if not layouts:
+        raise TrainerError(str(paths[0].parent), "holds no file that can be read", AGAIN)
+    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
+    for path, layout in layouts.items():
+        with tolerated(left_out):
+            if layout.name != most:
+                raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
+    alike = [path for path, layout in layouts.items() if layout.name == most]
+    return layouts[alike[0]], alike
+
+
+def _data_files(place: Path) -> list[Path]:
     """The file itself, or what a folder holds that bears a data file's ending, sorted by path."""
     if place.is_file():
         return [place]
@@ -207,61 +356,18 @@ def data_files(place: Path) -> list[Path]:
     return files
 
 
-def common_layout(paths: list[Path], left_out: LeftOut | None) -> tuple[Layout, list[Path]]:
-    """What most of the files are, and these files; any other is an error that names it."""
-    layouts: dict[Path, Layout] = {}
-    for path in paths:
-        with tolerated(left_out):
-            layouts[path] = recognized(path)
-    if not layouts:
-        raise TrainerError(str(paths[0].parent), "holds no file that can be read", AGAIN)
-    most = Counter(layout.name for layout in layouts.values()).most_common(1)[0][0]
-    for path, layout in layouts.items():
-        with tolerated(left_out):
-            if layout.name != most:
-                raise TrainerError(str(path), f"looks like {layout.name}, its neighbors are {most}", AGAIN)
-    alike = [path for path, layout in layouts.items() if layout.name == most]
-    return layouts[alike[0]], alike
-
-
-def check_corpus(corpus: Corpus, vocab: int, mine: Callable[[int], bool]) -> None:
-    """Every file of which this rank takes care (by its number); bad ones are noted where they may be left out."""
-    paths = [(files, path) for files in corpus.files for path in files.all]
-    for files, path in (each for number, each in enumerate(paths) if mine(number)):
-        with tolerated(corpus.left_out):
-            if fault := files.layout.fault(path):
-                raise TrainerError(str(path), fault, AGAIN)
-            if shard := files.shard(path):
-                check_samples(shard)
-                check_ids(shard, vocab)
-
-
-def check_ids(shard: Shard, vocab: int) -> None:
-    """Every id is in the vocabulary."""
-    tokens = shard.tokens
-    if np.iinfo(tokens.dtype).max < vocab:
-        return
-    for start in range(0, len(tokens), TOKENS_AT_ONCE):
-        piece = tokens[start : start + TOKENS_AT_ONCE]
-        worst = piece.max() if piece.min() >= 0 else piece.min()
-        if not 0 <= worst < vocab:
-            fault = f"holds the token {worst:,}, the vocabulary has {vocab:,}"
-            raise TrainerError(shard.name, fault, "see --vocab")
-
-
-def check_samples(shard: Shard) -> None:
-    """Windows from the first token to the last: zeros that an aborted download has left, and tokens of 32 bits
-    that are read as 16, of which every second is the upper half of a token and no more than 1."""
-    tokens = shard.tokens
-    if len(tokens) < WINDOW_TOKENS:
-        return
-    starts = np.linspace(0, len(tokens) - WINDOW_TOKENS, WINDOWS).astype(np.int64) // 2 * 2
-    windows = [np.asarray(tokens[start : start + WINDOW_TOKENS]) for start in starts.tolist()]
-    for start, window in zip(starts.tolist(), windows, strict=True):
-        if not window.any():
-            fault = f"holds {WINDOW_TOKENS:,} zeros from token {start:,} of {len(tokens):,} on"
-            raise TrainerError(shard.name, fault, "was the download aborted? fetch it again")
-    upper, lower = max(w[1::2].max() for w in windows), min(w[::2].max() for w in windows)
-    if tokens.dtype.itemsize == 2 and upper <= 1 < lower:
-        fault = "is read as tokens of 16 bits, and every second one is 0 or 1"
-        raise TrainerError(shard.name, fault, "are they of 32? write them as uint16, or as .npy")
+def _recognized(path: Path) -> Layout:
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    words = repr(" ".join(head[:200].decode("ascii", "replace").split())[:60])
+    if not head:
+        raise TrainerError(str(path), "is empty", AGAIN)
+    if head.lstrip().lower().startswith(PAGES):
+        raise TrainerError(str(path), f"is a page, not data: {words}", AGAIN)
+    if not head.strip(b"\0"):
+        raise TrainerError(str(path), "is full of zeros", AGAIN)
+    layout = next((layout for layout in LAYOUTS if layout.recognizes(head)), None)
+    promised = [other for other in LAYOUTS if path.suffix.lower() in other.suffixes]
+    if layout is None or (promised and layout not in promised):
+        raise TrainerError(str(path), f"is no {path.suffix.lstrip('.')} file: {words}", AGAIN)
+    return layout

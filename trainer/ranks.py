@@ -28,7 +28,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from gputel.trainer.errors import RankError, TrainerError, one_line
+from gputel.trainer.say import RankError, TrainerError, one_line
 
 Decision = TypeVar("Decision")
 FIRST_FAILURE = "first failure"

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gputel.trainer.errors import LeftOut, TrainerError
 from gputel.trainer.ranks import World
+from gputel.trainer.say import LeftOut, TrainerError
 from gputel.trainer.tokenizer import Ids, Tokenizer
 
 DOCUMENTS_AT_ONCE = 256

@@ -1,21 +1,23 @@
-"""What a run says: one line a step in the old nanochat grammar, log.txt with the same, metrics.jsonl for programs.
+"""What a run says: one line a step in the old nanochat grammar, log.txt with the same, metrics.jsonl for programs;
+and its errors: place, fault and hint on one line.
 
 Rank 0 alone writes. A full disk must not end a training: a file that cannot be written is given up with one line.
 """
 
+import errno
+import importlib
 import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, TYPE_CHECKING, Any, final
 
-from torch import Tensor
-
-from gputel.trainer.errors import optional
+if TYPE_CHECKING:  # torch takes seconds, and errors need none of it
+    from torch import Tensor
 
 Figures = Mapping[str, float | None]
 # A field whose figure is None is left out of the line.
@@ -117,7 +119,7 @@ class Voice:
             self.line(step_line(step, steps, figures))
             self._curves("train", step, {name: figures[name] for name in CURVES})
 
-    def evaluation(self, step: int, figures: Figures, weights: Iterable[tuple[str, Tensor]]) -> None:
+    def evaluation(self, step: int, figures: Figures, weights: Iterable[tuple[str, "Tensor"]]) -> None:
         for name, value in figures.items():
             if value is not None:
                 self.line(f"Step {step:05d} | {LABELS.get(name, name)}: {value:.6f}")
@@ -134,3 +136,67 @@ class Voice:
         for name, value in figures.items() if self.board else ():
             if value is not None:
                 self.board.add_scalar(f"{kind}/{name}", value, step)
+
+
+DISK_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
+
+
+class TrainerError(Exception):
+    """`place: fault; hint`. The process that prints it ends with exit code 1."""
+
+    def __init__(self, place: str, fault: str, hint: str = "") -> None:
+        self.place, self.fault, self.hint = place, fault, hint
+        super().__init__(place, fault, hint)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.fault}" + (f"; {self.hint}" if self.hint else "")
+
+
+LeftOut = dict[str, TrainerError]  # by place
+
+
+@contextmanager
+def tolerated(left_out: LeftOut | None) -> Iterator[None]:
+    """An error of the data is noted and its place left out; without anywhere to note it, it is raised."""
+    try:
+        yield
+    except TrainerError as fault:
+        if left_out is None:
+            raise
+        left_out[fault.place] = fault
+
+
+class RankError(Exception):
+    """Any other error of rank `rank`, as one line, raised on all ranks; on its own rank with the error as cause."""
+
+    def __init__(self, rank: int, line: str) -> None:
+        self.rank, self.line = rank, line
+        super().__init__(rank, line)
+
+    def __str__(self) -> str:
+        return self.line
+
+
+def one_line(fault: BaseException) -> str:
+    """An error in one line: that of the operating system with its file, any other with its type."""
+    if isinstance(fault, TrainerError | RankError):
+        return str(fault)
+    if isinstance(fault, OSError) and fault.strerror:
+        reason = DISK_FULL.get(fault.errno or 0)
+        place = f"{fault.filename}: " if fault.filename else ""
+        return f"{place}{fault.strerror}" + (f" ({reason})" if reason else "")
+    return f"{type(fault).__name__}: {fault}".splitlines()[0]
+
+
+def explains_itself(fault: BaseException) -> bool:
+    """Is one line enough? An error in the code of the trainer needs its traceback."""
+    if isinstance(fault, RankError):
+        return isinstance(fault.__cause__, OSError | None)
+    return isinstance(fault, TrainerError) or (isinstance(fault, OSError) and fault.errno in DISK_FULL)
+
+
+def optional(module: str, package: str, wanted_by: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise TrainerError(wanted_by, f"needs the package {package}", f"pip install {package}") from missing

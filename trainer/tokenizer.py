@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gputel.trainer.errors import TrainerError, optional
+from gputel.trainer.say import TrainerError, optional
 
 Ids = NDArray[np.integer[Any]]
 
@@ -48,12 +48,12 @@ class Tokenizer:
         return hashlib.sha256(repr(sorted(self.recipe.items())).encode()).hexdigest()[:16]
 
 
-def tokenizer_from(name: str, corpus: Callable[[], Iterable[str]]) -> Tokenizer:
+def tokenizer_from(name: str, corpus: Iterable[str]) -> Tokenizer:
     """`bytes`, `chars` (of the corpus, which is then read once), or a file."""
     if name == "bytes":
         return remade({"kind": "bytes"})
     if name == "chars":
-        alphabet: set[str] = set().union(*map(set, corpus()))
+        alphabet: set[str] = set().union(*map(set, corpus))
         return remade({"kind": "chars", "characters": UNKNOWN + "".join(sorted(alphabet))})
     path = Path(name)
     if not path.is_file():

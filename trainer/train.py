@@ -22,13 +22,14 @@ from torch.distributed.tensor import DTensor
 from gputel.trainer.border import Border, TrainingRun
 from gputel.trainer.checkpoint import Store, manifest, restore, resumed_from, run_folder, same_run
 from gputel.trainer.clock import Marks, StampClock, Timeline, Travels
-from gputel.trainer.data import check_corpus, open_corpus
-from gputel.trainer.errors import TrainerError
-from gputel.trainer.evaluate import questions, validation_for
+from gputel.trainer.data import open_corpus
+from gputel.trainer.evaluate import validation_for
+from gputel.trainer.guards import check_corpus
 from gputel.trainer.kernels import choose_attention, require_fp8
 from gputel.trainer.model import built
 from gputel.trainer.optim import optimizer
-from gputel.trainer.options import Options, Progress, settled
+from gputel.trainer.options import Options, Progress, mfu_percent, settled
+from gputel.trainer.questions import questions
 from gputel.trainer.ranks import (
     SIGNALS,
     STOPS,
@@ -38,8 +39,7 @@ from gputel.trainer.ranks import (
     accumulating,
 )
 from gputel.trainer.rows import Feed
-from gputel.trainer.say import Voice
-from gputel.trainer.shape import mfu_percent
+from gputel.trainer.say import TrainerError, Voice
 
 SAVES = {"SIGUSR1", "minutes"}
 VOTES = (*SIGNALS, "minutes", "hours", "budget", "bad data")

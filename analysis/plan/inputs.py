@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from gputel.analysis.runs.facts import estimated_flops
 from gputel.telemetry.errors import GputelError
-from gputel.trainer.errors import TrainerError
 from gputel.trainer.gpus import GpuModel, count_and_name, find_gpu, gpus, nearest_gpu
-from gputel.trainer.shape import Shape, shape_of
+from gputel.trainer.options import Shape, shape_of
+from gputel.trainer.say import TrainerError
 
 DEEPEST = 256
 VOCAB, SEQ = 65_536, 2048

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import polars
 import pytest
 import torch
@@ -10,9 +9,10 @@ from click.testing import CliRunner
 
 from gputel.trainer import data, rows
 from gputel.trainer.__main__ import main
-from gputel.trainer.data import Corpus, check_corpus, check_ids, check_samples, open_corpus
-from gputel.trainer.errors import TrainerError
-from gputel.trainer.rows import Shard, shuffled
+from gputel.trainer.data import Corpus, open_corpus
+from gputel.trainer.guards import check_corpus
+from gputel.trainer.rows import shuffled
+from gputel.trainer.say import TrainerError
 
 from .conftest import TINY, Left, Start, same
 from .corpora import LAYOUTS, STORIES, made
@@ -91,24 +91,6 @@ def test_file_that_is_something_else_is_named(layout: str, damage: bytes, named:
     assert wrong.name in str(error.value)
 
 
-@pytest.mark.parametrize("layout", ["parquet", "npy", "llm.c", "llm.c of llama-3", "nanoGPT", "jsonl"])
-def test_truncated_file_is_named(layout: str, tmp_path: Path) -> None:
-    folder = made(layout, tmp_path / "data")
-    cut = max(p for p in folder.iterdir() if p.name != "meta.pkl")
-    cut.write_bytes(cut.read_bytes()[:-5])
-    with pytest.raises(TrainerError) as error:
-        check_corpus(open_corpus(str(folder), None, None), 128_256, lambda _: True)
-    assert cut.name in str(error.value)
-
-
-def test_parquet_whose_text_is_no_string_is_named(tmp_path: Path) -> None:
-    for number in range(2):
-        polars.DataFrame({"text": [1, 2, 3]}).write_parquet(tmp_path / f"{number}.parquet")
-    corpus = open_corpus(str(tmp_path), None, None)
-    with pytest.raises(TrainerError, match=r"0.parquet: has a column text of Int64, not of strings"):
-        check_corpus(corpus, 256, lambda _: True)
-
-
 def test_damaged_page_of_parquet_is_named_with_its_rows_when_it_is_read(tmp_path: Path) -> None:
     folder = made("parquet", tmp_path / "data")
     damage(min(folder.iterdir()))
@@ -124,38 +106,6 @@ def test_pickle_that_wants_to_run_code_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match=r"it wants to run os.system"):
         open_corpus(str(folder), None, None)
     assert not marker.exists()
-
-
-def test_id_beyond_the_vocabulary_is_named() -> None:
-    shard = Shard("shard.bin", lambda: np.array([1, 2, 300, 4], np.uint16))
-    with pytest.raises(TrainerError, match=r"shard.bin: holds the token 300, the vocabulary has 256"):
-        check_ids(shard, 256)
-    check_ids(shard, 301)
-
-
-@pytest.mark.parametrize("whole", [10_000, 1_000_000])
-def test_zero_tail_of_an_aborted_download_is_named(tmp_path: Path, whole: int) -> None:
-    tokens = np.arange(whole, dtype=np.uint16) % 50_000 + 1
-    tokens[whole * 3 // 5 :] = 0
-    (tmp_path / "train.bin").write_bytes(tokens.tobytes())
-    corpus = open_corpus(str(tmp_path), None, None)
-    with pytest.raises(TrainerError, match=r"train.bin: holds 2,048 zeros from token .*fetch it again"):
-        check_corpus(corpus, 50_257, lambda _: True)
-
-
-@pytest.mark.parametrize("vocab", [50_257, 128_256])
-def test_tokens_of_32_bits_read_as_16_are_named(tmp_path: Path, vocab: int) -> None:
-    tokens = np.random.RandomState(0).randint(vocab, size=20_000).astype("<u4")
-    (tmp_path / "train.bin").write_bytes(tokens.tobytes())
-    corpus = open_corpus(str(tmp_path), None, None)
-    with pytest.raises(TrainerError, match=r"train.bin: is read as tokens of 16 bits, .* of 32\?"):
-        check_corpus(corpus, 65_536, lambda _: True)
-
-
-@pytest.mark.parametrize("vocab", [2, 65, 50_257])
-def test_tokens_of_any_small_vocabulary_pass(vocab: int) -> None:
-    tokens = np.random.RandomState(0).randint(vocab, size=20_001).astype(np.uint16)
-    check_samples(Shard("train.bin", lambda: tokens))
 
 
 def damage(path: Path) -> None:

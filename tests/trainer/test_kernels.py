@@ -1,4 +1,4 @@
-"""Loss in chunks, norms, eight bits emulated on a CPU; what a machine lacks is refused with the reason."""
+"""Eight bits emulated on a CPU; what a machine lacks is refused with the reason."""
 
 import statistics
 from collections.abc import Iterator
@@ -7,16 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.backends import cuda
-from torch.nn import functional
 
-from gputel.trainer import kernels
 from gputel.trainer.data import open_corpus
-from gputel.trainer.errors import TrainerError
 from gputel.trainer.kernels import SWITCHES, Fp8Linear, choose_attention, require_fp8, rounded
 from gputel.trainer.model import Model
 from gputel.trainer.optim import optimizer
 from gputel.trainer.options import Options, settled
 from gputel.trainer.ranks import World
+from gputel.trainer.say import TrainerError
 
 from .small_model import CPU
 
@@ -32,46 +30,6 @@ def switches_as_before() -> Iterator[None]:
 
 def drawn(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize("vocab", [50, 43])
-def test_loss_in_chunks_has_the_value_and_the_gradients_of_one_in_a_piece(
-    monkeypatch: pytest.MonkeyPatch, vocab: int
-) -> None:
-    dice = torch.Generator().manual_seed(3)
-    hidden = torch.randn(37, 16, generator=dice)
-    head = torch.randn(50, 16, generator=dice)
-    targets = torch.randint(vocab, (37,), generator=dice)
-
-    def both() -> list[torch.Tensor]:
-        h, w = hidden.clone().requires_grad_(), head.clone().requires_grad_()
-        value = kernels.mean_loss(h, w, targets, vocab)
-        torch.autograd.backward(value * 0.5)
-        assert h.grad is not None
-        assert w.grad is not None
-        return [value.detach(), h.grad, w.grad]
-
-    whole = both()
-    monkeypatch.setattr(kernels, "LOGITS_AT_ONCE", 50 * 8)
-    assert len(kernels._chunks(hidden, head, targets)) == 5
-    for one, other in zip(whole, both(), strict=True):
-        torch.testing.assert_close(one, other)
-    assert not whole[2][vocab:].any()
-
-
-def test_norm_and_relu_squared_have_the_values_and_gradients_that_torch_would_give() -> None:
-    dice = torch.Generator().manual_seed(5)
-    x = torch.randn(7, 16, generator=dice, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(kernels._Norm.apply, (x,))
-    assert torch.autograd.gradcheck(kernels.relu_squared, (x,))
-    torch.testing.assert_close(kernels.norm(x.float()), functional.rms_norm(x.float(), (16,)))
-    torch.testing.assert_close(kernels.relu_squared(x), functional.relu(x).square())
-
-
-def test_logits_are_capped() -> None:
-    capped = kernels.capped_logits(torch.full((1, 4), 100.0), torch.ones(3, 4), 3)
-    assert capped.max() <= 15
-    torch.testing.assert_close(capped, 15 * functional.hardtanh(capped / 15))
 
 
 @pytest.mark.parametrize(

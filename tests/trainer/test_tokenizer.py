@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from gputel.trainer.__main__ import main
-from gputel.trainer.errors import TrainerError
+from gputel.trainer.say import TrainerError
 from gputel.trainer.tokenizer import Tokenizer, remade, tokenizer_from
 
 from .conftest import TINY, Left
@@ -46,7 +46,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_text_comes_back_and_its_bytes_are_counted(file: Path) -> None:
-    tokenizer: Tokenizer = tokenizer_from(str(file), lambda: ())
+    tokenizer: Tokenizer = tokenizer_from(str(file), ())
     ids = [int(i) for i in tokenizer.encode([TEXT])[0]]
     assert tokenizer.decode(ids) == TEXT
     assert int(tokenizer.byte_lengths[ids].sum()) == len(TEXT.encode())
@@ -72,7 +72,7 @@ def test_run_with_a_tokenizer_file_says_bits_per_byte_and_writes_text(
 
 
 def test_tokenizer_that_has_changed_is_refused(file: Path) -> None:
-    recipe = tokenizer_from(str(file), lambda: ()).recipe
+    recipe = tokenizer_from(str(file), ()).recipe
     file.write_bytes(file.read_bytes() + b"\n")
     with pytest.raises(TrainerError, match="is not the tokenizer of this run any more; restore the file"):
         remade(recipe)
@@ -84,4 +84,4 @@ def test_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     for content in ("{}", "<html>403</html>", ""):
         (tmp_path / "t").write_text(content)
         with pytest.raises(TrainerError, match=r"/t: is n.*"):
-            tokenizer_from(str(tmp_path / "t"), lambda: ())
+            tokenizer_from(str(tmp_path / "t"), ())

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from gputel.trainer.checkpoint import write_tensors
-from gputel.trainer.errors import RankError, TrainerError, explains_itself, one_line
 from gputel.trainer.ranks import is_lost_connection, leave
+from gputel.trainer.say import RankError, TrainerError, explains_itself, one_line
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.pt")
 
