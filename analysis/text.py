@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 
@@ -16,6 +17,10 @@ DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 JOULES_PER_KWH = 3_600_000
 MIB_PER_GIB = 1024
+NUMERIC = re.compile(
+    r"[-+]?(?:\d{1,3}(?:_\d{3}){1,10}|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
+)
+"""A number that a tool kept as text."""
 FEW = 5
 FEW_TENTHS = 3.55  # below this, an error has two digits: 0.14 and 0.3, 0.35 and 0.4
 

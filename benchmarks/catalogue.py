@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gputel.analysis.catalogue import facts, index
+from gputel.analysis.catalogue import facts_file, index
 
 QUESTIONS = (
     ("--where", "lr < 1e-3 and gpu = 'H100'", "--sort", "val_loss_min", "--limit", "20", "--json"),
@@ -33,7 +33,7 @@ def main(run: Path, count: int = 10_000) -> None:
         (folder / "copies").mkdir()
         for number in range(COPIES):
             shutil.copytree(
-                run, folder / "copies" / f"run{number}", ignore=shutil.ignore_patterns(facts.NAME)
+                run, folder / "copies" / f"run{number}", ignore=shutil.ignore_patterns(facts_file.NAME)
             )
         look("computed", folder / "copies", COPIES)
         many = with_facts(run, folder / "many", count)
@@ -45,7 +45,7 @@ def main(run: Path, count: int = 10_000) -> None:
 
 def with_facts(run: Path, folder: Path, count: int) -> Path:
     """Run folders that hold a description and a facts.json alone, with other losses and settings."""
-    said = json.loads((run / facts.NAME).read_text())
+    said = json.loads((run / facts_file.NAME).read_text())
     draw = random.Random(1)
     for number in range(count):
         path = folder / f"run{number}"
@@ -54,7 +54,7 @@ def with_facts(run: Path, folder: Path, count: int) -> Path:
         row = {**said, "files": {"run.json": 3}}
         row["facts"] = {**said["facts"], "loss": 3 * draw.random(), "val_loss_min": 3 * draw.random()}
         row["settings"] = {**said["settings"], "config.lr": 10 ** draw.uniform(-5, -2), "config.seed": number}
-        (path / facts.NAME).write_text(json.dumps(row))
+        (path / facts_file.NAME).write_text(json.dumps(row))
     return folder
 
 

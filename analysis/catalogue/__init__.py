@@ -1,6 +1,7 @@
 """Many runs -> one table, and questions to it.
 
-facts      a run -> its facts, settings and metrics; `facts.json` beside a recording
+facts      a run -> its facts, settings and metrics
+facts_file facts.json, which keeps them beside a recording
 index      the table of all runs that were looked at: a SQLite file that may be deleted at any time
 names      a name in a question -> a fact, a setting or a metric
 questions  a question in SQL, which can read the table and do nothing else

@@ -1,26 +1,19 @@
-"""A run -> a row of the catalogue: facts with fixed names and types, its settings, and figures of every metric.
-
-`facts.json` beside a recording holds the row, with the size of every file that it was made from. A reader believes
-it while the sizes agree, and computes the row anew otherwise.
-"""
+"""A run -> a row of the catalogue: facts with fixed names and types, its settings, and figures of every metric."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gputel.analysis import text
 from gputel.telemetry import run_folder, source
-from gputel.telemetry.errors import GputelError
-from gputel.telemetry.own_files import is_foreign, read_small
 from gputel.telemetry.secrets import mask, mask_value
-from gputel.telemetry.whole_files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,10 +23,8 @@ if TYPE_CHECKING:
     from gputel.analysis.runs import RunData
     from gputel.analysis.runs.recording import Recording
 
-SCHEMA, FACTS_VERSION = 1, 2
-NAME = "facts.json"
-NOT_COUNTED = (NAME, ".html", ".png", ".svg", ".pdf", ".lock")  # files that facts are not made from
-LARGEST = 16 << 20  # bytes of a facts.json that are read
+FACTS_VERSION = 3
+DERIVED = ("facts.json", ".html", ".png", ".svg", ".pdf", ".lock")
 FIGURES = ("count", "first", "last", "min", "min_step", "max", "max_step")
 
 TYPED = (
@@ -59,6 +50,8 @@ TYPED = (
 FACTS: Mapping[str, str] = {name: kind for kind, names in TYPED for name in names.split()}
 """Every fact and its type. A run that lacks one has null; times are texts of the form 2026-11-22T10:00:00.000Z."""
 
+LARGEST = 2**63  # from here on a database holds no whole number
+
 TAGS, PACKAGES, CONFIG, ENVIRONMENT = "tag", "package", "config", "env"
 
 
@@ -72,16 +65,6 @@ class CatalogueRow:
 
     def as_json(self) -> dict[str, Any]:
         return {"facts": self.facts, "settings": self.settings, "metrics": self.metrics}
-
-
-def row_of(path: Path) -> CatalogueRow | None:
-    """Returns the row of a recording, a store or a log; None of a file that is no run.
-
-    A recording's own facts.json is taken where its sizes agree; nothing is ever written.
-    """
-    if path.is_dir() and run_folder.is_run(path):
-        return read_facts(path) or computed(path)
-    return computed(path)
 
 
 def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRow | None:
@@ -98,53 +81,7 @@ def computed(path: Path, gpus: Sequence[GpuTotals] | None = None) -> CatalogueRo
         facts |= _of_recording(subject, subject.recording) | _of_gpus(subject.recording, gpus)
     if facts["energy_j"] and facts["tokens"]:
         facts["j_per_token"] = facts["energy_j"] / facts["tokens"]
-    metrics = {name: _kept(figures) for name, figures in _metrics(log)}
-    return CatalogueRow(_typed(facts), settings(subject), metrics)
-
-
-def read_facts(folder: Path) -> CatalogueRow | None:
-    """Returns the row in a recording's facts.json; None without that file, or if others have changed in size."""
-    if is_foreign(folder / NAME):
-        return None
-    try:
-        said = json.loads(read_small(folder / NAME, LARGEST))
-        current = said["facts_version"] == FACTS_VERSION and said["files"] == sizes(folder)
-        if not current:
-            return None
-        facts = {name: said["facts"].get(name) for name in FACTS} | {
-            "path": str(folder),
-            "run": folder.name or folder.resolve().name,
-        }
-        return CatalogueRow(_typed(facts), dict(said["settings"]), dict(said["metrics"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def write_facts(folder: Path, gpus: Sequence[GpuTotals] | None = None) -> Path:
-    """Writes facts.json into a recording that has ended, by a rename; `gpus` are its totals, if they were made."""
-    row = computed(folder, gpus)
-    if row is None:
-        raise GputelError(str(folder), "is no run", "name a run folder")
-    document = {"schema": SCHEMA, "facts_version": FACTS_VERSION, "files": sizes(folder), **row.as_json()}
-    content = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode()
-    write_whole(folder / NAME, content)
-    return folder / NAME
-
-
-def sizes(folder: Path) -> dict[str, int]:
-    """The size of every file that facts are made from, by its path within the folder."""
-    found: dict[str, int] = {}
-    _add_sizes(str(folder), "", found)
-    return dict(sorted(found.items()))
-
-
-def _add_sizes(folder: str, prefix: str, found: dict[str, int]) -> None:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _add_sizes(entry.path, f"{prefix}{entry.name}/", found)
-            elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(NOT_COUNTED):
-                found[prefix + entry.name] = entry.stat(follow_symlinks=False).st_size
+    return row(facts, settings(subject), dict(_metrics(log)))
 
 
 def _which(subject: RunData, path: Path) -> dict[str, Any]:
@@ -153,7 +90,7 @@ def _which(subject: RunData, path: Path) -> dict[str, Any]:
     kind = stores.kind(path)
     kept_by = "recording" if subject.recording else (subject.log.format or "log") if kind else "log"
     file, _ = stores.split(path)
-    size = sum(sizes(path).values()) if path.is_dir() else file.stat().st_size if file.is_file() else None
+    size = bytes_below(path) if path.is_dir() else file.stat().st_size if file.is_file() else None
     return {
         "run": subject.name,
         "path": str(path),
@@ -161,6 +98,15 @@ def _which(subject: RunData, path: Path) -> dict[str, Any]:
         "format": subject.log.format,
         "bytes": size,
     }
+
+
+def bytes_below(folder: Path) -> int:
+    """The bytes of all files below a folder but for those that gputel derives from the others."""
+    count = 0
+    for place, _, names in os.walk(folder):
+        kept = (name for name in names if not name.endswith(DERIVED))
+        count += sum(os.lstat(os.path.join(place, name)).st_size for name in kept)  # noqa: PTH118
+    return count
 
 
 def _of_log(log: Log) -> dict[str, Any]:
@@ -275,7 +221,7 @@ def _alarms(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
             yield said if isinstance(said, dict) else {}
 
 
-def settings(subject: RunData) -> dict[str, float | str]:
+def settings(subject: RunData) -> dict[str, Any]:
     """Settings by prefixed name: printed configuration, recorded tags, environment and packages."""
     found: dict[str, Any] = {f"{CONFIG}.{name}": value for name, value in subject.log.config.items()}
     for description in subject.recording.descriptions if subject.recording else ():
@@ -284,20 +230,21 @@ def settings(subject: RunData) -> dict[str, float | str]:
         found |= {f"{PACKAGES}.{name}": value for name, value in (description.get("packages") or {}).items()}
     return {
         name: mask_value(name.partition(".")[2], value) if isinstance(value, str) else value
-        for name, value in _usable(found.items())
+        for name, value in found.items()
     }
 
 
 def _usable(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float | str]]:
     for name, value in items:
-        if isinstance(value, bool) or value is None:
-            if value is not None:
-                yield name, str(value).lower()
+        if isinstance(value, str):
+            yield _text(name), _text(value)
+        elif isinstance(value, bool):
+            yield _text(name), str(value).lower()
         elif isinstance(value, (int, float)):
-            if math.isfinite(value):
-                yield name, value
-        else:
-            yield name, str(value)
+            if abs(value) <= sys.float_info.max:
+                yield _text(name), float(value) if abs(value) >= LARGEST else value
+        elif value is not None:
+            yield _text(name), _text(str(value))
 
 
 def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -313,10 +260,6 @@ def _metrics(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, summary.figures(rows["value"], rows["step"])
 
 
-def _kept(figures: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: figures.get(name) for name in FIGURES}
-
-
 def _median(records: pl.DataFrame, name: str) -> float | None:
     if name not in records.columns:
         return None
@@ -325,19 +268,42 @@ def _median(records: pl.DataFrame, name: str) -> float | None:
     return None if middle is None else float(middle)
 
 
-def _typed(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives every fact its type; what has another is null."""
-    return {name: _cell(facts.get(name), kind) for name, kind in FACTS.items()}
+def row(facts: Mapping[str, Any], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> CatalogueRow:
+    """A row in which every cell has its type; what has another, or no database can hold, is null."""
+    typed = {name: cell(facts.get(name)) for name, cell in CELLS.items()}
+    figures = {
+        _text(name): {key: _number(figure) for key in FIGURES if (figure := each.get(key)) is not None}
+        for name, each in metrics.items()
+    }
+    return CatalogueRow(typed, dict(_usable(settings.items())), figures)
 
 
-def _cell(value: Any, kind: str) -> Any:
-    if value is None:
-        return None
-    if kind in ("text", "time"):
-        return str(value)
-    if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
-        return None
-    return int(value) if kind == "whole" else float(value)
+def _words(value: Any) -> str | None:
+    return None if value is None else _text(str(value))
+
+
+def _whole(value: Any) -> int | None:
+    is_number = isinstance(value, (int, float))
+    return int(value) if is_number and -LARGEST <= value < LARGEST else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float))
+    return float(value) if is_number and abs(value) <= sys.float_info.max else None
+
+
+OF_KIND: Mapping[str, Callable[[Any], Any]] = {
+    "text": _words,
+    "time": _words,
+    "whole": _whole,
+    "number": _number,
+}
+CELLS = {name: OF_KIND[kind] for name, kind in FACTS.items()}
+
+
+def _text(text: str) -> str:
+    """The text as a database can hold it: arguments of a command may have bytes that are no text."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

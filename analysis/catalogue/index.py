@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
-from gputel.analysis import stores
-from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, NAME, CatalogueRow, row_of
+from gputel.analysis import stores, text
+from gputel.analysis.catalogue.facts import FACTS, FACTS_VERSION, FIGURES, CatalogueRow
+from gputel.analysis.catalogue.facts_file import NAME, row_of
 from gputel.analysis.runs import paths
 from gputel.telemetry import run_folder
 from gputel.telemetry.errors import GputelError
@@ -29,13 +30,7 @@ BUSY_S = 10.0
 RUNNING_S = 60.0  # a run that goes on is computed at most so often
 LONGEST_UNWRITTEN_S = 1.0  # rows are written together, and a killed process loses no more than these
 SQL_TYPES = {"text": "TEXT", "time": "TEXT", "whole": "INTEGER", "number": "REAL"}
-LAST = (
-    ".",
-    run_folder.DESCRIPTION,
-    NAME,
-    "segments",
-)  # what changes in a recording that goes on after its end
-ENDED = "ended"  # how the signature of a recording begins that will not change any more
+ENDED = "ended"  # how the signature of a recording begins that has ended and was never continued
 
 
 def default_file() -> Path:
@@ -129,6 +124,9 @@ def _tables() -> str:
 
 
 TABLES = _tables()
+COLUMNS = [name for name in FACTS if name != "path"]
+INSERT_RUN = f"INSERT INTO runs VALUES ({', '.join('?' * (len(COLUMNS) + 6))})"
+INSERT_METRIC = f"INSERT INTO metrics VALUES (?, ?{', ?' * len(FIGURES)})"
 LAYOUT = crc32(TABLES.encode()) >> 1  # a file with other tables is made anew
 
 
@@ -146,32 +144,37 @@ def update(
 ) -> Changes:
     """Makes the table true of everything below the roots; with `remember`, later questions are about them, too."""
     changes = Changes()
-    rows = connection.execute("SELECT path, signature, facts_version, looked, status FROM runs")
-    known = {path: tuple(rest) for path, *rest in rows}
-    others = connection.execute("SELECT path, signature, facts_version, NULL, NULL FROM others")
-    known |= {path: tuple(rest) for path, *rest in others}
+    known = _known(connection)
     present: set[str] = set()
-    stale: list[tuple[Path, str]] = []
-    now = time.time()
+    stale: dict[Path, str] = {}
+
+    def is_unchanged(entry: os.DirEntry[str]) -> bool:
+        """Whether a recording that ended, or a file, is as it was when it was read."""
+        before = known.get(entry.path)
+        if before is None or not before.is_as_signed(_quick_signature(entry, before.signature)):
+            return False
+        present.add(entry.path)
+        changes.unchanged += 1
+        return True
+
     for root in roots:
         if remember:
             connection.execute("INSERT OR IGNORE INTO roots VALUES (?)", (str(root),))
-        for path in paths.walk(root, known=known.keys()) if root.exists() else ():
+        for path in paths.walk(root, is_known=is_unchanged) if root.exists() else ():
             name = str(path)
             if name in present:
                 continue
             present.add(name)
+            now_signature = signature(path)
             before = known.get(name)
-            now_signature = signature(path, has_ended=bool(before and str(before[0]).startswith(ENDED)))
-            if before and _is_current(before, now_signature, now):
+            if before and (before.is_as_signed(now_signature) or before.is_fresh):
                 changes.unchanged += 1
             else:
-                stale.append((path, now_signature))
-    signatures = dict(stale)
+                stale[path] = now_signature
     rows_at_once: list[IndexedRow] = []
     written = time.monotonic()
-    for path in show([path for path, _ in stale]):
-        rows_at_once += _computed(path, signatures[path], changes)
+    for path in show(list(stale)):
+        rows_at_once += _computed(path, stale[path], changes)
         if time.monotonic() - written > LONGEST_UNWRITTEN_S:
             put(connection, rows_at_once)
             rows_at_once, written = [], time.monotonic()
@@ -180,31 +183,81 @@ def update(
     return changes
 
 
-def _is_current(before: tuple[object, ...], now_signature: str, now: float) -> bool:
-    was, version, looked, status = before
-    if version != FACTS_VERSION:
-        return False
-    is_fresh = status == "running" and isinstance(looked, float) and now - looked < RUNNING_S
-    return was == now_signature or is_fresh
+class KnownRun(NamedTuple):
+    """What the index knows of a path: its signature, and when it was looked at."""
+
+    signature: str
+    version: int
+    looked: float | None
+    status: str | None
+
+    def is_as_signed(self, now_signature: str | None) -> bool:
+        return self.signature == now_signature and self.version == FACTS_VERSION
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it went on when it was computed, and that was just now."""
+        is_recent = self.looked is not None and time.time() - self.looked < RUNNING_S
+        return self.status == "running" and is_recent and self.version == FACTS_VERSION
 
 
-def signature(path: Path, *, has_ended: bool = False) -> str:
+def _known(connection: sqlite3.Connection) -> dict[str, KnownRun]:
+    rows = connection.execute(
+        "SELECT path, signature, facts_version, looked, status FROM runs "
+        "UNION ALL SELECT path, signature, facts_version, NULL, NULL FROM others"
+    )
+    return {path: KnownRun(*rest) for path, *rest in rows}
+
+
+def _quick_signature(entry: os.DirEntry[str], before: str) -> str | None:
+    """The signature of a recording that had ended, or of a file; None of other folders: they need a longer look."""
+    if not entry.is_dir():
+        return _of_files([entry.path, f"{entry.path}-wal"])
+    return _of_ended(entry.path) if before.startswith(ENDED) else None
+
+
+def signature(path: Path) -> str:
     """What changes when a run does: sizes and times of its files; of a recording that ended, its description's."""
-    if has_ended or (path.is_dir() and run_folder.is_run(path)):
-        has_ended = has_ended or (path / NAME).is_file()  # which the recorder writes last
-        files = [f"{path}/{name}" for name in LAST] if has_ended else sorted(map(str, path.rglob("*")))
-    elif path.is_dir():
+    name = str(path)
+    if os.path.lexists(f"{name}/{NAME}") and _was_not_continued(name) and (ended := _of_ended(name)):
+        return ended
+    if path.is_dir():
+        if run_folder.is_run(path):
+            return _of_files(_files_below(name))
         within = stores.store_reader(path).files if stores.kind(path) != "tensorboard" else _event_files(path)
-        files = [str(file) for file in within]
-    else:
-        file, _ = stores.split(path)
-        files = [str(file), f"{file}-wal"]
-    said = []
-    for name in files:
+        return _of_files(map(str, within))
+    file, _ = stores.split(path)
+    return _of_files([str(file), f"{file}-wal"])
+
+
+def _of_ended(folder: str) -> str | None:
+    """The time of the folder, which changes with what is added or replaced in it, and of its description."""
+    try:
+        facts, description = os.stat(folder), os.stat(f"{folder}/{run_folder.DESCRIPTION}")  # noqa: PTH116
+    except OSError:
+        return None
+    return f"{ENDED} {facts.st_mtime_ns} {description.st_size} {description.st_mtime_ns} {description.st_ino}"
+
+
+def _was_not_continued(folder: str) -> bool:
+    """Whether all of a recording lies in its own folder; segments and nodes may grow later."""
+    return not any(os.path.lexists(f"{folder}/{name}") for name in ("segments", "nodes"))
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (f"{place}/{name}" for name in sorted(names))
+
+
+def _of_files(names: Iterable[str]) -> str:
+    """A digest of the sizes and times of all files that are there."""
+    facts = []
+    for name in names:
         with suppress(OSError):
-            facts = os.stat(name)  # noqa: PTH116
-            said.append(f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}")
-    return f"{ENDED if has_ended else 'whole'} {blake2b(' '.join(said).encode(), digest_size=12).hexdigest()}"
+            status = os.stat(name)  # noqa: PTH116
+            facts.append(f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
+    return f"whole {blake2b(' '.join(facts).encode(), digest_size=12).hexdigest()}"
 
 
 def _event_files(folder: Path) -> list[Path]:
@@ -223,52 +276,64 @@ def _computed(path: Path, now_signature: str, changes: Changes) -> list[IndexedR
     changes.computed += row is not None
     if (
         row
-        and row.facts["ended"]
-        and row.facts["status"] != "running"
-        and row.facts["kept_by"] == "recording"
+        and not now_signature.startswith(ENDED)
+        and _has_ended(row.facts)
+        and _was_not_continued(str(path))
     ):
-        now_signature = signature(path, has_ended=True)
+        now_signature = _of_ended(str(path)) or now_signature
     return [IndexedRow(path, now_signature, row)]
+
+
+def _has_ended(facts: Mapping[str, Any]) -> bool:
+    return facts["kept_by"] == "recording" and facts["ended"] is not None and facts["status"] != "running"
 
 
 def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
     """Writes rows in one transaction, each in the place of the one that its path had."""
+    now = time.time()
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for path, now_signature, row in rows:
-            connection.execute("DELETE FROM runs WHERE path = ?", (str(path),))
-            connection.execute("DELETE FROM others WHERE path = ?", (str(path),))
-            if row is None:
-                cells = (str(path), now_signature, FACTS_VERSION)
-                connection.execute("INSERT INTO others VALUES (?, ?, ?)", cells)
-            else:
-                _put_run(connection, path, now_signature, row)
+        names = [(str(path),) for path, _, _ in rows]
+        connection.executemany("DELETE FROM runs WHERE path = ?", names)
+        connection.executemany("DELETE FROM others WHERE path = ?", names)
+        others = [(str(path), sign, FACTS_VERSION) for path, sign, row in rows if row is None]
+        connection.executemany("INSERT INTO others VALUES (?, ?, ?)", others)
+        (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()
+        runs = [(str(path), sign, row) for path, sign, row in rows if row is not None]
+        connection.executemany(
+            INSERT_RUN,
+            (
+                (at, path, sign, FACTS_VERSION, now, 0, *map(row.facts.get, COLUMNS))
+                for at, (path, sign, row) in enumerate(runs, number)
+            ),
+        )
+        connection.executemany("INSERT INTO settings VALUES (?, ?, ?, ?)", _settings(runs, number))
+        connection.executemany(INSERT_METRIC, _metrics(runs, number))
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
 
 
-def _put_run(connection: sqlite3.Connection, path: Path, now_signature: str, row: CatalogueRow) -> None:
-    facts = {**row.facts, "path": str(path)}
-    columns = {**facts, "signature": now_signature, "facts_version": FACTS_VERSION, "looked": time.time()}
-    names = ", ".join(f'"{name}"' for name in columns)
-    marks = ", ".join("?" * len(columns))
-    done = connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", list(columns.values()))
-    number = done.lastrowid
-    cells = [(number, key, numeric(value), str(value)) for key, value in row.settings.items()]
-    connection.executemany("INSERT INTO settings VALUES (?, ?, ?, ?)", cells)
-    figures = [(number, name, *(each.get(key) for key in FIGURES)) for name, each in row.metrics.items()]
-    connection.executemany(f"INSERT INTO metrics VALUES (?, ?{', ?' * len(FIGURES)})", figures)
+def _settings(
+    runs: Iterable[tuple[str, str, CatalogueRow]], number: int
+) -> Iterator[tuple[int, str, float | None, str]]:
+    for at, (_, _, row) in enumerate(runs, number):
+        for key, value in row.settings.items():
+            yield at, key, numeric(value), str(value)
+
+
+def _metrics(runs: Iterable[tuple[str, str, CatalogueRow]], number: int) -> Iterator[tuple[Any, ...]]:
+    for at, (_, _, row) in enumerate(runs, number):
+        for name, figures in row.metrics.items():
+            yield at, name, *map(figures.get, FIGURES)
 
 
 def numeric(value: float | str) -> float | None:
     """The number of a setting, also of one that is kept as text; None of any other text."""
-    from gputel.analysis.stores.points import NUMERIC  # with numpy, which a question needs not
-
     if isinstance(value, (int, float)):
         return float(value)
-    return float(value) if NUMERIC.fullmatch(value.strip()) else None
+    return float(value) if text.NUMERIC.fullmatch(value.strip()) else None
 
 
 def _forget(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -58,13 +57,15 @@ class Skipped:
 
 
 def walk(
-    path: Path, skipped: list[Skipped] | None = None, known: AbstractSet[str] = frozenset()
+    path: Path,
+    skipped: list[Skipped] | None = None,
+    is_known: Callable[[os.DirEntry[str]], bool] = lambda _: False,
 ) -> Iterator[Path]:
     """Yields the files and run folders below a path in natural order, run2 before run10; a file yields itself.
 
     Each is yielded once, whatever links lead to it. Adds what is left out to `skipped`: binary files, what gputel
     wrote itself, links to what is found anyway or that lead out, pipes, devices. Hidden files are never looked at.
-    Files in `known` are yielded by their paths, without a look at their content.
+    What `is_known` accepts is neither looked at nor yielded.
     """
     if not path.is_dir():
         yield from stores.runs_of_file(path)
@@ -72,7 +73,7 @@ def walk(
     if run_folder.is_run(path):
         yield path
         return
-    found = _Walk(path.resolve(), [] if skipped is None else skipped, known)
+    found = _Walk(path.resolve(), [] if skipped is None else skipped, is_known)
     found.folder(path)
     found.follow_links()
     yield from sorted(found.paths, key=natural_order)
@@ -81,13 +82,15 @@ def walk(
 class _Walk:
     """Goes through a folder; links come last, so that a file is found by its own name first."""
 
-    def __init__(self, root: Path, skipped: list[Skipped], known: AbstractSet[str]) -> None:
+    def __init__(
+        self, root: Path, skipped: list[Skipped], is_known: Callable[[os.DirEntry[str]], bool]
+    ) -> None:
         self._root = root
         self.paths: list[Path] = []
         self._skipped = skipped
-        self._seen: dict[tuple[int, int], Path] = {}
+        self._seen: dict[tuple[int, int], Path | str] = {}
         self._links: list[Path] = []
-        self._known = known
+        self._is_known = is_known
         self._claimed: set[Path] = set()  # files of the stores that were found
 
     def folder(self, path: Path) -> None:
@@ -97,22 +100,33 @@ class _Walk:
             self.paths.append(path)
             return
         try:
-            entries = sorted(os.scandir(path), key=lambda entry: natural_order(entry.name))
+            with os.scandir(path) as listing:
+                entries = [entry for entry in listing if not entry.name.startswith(".")]
+            device = path.stat().st_dev
         except OSError as error:
             self._skipped.append(Skipped(path, f"cannot be opened: {error.strerror}"))
             return
-        here = stores.in_folder(path, self._claimed)
+        here = stores.in_folder(path, entries, self._claimed)
         self.paths += here.paths
         self._claimed |= here.claimed
-        for entry in entries:
-            if entry.name.startswith(".") or (inside := Path(entry.path)) in self._claimed:
-                continue
+        new = [entry for entry in entries if not self._pass_over(entry, device)]
+        for entry in sorted(new, key=lambda entry: natural_order(entry.name)):
+            inside = Path(entry.path)
             if entry.is_symlink():
                 self._links.append(inside)
             elif (is_folder := entry.is_dir()) or entry.is_file():
                 self._take(inside, is_folder=is_folder)
             else:
                 self._skipped.append(Skipped(inside, FOREIGN))
+
+    def _pass_over(self, entry: os.DirEntry[str], device: int) -> bool:
+        """Whether a file belongs to a store, or is known; links to what is known are not yielded either."""
+        if self._claimed and Path(entry.path) in self._claimed:
+            return True
+        if entry.is_symlink() or not self._is_known(entry):
+            return False
+        self._seen.setdefault((device, entry.inode()), entry.path)
+        return True
 
     def follow_links(self) -> None:
         while self._links:
@@ -126,9 +140,6 @@ class _Walk:
     def _take(self, path: Path, *, is_folder: bool) -> None:
         if is_folder:
             self.folder(path)
-        elif str(path) in self._known:
-            if self._is_new(path):
-                self.paths.append(path)
         elif path.name.endswith(PAGES):
             self._skipped.append(Skipped(path, "page or picture"))
         elif (seen := stores.look(path)).binary and not seen.store:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -39,7 +40,7 @@ class FolderStores:
 def kind(path: Path) -> StoreKind | None:
     """Returns which kind of store a path is; None for a run folder, a log, and anything else."""
     if path.is_dir():
-        return None if run_folder.is_run(path) else _kind_of_folder(path)
+        return None if run_folder.is_run(path) else _kind_of_folder(path, _listed(path), set())
     file, run = split(path)
     found = look(file).store
     return found if run is None or found == "database" else None
@@ -114,10 +115,10 @@ def runs_of_file(path: Path) -> list[Path]:
     return [path.with_name(f"{path.name}{RUN_MARK}{name.replace('/', '_')}") for name in names]
 
 
-def in_folder(folder: Path, taken: set[Path]) -> FolderStores:
+def in_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path]) -> FolderStores:
     """Finds what in a folder is one store together; files in `taken` belong to a store that was found before."""
     found = FolderStores()
-    which = _kind_of_folder(folder, taken)
+    which = _kind_of_folder(folder, entries, taken)
     if which == "tensorboard":
         from gputel.analysis.stores import tensorboard
 
@@ -131,29 +132,37 @@ def in_folder(folder: Path, taken: set[Path]) -> FolderStores:
     elif which == "mlflow":
         found.paths.append(folder)
         found.claimed |= set(folder.iterdir())
-    found.claimed |= _claimed_beside(folder)
+    found.claimed |= _claimed_beside(folder, [entry.name for entry in entries])
     return found
 
 
-def _claimed_beside(folder: Path) -> set[Path]:
+def _claimed_beside(folder: Path, names: Sequence[str]) -> set[Path]:
     """What repeats a store beside it: states of checkpoints, the files of a `.wandb`, runs that were deleted."""
     from gputel.analysis.stores import mlruns, trainer_state
 
-    _, repeated = trainer_state.newest(folder)
-    claimed = set(repeated)
-    for path in folder.glob("*.wandb"):
-        if look(path).store == "wandb":
-            claimed |= {folder / name for name in WANDB_FOLDERS}
-    if mlruns.is_deleted(folder):
-        claimed |= set(folder.iterdir())
-    if (folder / mlruns.META).is_file():
-        claimed.add(folder / mlruns.META)
-    claimed |= {Path(f"{path}{ending}") for path in folder.glob("*.db") for ending in ("-wal", "-shm")}
+    claimed: set[Path] = set()
+    if any(name.startswith("checkpoint-") for name in names):
+        claimed |= set(trainer_state.newest(folder)[1])
+    for name in names:
+        if name == mlruns.META:
+            claimed |= set(folder.iterdir()) if mlruns.is_deleted(folder) else {folder / mlruns.META}
+        elif name.endswith(".wandb") and look(folder / name).store == "wandb":
+            claimed |= {folder / repeated for repeated in WANDB_FOLDERS}
+        elif name.endswith(".db"):
+            claimed |= {folder / f"{name}{ending}" for ending in ("-wal", "-shm")}
     return claimed
 
 
-def _kind_of_folder(folder: Path, taken: set[Path] | None = None) -> StoreKind | None:
-    if _holds_event_files(folder, taken or set()):
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _kind_of_folder(folder: Path, entries: Sequence[os.DirEntry[str]], taken: set[Path]) -> StoreKind | None:
+    if _holds_event_files(entries, taken):
         return "tensorboard"
     if (folder / "plots" / "metrics").is_dir():
         from gputel.analysis.stores import dvclive
@@ -166,24 +175,15 @@ def _kind_of_folder(folder: Path, taken: set[Path] | None = None) -> StoreKind |
     return None
 
 
-def _holds_event_files(folder: Path, taken: set[Path]) -> bool:
+def _holds_event_files(entries: Sequence[os.DirEntry[str]], taken: set[Path]) -> bool:
     """Whether event files lie in a folder, or in a child that is about a part of the data."""
     from gputel.analysis.stores.parts import is_part
 
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return False
-    children = [Path(entry.path) for entry in entries if is_part(entry.name) and entry.is_dir()]
-    files = [Path(entry.path) for entry in entries if entry.is_file() and not entry.name.startswith(".")]
-    if any(path not in taken and look(path).store == "tensorboard" for path in files):
+    if any(_is_event_file(entry, taken) for entry in entries):
         return True
-    return any(_event_file_in(child, taken) for child in children)
+    children = [Path(entry.path) for entry in entries if is_part(entry.name) and entry.is_dir()]
+    return any(_is_event_file(entry, taken) for child in children for entry in _listed(child))
 
 
-def _event_file_in(folder: Path, taken: set[Path]) -> bool:
-    try:
-        files = [Path(entry.path) for entry in os.scandir(folder) if entry.is_file()]
-    except OSError:
-        return False
-    return any(path not in taken and look(path).store == "tensorboard" for path in files)
+def _is_event_file(entry: os.DirEntry[str], taken: set[Path]) -> bool:
+    return entry.is_file() and (path := Path(entry.path)) not in taken and look(path).store == "tensorboard"

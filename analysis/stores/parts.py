@@ -4,7 +4,8 @@ from __future__ import annotations
 
 TRAINING = frozenset({"train", "training"})
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev"})
+PARTS = TRAINING | EVALUATION
 
 
 def is_part(name: str) -> bool:
-    return name.lower() in TRAINING | EVALUATION
+    return name.lower() in PARTS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gputel.analysis import text
+
 if TYPE_CHECKING:
     from gputel.analysis.logs.outcome import LogEvent, Status
     from gputel.analysis.logs.patterns import Reject
 
 MOST = 2**62  # a larger step is none
 DEEPEST = 8  # levels of a configuration
-NUMERIC = re.compile(r"[-+]?(?:\d[\d_]{0,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,8 @@ def setting(cell: object) -> float | str | None:
         return "true" if cell else "false"
     if isinstance(cell, (int, float)):
         return number(cell)
-    text = str(cell).strip()
-    try:
-        return float(text) if NUMERIC.fullmatch(text) else text
-    except OverflowError:
-        return text
+    words = str(cell).strip()
+    return float(words) if text.NUMERIC.fullmatch(words) else words
 
 
 def settings(nested: Mapping[str, object], prefix: str = "") -> dict[str, float | str]:

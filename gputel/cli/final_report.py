@@ -153,10 +153,10 @@ def _make(order: ReportOrder) -> None:
 
 def _write_facts(run: Path, summary: RecordingSummary) -> None:
     """Writes facts.json, by which `gputel runs` knows the run without reading it; a full disk leaves it out."""
-    from gputel.analysis.catalogue import facts
+    from gputel.analysis.catalogue import facts_file
 
     with contextlib.suppress(OSError):
-        facts.write_facts(run, summary.gpus)
+        facts_file.write_facts(run, summary.gpus)
 
 
 def _write_page(run: Path, order: ReportOrder) -> None:

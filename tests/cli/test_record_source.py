@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputel.analysis.catalogue import facts
+from gputel.analysis.catalogue import facts_file
 
 
 @pytest.mark.long
@@ -25,4 +25,6 @@ def test_named_file_is_saved_unless_no_source_says_otherwise(
     assert done.returncode == 0, done.stderr
     saved = tmp_path / "run" / "source" / "files" / "train.py"
     assert saved.exists() == (not options)
-    assert json.loads((tmp_path / "run" / "facts.json").read_text())["files"] == facts.sizes(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "facts.json").read_text())["files"] == facts_file.sizes(
+        tmp_path / "run"
+    )

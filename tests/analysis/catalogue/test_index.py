@@ -110,6 +110,50 @@ def test_settings_kept_as_text_have_their_number(folder: Path) -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore::gputel.telemetry.errors.DamagedFile")
+def test_recording_that_goes_on_after_its_end_is_read_again(recording: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recording, runs / "run")
+    update(runs)
+    assert update(runs).unchanged == 1
+    second = runs / "run" / "segments" / "2"
+    second.mkdir(parents=True)
+    (second / "run.json").write_bytes((recording / "run.json").read_bytes())
+    assert update(runs).computed == 1
+    for count in (1, 2):
+        (second / "output.log").write_text("step 7 | loss 0.5\n" * count)
+        assert update(runs).computed == 1
+        assert update(runs).unchanged == 1
+
+
+@pytest.mark.parametrize("change", ["touched", "replaced", "removed"])
+def test_ended_recording_is_looked_at_again_once_its_folder_changes(
+    recording: Path, tmp_path: Path, change: str
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recording, runs / "run")
+    update(runs)
+    description = runs / "run" / "run.json"
+    if change == "touched":
+        description.write_bytes(description.read_bytes() + b"\n")
+    elif change == "replaced":
+        (runs / "run" / "draft").write_bytes(description.read_bytes())
+        (runs / "run" / "draft").rename(description)
+    else:
+        shutil.rmtree(runs / "run")
+    changes = update(runs)
+    assert (changes.computed, changes.left) == ((0, 1) if change == "removed" else (1, 0))
+
+
+def test_link_to_a_known_recording_is_no_second_run(recording: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recording, runs / "run")
+    update(runs)
+    (runs / "again").symlink_to("run")
+    update(runs)
+    assert paths(runs) == [str(runs / "run")]
+
+
 WRITER = """
 import sys
 from pathlib import Path
