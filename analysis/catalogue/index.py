@@ -165,9 +165,12 @@ def update(
             if name in present:
                 continue
             present.add(name)
-            now_signature = signature(path)
             before = known.get(name)
-            if before and (before.is_as_signed(now_signature) or before.is_fresh):
+            if before and (before.is_fresh or before.is_as_signed(_of_ended(name))):
+                changes.unchanged += 1
+                continue
+            now_signature = signature(path)
+            if before and before.is_as_signed(now_signature):
                 changes.unchanged += 1
             else:
                 stale[path] = now_signature
