@@ -143,8 +143,27 @@ def update(
     remember: bool = True,
 ) -> Changes:
     """Makes the table true of everything below the roots; with `remember`, later questions are about them, too."""
+    if remember:
+        names = [(str(root),) for root in roots]
+        connection.executemany("INSERT OR IGNORE INTO roots VALUES (?)", names)
     changes = Changes()
-    known = _known(connection)
+    present, stale = _looked_through(roots, _known(connection), changes)
+    rows_at_once: list[IndexedRow] = []
+    written = time.monotonic()
+    for path in show(list(stale)):
+        rows_at_once += _computed(path, stale[path], changes)
+        if time.monotonic() - written > LONGEST_UNWRITTEN_S:
+            put(connection, rows_at_once)
+            rows_at_once, written = [], time.monotonic()
+    put(connection, rows_at_once)
+    _forget(connection, roots, present, changes)
+    return changes
+
+
+def _looked_through(
+    roots: Iterable[Path], known: Mapping[str, KnownRun], changes: Changes
+) -> tuple[set[str], dict[Path, str]]:
+    """Everything that is there, and what of it must be read, with its signature; the others are counted."""
     present: set[str] = set()
     stale: dict[Path, str] = {}
 
@@ -158,32 +177,17 @@ def update(
         return True
 
     for root in roots:
-        if remember:
-            connection.execute("INSERT OR IGNORE INTO roots VALUES (?)", (str(root),))
         for path in paths.walk(root, is_known=is_unchanged) if root.exists() else ():
             name = str(path)
             if name in present:
                 continue
             present.add(name)
             before = known.get(name)
-            if before and (before.is_fresh or before.is_as_signed(_of_ended(name))):
-                changes.unchanged += 1
-                continue
-            now_signature = signature(path)
-            if before and before.is_as_signed(now_signature):
+            if before and (before.is_fresh or before.is_as_signed(_of_ended(name), signature(path))):
                 changes.unchanged += 1
             else:
-                stale[path] = now_signature
-    rows_at_once: list[IndexedRow] = []
-    written = time.monotonic()
-    for path in show(list(stale)):
-        rows_at_once += _computed(path, stale[path], changes)
-        if time.monotonic() - written > LONGEST_UNWRITTEN_S:
-            put(connection, rows_at_once)
-            rows_at_once, written = [], time.monotonic()
-    put(connection, rows_at_once)
-    _forget(connection, roots, present, changes)
-    return changes
+                stale[path] = signature(path)
+    return present, stale
 
 
 class KnownRun(NamedTuple):
@@ -194,8 +198,8 @@ class KnownRun(NamedTuple):
     looked: float | None
     status: str | None
 
-    def is_as_signed(self, now_signature: str | None) -> bool:
-        return self.signature == now_signature and self.version == FACTS_VERSION
+    def is_as_signed(self, *signatures: str | None) -> bool:
+        return self.signature in signatures and self.version == FACTS_VERSION
 
     @property
     def is_fresh(self) -> bool:
