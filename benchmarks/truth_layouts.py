@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 NAME = "NVIDIA H100 80GB HBM3"
 FIRST_LINE = 0.5  # seconds after the start
+LAUNCH_S = 0.002  # a step is launched long before it ends
 FIRST = 10  # steps that nanochat leaves out of its total time
 
 
@@ -37,7 +39,7 @@ class Layout:
 def lines(case: Case) -> Iterator[tuple[float, str]]:
     """What the run prints, with the second at which each line comes out."""
     layout = case.layout
-    for at, line in _lines(case):
+    for at, line in sorted(_lines(case), key=itemgetter(0)):
         if not layout.ranks or "step " not in line:
             yield at, layout.prefix.format(rank=0) + line
             continue
@@ -52,23 +54,42 @@ def _lines(case: Case) -> Iterator[tuple[float, str]]:
         yield from ((1.0, line) for line in banner)
     waited = total = 0.0
     first = True
-    for kind, begin, end, step in case.spans[1:]:
+    for place, (kind, begin, end, step) in enumerate(case.spans):
         if kind == "eval":
             yield end, layout.evaluation(case, step)
             waited += (end - begin) * case.inside
         elif kind == "checkpoint":
             yield (begin if layout.announced else end), layout.save.format(step=step)
             waited += (end - begin) * layout.inside
-        elif kind == "start":
+        elif kind == "start" and place:
             yield end, f"Resuming from checkpoint at step {step}"
             waited = 0.0
         elif kind == "train":
             total += (end - begin) * (step > FIRST)
+            at = _printed_at(case, place)
             if step % case.every == 0 or step == case.steps - 1:
-                yield end, layout.record(case, step, end - begin + waited, total)
+                yield at, layout.record(case, step, end - begin + waited, total)
             if first and case.banner == "late":
-                yield from ((end, line) for line in banner)
+                yield from ((at, line) for line in banner)
             waited, first = 0.0, False
+
+
+def _printed_at(case: Case, place: int) -> float:
+    """The second at which the line of a step comes out: a loop may read its loss while the next step runs.
+
+    Before a pause such a loop prints what it owes (`late`), or after it, when it launched the next step (`queued`).
+    """
+    _, _, end, step = case.spans[place]
+    following = next(
+        (span for span in case.spans[place + 1 :] if span[0] not in ("eval", "checkpoint")), None
+    )
+    if following is None or following[0] != "train":
+        return end
+    _, begin, done, later = following
+    alone = following is case.spans[place + 1]
+    if case.queued and not alone:
+        return begin + LAUNCH_S
+    return begin + case.late * (done - begin) if alone and later == step + 1 else end
 
 
 def last_dt(case: Case) -> float:

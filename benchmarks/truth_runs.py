@@ -56,6 +56,8 @@ class Case:
     hz: float = 10.0
     inside: bool = False
     thousandth: bool = False
+    late: float = 0.0  # share of the next step after which a line comes out, unless a pause is next
+    queued: bool = False  # the line of the step before a pause comes behind it
     banner: str = "top"  # or late: after the first step; each line behind its stamp
     gap: tuple[float, float] | None = None  # in the readings, as shares of the run
     lost: float | None = None  # share of the run after which the last GPU answers nothing
@@ -308,7 +310,10 @@ def _case(seed: int, number: int, rng: random.Random) -> Case:
         options["offset_h"] = rng.choice([0, 0, 2])
     if options["stamps"] and options["save_every"] < 160 and rng.random() < 0.25:
         options |= {"crash": rng.uniform(0.6, 0.9), "every": 1}
-    name = f"r{number:02d}-{style}-{readings or 'log'}-{options['stamps'] or 'none'}"
+    if options["every"] == 1 and not options["inside"] and rng.random() < 0.4:
+        options |= rng.choice([{"late": rng.uniform(0.3, 0.95)}, {"late": 0.9}, {"queued": True}])
+    kind = "-late" if options.get("late") else "-queued" if options.get("queued") else ""
+    name = f"r{number:02d}-{style}-{readings or 'log'}-{options['stamps'] or 'none'}{kind}"
     return Case(name, seed + number, **options)
 
 

@@ -76,7 +76,7 @@ def border_error(
     return BorderError(
         placed.resolution_s if placed.brief else finest_s,
         math.hypot(deviation_s * (covered**0.5 if covered > 1 or not len(dt_ms) else HALF_KNOWN), rounded_s),
-        step.error_s * covered if step else 0.0,
+        math.hypot(step.error_s * covered if step else 0.0, placed.late_error_s),
         between_s,
         placed.resolution_s * (_inner_borders(placed) / 12) ** 0.5,
     )

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from gputel.analysis.align.late_lines import on_time
 from gputel.analysis.align.windows import Moments, Numbers
 from gputel.analysis.logs.file_times import time_in_name
 from gputel.telemetry.clock import SECOND
@@ -45,7 +46,8 @@ class TimedLog:
 
     `uncertainty_s` is how far off a line may be, None if unknown. `resolution_s` is the smallest difference between
     two times, 0 of a recorder's and of printed step times. Without timestamps (`stamped`), only the length of steps
-    is known. `brief`: most evaluations and checkpoints take about as long as that, so a time of one means little.
+    is known. `late_error_s` is how far off a line may be that came late and was moved. `brief`: most evaluations
+    and checkpoints take about as long as the resolution, so a time of one means little.
     """
 
     records: pl.DataFrame
@@ -55,6 +57,7 @@ class TimedLog:
     uncertainty_s: float | None
     stamped: bool = True
     resolution_s: float = 0.0
+    late_error_s: float = 0.0
     brief: bool = False
 
     @property
@@ -81,9 +84,9 @@ def timed_log(subject: RunData) -> TimedLog:
     if log.records.is_empty():
         return TimedLog(log.records, log.evals, log.events, None, None)
     if subject.recording is not None:
-        return TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0)
+        return on_time(TimedLog(log.records, log.evals, log.events, "per-line timestamps", 0.0))
     if stamps.null_count() < len(stamps):
-        return _by_stamps(log)
+        return on_time(_by_stamps(log))
     clock = _own_clock(log.records)
     if clock is None:
         return TimedLog(log.records, log.evals, log.events, None, None)
