@@ -3,6 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gputel.gputel_log import config as config
+from gputel.gputel_log import log as log
+from gputel.gputel_log import mark as mark
+from gputel.gputel_log import span as span
+from gputel.gputel_log import step as step
+
 if TYPE_CHECKING:
     from gputel.api import compare as compare
     from gputel.api import gate as gate
@@ -16,7 +22,7 @@ __version__ = "0.1.0"
 
 API = ("compare", "gate", "open_run", "parse", "parse_all", "plan", "scan")
 
-__all__ = ["__version__", *API]
+__all__ = ["__version__", "config", "log", "mark", "span", "step", *API]
 
 
 def __getattr__(name: str) -> object:

@@ -167,7 +167,7 @@ def _make(path: Path, facts: Mapping[str, object], node: str | None, number: int
 
 def discard(segment: Segment) -> None:
     """Remove what was made for a recording that did not begin, and nothing else."""
-    for table in ("gpu", *TABLES):
+    for table in ("gpu", "inside", *TABLES):
         shutil.rmtree(segment.path / table, ignore_errors=True)
     for name in (DESCRIPTION, LOCK, recorder_lock.NAME, "output.log", "output.idx", "events.jsonl"):
         (segment.path / name).unlink(missing_ok=True)

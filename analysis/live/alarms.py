@@ -31,7 +31,9 @@ from gputel.analysis.alarms.observations import (
     When,
 )
 from gputel.analysis.alarms.watch import Alarm, RuleEngine
+from gputel.analysis.live import api_rows
 from gputel.analysis.live.causes import cause_now
+from gputel.analysis.live.update import segment_of
 from gputel.telemetry import events, run_folder
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.events import ALARM
@@ -113,13 +115,17 @@ class RunAlarms:
         return replace(alarm, text=f"{alarm.text}; {words}") if words else alarm
 
     def _moments(self, update: Update) -> Iterator[Moment]:
-        if update.increment is not None:
+        increment = update.increment
+        segment = segment_of(update.stream)
+        if increment is not None and segment in self._run.state.logs:
+            increment = api_rows.unprinted(increment, self._run.state.logs[segment].curves)
+        if increment is not None:
             pending = self._pending.setdefault(update.stream, PendingRows())
             arrival = self._arrival(update)
             is_recorded = self._run.state.is_recorded
             when = observations.timestamp if is_recorded else lambda _: arrival
             rank = _rank(update, is_recorded=is_recorded)
-            yield from pending.take(update.increment, when, rank, arrival)
+            yield from pending.take(increment, when, rank, arrival)
         for event in update.recorder_events:
             if event.get("kind") != ALARM:
                 yield EventSeen(str(event.get("kind")), str(event.get("text")), self._now(), facts=event)

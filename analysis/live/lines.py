@@ -29,7 +29,7 @@ Row = dict[str, Any]
 Key = tuple[str, int, object]
 
 IDENTITY = {"train": "step", "eval": "name", "event": "kind"}  # column that identifies a row within its line
-PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank")
+PLACES = ("phase", "attempt", "step", "total_steps", "time", "line", "rank", "origin")
 WHERE = ("phase", "attempt", "step", "line", "time")  # first fields of every JSON row, null or not
 ALWAYS = {"eval": ("name", "value"), "event": ("event", "text", "rank")}  # further fields that may be null
 SKIPPED = ("eval", "epoch")  # events that have rows of their own, or nothing to print

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from math import floor
@@ -92,6 +92,19 @@ class LogState:
         if increment.open_records.height:
             self._set_latest(increment.open_records, now)
         self._take_open_evals(increment.open_evals)
+
+    def beside(self, given: LogState) -> LogState:
+        """This printed log with what the training gave by itself, whose values come first."""
+        if self.step is None and not self.records:
+            return replace(given, events=self.events, open_events=self.open_events, counts=self.counts)
+        return replace(
+            self,
+            records=max(self.records, given.records),
+            step=max(filter(None, (self.step, given.step)), default=self.step),
+            last={**self.last, **given.last},
+            curves={**self.curves, **given.curves},
+            evals={**self.evals, **given.evals},
+        )
 
     def seconds_a_step(self) -> float | None:
         """Median over the last records."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputel.analysis.live import files, run_folder
+from gputel.analysis.live.api_rows import LiveGiven
 from gputel.analysis.live.commands import FollowedCommand
 from gputel.analysis.live.files import FilePosition, GrowingFile
 from gputel.analysis.live.machine import LiveMachine
@@ -24,7 +25,7 @@ from gputel.analysis.live.resume import Position, Positions
 from gputel.analysis.live.run_folder import LiveJournals, Output
 from gputel.analysis.live.sources import CompressedFile, LiveSource, PipeSource, is_compressed
 from gputel.analysis.live.state import RunState
-from gputel.analysis.live.update import Update
+from gputel.analysis.live.update import Update, stream_of
 from gputel.analysis.logs import open_files
 from gputel.analysis.logs.files import name_of
 from gputel.analysis.logs.formats import Format
@@ -173,10 +174,16 @@ class FollowedRun(Followed):
         self._journals: dict[str, LiveJournals] = {}
         self._machines: dict[str, LiveMachine] = {}
         self._events: dict[str, run_folder.EventsFile] = {}
+        self._given: dict[str, LiveGiven] = {}
+        self._inside: dict[str, object] = {}
         if note := files.filesystem_note(path, filesystem.kind(path)):
             self.notes.append(note)
         completeness.warn(*run_folder.descriptions(path))
         self.look()
+
+    @property
+    def is_over(self) -> bool:
+        return super().is_over and not any(given.is_pending for given in self._given.values())
 
     @property
     def is_awaited(self) -> bool:
@@ -191,12 +198,19 @@ class FollowedRun(Followed):
             if name not in self._outputs:
                 self._begin(name, segment)
             self._outputs[name].is_over = bool(fact.get("ended"))
+            self._inside[name] = fact.get("inside")
         self.state.describe(facts)
         written = {self._is_written(name) for name, output in self._outputs.items() if not output.is_over}
         self.state.set_written(True if True in written else None if None in written or not written else False)
 
     def read(self) -> Iterator[Update]:
         yield from super().read()
+        for name, given in self._given.items():
+            live = given.has_begun
+            if (increment := given.read(self._inside[name])) is not None:
+                is_printed = bool(self.streams[name].increments.parser.records.begun)
+                update = replace(self._update(stream_of(name)), increment=increment, log=given.log)
+                yield replace(update, live=live, shown=is_printed)
         for name, journals in self._journals.items():
             live = journals.has_begun
             if (seconds := journals.read()) is not None:
@@ -226,6 +240,7 @@ class FollowedRun(Followed):
         self._writer_checks[name] = WriterCheck(segment.output)
         self._events[name] = run_folder.EventsFile(segment, self._before(EVENTS + name).place)
         self._journals[name] = LiveJournals(segment.gpu)
+        self._given[name] = LiveGiven(segment)
         self._machines[name] = LiveMachine(segment.path, segment.node or "")
         self.paths += [segment.path, segment.gpu]
 

@@ -18,6 +18,7 @@ import polars as pl
 from gputel.analysis import document
 from gputel.analysis.live.gpus import GpuHistory
 from gputel.analysis.live.log_state import LogState, upcoming
+from gputel.analysis.live.update import segment_of
 from gputel.analysis.live.view import MachineView, RunCost, Terms, View
 from gputel.analysis.runs.batch import StepTokens, step_tokens
 from gputel.analysis.runs.facts import run_facts
@@ -46,6 +47,7 @@ class RunState:
     def __init__(self, name: str, source: str, now: Callable[[], float] = time.time) -> None:
         self.name, self.source = name, source
         self.logs: dict[str, LogState] = {}
+        self._given: dict[str, LogState] = {}  # by the segment beside whose output the rows were given
         self.changed = 0  # number of changes, so that a view knows whether to redraw
         self.has_grown = False  # since following began
         self.is_written: bool | None = None  # whether a process has it open; None if unknown
@@ -63,11 +65,13 @@ class RunState:
         self.changed += 1
         increment = update.increment
         if increment is not None:
-            if increment.afresh or update.stream not in self.logs:
-                self.logs[update.stream] = LogState()
+            segment = segment_of(update.stream)
+            logs, name = (self.logs, update.stream) if segment is None else (self._given, segment)
+            if increment.afresh or name not in logs:
+                logs[name] = LogState()
             if update.log is not None:
                 self._sources[update.stream] = update.log
-            log = self.logs[update.stream]
+            log = logs[name]
             was_placed = log.begun is not None
             log.take(increment, self._now(), live=update.live)
             if update.log is not None and not was_placed:
@@ -170,15 +174,18 @@ class RunState:
             machines=[self._machines[node] for node in sorted(self._machines)],
             ranks=self._ranks(now),
             events=[*log.events, *log.open_events, *self._events],
-            records=sum(each.records for each in self.logs.values()),
+            records=max(sum(each.records for each in logs.values()) for logs in (self.logs, self._given)),
             config=config,
         )
 
     def _main(self) -> LogState:
         """The log shown for the run: the last segment with rows, or the rank that is furthest."""
-        with_rows = [log for log in self.logs.values() if log.records or log.step is not None]
+        logs = [
+            log.beside(self._given[name]) if name in self._given else log for name, log in self.logs.items()
+        ]
+        with_rows = [log for log in logs if log.records or log.step is not None]
         if not with_rows:
-            return next(iter(self.logs.values()), LogState())
+            return next(iter(logs), LogState())
         return with_rows[-1] if self._facts else max(with_rows, key=lambda log: log.step or 0)
 
     def _total(self, log: LogState) -> int | None:

@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from gputel.analysis.logs.incremental import Increment
     from gputel.analysis.logs.outcome import LogEvent
 
+API = "api"
+"""The stream of given rows; of a later segment or a node it stands behind the name of that."""
+
+
+def stream_of(segment: str) -> str:
+    return f"{segment}/{API}" if segment else API
+
+
+def segment_of(stream: str) -> str | None:
+    """The segment beside whose output the rows of a stream were given; None of printed ones."""
+    segment, _, last = stream.rpartition("/")
+    return segment if last == API else None
+
 
 class ReadSoFar(Protocol):
     """What is known of a log or a store beside its rows."""

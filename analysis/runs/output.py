@@ -22,6 +22,7 @@ from gputel.analysis.logs.log import Log
 from gputel.analysis.logs.outcome import LogEvent, Status
 from gputel.analysis.logs.parser import make_parser
 from gputel.analysis.logs.patterns import Reject
+from gputel.analysis.runs import api_rows
 from gputel.telemetry import completeness, run_folder
 from gputel.telemetry.errors import DamagedFile, reason
 from gputel.telemetry.own_files import is_foreign
@@ -42,7 +43,10 @@ def read(path: Path, formats: tuple[Format, ...] | None = None) -> Log:
     folder = run_folder.open_folder(path)
     facts = [run_folder.readable_facts(segment.path) for segment in folder.segments]
     completeness.warn(folder.segments, facts)
-    outputs = [(segment.node, _segment(segment, formats)) for segment in folder.segments]
+    outputs = [
+        (segment.node, _segment(segment, formats, fact.get("inside")))
+        for segment, fact in zip(folder.segments, facts, strict=True)
+    ]
     logs = [(node, log) for node, log in outputs if log is not None]
     whole = _joined(logs, folder.name, str(path)) if logs else _nothing(folder.name, str(path))
     open_ended = any(not description.get("ended") for description in facts)
@@ -91,8 +95,21 @@ def _code(description: Mapping[str, Any]) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log | None:
-    """The log of one segment; None if it has no output that can be read."""
+def _segment(segment: Segment, formats: tuple[Format, ...] | None, inside: object) -> Log | None:
+    """The log of one segment, printed and given by `gputel.log`; None if it has neither."""
+    given = api_rows.read(segment, inside)
+    printed = _printed(segment, formats)
+    if printed is None and not (given.cells or given.config):
+        return None
+    log, moments = printed or (_nothing(segment.path.name, str(segment.output)), None)
+    if moments is None:
+        return api_rows.merge(log, given, np.empty(0, dtype=np.int64))
+    walls = moments.fill_null(strategy="forward").fill_null(0).to_numpy()
+    return api_rows.merge(_timed(log, moments), given, np.maximum.accumulate(walls[: log.lines]))
+
+
+def _printed(segment: Segment, formats: tuple[Format, ...] | None) -> tuple[Log, pl.Series | None] | None:
+    """The log of one segment's output, and when each of its lines was recorded, if its index says so."""
     if is_foreign(segment.output):
         return None
     parser = make_parser(formats)
@@ -119,8 +136,7 @@ def _segment(segment: Segment, formats: tuple[Format, ...] | None) -> Log | None
     parser.finish()
     log = result.conclude(parser, segment.path.name, str(segment.output))
     line_ends = np.concatenate([*ends, [position]]).astype(np.int64)
-    moments = _moments(segment.index, line_ends)
-    return log if moments is None else _timed(log, moments)
+    return log, _moments(segment.index, line_ends)
 
 
 def _moments(index: Path, line_ends: npt.NDArray[np.int64]) -> pl.Series | None:
@@ -180,7 +196,7 @@ def _of_node(log: Log, node: str) -> Log:
 
 
 def _stacked(parts: list[Log], table: str) -> Any:
-    return pl.concat([getattr(log, table) for log in parts], how="diagonal")
+    return pl.concat([getattr(log, table) for log in parts], how="diagonal_relaxed")
 
 
 def _moved(log: Log, attempts: dict[str, int], lines: int) -> Log:

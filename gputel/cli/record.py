@@ -153,14 +153,14 @@ def _record(
     """
     from gputel.telemetry import run_folder, source
     from gputel.telemetry.errors import GputelError
-    from gputel.telemetry.inside import environment
+    from gputel.telemetry.inside import drain, environment
     from gputel.telemetry.process import spawn, viewer
 
     spawn.require_linux()
     if argv:
         spawn.check(argv)
     path, segment = _folder(argv, asked)
-    inside = environment.enter(asked["inside"] if argv else "off")
+    inside = environment.enter(asked["inside"]) if argv else environment.Inside("off")
     saves_source = argv and not asked["no_source"]
     try:
         job = viewer.Job(
@@ -176,8 +176,11 @@ def _record(
             show=show,
             beside=[
                 *([guard.beside(orders, path, segment.path)] if orders else []),
-                *([guard.watching(segment.path, inside.folder)] if inside.folder else []),
+                *([guard.watching(segment.path, inside.folder)] if inside.folder and inside.looks else []),
             ],
+            on_demand=[(partial(drain.is_due, inside.folder), drain.order(segment.path, inside.folder))]
+            if inside.folder
+            else [],
             save_source=partial(source.start, segment.path, argv, Path.cwd()) if saves_source else None,
         )
         with contextlib.suppress(OSError):
@@ -199,11 +202,13 @@ def _record(
 
 
 def _leave(segment: Segment, folder: Path | None) -> None:
-    """Removes the folder in memory; what could not be seen in a short command is kept, too."""
+    """Takes the last rows and failures out of the folder in memory, and removes it."""
     from gputel.telemetry.clock import SystemClock
-    from gputel.telemetry.inside import environment, unseen
+    from gputel.telemetry.inside import drain, environment, unseen
 
     if folder is not None:
+        with contextlib.suppress(OSError):
+            drain.drain(segment.path, folder)
         with contextlib.suppress(OSError):
             unseen.report(segment.path, folder, SystemClock().stamp().wall)
         environment.leave(folder)

@@ -62,7 +62,7 @@ def command(run: str, rounds: int, every: float, as_json: bool) -> None:
         )
         return
     for line in failures:
-        show.note(f"no stacks of {line}")
+        show.note(unseen.sentence(line))
     if not found and not failures:
         show.note("no process of the run has imported torch, jax or tensorflow yet")
     for line in text.overview(found, judged):
@@ -76,13 +76,14 @@ def _folders(run: Path) -> list[Path]:
     from gputel.telemetry.inside import environment
 
     facts = [run_folder.readable_facts(segment.path) for segment in run_folder.open_folder(run).segments]
-    folders = [folder for each in facts if (folder := environment.own_folder(each.get("inside")))]
+    asked = [inside for each in facts if isinstance(inside := each.get("inside"), dict)]
+    looking = [inside for inside in asked if inside.get("level") != "off"]
+    folders = [folder for each in looking if (folder := environment.own_folder(each))]
     if folders:
         return folders
     if all(each.get("ended") for each in facts):
         raise GputelError(str(run), "has ended", f"what was seen of a hang is in {run}/incidents")
-    asked = [inside for each in facts if isinstance(inside := each.get("inside"), dict)]
-    if gone := next((str(inside["folder"]) for inside in asked if inside.get("folder")), ""):
+    if gone := next((str(inside["folder"]) for inside in looking if inside.get("folder")), ""):
         hint = "ask on the machine where the run is recorded, as the user who records it"
         raise GputelError(str(run), f"its folder {gone} is not here", hint)
     why = next((str(inside["reason"]) for inside in asked if inside.get("reason")), "")

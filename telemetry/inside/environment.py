@@ -25,15 +25,25 @@ MEMORY = ("tmpfs", "ramfs")
 ROOM = 16 << 20
 ASKED = ".ask"
 """The ending of the pipe by which a process is asked."""
+ROWS = ".jsonl"
+"""The ending of the file to which a process appends what it says by `gputel.log`."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What a recording sees inside its command; without a folder it is off, and `reason` says why."""
+    """What a recording sees inside its command. `reason` says why it is off although it was asked for.
+
+    The folder is there when it is off, too: for what the command says of itself by `gputel.log`.
+    """
 
     level: Level
     folder: Path | None = None
     reason: str = ""
+
+    @property
+    def looks(self) -> bool:
+        """Whether the hook is brought into the command."""
+        return self.level != "off" and self.folder is not None
 
     def as_json(self) -> dict[str, str | None]:
         """What run.json says of it."""
@@ -47,26 +57,26 @@ class Inside:
         path = [entry for entry in before_us if not _is_hook(entry)]
         if self.folder is not None:
             env[VARIABLE] = f"{self.level}:{self.folder}"
+        if self.looks:
             path = [str(HOOK), *path] if any(path) else [str(HOOK)]
         return {**env, "PYTHONPATH": ":".join(path)} if path else env
 
 
 def enter(level: Level, *, hook: Path = HOOK, roots: tuple[str, ...] | None = None) -> Inside:
     """Makes a folder of this recording's own, which no other user can read."""
-    if level == "off":
-        return Inside("off")
-    if ":" in str(hook):
-        return Inside("off", reason=f"PYTHONPATH cannot name {hook}: a colon is in it")
-    if not Path("/proc/self/stat").exists():
-        return Inside("off", reason="there is no /proc, by which ranks are seen to stand")
+    refusal = ""
+    if level != "off" and ":" in str(hook):
+        level, refusal = "off", f"PYTHONPATH cannot name {hook}: a colon is in it"
+    elif level != "off" and not Path("/proc/self/stat").exists():
+        level, refusal = "off", "there is no /proc, by which ranks are seen to stand"
     why = "no folder is in memory"
     for root in roots if roots is not None else ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "")):
         try:
             if root and not (why := _refusal(Path(root))):
-                return Inside(level, _make(Path(root)))
+                return Inside(level, _make(Path(root)), refusal)
         except OSError as error:
             why = f"{root}: {reason(error)}"
-    return Inside("off", reason=why)
+    return Inside("off", reason=refusal if level == "off" else why)
 
 
 def leave(folder: Path | None) -> None:
@@ -103,10 +113,11 @@ def _make(root: Path) -> Path:
 
 
 def _sweep(above: Path) -> None:
-    """Removes folders of killed recorders in which no process listens any more."""
+    """Removes folders of killed recorders in which no process listens or writes any more."""
     for folder in above.iterdir():
-        recorder = folder.name.partition("-")[0]
-        if not Path("/proc", recorder).exists() and not any(map(listens, folder.glob(f"*{ASKED}"))):
+        writers = [path.name.partition("-")[0] for path in folder.glob(f"*{ROWS}")]
+        is_alive = any(Path("/proc", pid).exists() for pid in (folder.name.partition("-")[0], *writers))
+        if not is_alive and not any(map(listens, folder.glob(f"*{ASKED}"))):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,12 +14,19 @@ from gputel.telemetry.secrets import mask
 KIND = "unseen"
 """The kind of its event."""
 ENDING = ".trouble"
+SAID = "gputel.log: "
+"""Begins what went wrong with rows that a process gave by itself."""
 LONGEST = 500
 
 
 def failures(folder: Path) -> list[str]:
     """A line for each process: `process 71: OSError: [Errno 28] No space left on device`."""
     return [f"process {path.stem}: {_first_line(path)}" for path in sorted(folder.glob(f"*{ENDING}"))]
+
+
+def sentence(failure: str) -> str:
+    """Says what is missing: stacks, or rows of the process."""
+    return failure if SAID in failure else f"no stacks of {failure}"
 
 
 def note(folder: Path, pid: str, failure: str) -> None:
@@ -36,7 +43,7 @@ def report(segment: Path, folder: Path, wall_ns: int) -> None:
     with contextlib.suppress(FileExistsError):
         (folder / "reported").touch(exist_ok=False)
         more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
-        events.append(segment, wall_ns, KIND, f"no stacks of {lines[0]}{more}")
+        events.append(segment, wall_ns, KIND, f"{sentence(lines[0])}{more}")
 
 
 def _first_line(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The processes that guard and watch the command: started once it runs, and anew if one is killed."""
+"""The processes that guard and watch the command: started once it runs or has use for them, and anew if killed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,38 @@ from gputel.telemetry.process.signals import ENDING
 
 Order = Callable[[int], Sequence[str]]
 """From the command's process id, or 0, to the arguments that start a companion."""
+OnDemand = tuple[Callable[[], bool], Order]
+"""When to start it: asked at every turn."""
 MOST_STARTS = 4
 
 
 class Companions:
     """Starts each; one that was asked to end, or has ended by itself, stays so. `say` shows a line to the user."""
 
-    def __init__(self, orders: Sequence[Order], env: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        orders: Sequence[Order],
+        env: Mapping[str, str],
+        say: Callable[[str], None],
+        on_demand: Sequence[OnDemand] = (),
+    ) -> None:
         self._orders, self._env, self._say = orders, env, say
+        self._on_demand = list(on_demand)
         self._command = 0
         self._running: dict[int, Order] = {}
-        self._starts = dict.fromkeys(orders, 0)
+        self._starts = dict.fromkeys([*orders, *(order for _, order in on_demand)], 0)
 
     def start(self, command: int) -> None:
         """Start all, beside this command."""
         self._command = command
         for order in self._orders:
             self._start(order)
+
+    def look(self) -> None:
+        """Start those that there is a use for now."""
+        for waiting in [each for each in self._on_demand if each[0]()]:
+            self._on_demand.remove(waiting)
+            self._start(waiting[1])
 
     def reaped(self, pid: int, status: int) -> bool:
         """Whether the process was one of ours; if a signal has killed it, it is started again."""

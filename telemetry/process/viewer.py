@@ -19,7 +19,7 @@ from gputel.telemetry import recorder_lock, run_folder
 from gputel.telemetry.clock import SECOND, Stamp, SystemClock
 from gputel.telemetry.process import children, libc, spawn
 from gputel.telemetry.process.children import Sample, Supervisor
-from gputel.telemetry.process.companions import Companions, Order
+from gputel.telemetry.process.companions import Companions, OnDemand, Order
 from gputel.telemetry.process.signals import ENDING, Forwarder, Signals
 from gputel.telemetry.process.status_line import StatusReporter
 from gputel.telemetry.process.terminal import KEYBOARD, STANDARD_ERROR, PseudoTerminal, Screen
@@ -58,6 +58,8 @@ class Job:
     """The descriptor for the command's output."""
     beside: Sequence[Order] = ()
     """The processes that guard and watch the command."""
+    on_demand: Sequence[OnDemand] = ()
+    """Further ones, started when the command has use for them."""
     save_source: Callable[[], int] | None = None
     """Forks a process that saves what the code was, and returns its process id."""
 
@@ -120,7 +122,7 @@ class Viewer:
         self._pseudo = PseudoTerminal() if job.pty and job.argv else None
         self._sampling = Supervisor(job.sample)
         self._screen = Screen(job.show if job.argv else None)
-        self._companions = Companions(job.beside, job.env, self._screen.note)
+        self._companions = Companions(job.beside, job.env, self._screen.note, job.on_demand)
         status = self._pseudo is None and os.isatty(STANDARD_ERROR)
         self._reporter = StatusReporter(self._screen, self._sampling, self._began, status=status)
         self._keeper: children.KeeperHandle | None = None
@@ -229,6 +231,7 @@ class Viewer:
         self._reap()
         self._settle()
         self._sampling.look()
+        self._companions.look()
         if self._keeper:
             self._keeper.look()
         if self._has_ended():

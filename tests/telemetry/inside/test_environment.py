@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_outer_recording_is_left_when_the_inner_one_is_off() -> None:
     outer = Inside("stacks", Path("/dev/shm/x")).environment({"PYTHONPATH": "u"})
     assert Inside("off").environment(outer) == {"PYTHONPATH": "u"}
     assert Inside("off").environment({"PYTHONPATH": ""}) == {"PYTHONPATH": ""}
+
+
+def test_recording_that_is_off_names_its_folder_and_brings_no_hook() -> None:
+    env = Inside("off", Path("/dev/shm/x")).environment({"PYTHONPATH": "u"})
+    assert env == {"PYTHONPATH": "u", "GPUTEL_INSIDE_AT": "off:/dev/shm/x"}
+
+
+def test_folder_in_which_a_process_still_writes_is_kept() -> None:
+    folder = environment.enter("off").folder
+    assert folder
+    left = folder.with_name("999999999-left")
+    left.mkdir()
+    (left / f"{os.getpid()}-1.jsonl").touch()
+    environment.leave(environment.enter("off").folder)
+    assert left.exists()
+    for each in (left, folder):
+        environment.leave(each)
 
 
 def test_folder_is_of_its_user_alone_and_gone_at_the_end() -> None:

@@ -1,0 +1,150 @@
+"""Moves what a command says by `gputel.log` from the folder in memory to `inside/` of its run folder.
+
+A file there is a copy of the one in memory, byte by byte, so that its size says where to go on: a process that was
+killed repeats and misses nothing. What is copied is given back to the memory. The recorder starts this process
+when a first file appears; it ends with the command, or, where the recorder was killed, after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gputel.telemetry import events
+from gputel.telemetry.characters import parse_json
+from gputel.telemetry.inside.environment import ROWS
+from gputel.telemetry.own_files import UNFOLLOWED, is_foreign
+from gputel.telemetry.run_folder import locked
+
+NAME = "inside"
+PAUSE_S = 1.0
+PIECE = 8 << 20
+PAGE = 4096
+ATTEMPTS = 5
+PUNCH_HOLE, KEEP_SIZE = 2, 1
+START = "import sys; del sys.path[0]; from gputel.telemetry.inside.drain import main; main(*sys.argv[1:])"
+"""Without the user's folder on the path, where a file may have the name of one of our modules."""
+
+
+def is_due(folder: Path) -> bool:
+    """Whether a process of the command has said something."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return any(entry.name.endswith(ROWS) for entry in entries)
+    return False
+
+
+def order(segment: Path, folder: Path) -> Callable[[int], Sequence[str]]:
+    """From the command's process id to the arguments that start the process."""
+    words = (str(segment.resolve()), str(folder), str(os.getpid()))
+    return lambda command: [sys.executable, "-c", START, *words, str(command)]
+
+
+def drain(segment: Path, folder: Path) -> None:
+    """Copies everything that is new. Raises OSError where the run folder takes nothing; nothing is lost then."""
+    for source in sorted(folder.glob(f"*{ROWS}")):
+        (segment / NAME).mkdir(exist_ok=True)
+        with locked(segment / NAME / ".lock"):
+            while new := _copy(source, segment / NAME / source.name):
+                _write_marks(segment, new)
+
+
+def rows(path: Path, memory: Path | None = None) -> tuple[list[dict[str, object]], int]:
+    """The rows of a copy, and how many lines are none.
+
+    `memory` is the folder from which it is copied: what it has beyond is read there.
+    """
+    found, wrong = [], 0
+    for line in _content(path, memory).splitlines():
+        try:
+            row = parse_json(line)
+        except ValueError:
+            row = None
+        if isinstance(row, dict):
+            found.append(row)
+        else:
+            wrong += bool(line)
+    return found, wrong
+
+
+def _content(path: Path, memory: Path | None) -> bytes:
+    """Reads the copy, then what follows in memory; anew where that was given back in between."""
+    for _ in range(ATTEMPTS):
+        copied = b"" if is_foreign(path) or not path.exists() else path.read_bytes()
+        more = b""
+        with contextlib.suppress(OSError):
+            if memory is not None:
+                with (memory / path.name).open("rb") as file:
+                    file.seek(len(copied))
+                    more = file.read()
+        if not more.startswith(b"\0"):
+            return copied + more[: more.rfind(b"\n") + 1]
+    return copied
+
+
+def _copy(source: Path, target: Path) -> bytes:
+    """Appends the next whole lines to the copy; returns them."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | UNFOLLOWED, 0o644)
+    try:
+        done = os.fstat(handle).st_size
+        with source.open("r+b") as file:
+            file.seek(done)
+            piece = file.read(PIECE)
+            new = memoryview(piece)[: piece.rfind(b"\n") + 1]
+            while new:
+                written = os.write(handle, new)
+                new, done = new[written:], done + written
+            _give_back(file.fileno(), done)
+        return piece[: piece.rfind(b"\n") + 1]
+    finally:
+        os.close(handle)
+
+
+def _give_back(handle: int, done: int) -> None:
+    """Frees the memory of what was copied; the file keeps its size."""
+    length = done // PAGE * PAGE
+    if length:
+        fallocate = ctypes.CDLL(None).fallocate
+        fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+        fallocate(handle, PUNCH_HOLE | KEEP_SIZE, 0, length)
+
+
+def _write_marks(segment: Path, lines: bytes) -> None:
+    """A mark of the command is an event like those of `gputel mark`."""
+    for line in lines.splitlines():
+        if b'"mark"' not in line:
+            continue
+        with contextlib.suppress(ValueError):
+            row = parse_json(line)
+            if isinstance(row, dict) and row.get("kind") == "mark" and isinstance(row.get("ns"), int):
+                events.append(segment, row["ns"], "mark", str(row.get("text")))
+
+
+def main(segment: str, folder: str, recorder: str, command: str) -> None:
+    """Copies once a second. After the command the recorder copies the rest; if it is gone, this process does."""
+    with contextlib.suppress(OSError):
+        os.nice(19)
+    process = _open(int(command))
+    has_ended, failure = False, ""
+    while not has_ended:
+        has_ended = process is None or bool(select.select([process], [], [], PAUSE_S)[0])
+        if has_ended and _open(int(recorder)) is not None:
+            return
+        try:
+            drain(Path(segment), Path(folder))
+        except OSError as error:  # a full disk: memory keeps it, and the next turn tries again
+            if not failure:
+                failure = f"gputel.log: the run folder takes nothing: {error.strerror}; memory keeps it"
+                with contextlib.suppress(OSError):
+                    events.append(Path(segment), time.time_ns(), "unseen", failure)
+
+
+def _open(process: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.pidfd_open(process) if process else None
+    return None
